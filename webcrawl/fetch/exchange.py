@@ -1,0 +1,91 @@
+"""One HTTP exchange as it was on the wire, and the error for one that did not happen.
+
+Owns the value objects that travel from the fetcher to the parser, the WARC writer and the
+frontier. Knows nothing of sockets, Scrapy or WARC. Both are plain data: nothing here reads a clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True, frozen=True)
+class Tls:
+    """What the TLS handshake agreed on. `problem` is empty for a certificate that verifies."""
+
+    version: str
+    cipher: str
+    fingerprint: str  # SHA-256 of the leaf certificate, hex
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A request and its answer, byte for byte.
+
+    `head` + `body` are the bytes of the final response as received (interim 1xx responses are not
+    part of it): chunk framing and content coding are still in `body`. `payload` is the body with
+    both removed. `*_s` are seconds; `asked_at` and `ended_at` are monotonic; `started_time` is UTC
+    seconds since the epoch.
+    """
+
+    method: str
+    url: str
+    request: bytes
+    head: bytes
+    status: int
+    http_version: str  # "1.0" or "1.1", as the server said
+    headers: list[tuple[bytes, bytes]]  # order, case and repeats as sent; values stripped
+    ip: str
+    body: bytes = b""
+    payload: bytes = b""
+    body_skipped: bool = False  # decided at the header: the body was not read
+    truncated: str = ""  # "", "length", "time" or "disconnect" (WARC 1.1, 5.13)
+    started_time: float = 0.0  # UTC, when the connection was begun
+    asked_at: float = 0.0  # monotonic, when the first byte of the answer arrived
+    ended_at: float = 0.0  # monotonic
+    dns_s: float = 0.0
+    connect_s: float = 0.0  # TCP, and TLS where there is any
+    first_byte_s: float = 0.0  # from the last byte sent to the first received
+    total_s: float = 0.0
+    tls: Tls | None = None
+    decode_problem: str = ""  # a content coding that could not be removed in full
+
+    def header(self, name: bytes) -> bytes:
+        """Value of the first header called `name` (lower case), b"" if there is none. O(headers)."""
+        for key, value in self.headers:
+            if key.lower() == name:
+                return value
+        return b""
+
+
+@dataclass(slots=True)
+class FetchFailed(Exception):  # noqa: N818  (an outcome, not an error of ours)
+    """The peer's fault: no usable answer came.
+
+    `reason` is one of REASONS; `asked` is True when any byte of the request may have reached
+    the server, so that the politeness clocks must count from `ended_at` (monotonic).
+    """
+
+    reason: str
+    detail: str = ""
+    asked: bool = False
+    ended_at: float = field(default=0.0)
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.detail}" if self.detail else self.reason
+
+
+# Every reason a fetch can fail for: each is one stat, `webcrawl/failed/<reason>`.
+REASONS = (
+    "dns",  # the name has no address, or no server said
+    "blocked_address",  # the address guard refused every address
+    "connect",  # refused, unreachable, reset while connecting
+    "connect_timeout",
+    "tls",  # handshake failed even with every check off
+    "timeout",  # connected, but no complete response head in time
+    "reset",  # closed or reset before a complete response head
+    "bad_response",  # what came is not HTTP
+    "header_too_large",
+    "cancelled",  # we stopped it: the crawl is closing
+)

@@ -1,0 +1,149 @@
+"""The values that go in and out of a frontier: links, leases and outcomes.
+
+Plain data: no policy, no clock, no I/O. A server-backed frontier would put these on the wire.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from webcrawl.admission.robots import RobotsRules
+
+
+class Link(NamedTuple):
+    """A URL on its way through the crawl.
+
+    `url` is canonical (`parse.urls.canonicalize`) and `host` is the host part of it.
+    """
+
+    url: str
+    host: str
+    depth: int = 0  # link hops from a seed; redirects do not count
+    redirects: int = 0  # redirect hops in a row that led here
+    via: str = ""  # the page it was found on; "" for a seed
+    retries: int = 0  # tries before this one
+    head_done: bool = False  # HEAD said it is worth a GET
+    payload: bytes = b""  # a user's own Request, serialised by the adapter that made it
+
+
+class Step(Enum):
+    """What a lease asks for."""
+
+    RESOLVE = "resolve"  # look up the host's address: touches no clock
+    ROBOTS = "robots"  # fetch a robots.txt from this host
+    HEAD = "head"
+    PAGE = "page"
+
+
+@dataclass(slots=True, frozen=True, eq=False)
+class Lease:
+    """The right to one request at one host (and one IP address), until it is released.
+
+    For RESOLVE `url` is empty; for ROBOTS it is the robots.txt (or where it redirected to) and
+    `link` is None; else `link` is the link to fetch.
+    """
+
+    host: str
+    step: Step
+    url: str
+    address: str  # IP address to connect to; "" for RESOLVE
+    link: Link | None = None
+    origin: str = ""  # ROBOTS: the scheme+authority the rules are for
+    redirects: int = 0  # ROBOTS: hops so far (RFC 9309, 2.3.1.2)
+    delay_s: float = 0.0  # the politeness delay in force, for reports
+
+
+@dataclass(slots=True, frozen=True)
+class Resolved:
+    """RESOLVE: addresses the guard allows, best first; `expires_at` is monotonic."""
+
+    addresses: tuple[str, ...]
+    expires_at: float
+
+
+@dataclass(slots=True, frozen=True)
+class Unresolved:
+    """RESOLVE: no usable address. `again` when a later try may help (SERVFAIL, timeout)."""
+
+    reason: str  # a fetch.exchange.REASONS value: "dns" or "blocked_address"
+    again: bool
+
+
+@dataclass(slots=True, frozen=True)
+class RobotsFetched:
+    """ROBOTS: the rules of `lease.origin`, good until `expires_at`."""
+
+    rules: RobotsRules
+    expires_at: float
+    asked_at: float
+    ended_at: float
+    status_class: str = "2xx"  # of the answer, for the statistics: "2xx", "4xx"
+
+
+@dataclass(slots=True, frozen=True)
+class RobotsMoved:
+    """ROBOTS: go on at `url` (canonical, on `host`)."""
+
+    url: str
+    host: str
+    asked_at: float
+    ended_at: float
+
+
+@dataclass(slots=True, frozen=True)
+class RobotsUnreachable:
+    """ROBOTS: 5xx, no answer, or not to be had: complete disallow, asked again later."""
+
+    reason: str
+    asked_at: float  # 0.0 when no request can have reached the server
+    ended_at: float
+    retry_after_s: float = 0.0
+
+
+@dataclass(slots=True, frozen=True)
+class Fetched:
+    """PAGE or HEAD: the server answered with `status`."""
+
+    status: int
+    asked_at: float
+    ended_at: float
+    links: tuple[Link, ...] = ()  # outlinks and the redirect target, in scope
+    retry_after_s: float = 0.0
+    size_bytes: int = 0
+    wanted: bool = True  # HEAD: worth a GET
+
+
+@dataclass(slots=True, frozen=True)
+class Failed:
+    """PAGE or HEAD: no answer. `reason` is a fetch.exchange.REASONS value."""
+
+    reason: str
+    asked_at: float  # 0.0 when no request can have reached the server
+    ended_at: float
+
+
+@dataclass(slots=True, frozen=True)
+class Returned:
+    """Any step: nothing was asked; the lease goes back as if it had never been taken."""
+
+
+@dataclass(slots=True, frozen=True)
+class Dropped:
+    """PAGE: a component of the user's refused the request before it was sent."""
+
+    reason: str = "dropped"
+
+
+Outcome = (
+    Resolved
+    | Unresolved
+    | RobotsFetched
+    | RobotsMoved
+    | RobotsUnreachable
+    | Fetched
+    | Failed
+    | Returned
+    | Dropped
+)
