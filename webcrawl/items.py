@@ -1,0 +1,46 @@
+"""What the broad spider yields: one Page for each answer that is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from webcrawl.fetch.exchange import Exchange
+
+
+class Original(NamedTuple):
+    """The first page with some content: what a WARC revisit record refers to."""
+
+    url: str
+    started_time: float  # UTC seconds, its WARC-Date
+    payload_digest: str  # its WARC-Payload-Digest, "sha1:BASE32"
+
+
+@dataclass
+class Page:
+    """One answer, as item pipelines and feed exports see it.
+
+    The fields are plain values, so that `-o pages.jsonl` works; the bytes travel beside them in
+    `exchange` and `original`, which are attributes and not fields.
+    """
+
+    url: str  # canonical, as asked
+    status: int
+    content_type: str = ""  # media type, lower case, without parameters
+    charset: str = ""  # WHATWG name; "" where nothing was parsed
+    size_bytes: int = 0  # of the body with transfer and content codings removed
+    depth: int = 0  # link hops from a seed
+    redirects: int = 0  # redirect hops in a row that led here
+    via: str = ""  # the page it was found on
+    ip: str = ""
+    fetched_at: str = ""  # UTC, ISO 8601
+    fetch_s: float = 0.0
+    truncated: str = ""
+    payload_digest: str = ""  # WARC-Payload-Digest of the body on the wire, "sha1:BASE32"
+    duplicate_of: str = ""  # the URL that had this content first
+    links: list[str] = field(default_factory=list)  # canonical http(s) outlinks, each once, in order
+    links_found: int = 0  # http(s) links before repeats were dropped
+
+    def __post_init__(self) -> None:
+        self.exchange: Exchange | None = None
+        self.original: Original | None = None

@@ -1,0 +1,5 @@
+"""Scrapy signals of this project, beside Scrapy's own."""
+
+# Sent with `exchange` (fetch.exchange.Exchange) for each robots.txt or HEAD exchange that was
+# answered: these do not pass through Scrapy's engine, but belong in the archive.
+exchange_recorded = object()
