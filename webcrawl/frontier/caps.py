@@ -1,0 +1,47 @@
+"""How many URLs a host, a registered domain and an IP address may take part with.
+
+Owns the counts; knows nothing of queues or clocks. A cap of 0 is no cap, a cap of 1 is uniqueness.
+Memory: one integer a host, domain and address seen, and none at all for a cap of 0.
+"""
+
+from __future__ import annotations
+
+from webcrawl.parse.domains import registered_domain
+
+
+class Caps:
+    """The three caps: each `take_*` counts one more URL, or says why it may not."""
+
+    def __init__(self, per_host: int = 0, per_domain: int = 0, per_ip: int = 0) -> None:
+        self.per_host = per_host
+        self.per_domain = per_domain
+        self.per_ip = per_ip
+        self._hosts: dict[str, int] = {}
+        self._domains: dict[str, int] = {}
+        self._ips: dict[str, int] = {}
+
+    def take_url(self, host: str) -> str:
+        """Count a URL of `host`; "" or the cap it exceeds: "host_cap" or "domain_cap". O(1)."""
+        hosts, domains = self._hosts, self._domains
+        if self.per_host:
+            of_host = hosts.get(host, 0)
+            if of_host >= self.per_host:
+                return "host_cap"
+        if self.per_domain:
+            domain = registered_domain(host)
+            of_domain = domains.get(domain, 0)
+            if of_domain >= self.per_domain:
+                return "domain_cap"
+            domains[domain] = of_domain + 1
+        if self.per_host:
+            hosts[host] = of_host + 1
+        return ""
+
+    def take_ip(self, ip: str) -> str:
+        """Count a URL at the address `ip`; "" or "ip_cap". O(1)."""
+        if self.per_ip:
+            taken = self._ips.get(ip, 0)
+            if taken >= self.per_ip:
+                return "ip_cap"
+            self._ips[ip] = taken + 1
+        return ""

@@ -1,0 +1,46 @@
+"""The crawl in numbers: the funnel of the stats lines and all that the summary prints.
+
+Plain integers that the crawl's parts add to and that one reporter reads, from any thread. Every
+one of them is mirrored to Scrapy's stats under `webcrawl/<name>` (docs/stats.md).
+
+Invariant, at any time: extracted >= host_passed >= ip_passed >= robots_passed >= crawled. A URL
+moves through these in that order and is counted once in each, whatever its retries.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Counters:
+    """All counts since the crawl began."""
+
+    pending: int = 0  # Q: URLs waiting in the frontier (goes up and down)
+    under_way: int = 0  # fetches under way now, robots.txt among them
+    extracted: int = 0  # E: URLs taken from the queue, refused by a cap or not
+    host_passed: int = 0  # H: of these, passed the host test
+    lookups: int = 0  # names asked of DNS
+    resolved: int = 0  # D: hosts looked up with success
+    ip_passed: int = 0  # I: URLs that passed the IP test
+    robots_attempted: int = 0  # robots.txt asked for, one an origin and expiry
+    robots_passed: int = 0  # R: URLs that robots.txt allows
+    crawled: int = 0  # C: URLs answered with a valid HTTP code
+    links: int = 0  # L: links found in pages
+    page_bytes: int = 0  # on the wire, answers to pages
+    robots_bytes: int = 0  # on the wire, answers to robots.txt and HEAD
+    fetch_s: float = 0.0  # sum over the pages of request to last byte
+    html_pages: int = 0  # kept: 2xx with a wanted type
+    html_bytes: int = 0  # their size, codings removed
+    codes: Counter[str] = field(default_factory=Counter)  # "2xx" ... "5xx", "other"
+    dropped: Counter[str] = field(default_factory=Counter)  # URLs not fetched, by reason
+    failed: Counter[str] = field(default_factory=Counter)  # fetches that failed, by reason
+    retried: Counter[str] = field(default_factory=Counter)  # tries again, by reason
+    robots: Counter[str] = field(default_factory=Counter)  # robots.txt answers: 2xx, 4xx, ...
+
+    def count_code(self, status: int) -> None:
+        """Count the final answer to one URL."""
+        self.crawled += 1
+        family = status // 100
+        self.codes[f"{family}xx" if 2 <= family <= 5 else "other"] += 1
