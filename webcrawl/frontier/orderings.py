@@ -1,0 +1,70 @@
+"""Which URL is best: the crawl's orderings.
+
+An ordering gives each link a priority within its host's queue and each host a rank among the
+hosts that are ready; lower is earlier, and equals go first in, first out. Names are the values
+of FRONTIER_ORDER.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+
+from webcrawl.frontier.lease import Link
+from webcrawl.parse.domains import registered_domain
+from webcrawl.parse.urls import level_of
+
+
+class Ordering(ABC):
+    """Policy of one crawl. Both methods are O(1)."""
+
+    @abstractmethod
+    def priority(self, link: Link) -> int:
+        """Place of `link` in its host's queue."""
+
+    def rank(self, host: str, priority: int) -> int:
+        """Place of `host`, whose best link has `priority`, among the ready hosts."""
+        return priority
+
+    def visited(self, host: str) -> None:
+        """A page of `host` was fetched."""
+
+
+class Level(Ordering):
+    """The lowest level first: 1 plus the words of the path, 10 at most (reference 1)."""
+
+    def priority(self, link: Link) -> int:
+        return level_of(link.url)
+
+
+class Depth(Ordering):
+    """The fewest link hops from a seed first: breadth first."""
+
+    def priority(self, link: Link) -> int:
+        return link.depth
+
+
+class LeastVisited(Ordering):
+    """Hosts whose registered domain has the fewest pages so far first (reference 3).
+
+    Memory: one integer a registered domain fetched from.
+    """
+
+    def __init__(self) -> None:
+        self._pages: Counter[str] = Counter()
+
+    def priority(self, link: Link) -> int:
+        return 0
+
+    def rank(self, host: str, priority: int) -> int:
+        return self._pages[registered_domain(host)]
+
+    def visited(self, host: str) -> None:
+        self._pages[registered_domain(host)] += 1
+
+
+ORDERINGS: dict[str, type[Ordering]] = {
+    "level": Level,
+    "depth": Depth,
+    "least-visited": LeastVisited,
+}

@@ -1,0 +1,47 @@
+"""When a host may be asked again.
+
+Owns the arithmetic of politeness and nothing else: no queues, no clock of its own (`now` and
+`*_at` are monotonic seconds, passed in), no state.
+
+The delay runs from request to request *as the server sees them*. A request leaves us before the
+server reads it, by an unknown time; the first byte of its answer arrives after the server has
+read it. So counting from the first byte of one answer to the sending of the next request can
+never be early at the server, whatever its queue or the network did in between. Where no answer
+came, the count begins at the end of the attempt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, frozen=True)
+class Politeness:
+    """The delays in force. All are seconds.
+
+    delay_s -- between two requests to one host (DOWNLOAD_DELAY)
+    ip_delay_s -- between two requests to one IP address (IP_DELAY); 0 switches IP clocks off
+    crawl_delay_max_s -- a robots.txt Crawl-delay counts up to here (CRAWL_DELAY_MAX)
+    backoff_min_s, backoff_max_s -- bounds of the wait after a failure
+    retry_after_max_s -- a Retry-After beyond it is not waited for: that answer is final
+    """
+
+    delay_s: float = 30.0
+    ip_delay_s: float = 1.0
+    crawl_delay_max_s: float = 300.0
+    backoff_min_s: float = 1.0
+    backoff_max_s: float = 300.0
+    retry_after_max_s: float = 120.0
+
+    def host_delay_s(self, crawl_delay_s: float) -> float:
+        """The delay of a host whose robots.txt asks for `crawl_delay_s` (0: asks for none)."""
+        return max(self.delay_s, min(crawl_delay_s, self.crawl_delay_max_s))
+
+    def next_at(self, delay_s: float, asked_at: float, ended_at: float) -> float:
+        """When the next request may leave. `asked_at` 0: the server saw nothing, so no wait."""
+        return max(asked_at + delay_s, ended_at) if asked_at else ended_at
+
+    def backoff_s(self, failures: int, delay_s: float) -> float:
+        """Wait after `failures` in a row (>= 1): doubles from the delay, within the bounds."""
+        wait = max(delay_s, self.backoff_min_s) * 2.0 ** (min(failures, 16) - 1)
+        return min(wait, max(self.backoff_max_s, delay_s))
