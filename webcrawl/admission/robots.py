@@ -1,0 +1,270 @@
+"""robots.txt: which paths of an origin we may ask for (RFC 9309).
+
+Owns parsing and matching. Pure: it knows nothing of fetching, statuses or expiry, so "unreachable
+means no" (2.3.1.4) and the like are the caller's, who picks ALLOW_ALL or DISALLOW_ALL.
+
+Only the rules that bind us are kept, as one string, so that a crawl can hold those of a hundred
+thousand origins. Input is hostile, so everything is bounded:
+- the body is read up to MAX_BODY_BYTES, which also bounds the number of rules (42,666 of 12 octets);
+- a pattern is kept up to MAX_PATTERN_BYTES, which no URL that we ask for can fill;
+- parsing is linear; one check is O(rules * length of the target), with no backtracking.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Final, Self
+
+MAX_BODY_BYTES: Final = 500 * 1024  # RFC 9309, 2.5: at least this much must be parsed
+# A pattern with half as many literal octets matches no URL of 8 KiB; Google cuts lines at 16,664.
+MAX_PATTERN_BYTES: Final = 16 * 1024
+MAX_SITEMAPS: Final = 20
+MAX_SITEMAP_BYTES: Final = 2048
+
+_BOM: Final = b"\xef\xbb\xbf"
+_AGENT: Final = b"user-agent"
+_ALLOW: Final = b"allow"
+_DISALLOW: Final = b"disallow"
+# House: the misspellings that Google's parser takes for what was meant.
+_KEYS: Final = {
+    b"user-agent": _AGENT,
+    b"useragent": _AGENT,
+    b"user agent": _AGENT,
+    b"allow": _ALLOW,
+    b"disallow": _DISALLOW,
+    b"dissallow": _DISALLOW,
+    b"dissalow": _DISALLOW,
+    b"disalow": _DISALLOW,
+    b"diasllow": _DISALLOW,
+    b"disallaw": _DISALLOW,
+    b"crawl-delay": b"crawl-delay",
+    b"sitemap": b"sitemap",
+    b"site-map": b"sitemap",
+}
+# RFC 9309, 2.2.1 has letters, "_" and "-" only. House: our own name may have digits and dots.
+_TOKEN: Final = re.compile(rb"[a-z_-]+")
+_LONG_TOKEN: Final = re.compile(rb"[a-z0-9_.-]+")
+# House: allowing a directory's index page allows the directory, as Google's matcher has it.
+_INDEX: Final = re.compile(rb"(.*/)index\.htm[^/]*")
+_SECONDS: Final = re.compile(rb"\d+\.?\d*|\.\d+")
+
+# RFC 9309, 2.2.2: unreserved octets are compared decoded, octets that may not stand in a URL
+# encoded. House: of the reserved ones those that never divide a URL are compared decoded too.
+_DECODED: Final = frozenset(
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:@!'(),[]"
+)
+_ENCODE: Final = re.compile(rb"%[0-9A-Fa-f]{2}|[^A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]")
+_UNUSUAL: Final = re.compile(r"[^A-Za-z0-9\-._~:/?#\[\]@!&'()+,;=]")
+
+
+def product_token(user_agent: str) -> str:
+    """The name robots.txt knows us by: "webcrawl" for "webcrawl/1.0 (+https://...)"."""
+    match = _LONG_TOKEN.match(user_agent.strip().lower().encode())
+    return match[0].decode() if match else ""
+
+
+@dataclass(slots=True, frozen=True)
+class RobotsRules:
+    """What one robots.txt says to us: immutable, comparable, picklable.
+
+    `rules` are lines of "+" (allow) or "-" (disallow) and a normalised pattern, the one that wins
+    first: longest first, and of equal ones allow first (RFC 9309, 2.2.2).
+    """
+
+    rules: str = ""
+    crawl_delay_s: float | None = None
+    sitemaps: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, body: bytes, product_token: str) -> Self:
+        """Keep what binds `product_token`: its own groups merged, else those of "*". Never fails.
+
+        O(body), of which MAX_BODY_BYTES are read.
+        """
+        parser = _Parser(product_token.lower().encode())
+        for line in _lines(body):
+            parser.feed(line)
+        group = parser.ours if parser.named else parser.everyone
+        ordered = sorted(group.rules, key=lambda rule: (-len(rule), rule))
+        return cls("\n".join(ordered), group.crawl_delay_s, tuple(parser.sitemaps))
+
+    def allows(self, target: str) -> bool:
+        """Whether `target`, path and query of a canonical URL, may be asked for.
+
+        /robots.txt itself always may (2.2.2). O(rules * length of target).
+        """
+        if not self.rules or target == "/robots.txt":
+            return True
+        forms = _forms(target)
+        for rule in self.rules.split("\n"):
+            for form in forms:
+                if _matches(rule, form):
+                    return rule[0] == "+"
+        return True
+
+    def to_bytes(self) -> bytes:
+        """The rules for a store; `from_bytes` reads them back."""
+        delay = "" if self.crawl_delay_s is None else repr(self.crawl_delay_s)
+        return "\n".join((delay, " ".join(self.sitemaps), self.rules)).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """What `to_bytes` wrote."""
+        delay, sitemaps, rules = data.decode().split("\n", 2)
+        return cls(rules, float(delay) if delay else None, tuple(sitemaps.split()))
+
+
+ALLOW_ALL: Final = RobotsRules()
+DISALLOW_ALL: Final = RobotsRules("-/")
+
+
+class _Group:
+    """The merged groups of one agent."""
+
+    __slots__ = ("crawl_delay_s", "rules")
+
+    def __init__(self) -> None:
+        self.rules: set[str] = set()
+        self.crawl_delay_s: float | None = None
+
+
+class _Parser:
+    """Reads line by line. A group begins at the first user-agent line after a rule (2.2.1)."""
+
+    __slots__ = ("_bound", "_token", "_with_rules", "everyone", "named", "ours", "sitemaps")
+
+    def __init__(self, token: bytes) -> None:
+        self._token = token
+        self._bound: list[_Group] = []  # whom the current group is for
+        self._with_rules = False  # the current group has had a rule
+        self.ours = _Group()
+        self.everyone = _Group()
+        self.named = False  # some group names us, maybe without a rule
+        self.sitemaps: list[str] = []
+
+    def feed(self, line: bytes) -> None:
+        key, value = _split(line)
+        if key is _AGENT:
+            self._agent(value.lower())
+        elif key is _ALLOW:
+            self._rule("+", value)
+            directory = _INDEX.fullmatch(value)
+            if directory:
+                self._rule("+", directory[1] + b"$")
+        elif key is _DISALLOW:
+            self._rule("-", value)
+        elif key == b"crawl-delay":
+            self._crawl_delay(value)
+        elif key == b"sitemap" and value and len(value) <= MAX_SITEMAP_BYTES:
+            if len(self.sitemaps) < MAX_SITEMAPS:
+                self.sitemaps.append(value.split()[0].decode("utf-8", "replace"))
+
+    def _agent(self, value: bytes) -> None:
+        if self._with_rules:
+            self._bound = []
+            self._with_rules = False
+        if value.split()[:1] == [b"*"]:
+            self._bound.append(self.everyone)
+        for token in (_TOKEN.match(value), _LONG_TOKEN.match(value)):
+            if token and token[0] == self._token:
+                self.named = True
+                self._bound.append(self.ours)
+
+    def _rule(self, sign: str, value: bytes) -> None:
+        self._with_rules = True
+        if not value or len(value) > MAX_PATTERN_BYTES:
+            return
+        rule = sign + _normalise_pattern(value)
+        for group in self._bound:
+            group.rules.add(rule)
+
+    def _crawl_delay(self, value: bytes) -> None:
+        """House, no standard has it: fractions count, and of several the largest."""
+        delay_s = float(value) if _SECONDS.fullmatch(value) else math.nan
+        if not math.isfinite(delay_s):
+            return
+        for group in self._bound:
+            group.crawl_delay_s = max(delay_s, group.crawl_delay_s or 0.0)
+
+
+def _lines(body: bytes) -> list[bytes]:
+    """The lines that are read. One cut in two by the limit is not: it would say something else."""
+    if len(body) >= MAX_BODY_BYTES:
+        body = body[:MAX_BODY_BYTES]
+        body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
+    return body.removeprefix(_BOM).splitlines()
+
+
+def _split(line: bytes) -> tuple[bytes, bytes]:
+    """The key, as one of the values of _KEYS or empty, and the value of a line."""
+    line = line.partition(b"#")[0].strip()
+    key, colon, value = line.partition(b":")
+    if not colon:
+        # House: a missing colon is forgiven between exactly two words, as Google's parser does.
+        words = line.split()
+        if len(words) != 2:
+            return b"", b""
+        key, value = words
+    return _KEYS.get(key.strip().lower(), b""), value.strip()
+
+
+def _normalise(octets: bytes) -> str:
+    """Percent-encoding as RFC 9309, 2.2.2 compares it; "*" and "$" stay."""
+    return _ENCODE.sub(_recode, octets).decode("ascii")
+
+
+def _recode(match: re.Match[bytes]) -> bytes:
+    octets = match[0]
+    if len(octets) == 1:
+        return b"%%%02X" % octets[0]
+    octet = int(octets[1:], 16)
+    return bytes((octet,)) if octet in _DECODED else octets.upper()
+
+
+def _normalise_pattern(pattern: bytes) -> str:
+    """As `_normalise`; a "$" that does not end the pattern is an octet like others (2.2.3)."""
+    normal = _normalise(pattern)
+    return normal[:-1].replace("$", "%24") + normal[-1]
+
+
+def _forms(target: str) -> tuple[str, ...]:
+    """The spellings of `target` that a pattern may match, one save for a "/" in the query.
+
+    RFC 9309, 2.2.2 compares "?u=a/b" and "?u=a%2Fb" as equal, but "/*/b" and "/*%2Fb" must both
+    match as they are written.
+    """
+    if _UNUSUAL.search(target):
+        normal = _normalise(target.encode("utf-8", "surrogateescape"))
+        target = normal.replace("*", "%2A").replace("$", "%24")
+    path, mark, query = target.partition("?")
+    if "/" not in query and "%2F" not in query:
+        return (target,)
+    raw = query.replace("%2F", "/")
+    return (target, path + mark + raw, path + mark + raw.replace("/", "%2F"))
+
+
+def _matches(rule: str, target: str) -> bool:
+    """Whether the pattern of `rule` (behind its sign) matches `target` from its start.
+
+    Segments between wildcards are taken greedily, leftmost first, which finds a match where there
+    is one: linear, where a regular expression would go through every combination.
+    """
+    if "*" not in rule:
+        if rule[-1] == "$":
+            return target == rule[1:-1]
+        return target.startswith(rule[1:])
+    first, *middle, last = rule[1:].split("*")
+    if not target.startswith(first):
+        return False
+    at = len(first)
+    for segment in middle:
+        at = target.find(segment, at)
+        if at < 0:
+            return False
+        at += len(segment)
+    if last[-1:] == "$":
+        last = last[:-1]
+        return target.endswith(last) and len(target) - len(last) >= at
+    return target.find(last, at) >= 0
