@@ -5,8 +5,8 @@ means no" (2.3.1.4) and the like are the caller's, who picks ALLOW_ALL or DISALL
 
 Only the rules that bind us are kept, as one string, so that a crawl can hold those of a hundred
 thousand origins. Input is hostile, so everything is bounded:
-- the body is read up to MAX_BODY_BYTES, which also bounds the number of rules (42,666 of 12 octets);
-- a pattern is kept up to MAX_PATTERN_BYTES, which no URL that we ask for can fill;
+- the body is read up to MAX_BODY_BYTES, and so there are at most 50,000 rules;
+- a longer pattern than MAX_PATTERN_BYTES, which no URL that we ask for can fill, is dropped;
 - parsing is linear; one check is O(rules * length of the target), with no backtracking.
 """
 
@@ -23,7 +23,7 @@ MAX_PATTERN_BYTES: Final = 16 * 1024
 MAX_SITEMAPS: Final = 20
 MAX_SITEMAP_BYTES: Final = 2048
 
-_BOM: Final = b"\xef\xbb\xbf"
+_BOMS: Final = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _AGENT: Final = b"user-agent"
 _ALLOW: Final = b"allow"
 _DISALLOW: Final = b"disallow"
@@ -50,18 +50,24 @@ _LONG_TOKEN: Final = re.compile(rb"[a-z0-9_.-]+")
 _INDEX: Final = re.compile(rb"(.*/)index\.htm[^/]*")
 _SECONDS: Final = re.compile(rb"\d+\.?\d*|\.\d+")
 
-# RFC 9309, 2.2.2: unreserved octets are compared decoded, octets that may not stand in a URL
-# encoded. House: of the reserved ones those that never divide a URL are compared decoded too.
+# RFC 9309, 2.2.2: unreserved octets compare decoded, those that may not stand in a URL encoded, and
+# a reserved one equals its encoding. So that lengths stay as written, the reserved ones compare
+# decoded too, but for "*" and "$" (2.2.3), and for "/" and "?", which divide a path (see `_forms`).
 _DECODED: Final = frozenset(
-    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:@!'(),[]"
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:@!&'()+,;=[]"
 )
 _ENCODE: Final = re.compile(rb"%[0-9A-Fa-f]{2}|[^A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]")
 _UNUSUAL: Final = re.compile(r"[^A-Za-z0-9\-._~:/?#\[\]@!&'()+,;=]")
 
 
 def product_token(user_agent: str) -> str:
-    """The name robots.txt knows us by: "webcrawl" for "webcrawl/1.0 (+https://...)"."""
-    match = _LONG_TOKEN.match(user_agent.strip().lower().encode())
+    """The name robots.txt knows us by: "webcrawl" for "webcrawl/1.0 (+https://...)".
+
+    House: also for "Mozilla/5.0 (compatible; webcrawl/1.0)". Empty if there is none, and then only
+    the groups of "*" bind us.
+    """
+    octets = user_agent.strip().lower().encode("ascii", "replace")
+    match = _LONG_TOKEN.match(octets.partition(b"(compatible;")[2].strip() or octets)
     return match[0].decode() if match else ""
 
 
@@ -88,7 +94,7 @@ class RobotsRules:
             parser.feed(line)
         group = parser.ours if parser.named else parser.everyone
         ordered = sorted(group.rules, key=lambda rule: (-len(rule), rule))
-        return cls("\n".join(ordered), group.crawl_delay_s, tuple(parser.sitemaps))
+        return cls("\n".join(ordered), group.crawl_delay_s, tuple(parser.sitemaps[:MAX_SITEMAPS]))
 
     def allows(self, target: str) -> bool:
         """Whether `target`, path and query of a canonical URL, may be asked for.
@@ -113,7 +119,9 @@ class RobotsRules:
     def from_bytes(cls, data: bytes) -> Self:
         """What `to_bytes` wrote."""
         delay, sitemaps, rules = data.decode().split("\n", 2)
-        return cls(rules, float(delay) if delay else None, tuple(sitemaps.split()))
+        return cls(
+            rules, float(delay) if delay else None, tuple(sitemaps.split(" ")) if sitemaps else ()
+        )
 
 
 ALLOW_ALL: Final = RobotsRules()
@@ -157,9 +165,8 @@ class _Parser:
             self._rule("-", value)
         elif key == b"crawl-delay":
             self._crawl_delay(value)
-        elif key == b"sitemap" and value and len(value) <= MAX_SITEMAP_BYTES:
-            if len(self.sitemaps) < MAX_SITEMAPS:
-                self.sitemaps.append(value.split()[0].decode("utf-8", "replace"))
+        elif key == b"sitemap" and 0 < len(value) <= MAX_SITEMAP_BYTES:
+            self.sitemaps.append(value.split()[0].decode("utf-8", "replace"))
 
     def _agent(self, value: bytes) -> None:
         if self._with_rules:
@@ -194,7 +201,10 @@ def _lines(body: bytes) -> list[bytes]:
     if len(body) >= MAX_BODY_BYTES:
         body = body[:MAX_BODY_BYTES]
         body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
-    return body.removeprefix(_BOM).splitlines()
+    for bom in _BOMS:
+        body = body.removeprefix(bom)
+    # House: RFC 9309, 2.3 says UTF-8, some editors write UTF-16, and without its NULs it reads well.
+    return body.replace(b"\0", b"").splitlines()
 
 
 def _split(line: bytes) -> tuple[bytes, bytes]:
@@ -230,19 +240,20 @@ def _normalise_pattern(pattern: bytes) -> str:
 
 
 def _forms(target: str) -> tuple[str, ...]:
-    """The spellings of `target` that a pattern may match, one save for a "/" in the query.
+    """The spellings of `target` that a pattern may match: one, save for a "/" or "?" in a query.
 
-    RFC 9309, 2.2.2 compares "?u=a/b" and "?u=a%2Fb" as equal, but "/*/b" and "/*%2Fb" must both
-    match as they are written.
+    RFC 9309, 2.2.2 compares "?u=http://a" and "?u=http%3A%2F%2Fa" as equal; yet a pattern such as
+    "/*/a" or "/*%2Fa", which may mean path or query, must match what it spells.
     """
     if _UNUSUAL.search(target):
-        normal = _normalise(target.encode("utf-8", "surrogateescape"))
+        normal = _normalise(target.encode("utf-8", "surrogatepass"))
         target = normal.replace("*", "%2A").replace("$", "%24")
     path, mark, query = target.partition("?")
-    if "/" not in query and "%2F" not in query:
+    raw = query.replace("%2F", "/").replace("%3F", "?")
+    encoded = query.replace("/", "%2F").replace("?", "%3F")
+    if raw == encoded:
         return (target,)
-    raw = query.replace("%2F", "/")
-    return (target, path + mark + raw, path + mark + raw.replace("/", "%2F"))
+    return (target, path + mark + raw, path + mark + encoded)
 
 
 def _matches(rule: str, target: str) -> bool:
