@@ -45,3 +45,7 @@ class Caps:
                 return "ip_cap"
             self._ips[ip] = taken + 1
         return ""
+
+    def ip_is_full(self, ip: str) -> bool:
+        """Whether `take_ip` would refuse."""
+        return bool(self.per_ip) and self._ips.get(ip, 0) >= self.per_ip

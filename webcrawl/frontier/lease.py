@@ -25,7 +25,17 @@ class Link(NamedTuple):
     via: str = ""  # the page it was found on; "" for a seed
     retries: int = 0  # tries before this one
     head_done: bool = False  # HEAD said it is worth a GET
+    counted: bool = False  # it passed through the funnel of the stats lines once
     payload: bytes = b""  # a user's own Request, serialised by the adapter that made it
+
+
+class Errand(NamedTuple):
+    """A robots.txt to fetch."""
+
+    origin: str  # scheme+authority the rules are for: its host may be another, after a redirect
+    url: str
+    redirects: int = 0  # hops so far (RFC 9309, 2.3.1.2)
+    tries: int = 0  # before this one
 
 
 class Step(Enum):
@@ -41,18 +51,15 @@ class Step(Enum):
 class Lease:
     """The right to one request at one host (and one IP address), until it is released.
 
-    For RESOLVE `url` is empty; for ROBOTS it is the robots.txt (or where it redirected to) and
-    `link` is None; else `link` is the link to fetch.
+    For RESOLVE `url` and `address` are empty; for ROBOTS there is an errand; else there is a link.
     """
 
     host: str
     step: Step
     url: str
-    address: str  # IP address to connect to; "" for RESOLVE
+    address: str  # IP address to connect to
     link: Link | None = None
-    origin: str = ""  # ROBOTS: the scheme+authority the rules are for
-    redirects: int = 0  # ROBOTS: hops so far (RFC 9309, 2.3.1.2)
-    delay_s: float = 0.0  # the politeness delay in force, for reports
+    errand: Errand | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -73,13 +80,13 @@ class Unresolved:
 
 @dataclass(slots=True, frozen=True)
 class RobotsFetched:
-    """ROBOTS: the rules of `lease.origin`, good until `expires_at`."""
+    """ROBOTS: the rules of the errand's origin, good until `expires_at` (monotonic)."""
 
     rules: RobotsRules
     expires_at: float
     asked_at: float
     ended_at: float
-    status_class: str = "2xx"  # of the answer, for the statistics: "2xx", "4xx"
+    kind: str = "2xx"  # of answer, for the statistics: "2xx", "4xx", "redirects"
 
 
 @dataclass(slots=True, frozen=True)

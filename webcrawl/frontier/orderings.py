@@ -26,7 +26,7 @@ class Ordering(ABC):
         """Place of `host`, whose best link has `priority`, among the ready hosts."""
         return priority
 
-    def visited(self, host: str) -> None:
+    def visited(self, host: str) -> None:  # noqa: B027  (most orderings do not care)
         """A page of `host` was fetched."""
 
 

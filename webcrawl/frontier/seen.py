@@ -26,7 +26,7 @@ class SeenSet:
 
     def add(self, url: str) -> bool:
         """True when `url` (canonical) is new; it is then known."""
-        fingerprint = xxh3_128_digest(url, self._key)
+        fingerprint = xxh3_128_digest(url.encode(), self._key)
         before = len(self._seen)
         self._seen.add(fingerprint)
         return len(self._seen) > before

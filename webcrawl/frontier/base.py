@@ -1,0 +1,83 @@
+"""The frontier's interface: what any store of a crawl's state must do.
+
+Asynchronous and in batches, so that one interface serves memory, disk and a server. `now` is
+monotonic seconds and comes from the caller; no frontier reads a clock. tests/contracts/frontier.py
+is the interface in executable form.
+
+What every implementation promises:
+- at most one lease a host and, with IP clocks on, one lease an IP address;
+- no lease before the clocks of its host and its address allow it;
+- a URL is leased as PAGE once, unless its outcome asks for a retry or the lease is returned;
+- what was put and not refused is leased sooner or later, or counted in `counters.dropped`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.lease import Lease, Link, Outcome
+from webcrawl.items import Original
+from webcrawl.politeness.clocks import Politeness
+
+
+@dataclass(slots=True, frozen=True)
+class Policy:
+    """How this crawl treats links, hosts and failures; the names of the settings are beside."""
+
+    politeness: Politeness = field(default_factory=Politeness)
+    obey_robots: bool = True  # ROBOTSTXT_OBEY
+    head_first: bool = False  # HEAD_FIRST
+    depth_max: int = 0  # DEPTH_LIMIT, 0 is none
+    redirects_max: int = 20  # REDIRECT_MAX_TIMES
+    retry_times: int = 2  # RETRY_TIMES
+    retry_codes: frozenset[int] = frozenset({500, 502, 503, 504, 522, 524, 408, 429})
+    # House: so many attempts in a row without any answer retire a host for a while.
+    failures_max: int = 20  # HOST_MAX_FAILURES
+    retired_s: float = 3600.0
+    # RFC 9309, 2.3.1.4: an unreachable robots.txt is complete disallow; asked again after this.
+    robots_again_s: float = 3600.0
+
+
+class Frontier(ABC):
+    """All state of a crawl."""
+
+    counters: Counters
+
+    @abstractmethod
+    async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
+        """Add links that are in scope; how many were new and not refused by a cap.
+
+        `force` skips the URL-seen test (Scrapy's `dont_filter`). Cost: O(log k) a link for a host
+        with k distinct priorities.
+        """
+
+    @abstractmethod
+    async def acquire(self, now: float, limit: int, *, admissions: bool = False) -> list[Lease]:
+        """Up to `limit` leases, best first: PAGE leases, or with `admissions` all other steps.
+
+        O(log hosts) a lease. URLs that robots.txt or the IP cap refuse are dropped on the way, a
+        bounded number a call: fewer leases than `limit` is no proof that there are none.
+        """
+
+    @abstractmethod
+    async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
+        """Give leases back, each with its outcome of the kind its step has; KeyError if unknown."""
+
+    @abstractmethod
+    async def first_with(self, content: bytes, original: Original) -> Original | None:
+        """The content-seen test: who had `content` (a digest) first; None: `original` has, now."""
+
+    @abstractmethod
+    def next_at(self, *, admissions: bool = False) -> float:
+        """When `acquire` may have something: 0.0 now, inf not before a put or a release."""
+
+    @abstractmethod
+    def is_finished(self) -> bool:
+        """True when nothing waits and nothing is leased."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Release what is held. Leases not given back go to the next run of a lasting store."""

@@ -1,0 +1,102 @@
+"""What the frontier knows of one host and of one IP address.
+
+Plain state, changed only by the frontier and its workbench. Memory of a host: about 500 bytes and
+its links; the robots.txt rules of its origins come on top (admission.robots bounds each).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+from typing import NamedTuple
+
+from webcrawl.admission.robots import RobotsRules
+from webcrawl.frontier.lease import Errand
+from webcrawl.frontier.queue import HostQueue
+
+
+class State(Enum):
+    """Where a host is. At any time it is in exactly one of these."""
+
+    IDLE = "idle"  # nothing to do, or waiting for its robots.txt that another host serves
+    READY = "ready"  # in a lane of the workbench: may be leased now
+    PARKED = "parked"  # would be ready, but its IP address is not
+    SNOOZED = "snoozed"  # its clock has not come yet
+    LEASED = "leased"
+
+
+class Rules(NamedTuple):
+    """The robots.txt of one origin. `reason` says why all is refused; "" for rules as served."""
+
+    rules: RobotsRules
+    expires_at: float
+    reason: str = ""
+
+
+class Ip:
+    """Clock and lease of one IP address, and the hosts that wait for it."""
+
+    __slots__ = ("armed", "leased", "next_at", "parked")
+
+    def __init__(self) -> None:
+        self.leased = False
+        self.armed = False  # a timer of the workbench will unpark the next host
+        self.next_at = 0.0
+        self.parked: list[tuple[int, int, int, Host, int]] = []  # heap of the workbench's entries
+
+
+class Host:
+    """State of one host; `frontier.memory` owns its meaning."""
+
+    __slots__ = (
+        "addresses",
+        "away",
+        "counted_ahead",
+        "crawl_delay_s",
+        "errands",
+        "failures",
+        "ip",
+        "name",
+        "next_at",
+        "queue",
+        "rank",
+        "resolve_at",
+        "resolve_tries",
+        "resolved_until",
+        "retired_reason",
+        "retired_until",
+        "rules",
+        "state",
+        "token",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.state = State.IDLE
+        self.queue = HostQueue()
+        self.rank = 0  # as last placed in a lane
+        self.token = 0  # of the one valid entry in the workbench
+        self.next_at = 0.0  # the politeness clock
+        self.crawl_delay_s = 0.0
+        self.failures = 0  # attempts in a row without any answer
+        self.addresses: tuple[str, ...] = ()
+        self.ip: Ip | None = None
+        self.resolved_until = 0.0
+        self.resolve_at = 0.0  # not to be looked up before
+        self.resolve_tries = 0
+        self.rules: dict[str, Rules] = {}
+        self.errands: deque[Errand] | None = None
+        self.away: set[str] = set()  # origins of ours whose robots.txt another host fetches
+        self.retired_until = 0.0
+        self.retired_reason = ""
+        # How far the next link went through the funnel when the host was admitted:
+        # 0 not at all, 1 host test, 2 IP test.
+        self.counted_ahead = 0
+
+    def __repr__(self) -> str:
+        return f"<Host {self.name} {self.state.value}, {len(self.queue)} queued>"
+
+    def add_errand(self, errand: Errand) -> None:
+        if self.errands is None:
+            self.errands = deque()
+        self.errands.append(errand)

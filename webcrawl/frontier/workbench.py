@@ -1,0 +1,175 @@
+"""Where hosts wait: ready in a lane, snoozed on a clock, or parked behind their IP address.
+
+Owns the order in which hosts come up. Knows nothing of links, robots.txt or outcomes: the frontier
+says where a host belongs and the workbench says who is next (BUbiNG's term, after Boldi et al.,
+"BUbiNG: Massive Crawling for the Masses", 2014).
+
+Every move is O(log hosts) and nothing scans. A host has one valid entry: the one with its
+current token; entries it left behind are skipped when they come up, and there are at most as many
+of these as moves since.
+
+Invariants, checked by `audit`:
+- an IP address with a lease has exactly one;
+- an address with parked hosts is leased, or armed, or has a host in a lane: none waits for ever.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from itertools import chain
+
+from webcrawl.frontier.host import Host, Ip, State
+
+ADMISSION, PAGES = 0, 1  # the lanes
+
+_Entry = tuple[int, int, int, Host, int]  # rank, number, token, host, lane
+
+
+class Workbench:
+    """All hosts of a frontier and their clocks."""
+
+    def __init__(self, *, ip_clocks: bool = True) -> None:
+        self.hosts: dict[str, Host] = {}
+        self._ip_clocks = ip_clocks
+        self._ips: dict[str, Ip] = {}
+        self._lanes: tuple[list[_Entry], list[_Entry]] = ([], [])
+        self._timers: list[tuple[float, int, int, Host | Ip]] = []  # at, order, token, who
+        self._tokens = 0
+
+    def __repr__(self) -> str:
+        states = [host.state for host in self.hosts.values()]
+        return "<Workbench " + ", ".join(f"{states.count(s)} {s.value}" for s in State) + ">"
+
+    def host(self, name: str) -> Host:
+        host = self.hosts.get(name)
+        if host is None:
+            host = self.hosts[name] = Host(name)
+        return host
+
+    def bind(self, host: Host, address: str) -> None:
+        """From now on `host` is served by `address`."""
+        if self._ip_clocks:
+            ip = self._ips.get(address)
+            if ip is None:
+                ip = self._ips[address] = Ip()
+            host.ip = ip
+
+    # Moves. Each makes the entry that the host had before invalid.
+
+    def ready(self, host: Host, lane: int, rank: int, number: int) -> None:
+        """`host` may be leased from `lane`: the lowest (rank, number) first."""
+        host.state = State.READY
+        host.rank = rank
+        heappush(self._lanes[lane], (rank, number, self._token(host), host, lane))
+
+    def snooze(self, host: Host, at: float) -> None:
+        """`host` comes back from `wake` at `at`."""
+        host.state = State.SNOOZED
+        token = self._token(host)
+        heappush(self._timers, (at, token, token, host))
+
+    def idle(self, host: Host) -> None:
+        host.state = State.IDLE
+        self._token(host)
+
+    def lease(self, host: Host, *, with_ip: bool) -> None:
+        """`host` is asked now, and its address too unless only DNS is."""
+        host.state = State.LEASED
+        self._token(host)
+        if with_ip and host.ip is not None:
+            assert not host.ip.leased
+            host.ip.leased = True
+
+    def vacate(self, host: Host, *, with_ip: bool, ip_next_at: float) -> None:
+        """The lease is over: its address is free at `ip_next_at`. The caller places the host."""
+        ip = host.ip
+        if with_ip and ip is not None:
+            ip.leased = False
+            ip.next_at = max(ip.next_at, ip_next_at)
+            if ip.parked:
+                self._arm(ip)
+
+    def pop(self, lane: int, now: float) -> Host | None:
+        """The best host of `lane` whose IP address is free too; it must be leased or placed."""
+        entries = self._lanes[lane]
+        while entries:
+            entry = heappop(entries)
+            host = entry[3]
+            if host.token != entry[2]:
+                continue
+            ip = host.ip
+            if ip is None or (not ip.leased and ip.next_at <= now):
+                return host
+            host.state = State.PARKED
+            heappush(ip.parked, entry)
+            if not ip.leased:
+                self._arm(ip)
+        return None
+
+    def pass_on(self, host: Host, now: float) -> None:
+        """`host` was popped and makes no use of its address: let the next one have it."""
+        ip = host.ip
+        if ip is not None and ip.parked and not ip.leased and not ip.armed:
+            self._unpark(ip)
+
+    def wake(self, now: float) -> list[Host]:
+        """Hosts whose snooze is over: the caller places each. Unparks hosts of free addresses."""
+        woken: list[Host] = []
+        timers = self._timers
+        while timers and timers[0][0] <= now:
+            _, _, token, who = heappop(timers)
+            if isinstance(who, Ip):
+                who.armed = False
+                if not who.leased:
+                    self._unpark(who)
+            elif who.token == token:
+                woken.append(who)
+        return woken
+
+    def next_at(self, lane: int) -> float:
+        """When `pop(lane)` may give a host: 0.0 now, inf never unless something is put."""
+        entries = self._lanes[lane]
+        while entries and entries[0][3].token != entries[0][2]:
+            heappop(entries)
+        if entries:
+            return 0.0
+        timers = self._timers
+        while timers:
+            at, _, token, who = timers[0]
+            if isinstance(who, Ip) or who.token == token:
+                return at
+            heappop(timers)
+        return float("inf")
+
+    def audit(self) -> None:
+        """Assert the invariants. O(hosts): for tests and debugging."""
+        in_lane = {id(e[3].ip) for e in chain(*self._lanes) if e[3].token == e[2]}
+        leased: dict[int, int] = {}
+        for host in self.hosts.values():
+            if host.state is State.LEASED and host.ip is not None:
+                leased[id(host.ip)] = leased.get(id(host.ip), 0) + 1
+        for address, ip in self._ips.items():
+            assert leased.get(id(ip), 0) >= ip.leased, f"{address} is leased by no host"
+            if any(entry[3].token == entry[2] for entry in ip.parked):
+                assert ip.leased or ip.armed or id(ip) in in_lane, f"{address} is forgotten"
+
+    def _token(self, host: Host) -> int:
+        self._tokens += 1
+        host.token = self._tokens
+        return self._tokens
+
+    def _arm(self, ip: Ip) -> None:
+        if not ip.armed:
+            ip.armed = True
+            self._tokens += 1
+            heappush(self._timers, (ip.next_at, self._tokens, 0, ip))
+
+    def _unpark(self, ip: Ip) -> None:
+        """Move the best host that waits for `ip` back to its lane."""
+        while ip.parked:
+            entry = heappop(ip.parked)
+            host = entry[3]
+            if host.token == entry[2]:
+                host.state = State.READY
+                heappush(self._lanes[entry[4]], entry)
+                return
