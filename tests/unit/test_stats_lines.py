@@ -1,0 +1,186 @@
+"""The stats lines against the figures of reference 4 (section 1.1 and the traces of 1.6)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import fields
+
+import pytest
+
+from webcrawl.frontier.counters import Counters
+from webcrawl.report.lines import (
+    mean_request_s,
+    named_counts,
+    named_rates,
+    outcome_line,
+    per_second,
+    speed_line,
+    stats_line,
+    summary,
+)
+
+
+def test_stats_line_of_the_reference() -> None:
+    counters = Counters(
+        under_way=500,
+        pending=992142,
+        extracted=7862,
+        host_passed=1790,
+        resolved=1776,
+        ip_passed=1264,
+        robots_passed=544,
+        crawled=190,
+        links=5000,
+    )
+    assert stats_line(6.0, counters) == (
+        "[  6] 500 Q 992142 E    7862 H   1790 D   1776 I  1264 R   544 C   190 L    5K"
+    )
+
+
+def test_stats_line_at_the_start() -> None:
+    assert stats_line(2.0, Counters()) == (
+        "[  2] 0 Q      0 E       0 H      0 D      0 I     0 R     0 C     0 L    0K"
+    )
+
+
+def test_stats_line_outgrows_its_columns() -> None:
+    """Wide numbers push the columns to the right; nothing is cut."""
+    counters = Counters(
+        pending=12_345_678, extracted=98_765_432, crawled=1_200_000, links=60_000_000
+    )
+    line = stats_line(86400.0, counters)
+    assert line.startswith("[86400] 0 Q 12345678 E 98765432 H")
+    assert line.endswith("C 1200000 L 60000K")
+
+
+@pytest.mark.parametrize(
+    ("links", "shown"), [(499, "   0K"), (543, "   1K"), (3_256_499, "3256K"), (3_256_521, "3257K")]
+)
+def test_thousands_are_rounded(links: int, shown: str) -> None:
+    """Trace 1 shows 1K for at most 543 links, trace 2 shows 3257K for 3,256,521."""
+    assert stats_line(2.0, Counters(links=links)).endswith(f"L {shown}")
+
+
+@pytest.mark.parametrize(
+    ("elapsed_s", "shown"), [(1.9996, "[  2]"), (2.0004, "[  2]"), (103.46, "[103]")]
+)
+def test_elapsed_is_the_nearest_second(elapsed_s: float, shown: str) -> None:
+    assert stats_line(elapsed_s, Counters()).startswith(shown)
+
+
+def test_speed_line_of_the_reference() -> None:
+    assert speed_line(175, 24_600_000, 2.0) == "    *** crawling 87.5 pps @ 12.3 Mbps"
+
+
+def test_speed_is_over_the_time_that_passed() -> None:
+    """Trace 2 at [4]: 118 pages since the last line and 58.6 pps, so not over 2 s flat."""
+    assert speed_line(118, 0, 2.0137) == "    *** crawling 58.6 pps @ 0.0 Mbps"
+
+
+@pytest.mark.parametrize("over_s", [0.0, -1.0])
+def test_no_time_is_no_speed(over_s: float) -> None:
+    assert speed_line(10, 1000, over_s) == "    *** crawling 0.0 pps @ 0.0 Mbps"
+    assert per_second(10, over_s) == 0.0
+
+
+BIG_TRACE = Counters(
+    extracted=1_000_004,
+    lookups=139_300,
+    robots_attempted=95_460,
+    crawled=59_904,
+    page_bytes=1_651_630_000,
+    links=3_256_521,
+    codes=Counter({"2xx": 47185, "3xx": 5826, "4xx": 6691, "5xx": 202}),
+)
+
+
+def test_summary_of_the_big_trace() -> None:
+    assert summary(BIG_TRACE, 103.46) == [
+        "Extracted 1000004 URLs @ 9666/s",
+        "Looked up 139300 DNS names @ 1346/s",
+        "Attempted 95460 robots @ 923/s",
+        "Crawled 59904 pages @ 579/s (1651.63 MB)",
+        "Parsed 3256521 links @ 31476/s",
+        "HTTP codes: 2xx = 47185, 3xx = 5826, 4xx = 6691, 5xx = 202, other = 0",
+    ]
+
+
+def test_summary_of_the_small_trace() -> None:
+    """Its rates agree on one elapsed time only when they are rounded, not cut."""
+    counters = Counters(
+        extracted=100,
+        lookups=84,
+        robots_attempted=74,
+        crawled=11,
+        page_bytes=230_000,
+        links=543,
+        codes=Counter({"2xx": 7, "3xx": 4}),
+    )
+    assert summary(counters, 7.8) == [
+        "Extracted 100 URLs @ 13/s",
+        "Looked up 84 DNS names @ 11/s",
+        "Attempted 74 robots @ 9/s",
+        "Crawled 11 pages @ 1/s (0.23 MB)",
+        "Parsed 543 links @ 70/s",
+        "HTTP codes: 2xx = 7, 3xx = 4, 4xx = 0, 5xx = 0, other = 0",
+    ]
+
+
+def test_summary_of_a_crawl_that_never_began() -> None:
+    lines = summary(Counters(), 0.0)
+    assert lines[0] == "Extracted 0 URLs @ 0/s"
+    assert lines[-1] == "HTTP codes: 2xx = 0, 3xx = 0, 4xx = 0, 5xx = 0, other = 0"
+
+
+def test_outcome_line() -> None:
+    counters = Counters(crawled=4, fetch_s=2.0, html_pages=3, html_bytes=1_500_000)
+    assert mean_request_s(counters) == 0.5
+    assert outcome_line(counters, 12.34) == (
+        "4 pages in 12.3 s, 0.500 s a request on average, 3 HTML pages kept (1.50 MB)"
+    )
+    assert mean_request_s(Counters()) == 0.0
+
+
+FUNNEL = ("extracted", "host_passed", "ip_passed", "robots_passed", "crawled")
+
+
+class Busy(Counters):
+    """One more URL goes through the whole funnel whenever a part of it is read."""
+
+    def __getattribute__(self, name: str) -> object:
+        value = super().__getattribute__(name)
+        if name in FUNNEL:
+            for passed in FUNNEL:
+                setattr(self, passed, super().__getattribute__(passed) + 1)
+        return value
+
+
+def test_the_funnel_never_widens_in_a_line_read_while_counting() -> None:
+    words = stats_line(0.0, Busy()).split()
+    funnel = [int(words[words.index(letter) + 1]) for letter in "EHIRC"]
+    assert funnel == sorted(funnel, reverse=True)
+    assert len(set(funnel)) == len(FUNNEL)
+
+
+def test_every_count_has_a_name() -> None:
+    names = named_counts(BIG_TRACE)
+    assert names["codes/2xx"] == 47185
+    assert names["codes/other"] == 0
+    assert names["extracted"] == 1_000_004
+    assert {field.name for field in fields(Counters)} == {
+        name.partition("/")[0] for name in named_counts(ONE_OF_EACH)
+    }
+    assert names["fetch_s"] == 0.0
+
+
+ONE_OF_EACH = Counters(
+    dropped=Counter(host_cap=1), failed=Counter(dns=1), retried=Counter(dns=1), robots=Counter(a=1)
+)
+
+
+def test_rates_by_name() -> None:
+    rates = named_rates(BIG_TRACE, 103.46)
+    assert round(rates["extracted_per_s"]) == 9666
+    assert round(rates["links_per_s"]) == 31476
+    assert rates["mean_request_s"] == 0.0
+    assert named_rates(BIG_TRACE, 0.0)["extracted_per_s"] == 0.0

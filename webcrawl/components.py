@@ -1,0 +1,80 @@
+"""Core objects made from settings: the one place where a setting's name meets the core.
+
+The scheduler and the drop-in middlewares build the same parts from the same settings here. A
+setting that cannot be used is a `SettingError`, one line that names it.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scrapy.crawler import Crawler
+from scrapy.settings import BaseSettings
+from scrapy.utils.misc import load_object
+
+from webcrawl.admission.robots import product_token
+from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.counters import Counters
+from webcrawl.scope import Scope
+
+
+class SettingError(ValueError):
+    """The user's fault: a setting's name, its value and what is allowed."""
+
+    def __init__(self, name: str, value: object, allowed: str) -> None:
+        super().__init__(f"{name} = {value!r} cannot be used: {allowed}")
+
+
+def whole_number(settings: BaseSettings, name: str) -> int:
+    """A setting that counts something: 0 or more."""
+    value = settings.get(name)
+    try:
+        number = int(value or 0)
+    except (TypeError, ValueError):
+        number = -1
+    if number < 0:
+        raise SettingError(name, value, "a whole number, 0 or more")
+    return number
+
+
+def seconds(settings: BaseSettings, name: str) -> float:
+    """A setting that is a time: 0 or more seconds."""
+    value = settings.get(name)
+    try:
+        number = float(value or 0)
+    except (TypeError, ValueError):
+        number = -1.0
+    if not 0 <= number < math.inf:
+        raise SettingError(name, value, "a number of seconds, 0 or more")
+    return number
+
+
+def scope_from(settings: BaseSettings) -> Scope:
+    """What belongs to the crawl. `SCOPE_RULES` are import paths of scope rules, or rules."""
+    return Scope(
+        suffixes=settings.getlist("SCOPE_SUFFIXES"),
+        deny=settings.getlist("SCOPE_DENY"),
+        allow=settings.getlist("SCOPE_ALLOW"),
+        max_length=whole_number(settings, "URLLENGTH_LIMIT"),
+        rules=[load_object(rule) for rule in settings.getlist("SCOPE_RULES")],
+    )
+
+
+def caps_from(settings: BaseSettings) -> Caps:
+    """The caps on pages a host, a registered domain and an IP address."""
+    return Caps(
+        per_host=whole_number(settings, "MAX_PAGES_PER_HOST"),
+        per_domain=whole_number(settings, "MAX_PAGES_PER_DOMAIN"),
+        per_ip=whole_number(settings, "MAX_PAGES_PER_IP"),
+    )
+
+
+def robots_token(settings: BaseSettings) -> str:
+    """The name that robots.txt knows us by (RFC 9309, 2.2.1)."""
+    return product_token(settings.get("ROBOTSTXT_USER_AGENT") or settings.get("USER_AGENT") or "")
+
+
+def counters_of(crawler: Crawler) -> Counters | None:
+    """The counts of a crawl whose spider is open; None when its scheduler is not ours."""
+    counters = getattr(crawler.engine.scheduler, "counters", None)
+    return counters if isinstance(counters, Counters) else None

@@ -1,0 +1,137 @@
+"""The stats lines while a crawl runs, the summary at its end, and every number in Scrapy's stats.
+
+A thread of its own says the lines, so that they come on time however busy the event loop is, and so
+that a reader who has stopped reading stops nothing else. It only reads `Counters`. Scrapy's stats
+are a plain dict that other components walk through, so they are written on the event loop only.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from time import monotonic
+
+from scrapy import Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.statscollectors import StatsCollector
+from scrapy.utils.asyncio import create_looping_call
+from typing_extensions import Self
+
+from webcrawl.components import counters_of, seconds
+from webcrawl.console import Say, console_from
+from webcrawl.frontier.counters import Counters
+from webcrawl.report.lines import (
+    named_counts,
+    named_rates,
+    outcome_line,
+    per_second,
+    speed_line,
+    stats_line,
+    summary,
+)
+
+logger = logging.getLogger(__name__)
+
+LAST_WORDS_S = 2.0  # how long the end of a crawl waits for a reader who does not read
+
+
+class StatsLines:
+    """Says the stats lines every `interval_s` seconds; 0 says the summary only."""
+
+    def __init__(self, crawler: Crawler, interval_s: float, say: Say) -> None:
+        self._crawler = crawler
+        self._interval_s = interval_s
+        self._say = say
+        self._speaker: Speaker | None = None
+        self._mirror = create_looping_call(self._update_stats)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        settings = crawler.settings
+        extension = cls(crawler, seconds(settings, "STATS_INTERVAL"), console_from(settings))
+        crawler.signals.connect(extension.spider_opened, signals.spider_opened)
+        crawler.signals.connect(extension.spider_closed, signals.spider_closed)
+        return extension
+
+    def spider_opened(self) -> None:
+        counters = counters_of(self._crawler)
+        if counters is None:
+            logger.warning("No stats lines: SCHEDULER is not webcrawl.scheduler.Scheduler")
+            return
+        self._speaker = Speaker(counters, self._interval_s, self._say)
+        self._speaker.start()
+        if self._interval_s:
+            self._mirror.start(self._interval_s, now=False)
+
+    def spider_closed(self, spider: Spider) -> None:
+        if self._speaker is None:
+            return
+        if self._mirror.running:
+            self._mirror.stop()
+        counters, elapsed_s = self._speaker.counters, self._speaker.elapsed_s()
+        self._speaker.stop("", *summary(counters, elapsed_s))
+        self._update_stats()
+        _set_all(self._crawler.stats, named_rates(counters, elapsed_s))
+        logger.info("%s", outcome_line(counters, elapsed_s), extra={"spider": spider})
+
+    def _update_stats(self) -> None:
+        assert self._speaker is not None
+        stats = self._crawler.stats
+        _set_all(stats, named_counts(self._speaker.counters))
+        stats.set_value("webcrawl/elapsed_s", self._speaker.elapsed_s())
+        stats.set_value("webcrawl/pages_per_s", self._speaker.pages_per_s)
+        stats.set_value("webcrawl/mbps", self._speaker.mbps)
+
+
+class Speaker:
+    """The thread that says the lines, at `interval_s`, 2 * `interval_s`... after its start.
+
+    A line that is late makes no other late; lines whose time has passed altogether are left out.
+    """
+
+    def __init__(self, counters: Counters, interval_s: float, say: Say) -> None:
+        self.counters = counters
+        self.pages_per_s = 0.0  # in the last interval
+        self.mbps = 0.0
+        self._interval_s = interval_s
+        self._say = say
+        self._stopped = threading.Event()
+        self._last_words: tuple[str, ...] = ()
+        self._thread = threading.Thread(target=self._run, name="stats-lines", daemon=True)
+        self._started_at = monotonic()
+
+    def elapsed_s(self) -> float:
+        return monotonic() - self._started_at
+
+    def start(self) -> None:
+        self._started_at = monotonic()
+        self._thread.start()
+
+    def stop(self, *last_words: str) -> None:
+        """Say `last_words` and end. Waits for it, but not longer than LAST_WORDS_S."""
+        self._last_words = last_words
+        self._stopped.set()
+        self._thread.join(LAST_WORDS_S)
+
+    def _run(self) -> None:
+        counters, interval_s = self.counters, self._interval_s
+        last_s, last_pages, last_bits = 0.0, counters.crawled, _bits(counters)
+        tick = 1
+        while not self._stopped.wait(tick * interval_s - self.elapsed_s() if interval_s else None):
+            now_s, pages, bits = self.elapsed_s(), counters.crawled, _bits(counters)
+            new_pages, new_bits, over_s = pages - last_pages, bits - last_bits, now_s - last_s
+            self._say(stats_line(now_s, counters), speed_line(new_pages, new_bits, over_s))
+            self.pages_per_s = per_second(new_pages, over_s)
+            self.mbps = per_second(new_bits, over_s) / 1e6
+            last_s, last_pages, last_bits = now_s, pages, bits
+            tick = max(tick, int(self.elapsed_s() / interval_s)) + 1
+        self._say(*self._last_words)
+
+
+def _bits(counters: Counters) -> int:
+    return 8 * (counters.page_bytes + counters.robots_bytes)
+
+
+def _set_all(stats: StatsCollector, values: dict[str, float]) -> None:
+    for name, value in values.items():
+        stats.set_value(f"webcrawl/{name}", value)

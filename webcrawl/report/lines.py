@@ -1,0 +1,96 @@
+"""The lines a crawl shows while it runs and at its end, as text.
+
+Owns the format of reference 4 (DESIGN.md, "The stats lines") and nothing else: no clock, no output.
+The reference's traces settle what its text leaves open:
+
+- rates and thousands are rounded, not cut: only so do all the rates of one trace agree on one
+  elapsed time (7.79 to 7.81 s, 103.458 to 103.461 s), and 3,256,521 links show as `3257K`;
+- speeds are over the time that truly passed since the last line, not over the nominal two seconds.
+
+MB and Mbps are powers of ten, as bits a second are everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from webcrawl.frontier.counters import Counters
+
+CODES = ("2xx", "3xx", "4xx", "5xx", "other")
+
+
+def stats_line(elapsed_s: float, counters: Counters) -> str:
+    """The funnel in one line. Safe to call from any thread while the crawl counts on."""
+    # The funnel is read from its end: what is read later can only have grown, so that
+    # E >= H >= I >= R >= C holds in the line too.
+    crawled = counters.crawled
+    robots_passed = counters.robots_passed
+    ip_passed = counters.ip_passed
+    host_passed = counters.host_passed
+    return (
+        f"[{elapsed_s:3.0f}] {counters.under_way} Q {counters.pending:6d}"
+        f" E {counters.extracted:7d} H {host_passed:6d} D {counters.resolved:6d}"
+        f" I {ip_passed:5d} R {robots_passed:5d} C {crawled:5d} L {counters.links / 1000:4.0f}K"
+    )
+
+
+def speed_line(pages: int, bits: int, over_s: float) -> str:
+    """Pages and megabits a second: what was counted in the last `over_s` seconds."""
+    pages_per_s, mbps = per_second(pages, over_s), per_second(bits, over_s) / 1e6
+    return f"    *** crawling {pages_per_s:.1f} pps @ {mbps:.1f} Mbps"
+
+
+def summary(counters: Counters, elapsed_s: float) -> list[str]:
+    """The six lines at the end of a crawl that took `elapsed_s`."""
+
+    def rate(count: int) -> str:
+        return f"{per_second(count, elapsed_s):.0f}/s"
+
+    c = counters
+    codes = ", ".join(f"{name} = {c.codes[name]}" for name in CODES)
+    return [
+        f"Extracted {c.extracted} URLs @ {rate(c.extracted)}",
+        f"Looked up {c.lookups} DNS names @ {rate(c.lookups)}",
+        f"Attempted {c.robots_attempted} robots @ {rate(c.robots_attempted)}",
+        f"Crawled {c.crawled} pages @ {rate(c.crawled)} ({c.page_bytes / 1e6:.2f} MB)",
+        f"Parsed {c.links} links @ {rate(c.links)}",
+        f"HTTP codes: {codes}",
+    ]
+
+
+def outcome_line(counters: Counters, elapsed_s: float) -> str:
+    """What came of the crawl: pages, total time, average request time, HTML kept."""
+    c = counters
+    return (
+        f"{c.crawled} pages in {elapsed_s:.1f} s, {mean_request_s(c):.3f} s a request on average,"
+        f" {c.html_pages} HTML pages kept ({c.html_bytes / 1e6:.2f} MB)"
+    )
+
+
+def mean_request_s(counters: Counters) -> float:
+    """Seconds from request to last byte, averaged over the pages; 0.0 before the first."""
+    return counters.fetch_s / counters.crawled if counters.crawled else 0.0
+
+
+def per_second(count: float, over_s: float) -> float:
+    """`count` a second; 0.0 where no time has passed."""
+    return count / over_s if over_s > 0 else 0.0
+
+
+def named_counts(counters: Counters) -> dict[str, float]:
+    """Every count by its name; those by reason as "dropped/host_cap". On the counting thread."""
+    values: dict[str, float] = {f"codes/{name}": 0 for name in CODES}
+    for field in fields(counters):
+        value = getattr(counters, field.name)
+        if isinstance(value, (int, float)):
+            values[field.name] = value
+        else:
+            values.update((f"{field.name}/{reason}", count) for reason, count in value.items())
+    return values
+
+
+def named_rates(counters: Counters, elapsed_s: float) -> dict[str, float]:
+    """The figures of the last lines that are not counts, by name."""
+    names = ("extracted", "lookups", "robots_attempted", "crawled", "links")
+    rates = {f"{name}_per_s": per_second(getattr(counters, name), elapsed_s) for name in names}
+    return rates | {"mean_request_s": mean_request_s(counters)}
