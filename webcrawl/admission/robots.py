@@ -7,19 +7,23 @@ Only the rules that bind us are kept, as one string, so that a crawl can hold th
 thousand origins. Input is hostile, so everything is bounded:
 - the body is read up to MAX_BODY_BYTES, and so there are at most 50,000 rules;
 - a longer pattern than MAX_PATTERN_BYTES, which no URL that we ask for can fill, is dropped;
-- parsing is linear; one check is O(rules * length of the target), with no backtracking.
+- parsing is linear; matching does not backtrack: one check is O(length of the target) for each of
+  at most MAX_WILDCARDS rules (16 ms at worst), literals are compared all in one call.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Self
 
 MAX_BODY_BYTES: Final = 500 * 1024  # RFC 9309, 2.5: at least this much must be parsed
 # A pattern with half as many literal octets matches no URL of 8 KiB; Google cuts lines at 16,664.
 MAX_PATTERN_BYTES: Final = 16 * 1024
+# House: beyond it everything is refused, which breaks no rule and costs the crawl one odd origin.
+MAX_WILDCARDS: Final = 5_000
 MAX_SITEMAPS: Final = 20
 MAX_SITEMAP_BYTES: Final = 2048
 
@@ -75,11 +79,12 @@ def product_token(user_agent: str) -> str:
 class RobotsRules:
     """What one robots.txt says to us: immutable, comparable, picklable.
 
-    `rules` are lines of "+" (allow) or "-" (disallow) and a normalised pattern, the one that wins
-    first: longest first, and of equal ones allow first (RFC 9309, 2.2.2).
+    `literals` and `wildcards` are lines of "+" (allow) or "-" (disallow) and a normalised pattern,
+    in the order in which they win. They lie apart because literals are tested all in one call.
     """
 
-    rules: str = ""
+    literals: str = ""
+    wildcards: str = ""  # with a "*", or a "$" at the end
     crawl_delay_s: float | None = None
     sitemaps: tuple[str, ...] = ()
 
@@ -93,48 +98,57 @@ class RobotsRules:
         for line in _lines(body):
             parser.feed(line)
         group = parser.ours if parser.named else parser.everyone
-        ordered = sorted(group.rules, key=lambda rule: (-len(rule), rule))
-        return cls("\n".join(ordered), group.crawl_delay_s, tuple(parser.sitemaps[:MAX_SITEMAPS]))
+        if len(group.wildcards) > MAX_WILDCARDS:
+            return cls(DISALLOW_ALL.literals, "", group.crawl_delay_s)
+        return cls(
+            "\n".join(sorted(group.literals, key=_precedence, reverse=True)),
+            "\n".join(sorted(group.wildcards, key=_precedence, reverse=True)),
+            group.crawl_delay_s,
+            tuple(parser.sitemaps[:MAX_SITEMAPS]),
+        )
 
     def allows(self, target: str) -> bool:
         """Whether `target`, path and query of a canonical URL, may be asked for.
 
         /robots.txt itself always may (2.2.2). O(rules * length of target).
         """
-        if not self.rules or target == "/robots.txt":
+        if target == "/robots.txt":
             return True
         forms = _forms(target)
-        for rule in self.rules.split("\n"):
-            for form in forms:
-                if _matches(rule, form):
-                    return rule[0] == "+"
-        return True
+        winners = [*_winning_literals(self.literals, forms)]
+        winners += _winning_wildcard(self.wildcards, forms)
+        return not winners or max(winners, key=_precedence)[0] == "+"
 
     def to_bytes(self) -> bytes:
         """The rules for a store; `from_bytes` reads them back."""
-        delay = "" if self.crawl_delay_s is None else repr(self.crawl_delay_s)
-        return "\n".join((delay, " ".join(self.sitemaps), self.rules)).encode()
+        head = ["" if self.crawl_delay_s is None else repr(self.crawl_delay_s), *self.sitemaps]
+        return "\n\n".join(("\n".join(head), self.literals, self.wildcards)).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """What `to_bytes` wrote."""
-        delay, sitemaps, rules = data.decode().split("\n", 2)
-        return cls(
-            rules, float(delay) if delay else None, tuple(sitemaps.split(" ")) if sitemaps else ()
-        )
+        head, literals, wildcards = data.decode().split("\n\n")
+        delay, *sitemaps = head.split("\n")
+        return cls(literals, wildcards, float(delay) if delay else None, tuple(sitemaps))
 
 
 ALLOW_ALL: Final = RobotsRules()
-DISALLOW_ALL: Final = RobotsRules("-/")
+DISALLOW_ALL: Final = RobotsRules(literals="-/")
+
+
+def _precedence(rule: str) -> tuple[int, bool]:
+    """The longest pattern wins, and of equal ones allow (RFC 9309, 2.2.2)."""
+    return len(rule), rule[0] == "+"
 
 
 class _Group:
     """The merged groups of one agent."""
 
-    __slots__ = ("crawl_delay_s", "rules")
+    __slots__ = ("crawl_delay_s", "literals", "wildcards")
 
     def __init__(self) -> None:
-        self.rules: set[str] = set()
+        self.literals: set[str] = set()
+        self.wildcards: set[str] = set()
         self.crawl_delay_s: float | None = None
 
 
@@ -184,8 +198,9 @@ class _Parser:
         if not value or len(value) > MAX_PATTERN_BYTES:
             return
         rule = sign + _normalise_pattern(value)
+        wild = "*" in rule or rule[-1] == "$"
         for group in self._bound:
-            group.rules.add(rule)
+            (group.wildcards if wild else group.literals).add(rule)
 
     def _crawl_delay(self, value: bytes) -> None:
         """House, no standard has it: fractions count, and of several the largest."""
@@ -203,7 +218,7 @@ def _lines(body: bytes) -> list[bytes]:
         body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
     for bom in _BOMS:
         body = body.removeprefix(bom)
-    # House: RFC 9309, 2.3 says UTF-8, some editors write UTF-16, and without its NULs it reads well.
+    # House: RFC 9309, 2.3 says UTF-8; what editors write as UTF-16 reads well without its NULs.
     return body.replace(b"\0", b"").splitlines()
 
 
@@ -256,26 +271,43 @@ def _forms(target: str) -> tuple[str, ...]:
     return (target, path + mark + raw, path + mark + encoded)
 
 
-def _matches(rule: str, target: str) -> bool:
-    """Whether the pattern of `rule` (behind its sign) matches `target` from its start.
+def _winning_literals(rules: str, forms: tuple[str, ...]) -> Iterator[str]:
+    """The best allow and the best disallow that each form begins with."""
+    literals = tuple(rules.split("\n")) if rules else ()
+    for form in forms:
+        for signed in ("+" + form, "-" + form):
+            if signed.startswith(literals):
+                yield next(filter(signed.startswith, literals))
 
-    Segments between wildcards are taken greedily, leftmost first, which finds a match where there
-    is one: linear, where a regular expression would go through every combination.
+
+def _winning_wildcard(rules: str, forms: tuple[str, ...]) -> list[str]:
+    """The first rule that matches any form, if one does."""
+    for rule in rules.split("\n") if rules else ():
+        pattern = rule[1:]
+        for form in forms:
+            if _matches(pattern, form):
+                return [rule]
+    return []
+
+
+def _matches(pattern: str, target: str) -> bool:
+    """Whether `pattern`, a wildcard without its sign, matches `target` from its start.
+
+    Segments between "*" are taken greedily, leftmost first, which finds a match where there is
+    one: linear, where a regular expression would go through every combination.
     """
-    if "*" not in rule:
-        if rule[-1] == "$":
-            return target == rule[1:-1]
-        return target.startswith(rule[1:])
-    first, *middle, last = rule[1:].split("*")
-    if not target.startswith(first):
+    head, star, rest = pattern.partition("*")
+    if not star:  # then it ends with "$"
+        return target == head[:-1]
+    if not target.startswith(head):
         return False
-    at = len(first)
-    for segment in middle:
+    at = len(head)
+    *segments, last = rest.split("*")
+    for segment in segments:
         at = target.find(segment, at)
         if at < 0:
             return False
         at += len(segment)
     if last[-1:] == "$":
-        last = last[:-1]
-        return target.endswith(last) and len(target) - len(last) >= at
+        return target.endswith(last[:-1], at)
     return target.find(last, at) >= 0
