@@ -1,0 +1,325 @@
+"""The seed list: what `-a seeds=` means, and how its lines are read."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import threading
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from webcrawl.spiders.seeds import MAX_LINE, BadSeed, SeedSource, line_url
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def rest_of(source: SeedSource) -> list[str]:
+    return [url for batch in source.batches() for url in batch]
+
+
+def urls(spec: str, root: Path | None = None) -> list[str]:
+    return rest_of(SeedSource(spec, root))
+
+
+def write(name: str, data: str | bytes) -> Path:
+    path = Path(name)
+    path.parent.mkdir(exist_ok=True, parents=True)
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("http://h/", ["http://h/"]),
+        ("HTTPS://H.example", ["https://h.example/"]),
+        ("ufmg.br", ["http://ufmg.br/"]),
+        ("host:8080/path", ["http://host:8080/path"]),
+        ("localhost", ["http://localhost/"]),
+        ("127.0.0.1:8080", ["http://127.0.0.1:8080/"]),
+        ("[::1]:8080/a", ["http://[::1]:8080/a"]),
+        ("ufmg.br/cursos?a=1", ["http://ufmg.br/cursos?a=1"]),
+        ("a.br,b.br", ["http://a.br/", "http://b.br/"]),
+        (" a.br , b.br,", ["http://a.br/", "http://b.br/"]),
+        ("http://h/a,b", ["http://h/a,b"]),
+        ("http://h/a,b.html,c", ["http://h/a,b.html,c"]),
+        ("http://h/0,1518,00.html", ["http://h/0,1518,00.html"]),
+        ("http://h?ll=-19.8,-43.9", ["http://h/?ll=-19.8,-43.9"]),
+        ("http://h/a,http://g/b", ["http://h/a", "http://g/b"]),
+        ("http://h/a,g.br", ["http://h/a", "http://g.br/"]),
+        ("http://h.br,g.br", ["http://h.br/", "http://g.br/"]),
+        ("http://h/,g:80/x", ["http://h/", "http://g/x"]),
+        ("http://h/a,", ["http://h/a"]),
+    ],
+)
+def test_urls_and_hosts(spec: str, expected: list[str]) -> None:
+    assert urls(spec) == expected
+
+
+@pytest.mark.parametrize(
+    "spec", ["http://h/a,list.txt", "list.txt,http://h/a", "ufmg.br,list.txt", "a,b.txt"]
+)
+def test_files_stand_among_others(spec: str) -> None:
+    write("list.txt", "x.example\n")
+    write("a,b.txt", "x.example\n")
+    assert "http://x.example/" in urls(spec)
+
+
+def test_an_existing_file_wins_over_a_host() -> None:
+    write("ufmg.br", "other.example\n")
+    assert urls("ufmg.br") == ["http://other.example/"]
+
+
+def test_a_folder_is_no_file() -> None:
+    Path("ufmg.br").mkdir()
+    assert urls("ufmg.br") == ["http://ufmg.br/"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "nosuch.txt",
+        "nosuch.gz",
+        "nosuch",
+        "seeds/nosuch",
+        "seeds/br.tx",
+        "./br",
+        "/nosuch/br.list",
+        "../nosuch",
+        "ufmg.br,nosuch.txt",
+        "http://h/a,nosuch.txt",
+    ],
+)
+def test_a_missing_file_is_no_host(spec: str) -> None:
+    name = spec.rpartition(",")[2]
+    with pytest.raises(BadSeed, match=f"there is no file '{name}'.*files, URLs, hosts"):
+        SeedSource(spec)
+
+
+@pytest.mark.parametrize("spec", ["br.tx", "br.text", "seeds/br.tx", "seeds/br.txtt"])
+def test_a_mistyped_file_is_no_host(spec: str) -> None:
+    write("br.txt", "a.br")
+    write("seeds/br.txt", "a.br")
+    parent = "seeds/" if "/" in spec else ""
+    with pytest.raises(BadSeed, match=f"no file '{spec}'; did you mean {parent}br.txt"):
+        SeedSource(spec)
+
+
+@pytest.mark.parametrize("spec", ["ftp://h/", "file:///etc/hosts", "http://", "https://a b/"])
+def test_no_web_url(spec: str) -> None:
+    with pytest.raises(BadSeed, match="is no http or https URL"):
+        SeedSource(spec)
+
+
+@pytest.mark.parametrize(
+    "spec", ["", " ", ",", "empty.txt", "comments.txt", "empty.txt,comments.txt"]
+)
+def test_nothing_usable(spec: str) -> None:
+    write("empty.txt", "")
+    write("comments.txt", "# one\n\n   \n#two")
+    with pytest.raises(BadSeed, match="no URL in") as caught:
+        SeedSource(spec).check()
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_seed_names_the_first_bad_line() -> None:
+    write("bad.txt", "#\nfoo bar\nftp://h/\n")
+    with pytest.raises(BadSeed, match=r"2 bad lines, the first is bad.txt:2: not a URL: 'foo bar'"):
+        SeedSource("bad.txt").check()
+
+
+def test_an_unreadable_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    write("list.txt", "a.br")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(BadSeed, match=r"list.txt cannot be read"):
+        SeedSource("list.txt")
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"a.br\nb.br\n", ["a.br", "b.br"]),
+        (b"a.br\r\nb.br\r\n", ["a.br", "b.br"]),
+        (b"\xef\xbb\xbfa.br\nb.br", ["a.br", "b.br"]),
+        (b"\xef\xbb\xbf# comment\na.br", ["a.br"]),
+        (b"# c\n\n  \t\n  a.br  \n#b.br\nb.br # c\n", ["a.br", "b.br"]),
+        (b"a.br#frag\n", ["a.br"]),
+        (b"a.br\n" + b"\x00\nb\x00.br\nb.br", ["a.br", "b.br"]),
+        (b"a.br\x00\nb.br", ["b.br"]),
+        (b"a.br\rb.br\nc.br", ["c.br"]),
+        (b"x" * 1_000_000 + b"\na.br", ["a.br"]),
+        (b"a.br/" + b"x" * MAX_LINE + b"\nb.br", ["b.br"]),
+        (b"a.br/" + b"x" * MAX_LINE, []),
+        (b"#" * 100_000 + b"\na.br", ["a.br"]),
+        (b"joao@ufmg.br\nword\n3.14\nmailto:a@b.br\n//a.br/\ntel:\na.br", ["a.br"]),
+        (b"a.br b.br\na.br\tb\nhttp://a.br/x y\nb.br", ["b.br"]),
+        (b"http://a.br:99999/\nhttp://[::g]/\nb.br", ["b.br"]),
+    ],
+)
+def test_lines(data: bytes, expected: list[str]) -> None:
+    write("l.txt", data)
+    assert urls("l.txt") == [f"http://{host}/" for host in expected]
+
+
+def test_bytes_that_are_not_utf8_are_kept() -> None:
+    write("l.txt", b"http://a.br/a\xe7\xe3o\n")
+    assert urls("l.txt") == ["http://a.br/a%E7%E3o"]
+
+
+def test_utf8_is_read_as_utf8() -> None:
+    write("l.txt", "http://a.br/ação\nmünchen.de\n")
+    assert urls("l.txt") == ["http://a.br/a%C3%A7%C3%A3o", "http://xn--mnchen-3ya.de/"]
+
+
+def test_bad_lines_are_counted_and_the_first_shown_with_their_numbers() -> None:
+    write("l.txt", "a.br\n" + "".join(f"bad line {n}\n" for n in range(50)) + "b.br\n")
+    source = SeedSource("l.txt")
+    assert rest_of(source) == ["http://a.br/", "http://b.br/"]
+    assert (source.usable, source.bad, len(source.bad_examples)) == (2, 50, 10)
+    assert source.bad_examples[1] == "l.txt:3: not a URL: 'bad line 1'"
+
+
+def test_a_gigantic_line_is_one_line_and_shown_short() -> None:
+    write("l.txt", b"y" * (5 * MAX_LINE) + b"\nz z\n")
+    source = SeedSource("l.txt")
+    assert list(source.batches()) == []
+    assert [len(example) < 100 for example in source.bad_examples] == [True, True]
+    assert source.bad_examples[1] == "l.txt:2: not a URL: 'z z'"
+
+
+def test_gzip_is_known_by_its_first_bytes() -> None:
+    write("l.txt", gzip.compress(b"a.br\n"))
+    write("m.gz", gzip.compress(b"b.br\n") + gzip.compress(b"c.br\n"))
+    assert urls("l.txt,m.gz") == ["http://a.br/", "http://b.br/", "http://c.br/"]
+
+
+@pytest.mark.parametrize("cut", [-9, -1])
+def test_a_cut_gzip_file_is_read_as_far_as_it_goes(cut: int) -> None:
+    lines = os.urandom(40_000).hex("\n", 8).replace("\n", ".br\n")
+    write("l.gz", gzip.compress(lines.encode())[:cut])
+    source = SeedSource("l.gz")
+    assert len(rest_of(source)) > 1000
+    assert source.bad_examples[-1].startswith("l.gz:")
+    assert "cannot be read further" in source.bad_examples[-1]
+
+
+def test_gzip_garbage() -> None:
+    write("l.gz", b"\x1f\x8bgarbage")
+    with pytest.raises(BadSeed, match="cannot be read further"):
+        SeedSource("l.gz").check()
+
+
+def test_check_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stdin:
+        buffer = io.BufferedReader(io.BytesIO(b"#\nbad line\na.br\nb.br\n"))
+
+    monkeypatch.setattr("sys.stdin", Stdin)
+    source = SeedSource("-")
+    source.check()
+    source.check()
+    assert (source.usable, source.bad) == (1, 1)
+    assert list(source.batches()) == [["http://a.br/", "http://b.br/"]]
+    assert source.opened == []
+    assert source.bad_examples == ["standard input:2: not a URL: 'bad line'"]
+
+
+def test_check_reads_no_further_than_the_first_usable_line() -> None:
+    read_end, write_end = os.pipe()
+    os.write(write_end, b"a.br\nb")
+    source = SeedSource(f"/dev/fd/{read_end}")
+    source.check()  # would block if it asked for the second line
+    os.write(write_end, b".br\n")
+    os.close(write_end)
+    assert list(source.batches()) == [["http://a.br/", "http://b.br/"]]
+    os.close(read_end)
+
+
+def test_a_named_pipe_is_read_once() -> None:
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=Path("pipe").write_text, args=("a.br\nb.br\n",))
+    writer.start()
+    source = SeedSource("pipe")
+    source.check()
+    assert list(source.batches()) == [["http://a.br/", "http://b.br/"]]
+    assert source.opened == []
+    writer.join()
+
+
+def test_batches() -> None:
+    write("l.txt", "".join(f"h{n}.br\n" for n in range(25)))
+    assert [len(batch) for batch in SeedSource("l.txt").batches(10)] == [10, 10, 5]
+
+
+def test_memory_is_one_batch() -> None:
+    line = "http://site{}.example/some/page\n"
+    write("l.txt", "".join(line.format(n) for n in range(50_000)))
+    tracemalloc.start()
+    try:
+        for _ in SeedSource("l.txt").batches(100):
+            pass
+        assert tracemalloc.get_traced_memory()[1] < 400_000  # the file is 1.8 MB
+    finally:
+        tracemalloc.stop()
+
+
+def test_opened_gives_name_and_size_of_files_only() -> None:
+    write("l.txt", "a.br\n")
+    write("sub/m.txt", "bb.br\n")
+    source = SeedSource("l.txt,ufmg.br,http://h/,sub/m.txt")
+    assert source.opened == [("l.txt", 5), ("sub/m.txt", 6)]
+
+
+def test_a_file_is_looked_for_here_then_in_the_project(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    write("project/seeds/br.txt", "project.br\n")
+    write("project/list.txt", "list.br\n")
+    assert urls("br.txt", root) == urls("seeds/br.txt", root) == ["http://project.br/"]
+    assert urls("list.txt", root) == ["http://list.br/"]
+    write("seeds/br.txt", "here.br\n")
+    assert urls("seeds/br.txt", root) == ["http://here.br/"]
+
+
+@pytest.mark.parametrize("spec", ["br.txt", "seeds/br.txt"])
+def test_lists_packed_in_an_egg(spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    egg = tmp_path / "project.egg"
+    with zipfile.ZipFile(egg, "w") as archive:
+        archive.writestr("webcrawl/seeds/br.txt", "packed.br\n")
+    monkeypatch.setattr(
+        "webcrawl.spiders.seeds.resources.files", lambda _: zipfile.Path(egg) / "webcrawl/"
+    )
+    source = SeedSource(spec)
+    assert source.opened == [(spec, 10)]
+    assert rest_of(source) == ["http://packed.br/"]
+    with pytest.raises(BadSeed, match=r"did you mean seeds/br.txt"):
+        SeedSource("seeds/br.tx")
+
+
+@pytest.mark.parametrize("name", ["br.txt", "world.txt"])
+def test_the_lists_of_the_project_are_good(name: str) -> None:
+    source = SeedSource(name, ROOT)
+    found = rest_of(source)
+    assert source.bad == 0
+    assert len(found) == len(set(found)) > 10
+
+
+def test_br_holds_brazilian_hosts() -> None:
+    found = urls("br.txt", ROOT)
+    assert [url for url in found if ".br/" not in url and "br.yahoo.com" not in url] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["http:", "https://", "http:///", "http:a.br", ":", "a:", ".", "..", ".br", "-", "é.br"],
+)
+def test_line_url_never_raises(text: str) -> None:
+    url = line_url(text)
+    assert url is None or url.startswith("http")
