@@ -1,8 +1,8 @@
 """What a crawl tells its user: on standard output, or in the log when the log is a file.
 
-Lines go to the file descriptor, not through `sys.stdout`'s buffer: nothing is left to flush when the
-process ends, and a thread stuck on a full pipe holds no lock that the interpreter wants at exit. A
-reader that has gone away (`scrapy crawl ... | head`) costs the lines and nothing else.
+Lines go to the file descriptor, past the buffer of `sys.stdout`: nothing is left to flush when the
+process ends, and a thread stuck on a full pipe holds no lock that the interpreter wants at exit.
+A reader that has gone away (`scrapy crawl ... | head`) costs the lines and nothing else.
 """
 
 from __future__ import annotations

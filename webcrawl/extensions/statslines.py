@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 import threading
 from time import monotonic
+from typing import Self
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.asyncio import create_looping_call
-from typing_extensions import Self
 
 from webcrawl.components import counters_of, seconds
 from webcrawl.console import Say, console_from

@@ -1,0 +1,218 @@
+"""The stats lines of a running crawl: on time, on the right stream, in Scrapy's stats."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+from stock_crawl import command, environment, read_stats, run
+
+COUNTING_SPIDER = """
+    import asyncio, time
+    from collections import Counter
+    import scrapy
+    from scrapy.core.scheduler import Scheduler
+    from webcrawl.frontier.counters import Counters
+
+    class CountingScheduler(Scheduler):
+        def open(self, spider):
+            self.counters = Counters(
+                under_way=3, pending=7, extracted=60, host_passed=50, lookups=45, resolved=40,
+                ip_passed=30, robots_attempted=25, robots_passed=20, crawled=10, links=2500,
+                page_bytes=3_000_000, fetch_s=5.0, html_pages=8, html_bytes=2_000_000,
+                codes=Counter({"2xx": 8, "4xx": 2}), dropped=Counter(host_cap=10),
+            )
+            return super().open(spider)
+
+    class S(scrapy.Spider):
+        name = "s"
+
+        async def start(self):
+            self.counters = self.crawler.engine.scheduler.counters
+            await self.work()
+            return
+            yield
+"""
+WORK = {
+    "waits": """
+        async def work(self):
+            await asyncio.sleep(0.5)
+            self.counters.crawled += 5
+            self.counters.dropped["ip_cap"] += 1
+            await asyncio.sleep(0.9)
+            self.seen = dict(self.crawler.stats.get_stats())
+            self.crawler.stats.set_value("seen/crawled", self.seen["webcrawl/crawled"])
+            self.crawler.stats.set_value("seen/ip_cap", self.seen["webcrawl/dropped/ip_cap"])
+            await asyncio.sleep(0.2)
+    """,
+    "blocks": """
+        async def work(self):
+            end = time.monotonic() + 2.3
+            while time.monotonic() < end:
+                pass
+    """,
+    "long": """
+        async def work(self):
+            await asyncio.sleep(30)
+    """,
+    "short": """
+        async def work(self):
+            await asyncio.sleep(0.6)
+    """,
+}
+SETTINGS = {
+    "SCHEDULER": "spider.CountingScheduler",
+    "EXTENSIONS": {"webcrawl.extensions.statslines.StatsLines": 100},
+    "STATS_INTERVAL": 0.5,
+}
+LINE = re.compile(
+    r"\[ *(\d+)\] 3 Q      7 E      60 H     50 D     40 I    30 R    20 C +(\d+) L    \dK"
+)
+SPEED = re.compile(r"    \*\*\* crawling (\d+\.\d) pps @ (\d+\.\d) Mbps")
+SUMMARY = re.compile(
+    r"\nExtracted 60 URLs @ \d+/s\nLooked up 45 DNS names @ \d+/s\nAttempted 25 robots @ \d+/s\n"
+    r"Crawled 1[05] pages @ \d+/s \(3\.00 MB\)\nParsed 2500 links @ \d+/s\n"
+    r"HTTP codes: 2xx = 8, 3xx = 0, 4xx = 2, 5xx = 0, other = 0\n\Z"
+)
+
+
+def spider(work: str) -> str:
+    return COUNTING_SPIDER + WORK[work]
+
+
+def test_lines_and_summary_on_standard_output(tmp_path: Path) -> None:
+    crawl = run(tmp_path, spider("waits"), SETTINGS)
+    lines = crawl.out.splitlines()
+    assert crawl.code == 0
+    assert LINE.fullmatch(lines[0]), lines
+    pages, speeds = [], []
+    for stats, speed in zip(lines[0:6:2], lines[1:6:2], strict=True):
+        match = LINE.fullmatch(stats)
+        assert match, stats
+        pages.append(int(match[2]))
+        match = SPEED.fullmatch(speed)
+        assert match, speed
+        speeds.append(float(match[1]))
+    assert sorted(pages) == pages
+    assert pages[-1] == 15
+    assert 7.0 < sum(speeds) <= 10.0  # 5 pages in one of the half seconds
+    assert SUMMARY.search(crawl.out), crawl.out
+    assert "15 pages in 1." in crawl.log
+    assert "0.333 s a request on average, 8 HTML pages kept (2.00 MB)" in crawl.log
+
+
+def test_every_number_is_in_scrapys_stats(tmp_path: Path) -> None:
+    stats = run(tmp_path, spider("waits"), SETTINGS).stats
+    assert stats["seen/crawled"] == 15  # while the crawl ran
+    assert stats["seen/ip_cap"] == 1
+    assert stats["webcrawl/pending"] == 7
+    assert stats["webcrawl/extracted"] == 60
+    assert stats["webcrawl/codes/2xx"] == 8
+    assert stats["webcrawl/codes/other"] == 0
+    assert stats["webcrawl/dropped/host_cap"] == 10
+    assert stats["webcrawl/mean_request_s"] == 5.0 / 15
+    assert stats["webcrawl/extracted_per_s"] > 30
+    assert 1.5 < stats["webcrawl/elapsed_s"] < 10
+    assert {"webcrawl/pages_per_s", "webcrawl/mbps"} <= stats.keys()
+
+
+def test_lines_come_on_time_while_the_event_loop_is_blocked(tmp_path: Path) -> None:
+    crawl = run(tmp_path, spider("blocks"), SETTINGS)
+    assert len(LINE.findall(crawl.out)) == 4
+    assert SUMMARY.search(crawl.out)
+
+
+def test_lines_are_log_records_when_the_log_is_a_file(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    crawl = run(tmp_path, spider("short"), SETTINGS | {"LOG_FILE": str(log)})
+    text = log.read_text(encoding="utf-8")
+    assert crawl.out == ""
+    assert re.search(r"\[webcrawl\.console\] INFO: " + LINE.pattern, text)
+    assert re.search(r"INFO: " + SPEED.pattern, text)
+    assert "INFO: Extracted 60 URLs @" in text
+    assert "INFO: HTTP codes: 2xx = 8" in text
+
+
+def test_interval_zero_leaves_the_summary(tmp_path: Path) -> None:
+    crawl = run(tmp_path, spider("short"), SETTINGS | {"STATS_INTERVAL": 0})
+    assert crawl.out.startswith("\nExtracted 60 URLs")
+    assert SUMMARY.search(crawl.out)
+    assert crawl.stats["webcrawl/extracted"] == 60
+
+
+def test_silent_with_another_scheduler(tmp_path: Path) -> None:
+    plain = "import scrapy\nclass S(scrapy.Spider):\n    name = 's'\n    start_urls = []\n"
+    crawl = run(tmp_path, plain, {"EXTENSIONS": SETTINGS["EXTENSIONS"], "STATS_INTERVAL": 0.1})
+    assert crawl.out == ""
+    assert crawl.code == 0
+    assert crawl.log.count("No stats lines: SCHEDULER is not webcrawl.scheduler.Scheduler") == 1
+    assert "Traceback" not in crawl.log
+
+
+def test_a_wrong_interval_is_named(tmp_path: Path) -> None:
+    crawl = run(tmp_path, spider("short"), SETTINGS | {"STATS_INTERVAL": "soon"})
+    assert "STATS_INTERVAL = 'soon' cannot be used: a number of seconds" in crawl.log
+
+
+def test_a_reader_that_goes_away_changes_nothing(tmp_path: Path) -> None:
+    """`scrapy crawl ... | head -1`."""
+    process = subprocess.Popen(
+        command(tmp_path, spider("waits"), SETTINGS),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    assert process.stdout
+    assert process.stderr
+    assert LINE.match(process.stdout.readline())
+    process.stdout.close()
+    log = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(20) == 0
+    assert "Traceback" not in log
+    assert "BrokenPipe" not in log
+    assert read_stats(tmp_path)["webcrawl/crawled"] == 15
+
+
+def test_a_reader_that_does_not_read_holds_up_nothing(tmp_path: Path) -> None:
+    """The pipe is full before the crawl begins; it ends all the same, and cleanly."""
+    fill = "\n    import os\n    os.set_blocking(1, False)\n    FULL = b'.' * 4096\n    try:\n"
+    fill += "        while os.write(1, FULL):\n            pass\n    except BlockingIOError:\n"
+    fill += "        os.set_blocking(1, True)\n"
+    process = subprocess.Popen(
+        command(tmp_path, fill + spider("waits"), SETTINGS),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    assert process.stderr
+    log = process.stderr.read()
+    assert process.wait(20) == 0
+    assert process.stdout
+    assert set(process.stdout.read()) == {"."}
+    process.stdout.close()
+    process.stderr.close()
+    assert "Spider closed (finished)" in log
+    assert "Fatal" not in log
+    assert read_stats(tmp_path)["webcrawl/crawled"] == 15
+
+
+def test_ctrl_c_says_the_summary_and_ends(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        command(tmp_path, spider("long"), SETTINGS),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    assert process.stdout
+    first = process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    out, log = process.communicate(timeout=15)
+    assert LINE.match(first)
+    assert SUMMARY.search(out), out
+    assert "Traceback" not in log

@@ -1,0 +1,105 @@
+"""What a crawl did, as two files: report.json for programs and report.txt for people."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import Any, Self
+
+from scrapy import Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.settings import BaseSettings
+
+from webcrawl.components import counters_of
+from webcrawl.frontier.counters import Counters
+from webcrawl.report.lines import named_counts, named_rates, outcome_line, summary
+
+logger = logging.getLogger(__name__)
+
+# The settings that say which crawl this was: DESIGN.md's table.
+SETTINGS = (
+    *("DOWNLOAD_DELAY", "IP_DELAY", "CRAWL_DELAY_MAX", "CONCURRENT_REQUESTS", "DOWNLOAD_TIMEOUT"),
+    *("DOWNLOAD_MAXSIZE", "ROBOTSTXT_OBEY", "USER_AGENT", "ROBOTSTXT_USER_AGENT", "DEPTH_LIMIT"),
+    *("CLOSESPIDER_PAGECOUNT", "CLOSESPIDER_TIMEOUT", "JOBDIR", "SCOPE_SUFFIXES", "SCOPE_DENY"),
+    *("SCOPE_ALLOW", "FOLLOW_LINKS", "MAX_PAGES_PER_HOST", "MAX_PAGES_PER_DOMAIN"),
+    *("MAX_PAGES_PER_IP", "FRONTIER_STORE", "FRONTIER_ORDER", "DNS_SERVERS"),
+    *("ALLOW_PRIVATE_ADDRESSES", "HEAD_FIRST", "CONTENT_TYPES", "WARC_DIR", "WARC_PREFIX"),
+)
+
+
+class CrawlReport:
+    """Writes the report when the spider closes, each file whole or not at all."""
+
+    def __init__(self, crawler: Crawler, folder: Path) -> None:
+        self._crawler = crawler
+        self._folder = folder
+        self._counters: Counters | None = None
+        self._started_at = 0.0
+        self._started_time = datetime.now(UTC)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        settings = crawler.settings
+        folder = settings.get("REPORT_DIR") or settings.get("WARC_DIR") or "."
+        extension = cls(crawler, Path(folder))
+        crawler.signals.connect(extension.spider_opened, signals.spider_opened)
+        crawler.signals.connect(extension.spider_closed, signals.spider_closed)
+        return extension
+
+    def spider_opened(self) -> None:
+        self._counters = counters_of(self._crawler)
+        self._started_at = monotonic()
+        self._started_time = datetime.now(UTC)
+
+    def spider_closed(self, spider: Spider, reason: str) -> None:
+        if self._counters is None:
+            return
+        elapsed_s = monotonic() - self._started_at
+        report = {
+            "spider": spider.name,
+            "started": _utc(self._started_time),
+            "finished": _utc(datetime.now(UTC)),
+            "elapsed_s": round(elapsed_s, 3),
+            "finish_reason": reason,
+            "counts": named_counts(self._counters),
+            "rates": named_rates(self._counters, elapsed_s),
+            "settings": _chosen(self._crawler.settings),
+        }
+        lines = [outcome_line(self._counters, elapsed_s), "", *summary(self._counters, elapsed_s)]
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            path = self._folder / "report.json"
+            _write(path, json.dumps(report, indent=2, default=str) + "\n")
+            _write(self._folder / "report.txt", _as_text(report, lines))
+        except OSError as error:
+            logger.error("No report in REPORT_DIR = %s: %s", self._folder, error)  # noqa: TRY400
+        else:
+            logger.info("Report: %s", path)
+
+
+def _chosen(settings: BaseSettings) -> dict[str, Any]:
+    return {name: settings.get(name) for name in SETTINGS if name in settings}
+
+
+def _utc(time: datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _as_text(report: dict[str, Any], lines: list[str]) -> str:
+    head = f"{report['spider']}: {report['started']} to {report['finished']}"
+    return "\n".join([f"{head} ({report['finish_reason']})", *lines]) + "\n"
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace `path` at once: a reader sees the old file or the new one."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
