@@ -12,9 +12,14 @@ from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
+from webcrawl.admission.guard import AddressGuard
 from webcrawl.admission.robots import product_token
+from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.memory import MemoryFrontier
+from webcrawl.frontier.orderings import ORDERINGS
+from webcrawl.politeness.clocks import Politeness
 from webcrawl.scope import Scope
 
 
@@ -67,6 +72,42 @@ def caps_from(settings: BaseSettings) -> Caps:
         per_domain=whole_number(settings, "MAX_PAGES_PER_DOMAIN"),
         per_ip=whole_number(settings, "MAX_PAGES_PER_IP"),
     )
+
+
+def frontier_from(settings: BaseSettings) -> Frontier:
+    """All state of the crawl, in the store and the order that were asked for."""
+    order, store = settings.get("FRONTIER_ORDER"), settings.get("FRONTIER_STORE")
+    if order not in ORDERINGS:
+        raise SettingError("FRONTIER_ORDER", order, " or ".join(ORDERINGS))
+    if store != "memory":
+        raise SettingError("FRONTIER_STORE", store, "memory")
+    return MemoryFrontier(
+        policy_from(settings), ordering=ORDERINGS[order](), caps=caps_from(settings)
+    )
+
+
+def policy_from(settings: BaseSettings) -> Policy:
+    """How the crawl treats links, hosts and failures."""
+    retry = settings.getbool("RETRY_ENABLED")
+    return Policy(
+        politeness=Politeness(
+            delay_s=seconds(settings, "DOWNLOAD_DELAY"),
+            ip_delay_s=seconds(settings, "IP_DELAY"),
+            crawl_delay_max_s=seconds(settings, "CRAWL_DELAY_MAX"),
+        ),
+        obey_robots=settings.getbool("ROBOTSTXT_OBEY"),
+        head_first=settings.getbool("HEAD_FIRST"),
+        depth_max=whole_number(settings, "DEPTH_LIMIT"),
+        redirects_max=whole_number(settings, "REDIRECT_MAX_TIMES"),
+        retry_times=whole_number(settings, "RETRY_TIMES") if retry else 0,
+        retry_codes=frozenset(map(int, settings.getlist("RETRY_HTTP_CODES"))),
+        failures_max=whole_number(settings, "HOST_MAX_FAILURES"),
+    )
+
+
+def guard_from(settings: BaseSettings) -> AddressGuard:
+    """Which addresses the crawl may connect to."""
+    return AddressGuard(allow_private=settings.getbool("ALLOW_PRIVATE_ADDRESSES"))
 
 
 def robots_token(settings: BaseSettings) -> str:

@@ -76,7 +76,7 @@ class CrawlReport:
             _write(path, json.dumps(report, indent=2, default=str) + "\n")
             _write(self._folder / "report.txt", _as_text(report, lines))
         except OSError as error:
-            logger.error("No report in REPORT_DIR = %s: %s", self._folder, error)  # noqa: TRY400
+            logger.error("No report in REPORT_DIR = %s: %s", self._folder, error)
         else:
             logger.info("Report: %s", path)
 
