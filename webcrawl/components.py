@@ -119,3 +119,28 @@ def counters_of(crawler: Crawler) -> Counters | None:
     """The counts of a crawl whose spider is open; None when its scheduler is not ours."""
     counters = getattr(crawler.engine.scheduler, "counters", None)
     return counters if isinstance(counters, Counters) else None
+
+
+def resolver_from(settings: BaseSettings) -> Resolver:
+    """DNS as the crawl asks it."""
+    return Resolver(settings.getlist("DNS_SERVERS"))
+
+
+def admissions_from(
+    settings: BaseSettings,
+    *,
+    outlink: Callable[[str, Link], Link | None],
+    record: Callable[[Exchange], None],
+) -> Admissions:
+    """What runs DNS, robots.txt and HEAD beside the downloads."""
+    limits = limits_from(settings)
+    return Admissions(
+        resolver=resolver_from(settings),
+        guard=guard_from(settings),
+        client=Client(replace(limits, max_size_bytes=min(limits.max_size_bytes, ROBOTS_MAX_BYTES))),
+        headers=headers_from(settings),
+        robots_token=robots_token(settings),
+        wants=content_type_test(settings),
+        outlink=outlink,
+        record=record,
+    )

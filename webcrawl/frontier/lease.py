@@ -118,7 +118,8 @@ class Fetched:
     ended_at: float
     links: tuple[Link, ...] = ()  # outlinks and the redirect target, in scope
     retry_after_s: float = 0.0
-    size_bytes: int = 0
+    size_bytes: int = 0  # on the wire
+    took_s: float = 0.0
     wanted: bool = True  # HEAD: worth a GET
 
 
@@ -133,14 +134,22 @@ class Failed:
 
 @dataclass(slots=True, frozen=True)
 class Returned:
-    """Any step: nothing was asked; the lease goes back as if it had never been taken."""
+    """Any step: not carried out; the lease goes back as if it had never been taken.
+
+    A request that was cut off may have reached the server: then the times are set.
+    """
+
+    asked_at: float = 0.0
+    ended_at: float = 0.0
 
 
 @dataclass(slots=True, frozen=True)
 class Dropped:
-    """PAGE: a component of the user's refused the request before it was sent."""
+    """PAGE: a component of the user's refused the request, or put another in its place."""
 
-    reason: str = "dropped"
+    reason: str
+    asked_at: float = 0.0
+    ended_at: float = 0.0
 
 
 Outcome = (

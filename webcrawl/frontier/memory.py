@@ -237,7 +237,7 @@ class MemoryFrontier(Frontier):
     # Leases out
 
     def _lease(self, host: Host, lane: int, now: float) -> Lease | None:
-        """A lease on `host`, popped from `lane`; None: a URL was dropped, or it is to be settled."""
+        """A lease on `host`, popped from `lane`; None: a URL was dropped, or it fits elsewhere."""
         step = self._need(host, now)
         if step is None or (step is Step.PAGE) != (lane == workbench.PAGES):
             return None
@@ -317,8 +317,8 @@ class MemoryFrontier(Frontier):
         host.next_at = max(host.next_at, polite.next_at(delay_s, asked_at, ended_at))
         ip_next_at = polite.next_at(polite.ip_delay_s, asked_at, ended_at)
         self._bench.vacate(host, with_ip=lease.step is not Step.RESOLVE, ip_next_at=ip_next_at)
-        if asked_at:
-            host.failures = 0 if not isinstance(outcome, Failed) else host.failures
+        if isinstance(outcome, Fetched | RobotsFetched | RobotsMoved):
+            host.failures = 0
 
     def _resolved(self, host: Host, outcome: Resolved) -> None:
         if not host.addresses:
@@ -398,7 +398,6 @@ class MemoryFrontier(Frontier):
     async def _fetched(self, host: Host, lease: Lease, outcome: Fetched, now: float) -> None:
         link = lease.link
         assert link is not None
-        host.failures = 0
         if lease.step is Step.HEAD and outcome.wanted:
             self._enqueue(link._replace(head_done=True), now, front=True)
             return

@@ -1,0 +1,117 @@
+"""The steps that come before a page: DNS, robots.txt and HEAD, run beside the downloads.
+
+Turns one lease that is not a PAGE into its outcome. Owns what an answer *means* for admission
+(RFC 9309, 2.3.1); asks nothing of the frontier and keeps no state of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from webcrawl.admission.dns import ResolutionFailed, Resolver
+from webcrawl.admission.guard import AddressGuard
+from webcrawl.admission.robots import ALLOW_ALL, RobotsRules
+from webcrawl.fetch.client import Client
+from webcrawl.fetch.exchange import Exchange, FetchFailed
+from webcrawl.fetch.retryafter import retry_after_s
+from webcrawl.frontier.lease import (
+    Errand,
+    Failed,
+    Fetched,
+    Lease,
+    Link,
+    Outcome,
+    Resolved,
+    RobotsFetched,
+    RobotsMoved,
+    RobotsUnreachable,
+    Step,
+    Unresolved,
+)
+from webcrawl.parse.urls import canonicalize, host_of
+
+ROBOTS_EXPIRY_S = 24 * 3600.0  # RFC 9309, 2.4: not longer than 24 hours
+ROBOTS_REDIRECTS_MAX = 5  # RFC 9309, 2.3.1.2
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+@dataclass(slots=True)
+class Admissions:
+    """Runs RESOLVE, ROBOTS and HEAD leases."""
+
+    resolver: Resolver
+    guard: AddressGuard
+    client: Client  # with the limits of robots.txt
+    headers: list[tuple[bytes, bytes]]
+    robots_token: str
+    wants: Callable[[int, list[tuple[bytes, bytes]]], bool]  # is this answer to a HEAD wanted?
+    outlink: Callable[[str, Link], Link | None]  # a redirect's target, if it is in scope
+    record: Callable[[Exchange], None]
+
+    async def run(self, lease: Lease) -> Outcome:
+        """The outcome of `lease`. Raises only what is our own fault."""
+        if lease.step is Step.RESOLVE:
+            return await self._resolve(lease.host)
+        try:
+            exchange = await self.client.fetch(
+                "HEAD" if lease.step is Step.HEAD else "GET", lease.url, lease.address, self.headers
+            )
+        except FetchFailed as failure:
+            asked_at = failure.ended_at if failure.asked else 0.0
+            if lease.step is Step.HEAD:
+                return Failed(failure.reason, asked_at, failure.ended_at)
+            return RobotsUnreachable(failure.reason, asked_at, failure.ended_at)
+        self.record(exchange)
+        if lease.step is Step.HEAD:
+            assert lease.link is not None
+            return self._head(exchange, lease.link)
+        assert lease.errand is not None
+        return self._robots(exchange, lease.errand)
+
+    async def close(self) -> None:
+        await self.client.close()
+        await self.resolver.close()
+
+    async def _resolve(self, host: str) -> Outcome:
+        try:
+            resolution = await self.resolver.resolve(host, time.monotonic())
+        except ResolutionFailed as failure:
+            return Unresolved("dns", failure.again)
+        addresses = self.guard.filter(resolution.addresses)
+        if not addresses:
+            return Unresolved("blocked_address", again=False)
+        return Resolved(addresses, resolution.expires_at)
+
+    def _robots(self, exchange: Exchange, errand: Errand) -> Outcome:
+        """RFC 9309, 2.3.1: 2xx as it says, 3xx go on, 4xx no rules, 5xx no access."""
+        times = (exchange.asked_at, exchange.ended_at)
+        status = exchange.status
+        expires_at = exchange.ended_at + ROBOTS_EXPIRY_S
+        if status in REDIRECTS:
+            target = canonicalize(exchange.header(b"location").decode("latin-1"), errand.url)
+            if errand.redirects >= ROBOTS_REDIRECTS_MAX or target is None:
+                return RobotsFetched(ALLOW_ALL, expires_at, *times, kind="redirects")
+            return RobotsMoved(target, host_of(target), *times)
+        if 200 <= status < 300:
+            rules = RobotsRules.parse(exchange.payload, self.robots_token)
+            return RobotsFetched(rules, expires_at, *times)
+        # House: 429 says "not now", which is 5xx in meaning (as Google's crawlers have it).
+        if 400 <= status < 500 and status != 429:
+            return RobotsFetched(ALLOW_ALL, expires_at, *times, kind="4xx")
+        again_s = retry_after_s(exchange.header(b"retry-after"), exchange.started_time)
+        return RobotsUnreachable("5xx", *times, retry_after_s=again_s)
+
+    def _head(self, exchange: Exchange, link: Link) -> Outcome:
+        """Worth a GET: HTML, or a server that does not know HEAD (RFC 9110, 9.1)."""
+        status = exchange.status
+        links: tuple[Link, ...] = ()
+        if status in REDIRECTS:
+            target = canonicalize(exchange.header(b"location").decode("latin-1"), link.url)
+            moved = target and self.outlink(target, link)
+            links = (moved,) if moved else ()
+        wanted = status in (405, 501) or (
+            200 <= status < 300 and self.wants(status, exchange.headers)
+        )
+        return Fetched(status, exchange.asked_at, exchange.ended_at, links, wanted=wanted)

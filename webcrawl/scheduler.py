@@ -1,0 +1,344 @@
+"""Scrapy's scheduler interface on the frontier.
+
+Scrapy asks synchronously, the frontier answers asynchronously and in batches. Between them stands
+a small window of acquired leases, refilled by one task, the pump, which also gives finished leases
+back, puts what the spider enqueued and starts admissions. Nothing else talks to the frontier.
+
+Invariants: pages leased and not released are at most CONCURRENT_REQUESTS, so Scrapy's downloader is
+never full; with CLOSESPIDER_PAGECOUNT = n, pages answered and under way are at most n.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pickle
+import time
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Self
+
+from scrapy import Request, Spider, signals
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.crawler import Crawler
+from scrapy.exceptions import CloseSpider
+from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.request import request_from_dict
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from webcrawl import components
+from webcrawl.admissions import Admissions
+from webcrawl.fetch.exchange import Exchange
+from webcrawl.frontier.base import Frontier
+from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.lease import Fetched, Lease, Link, Outcome, Returned
+from webcrawl.items import Page
+from webcrawl.parse.urls import canonicalize, host_of
+from webcrawl.scope import Scope
+from webcrawl.signals import exchange_recorded, fetches_cut
+from webcrawl.visits import Visit, failed, replaced, visit_of
+
+logger = logging.getLogger(__name__)
+
+_LOOK_S = 0.25  # how often the pump looks whether the engine is closing
+
+
+class Scheduler(BaseScheduler):
+    """See the module. `SCHEDULER` setting."""
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        frontier: Frontier,
+        scope: Scope,
+        *,
+        concurrency: int,
+        admissions_max: int,
+        target: int,
+        follow: bool,
+        grace_s: float,
+    ) -> None:
+        self._crawler = crawler
+        self.frontier = frontier
+        self.scope = scope
+        self._concurrency = concurrency
+        self._admissions_max = admissions_max
+        self._target = target
+        self._follow = follow
+        self._grace_s = grace_s
+        self._admissions: Admissions
+        self._window: deque[Lease] = deque()
+        self._visits: set[Visit] = set()
+        self._admitting: set[asyncio.Task[None]] = set()
+        self._incoming: list[tuple[Link, bool]] = []  # with `force`
+        self._finished: list[tuple[Lease, Outcome]] = []
+        self._changed = asyncio.Event()
+        self._pump_task: asyncio.Task[None] | None = None
+        self._end_task: asyncio.Task[None] | None = None
+        self._closing_at = 0.0
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        settings = crawler.settings
+        scheduler = cls(
+            crawler,
+            components.frontier_from(settings),
+            components.scope_from(settings),
+            concurrency=settings.getint("CONCURRENT_REQUESTS"),
+            admissions_max=settings.getint("CONCURRENT_ADMISSIONS"),
+            target=settings.getint("CLOSESPIDER_PAGECOUNT"),
+            follow=settings.getbool("FOLLOW_LINKS"),
+            grace_s=settings.getfloat("CLOSE_GRACE"),
+        )
+        scheduler._admissions = components.admissions_from(
+            settings, outlink=scheduler.redirect, record=scheduler.recorded
+        )
+        crawler.signals.connect(scheduler.spider_idle, signals.spider_idle)
+        return scheduler
+
+    @property
+    def counters(self) -> Counters:
+        return self.frontier.counters
+
+    # Scrapy's interface
+
+    def open(self, spider: Spider) -> None:
+        self._pump_task = asyncio.get_running_loop().create_task(self._pump())
+
+    def close(self, reason: str) -> Deferred[None]:
+        return deferred_from_coro(self._close())
+
+    def has_pending_requests(self) -> bool:
+        return bool(self._incoming or self._finished) or not self.frontier.is_finished()
+
+    def next_request(self) -> Request | None:
+        if not self._window:
+            return None
+        visit = Visit(self._window.popleft())
+        self._visits.add(visit)
+        return self._request(visit)
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Take a user's own Request; False when it is out of scope or no URL of ours."""
+        visit = visit_of(request)
+        if visit is not None:  # a middleware put it in place of the Request we made
+            self.finish(visit, replaced(request))
+            for key in ("visit", "lease", "exchange", "fetch_failed", "download_slot"):
+                request.meta.pop(key, None)
+        url = canonicalize(request.url)
+        payload = self._serialise(request)
+        if url is None or not payload or self._refused(url):
+            return False
+        link = Link(url, host_of(url), request.meta.get("depth", 0), payload=payload)
+        self._incoming.append((link, request.dont_filter))
+        self._changed.set()
+        return True
+
+    # What the spider and the visits tell
+
+    async def put_seeds(self, urls: Iterable[str]) -> int:
+        """Put canonical URLs as seeds; how many of them were new and in scope."""
+        links = [Link(url, host_of(url)) for url in urls if not self._refused(url)]
+        accepted = await self.frontier.put(links, time.monotonic())
+        self._changed.set()
+        return accepted
+
+    def page_found(self, visit: Visit, page: Page) -> None:
+        """The spider yielded `page`: keep its outlinks for the end of the visit."""
+        link = visit.lease.link
+        assert link is not None
+        counters = self.counters
+        counters.links += page.links_found
+        if 200 <= page.status < 300:
+            counters.html_pages += 1
+            counters.html_bytes += page.size_bytes
+        if not self._follow:
+            return
+        if page.redirect_to:
+            moved = self.redirect(page.redirect_to, link)
+            if moved is not None:
+                visit.links.append(moved)
+        depth, via = link.depth + 1, link.url
+        visit.links += [
+            Link(url, host_of(url), depth, via=via) for url in page.links if not self._refused(url)
+        ]
+
+    def redirect(self, url: str, link: Link) -> Link | None:
+        """The link that a redirect from `link` to the canonical `url` makes, if it is in scope."""
+        if not self._follow or self._refused(url):
+            return None
+        return Link(url, host_of(url), link.depth, link.redirects + 1, link.url)
+
+    def finish(self, visit: Visit, outcome: Outcome) -> None:
+        """Give the lease of `visit` back; only the first call counts."""
+        if visit.done:
+            return
+        visit.done = True
+        self._visits.discard(visit)
+        if isinstance(outcome, Fetched):
+            self.counters.page_bytes += outcome.size_bytes
+            self.counters.fetch_s += outcome.took_s
+        self._finished.append((visit.lease, outcome))
+        self._changed.set()
+
+    def recorded(self, exchange: Exchange) -> None:
+        """An exchange of an admission belongs in the archive and in the bandwidth."""
+        self.counters.robots_bytes += len(exchange.head) + len(exchange.body)
+        self._crawler.signals.send_catch_log(exchange_recorded, exchange=exchange)
+
+    def spider_idle(self) -> None:
+        """A signal handler: the frontier is empty. Before the target that is a bad seed."""
+        if self.counters.crawled < self._target:
+            raise CloseSpider("bad_seed")
+
+    # The pump
+
+    async def _pump(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                self._changed.clear()
+                timer = loop.call_later(await self._turn(), self._changed.set)
+                await self._changed.wait()
+                timer.cancel()
+        except Exception:
+            logger.exception("The frontier failed")
+            await self._crawler.engine.close_spider_async(reason="frontier_error")
+
+    async def _turn(self) -> float:
+        """Move everything one step on; seconds until there may be more to do."""
+        now = time.monotonic()
+        await self._deliver(now)
+        if self._crawler.engine._slot.closing is not None:
+            self._wind_down(now)
+            return _LOOK_S
+        if self._target and self.counters.crawled >= self._target:
+            self._close_spider("closespider_pagecount")
+            return _LOOK_S
+        wait_s = min(_LOOK_S, await self._refill(now), await self._admit(now))
+        self.counters.under_way = len(self._visits) + self._admissions.client.active
+        if self._window or self.frontier.is_finished():
+            self._wake_engine()
+        return wait_s
+
+    async def _deliver(self, now: float) -> None:
+        """Hand the frontier what has come in since the last turn."""
+        for force in (False, True):
+            links = [link for link, forced in self._incoming if forced is force]
+            if links:
+                await self.frontier.put(links, now, force=force)
+        self._incoming.clear()
+        finished, self._finished = self._finished, []
+        if finished:
+            await self.frontier.release(finished, now)
+
+    async def _refill(self, now: float) -> float:
+        """Fill the window; seconds until a host may be ready for it."""
+        taken = len(self._visits) + len(self._window)
+        room = self._concurrency - taken
+        if self._target:
+            room = min(room, self._target - self.counters.crawled - taken)
+        if room <= 0:
+            return _LOOK_S
+        leases = await self.frontier.acquire(now, room)
+        self._window.extend(leases)
+        return _LOOK_S if len(leases) == room else self.frontier.next_at() - now
+
+    async def _admit(self, now: float) -> float:
+        """Start admissions; seconds until a host may be ready for one."""
+        room = self._admissions_max - len(self._admitting)
+        if room <= 0:
+            return _LOOK_S
+        leases = await self.frontier.acquire(now, room, admissions=True)
+        for lease in leases:
+            task = asyncio.create_task(self._run_admission(lease))
+            self._admitting.add(task)
+            task.add_done_callback(self._admitting.discard)
+        return _LOOK_S if len(leases) == room else self.frontier.next_at(admissions=True) - now
+
+    async def _run_admission(self, lease: Lease) -> None:
+        outcome: Outcome = Returned()
+        try:
+            outcome = await self._admissions.run(lease)
+        finally:
+            self._finished.append((lease, outcome))
+            self._changed.set()
+
+    # The end
+
+    def _wind_down(self, now: float) -> None:
+        """The engine is closing: take nothing new, and cut what does not end by itself."""
+        if not self._closing_at:
+            self._closing_at = now
+            self._finished += [(lease, Returned()) for lease in self._window]
+            self._window.clear()
+            for task in self._admitting:
+                task.cancel()
+        if now >= self._closing_at + self._grace_s:
+            self._crawler.signals.send_catch_log(fetches_cut)
+
+    async def _close(self) -> None:
+        if self._pump_task is not None:
+            self._pump_task.cancel()
+        for task in self._admitting:
+            task.cancel()
+        await asyncio.gather(*self._admitting, return_exceptions=True)
+        self._wind_down(time.monotonic())
+        await self._deliver(time.monotonic())
+        await self._admissions.close()
+        await self.frontier.close()
+
+    # Scrapy's engine
+
+    def _wake_engine(self) -> None:
+        """Have the engine ask again now: after a None it would wait for its 5 s heartbeat."""
+        slot = self._crawler.engine._slot
+        if slot is not None:
+            slot.nextcall.schedule()
+
+    def _close_spider(self, reason: str) -> None:
+        if self._end_task is None:
+            coro = self._crawler.engine.close_spider_async(reason=reason)
+            self._end_task = asyncio.create_task(coro)
+
+    def _refused(self, url: str) -> bool:
+        """Whether scope refuses `url`; each refusal is counted."""
+        reason = self.scope.refuses(url, host_of(url))
+        if reason:
+            self.counters.dropped["scope_" + reason] += 1
+        return bool(reason)
+
+    def _request(self, visit: Visit) -> Request:
+        """The Request of a lease: a new one, or the user's own."""
+        lease, link = visit.lease, visit.lease.link
+        assert link is not None
+        meta = {
+            "lease": lease,
+            "visit": visit,
+            "depth": link.depth,
+            "download_slot": "frontier",
+            "verbatim_url": True,  # it is canonical
+        }
+        if not link.payload:
+            return Request(lease.url, errback=self._errback, meta=meta, dont_filter=True)
+        request = request_from_dict(pickle.loads(link.payload), spider=self._crawler.spider)
+        visit.errback, request.errback = request.errback, self._errback
+        request.meta.update(meta)
+        return request
+
+    def _errback(self, failure: Failure) -> Any:
+        request: Request = failure.request  # type: ignore[attr-defined]
+        visit = visit_of(request)
+        if visit is None:
+            return None
+        self.finish(visit, failed(request, failure.value, time.monotonic()))
+        return visit.errback(failure) if visit.errback is not None else None
+
+    def _serialise(self, request: Request) -> bytes:
+        """A user's Request as bytes, so that any store can keep it; b"" if that cannot be."""
+        try:
+            return pickle.dumps(request.to_dict(spider=self._crawler.spider))
+        except (ValueError, TypeError, AttributeError, pickle.PicklingError) as error:
+            logger.error("%r cannot be queued, so it is dropped: %s", request, error)
+            return b""

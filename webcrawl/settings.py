@@ -1,0 +1,131 @@
+"""Every default of the crawler, with its reason. Users override with `-s NAME=VALUE`, in a spider's
+`custom_settings`, or in a settings module of their own that starts with
+`from webcrawl.settings import *`. README.md has the table.
+"""
+
+from webcrawl import __version__
+
+BOT_NAME = "webcrawl"
+SPIDER_MODULES = ["webcrawl.spiders"]
+NEWSPIDER_MODULE = "webcrawl.spiders"
+COMMANDS_MODULE = "webcrawl.commands"
+
+# Who we are. Say in USER_AGENT how you can be reached: "name/1.0 (+https://example.org/crawl)".
+USER_AGENT = f"webcrawl/{__version__}"
+ROBOTSTXT_USER_AGENT = None  # None: the product token of USER_AGENT
+DEFAULT_REQUEST_HEADERS = {
+    "Accept": "text/html,application/xhtml+xml,*/*;q=0.8",
+    "Accept-Language": "en,*;q=0.5",
+}
+
+# Politeness.
+ROBOTSTXT_OBEY = True
+DOWNLOAD_DELAY = 30  # reference 1: half a minute between two requests to a server
+IP_DELAY = 1.0
+CRAWL_DELAY_MAX = 300.0  # a robots.txt that asks for more is given this much
+DOWNLOAD_DELAY_JITTER = 0  # the frontier's clocks are exact
+HOST_MAX_FAILURES = 20  # attempts in a row without any answer before a host is given up
+
+# What is fetched.
+SCOPE_SUFFIXES: list[str] = []
+SCOPE_DENY: list[str] = []
+SCOPE_ALLOW: list[str] = []
+SCOPE_RULES: list[str] = []
+FOLLOW_LINKS = True
+OBEY_NOFOLLOW = True  # meta robots and X-Robots-Tag
+FOLLOW_REL_NOFOLLOW = True  # rel=nofollow is a hint to rankers (RFC-less; HTML 4.6.7.13)
+DEPTH_LIMIT = 0
+URLLENGTH_LIMIT = 2083
+MAX_PAGES_PER_HOST = 0
+MAX_PAGES_PER_DOMAIN = 0
+MAX_PAGES_PER_IP = 0
+CONTENT_TYPES = ["text/html", "application/xhtml+xml"]
+HEAD_FIRST = False
+CLOSESPIDER_PAGECOUNT = 0
+CLOSESPIDER_TIMEOUT = 0
+
+# How it is fetched.
+CONCURRENT_REQUESTS = 512
+CONCURRENT_ADMISSIONS = 512  # DNS look-ups, robots.txt and HEAD requests, beside the pages
+DOWNLOAD_TIMEOUT = 15
+DOWNLOAD_MAXSIZE = 10 * 1024 * 1024
+DOWNLOAD_WARNSIZE = 0  # large pages are cut and counted, not lines of the log
+DOWNLOAD_MAXHEADERSIZE = 65536
+REDIRECT_MAX_TIMES = 20
+RETRY_TIMES = 2
+CLOSE_GRACE = 5.0  # seconds that fetches under way are given when the crawl is stopped
+DNS_SERVERS: list[str] = []
+ALLOW_PRIVATE_ADDRESSES = False
+DOWNLOAD_HANDLERS = {
+    "http": "webcrawl.handler.DownloadHandler",
+    "https": "webcrawl.handler.DownloadHandler",
+}
+
+# The frontier.
+SCHEDULER = "webcrawl.scheduler.Scheduler"
+FRONTIER_STORE = "memory"
+FRONTIER_ORDER = "level"
+
+# What is left.
+ITEM_PIPELINES = {"webcrawl.pipelines.warc.WarcPipeline": 300}
+WARC_ENABLED = True
+WARC_DIR = "warc"
+WARC_PREFIX = "webcrawl"
+WARC_MAX_SIZE = 1_000_000_000
+WARC_COLLECTION = ""
+WARC_OPERATOR = ""
+WARC_DESCRIPTION = ""
+
+# What is said.
+LOG_LEVEL = "INFO"
+LOG_FORMATTER = "webcrawl.logformatter.LogFormatter"
+STATS_INTERVAL = 2.0
+LOGSTATS_INTERVAL = 0  # the stats lines say more
+EXTENSIONS = {
+    "webcrawl.extensions.statslines.StatsLines": 100,
+    "webcrawl.extensions.report.CrawlReport": 200,
+    "webcrawl.extensions.garbage.GcTuning": 900,
+    # Its page count is the scheduler's here, exact even with fetches under way.
+    "scrapy.extensions.closespider.CloseSpider": None,
+    "webcrawl.extensions.closespider.CloseSpider": 0,
+}
+
+# Scrapy's parts that the frontier and the handler stand in for: each would cost every request.
+# Set a middleware back to its usual number to use it.
+DOWNLOADER_MIDDLEWARES = {
+    "webcrawl.middlewares.DomainFilter": 60,
+    "webcrawl.middlewares.HostUniqueness": 70,
+    "webcrawl.middlewares.IpUniqueness": 80,
+    "webcrawl.middlewares.RobotsTxt": 100,
+    "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
+    "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+    "scrapy.downloadermiddlewares.downloadtimeout.DownloadTimeoutMiddleware": None,
+    "scrapy.downloadermiddlewares.defaultheaders.DefaultHeadersMiddleware": None,
+    "scrapy.downloadermiddlewares.useragent.UserAgentMiddleware": None,
+    "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
+    "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
+    "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
+    "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
+    "scrapy.downloadermiddlewares.cookies.CookiesMiddleware": None,
+}
+SPIDER_MIDDLEWARES = {
+    "webcrawl.visits.VisitMiddleware": 0,  # outermost: it sees what the engine will get
+    "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,
+    "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None,
+    "scrapy.spidermiddlewares.referer.RefererMiddleware": None,
+    "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
+    "scrapy.spidermiddlewares.depth.DepthMiddleware": None,
+    "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": None,
+}
+# All leases pass through one slot of Scrapy's downloader, which must not wait: the frontier has.
+DOWNLOAD_SLOTS = {"frontier": {"concurrency": 1_000_000, "delay": 0, "jitter": 0}}
+
+# The engine. Measured: 100 (Scrapy's default) costs 1.5 ms a page in tasks that do nothing.
+CONCURRENT_ITEMS = 1
+SCRAPER_SLOT_MAX_ACTIVE_SIZE = 64 * 1024 * 1024
+GC_THRESHOLD = (50_000, 20, 100)
+COOKIES_ENABLED = False
+# Ports that run code for whoever connects are no part of a crawler.
+TELNETCONSOLE_ENABLED = False
+REMOTE_CONTROL_ENABLED = False
+TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"

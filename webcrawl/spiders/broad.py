@@ -1,0 +1,145 @@
+"""The broad spider: seeds in, pages out.
+
+Reads seeds into the frontier and answers into `Page` items with their outlinks. Which URL is
+fetched when is the frontier's affair. To do more with each page, subclass it and override
+`parse` (docs/extending.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from scrapy import Spider
+from scrapy.exceptions import CloseSpider
+from scrapy.http import Response
+from scrapy.utils.conf import closest_scrapy_cfg
+
+from webcrawl.admissions import REDIRECTS
+from webcrawl.components import robots_token
+from webcrawl.console import console_from
+from webcrawl.fetch.exchange import Exchange
+from webcrawl.items import Original, Page
+from webcrawl.parse.page import read_page
+from webcrawl.parse.urls import canonicalize
+from webcrawl.scheduler import Scheduler
+from webcrawl.spiders.seeds import BadSeed, SeedSource
+from webcrawl.warc.records import payload_digest
+
+SEEDS_PER_BATCH = 1000
+
+
+def project_root() -> Path | None:
+    """Folder of the project's scrapy.cfg; None in an egg that runs outside a checkout."""
+    cfg = closest_scrapy_cfg()
+    return Path(cfg).parent if cfg else None
+
+
+class BroadSpider(Spider):
+    """`scrapy crawl broad -a seeds=FILE_OR_URL[,...]`"""
+
+    name = "broad"
+
+    def __init__(self, seeds: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.seeds = seeds
+        self._token = ""
+
+    @property
+    def scheduler(self) -> Scheduler:
+        scheduler = self.crawler.engine.scheduler
+        if not isinstance(scheduler, Scheduler):
+            raise CloseSpider("this spider needs SCHEDULER = webcrawl.scheduler.Scheduler")
+        return scheduler
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Put the seeds into the frontier, batch by batch, while the crawl runs."""
+        try:
+            source = SeedSource(self.seeds, project_root())
+            await asyncio.to_thread(source.check)
+        except BadSeed as error:
+            self.logger.error("bad seed: %s", error)
+            raise CloseSpider("bad_seed") from None
+        say = console_from(self.settings)
+        for name, size_bytes in source.opened:
+            say(f"Opened {name} with size {size_bytes}")
+        accepted = 0
+        batches = source.batches(SEEDS_PER_BATCH)
+        while batch := await asyncio.to_thread(next, batches, None):
+            accepted += await self.scheduler.put_seeds(batch)
+        for example in source.bad_examples:
+            self.logger.warning("seeds: %s", example)
+        if source.bad:
+            self.logger.warning("seeds: %d lines are no URL", source.bad)
+        self.crawler.stats.set_value("webcrawl/seeds/bad", source.bad)
+        self.crawler.stats.set_value("webcrawl/seeds/accepted", accepted)
+        if not accepted:
+            self.logger.error("bad seed: no seed is in scope")
+            raise CloseSpider("bad_seed")
+        for nothing in ():
+            yield nothing
+
+    async def parse(self, response: Response, **kwargs: Any) -> AsyncIterator[Any]:
+        """One Page for each answer that is kept."""
+        if "content_type_dropped" in response.flags:
+            self.scheduler.counters.dropped["content_type"] += 1
+            return
+        yield await self.read(response)
+
+    async def read(self, response: Response) -> Page:
+        """The Page of `response`: content-seen test, links, what the statistics want."""
+        exchange: Exchange | None = response.meta.get("exchange")
+        link = response.meta["lease"].link
+        media_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
+        page = Page(
+            url=response.url,
+            status=response.status,
+            content_type=media_type.partition(";")[0].strip().lower(),
+            size_bytes=len(response.body),
+            depth=link.depth,
+            redirects=link.redirects,
+            via=link.via,
+            ip=str(response.ip_address or ""),
+        )
+        page.exchange = exchange
+        if exchange is not None:
+            page.fetched_at = datetime.fromtimestamp(exchange.started_time, UTC).isoformat()
+            page.fetch_s = round(exchange.total_s, 6)
+            page.truncated = exchange.truncated
+            page.payload_digest = payload_digest(exchange)
+        if response.status in REDIRECTS:
+            location = (response.headers.get("Location") or b"").decode("latin-1")
+            page.redirect_to = canonicalize(location, response.url) or "" if location else ""
+        elif 200 <= response.status < 300 and response.body:
+            await self._read_content(page, response, media_type)
+        return page
+
+    async def _read_content(self, page: Page, response: Response, media_type: str) -> None:
+        """Links of a page whose content is new; a duplicate is marked and gives none."""
+        digest = hashlib.sha1(response.body, usedforsecurity=False).digest()
+        started_time = page.exchange.started_time if page.exchange else 0.0
+        original = await self.scheduler.frontier.first_with(
+            digest, Original(page.url, started_time, page.payload_digest)
+        )
+        if original is not None:
+            page.original = original
+            page.duplicate_of = original.url
+            return
+        settings = self.settings
+        self._token = self._token or robots_token(settings)
+        parsed = read_page(
+            response.body,
+            media_type,
+            page.url,
+            x_robots_tag=b", ".join(response.headers.getlist("X-Robots-Tag")).decode("latin-1"),
+            follow_rel_nofollow=settings.getbool("FOLLOW_REL_NOFOLLOW"),
+            obey_nofollow=settings.getbool("OBEY_NOFOLLOW"),
+            user_agent_token=self._token,
+        )
+        page.charset = parsed.charset
+        page.links = parsed.links
+        page.links_found = parsed.found

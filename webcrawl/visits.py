@@ -1,0 +1,160 @@
+"""A lease on its way through Scrapy: from the Request made of it to its outcome.
+
+A Request can end in many ways: a callback that yields items for a while, an errback, a user's
+middleware that drops it or puts another in its place. Here each of them becomes one outcome,
+given back once. The spider middleware is the outermost, so what passes it reaches the engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, Self
+
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest, NotConfigured
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from webcrawl.fetch.exchange import Exchange, FetchFailed
+from webcrawl.fetch.retryafter import retry_after_s
+from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
+from webcrawl.items import Page
+
+if TYPE_CHECKING:
+    from webcrawl.scheduler import Scheduler
+
+logger = logging.getLogger(__name__)
+
+
+class Visit:
+    """One PAGE lease in the engine. `request.meta["visit"]` holds it, `meta["lease"]` its lease."""
+
+    __slots__ = ("done", "errback", "items_open", "lease", "links", "settled")
+
+    def __init__(self, lease: Lease) -> None:
+        self.lease = lease
+        self.errback: Callable[[Failure], Any] | None = None  # the user's own
+        self.links: list[Link] = []
+        self.items_open = 0  # yielded to the item pipelines and not through them yet
+        self.settled: asyncio.Future[None] | None = None  # set when items_open falls to 0
+        self.done = False
+
+    def item_ended(self) -> None:
+        self.items_open -= 1
+        if self.items_open == 0 and self.settled is not None and not self.settled.done():
+            self.settled.set_result(None)
+
+    async def items_ended(self) -> None:
+        """Wait until the item pipelines are through with all that the callback yielded."""
+        if self.items_open:
+            self.settled = asyncio.get_running_loop().create_future()
+            await self.settled
+
+
+class VisitMiddleware:
+    """Spider middleware: gathers a visit's outlinks and gives its lease back at its end."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        if crawler.settings["SCHEDULER"] != "webcrawl.scheduler.Scheduler":
+            raise NotConfigured("only the frontier's scheduler hands out leases")
+        middleware = cls(crawler)
+        for signal in (signals.item_scraped, signals.item_dropped, signals.item_error):
+            crawler.signals.connect(middleware.item_ended, signal)
+        crawler.signals.connect(middleware.spider_error, signals.spider_error)
+        return middleware
+
+    @property
+    def _scheduler(self) -> Scheduler:
+        scheduler: Scheduler = self._crawler.engine.scheduler  # type: ignore[assignment]
+        return scheduler
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        visit = visit_of(response.request)
+        if visit is None:
+            async for output in result:
+                yield output
+            return
+        link = visit.lease.link
+        assert link is not None
+        try:
+            async for output in result:
+                if isinstance(output, Request):
+                    output.meta.setdefault("depth", link.depth + 1)
+                else:
+                    visit.items_open += 1
+                    if isinstance(output, Page):
+                        self._scheduler.page_found(visit, output)
+                yield output
+        finally:
+            await visit.items_ended()
+            self._scheduler.finish(visit, answered(visit, response))
+
+    def item_ended(self, response: Response | None) -> None:
+        """A signal handler: an item of `response` is through the pipelines, however."""
+        visit = visit_of(response.request) if isinstance(response, Response) else None
+        if visit is not None:
+            visit.item_ended()
+
+    def spider_error(self, response: Response | Failure) -> None:
+        """A signal handler: the callback raised at once. Scrapy logs it; the page was fetched."""
+        visit = visit_of(response.request) if isinstance(response, Response) else None
+        if visit is not None and not visit.items_open:
+            self._scheduler.finish(visit, answered(visit, response))
+
+
+def visit_of(request: Request | None) -> Visit | None:
+    visit = request.meta.get("visit") if request is not None else None
+    return visit if isinstance(visit, Visit) and not visit.done else None
+
+
+def answered(visit: Visit, response: Response) -> Fetched:
+    """The outcome of a visit whose request was answered."""
+    links = tuple(visit.links)
+    exchange = response.meta.get("exchange")
+    if not isinstance(exchange, Exchange):  # a proxy's answer, or a user's middleware made it up
+        now = time.monotonic()
+        return Fetched(response.status, now, now, links)
+    return Fetched(
+        exchange.status,
+        exchange.asked_at,
+        exchange.ended_at,
+        links,
+        retry_after_s(exchange.header(b"retry-after"), exchange.started_time),
+        len(exchange.head) + len(exchange.body),
+        exchange.total_s,
+    )
+
+
+def replaced(request: Request) -> Dropped:
+    """The outcome of a visit for which a middleware made another Request."""
+    exchange = request.meta.get("exchange")
+    if isinstance(exchange, Exchange):
+        return Dropped("replaced", exchange.asked_at, exchange.ended_at)
+    failure = request.meta.get("fetch_failed")
+    if isinstance(failure, FetchFailed) and failure.asked:
+        return Dropped("replaced", failure.ended_at, failure.ended_at)
+    return Dropped("replaced")
+
+
+def failed(request: Request, error: BaseException, now: float) -> Outcome:
+    """The outcome of a visit whose request ended in the errback."""
+    failure = request.meta.get("fetch_failed")
+    if isinstance(failure, FetchFailed):
+        asked_at = failure.ended_at if failure.asked else 0.0
+        if failure.reason == "cancelled":
+            return Returned(asked_at, failure.ended_at)
+        return Failed(failure.reason, asked_at, failure.ended_at)
+    if isinstance(error, IgnoreRequest):
+        return Dropped("middleware")
+    logger.error("Error while fetching %s", request.url, exc_info=error)
+    return Failed("error", now, now)
