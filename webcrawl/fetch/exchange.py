@@ -17,6 +17,7 @@ class Tls:
     cipher: str
     fingerprint: str  # SHA-256 of the leaf certificate, hex
     problem: str = ""
+    certificate: bytes = field(default=b"", repr=False)  # the leaf, DER
 
 
 @dataclass(slots=True)
@@ -40,7 +41,7 @@ class Exchange:
     body: bytes = b""
     payload: bytes = b""
     body_skipped: bool = False  # decided at the header: the body was not read
-    truncated: str = ""  # "", "length", "time" or "disconnect" (WARC 1.1, 5.13)
+    truncated: str = ""  # "", "length", "time", "disconnect" or "unspecified" (WARC 1.1, 5.13)
     started_time: float = 0.0  # UTC, when the connection was begun
     asked_at: float = 0.0  # monotonic, when the first byte of the answer arrived
     ended_at: float = 0.0  # monotonic
@@ -50,16 +51,17 @@ class Exchange:
     total_s: float = 0.0
     tls: Tls | None = None
     decode_problem: str = ""  # a content coding that could not be removed in full
+    codings_left: tuple[bytes, ...] = ()  # content codings still on `payload`: unknown to us
 
     def header(self, name: bytes) -> bytes:
-        """Value of the first header called `name` (lower case), b"" if there is none. O(headers)."""
+        """Value of the first header called `name` (lower case), or b"". O(headers)."""
         for key, value in self.headers:
             if key.lower() == name:
                 return value
         return b""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class FetchFailed(Exception):  # noqa: N818  (an outcome, not an error of ours)
     """The peer's fault: no usable answer came.
 

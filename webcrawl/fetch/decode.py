@@ -1,0 +1,181 @@
+"""Content codings, removed: what a reader of the page sees, from the body as it was sent.
+
+Owns gzip, deflate, br and zstd (RFC 9110, 8.4; RFC 7932; RFC 8878). Knows nothing of sockets and
+of chunk framing, which `http1` has taken off by then. Never raises on what a server sent: what
+could be decoded is the payload, and the problem is said beside it.
+
+Worst cases: output is bounded whatever the input expands to; damaged input is decoded twice, the
+second time in at most MAX_STEPS calls; MAX_CODINGS stacked codings, MAX_MEMBERS members each.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import _brotli  # type: ignore[import-not-found]  # of `brotli`: `brotlipy` shadows that name
+from isal import isal_zlib
+
+from webcrawl.fetch.http1 import Headers, list_values, transfer_codings
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+MAX_CODINGS = 4  # House: nobody means more
+MAX_MEMBERS = 16  # House: gzip members or zstd frames in a row; browsers stop after the first
+MAX_STEPS = 16_384
+
+# RFC 9659, 3: a window of 8 MiB at most in a content coding.
+_ZSTD_OPTIONS = {int(zstd.DecompressionParameter.window_log_max): 23}
+_DAMAGE: tuple[type[Exception], ...] = (isal_zlib.error, zstd.ZstdError, _brotli.error)  # type: ignore[assignment]  # isal's stub has an instance
+
+
+class Decoded(NamedTuple):
+    """`problem` is "" when every coding came off in full; `left` are codings we do not know."""
+
+    payload: bytes
+    problem: str = ""
+    left: tuple[bytes, ...] = ()
+
+
+class _Decompressor(Protocol):
+    """What zlib and zstd share; given `max_length`, output below it means all input was used."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+def decode(content: bytes, headers: Headers, max_size_bytes: int) -> Decoded:
+    """Remove the codings that `headers` name from `content`, the last one applied first.
+
+    House: content that is not in the coding its label says stays as it is ("not gzip"): many
+    servers label plain pages so. Cost: 1 us per KiB of output, and at most `max_size_bytes` of it.
+    """
+    codings = list_values(headers, b"content-encoding")
+    if len(headers_te := transfer_codings(headers)) > 1 and headers_te[-1] == b"chunked":
+        codings += headers_te[:-1]
+    codings = [coding for coding in codings if coding != b"identity"]
+    if not codings or not content:
+        return Decoded(content)
+    if len(codings) > MAX_CODINGS:
+        return Decoded(content, f"{len(codings)} codings", tuple(codings))
+    problems = []
+    while codings:
+        name = codings[-1].decode("latin-1")
+        decoder = _DECODERS.get(codings[-1])
+        if decoder is None:
+            problems.append(f"unknown coding {name[:40]}")
+            break
+        content, problem = decoder(content, max_size_bytes)
+        if problem:
+            problems.append(f"{problem} {name}")
+        codings.pop()
+    return Decoded(content, ", ".join(problems), tuple(codings))
+
+
+def _gunzip(data: bytes, room: int) -> tuple[bytes, str]:
+    """RFC 1952. What follows the last member, padding mostly, is passed over."""
+    return _members(lambda: isal_zlib.decompressobj(31), b"\x1f\x8b", data, room)
+
+
+def _unzstd(data: bytes, room: int) -> tuple[bytes, str]:
+    return _members(
+        lambda: zstd.ZstdDecompressor(None, _ZSTD_OPTIONS), b"\x28\xb5\x2f\xfd", data, room
+    )
+
+
+def _inflate(data: bytes, room: int) -> tuple[bytes, str]:
+    """RFC 9110, 8.4.1.2: zlib's format. House: raw deflate too, which old servers meant by it."""
+    if data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0:  # RFC 1950, 2.2
+        payload, problem, _ = _decompress(lambda: isal_zlib.decompressobj(15), data, room)
+        if payload or problem != "damaged":
+            return payload, problem
+    return _unmarked(lambda: isal_zlib.decompressobj(-15), data, room)
+
+
+def _unbrotli(data: bytes, room: int) -> tuple[bytes, str]:
+    return _unmarked(_Brotli, data, room)
+
+
+_DECODERS: dict[bytes, Callable[[bytes, int], tuple[bytes, str]]] = {
+    b"gzip": _gunzip,
+    b"x-gzip": _gunzip,
+    b"deflate": _inflate,
+    b"br": _unbrotli,
+    b"zstd": _unzstd,
+}
+
+
+def _members(
+    new: Callable[[], _Decompressor], magic: bytes, data: bytes, room: int
+) -> tuple[bytes, str]:
+    """Members of a format that has a magic number, one after the other."""
+    if not data.startswith(magic):
+        return data, "not"
+    payload, problem, data = _decompress(new, data, room)
+    for _ in range(MAX_MEMBERS):
+        if problem or not data.startswith(magic):
+            break
+        more, problem, data = _decompress(new, data, room - len(payload))
+        payload += more
+    return payload, problem
+
+
+def _unmarked(new: Callable[[], _Decompressor], data: bytes, room: int) -> tuple[bytes, str]:
+    """A format without a magic number: plain text passes for it, for some bytes."""
+    payload, problem, _ = _decompress(new, data, room)
+    if problem == "damaged" and len(payload) <= len(data):
+        return data, "not"
+    return payload, problem
+
+
+def _decompress(
+    new: Callable[[], _Decompressor], data: bytes, room: int, step: int = 0
+) -> tuple[bytes, str, bytes]:
+    """One stream: at most `room` bytes of output, what was wrong with it, and what follows it.
+
+    All of `data` goes in by one call. A decompressor that meets damage gives nothing of that call,
+    so damaged data goes in once more in small steps, to keep what came before the damage.
+    """
+    step = step or len(data)
+    decompressor = new()
+    pieces: list[bytes] = []
+    at = size = 0
+    while at < len(data) and not decompressor.eof:
+        try:
+            piece = decompressor.decompress(data[at : at + step], room - size + 1)
+        except _DAMAGE:
+            if step == len(data) > 1:
+                return _decompress(new, data, room, max(1, len(data) // MAX_STEPS))
+            return b"".join(pieces), "damaged", b""
+        at += step
+        size += len(piece)
+        pieces.append(piece)
+        if size > room:
+            return b"".join(pieces)[:room], "too large", b""
+    if not decompressor.eof:
+        return b"".join(pieces), "cut short", b""
+    return b"".join(pieces), "", decompressor.unused_data + data[at:]
+
+
+class _Brotli:
+    """Brotli's decompressor with the methods of zlib's."""
+
+    unused_data = b""  # it takes what follows for damage
+
+    def __init__(self) -> None:
+        self._decompressor = _brotli.Decompressor()
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._decompressor.is_finished())
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        piece: bytes = self._decompressor.process(data, output_buffer_limit=max_length)
+        return piece

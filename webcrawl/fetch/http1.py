@@ -1,0 +1,283 @@
+"""HTTP/1 responses, without I/O: bytes go in, one response comes out.
+
+Owns the framing of RFC 9112 as a client meets it on the open web. Keeps the bytes of the wire as
+they came: `head` + `body` is the response, cut at its end and nowhere changed. Knows nothing of
+sockets and clocks, nor of content codings.
+
+Lenient where browsers are: line ends may be LF alone, the reason phrase may be missing, header
+lines without a colon are passed over, blank lines before the status line too. What does not start
+with a status line is no HTTP: `FetchFailed("bad_response")`.
+
+Worst cases: each byte is looked at a bounded number of times; memory is `max_header_bytes` and
+twice `max_body_bytes`, plus one read.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+from webcrawl.fetch.exchange import FetchFailed
+
+Headers = list[tuple[bytes, bytes]]
+
+MAX_INTERIM = 10  # House: 1xx responses before the final one; a server sends one or two
+MAX_LINE = 4096  # House: a chunk-size line with its extensions (RFC 9112, 7.1.1), a trailer line
+
+_BLANK = re.compile(rb"[\r\n]*")
+_STATUS_LINE = re.compile(rb"http/(\d{1,3})(?:\.(\d{1,3}))?[ \t]+([1-9]\d\d)(?!\d)", re.IGNORECASE)
+_HEAD_END = re.compile(rb"\n\r?\n")
+_FOLD = re.compile(rb"\r?\n[ \t]+")
+_FIRST_SIZE = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]*)?\r?\n")
+_NEXT_SIZE = re.compile(rb"\r?\n" + _FIRST_SIZE.pattern)
+
+
+class Framing(Enum):
+    """How the end of the body is known (RFC 9112, 6.3)."""
+
+    LENGTH = "length"
+    CHUNKED = "chunked"
+    TRAILER = "trailer"  # chunked, after the last chunk
+    TO_EOF = "to eof"
+
+
+class ResponseReader:
+    """Reads the response to one request: `feed` it what comes and `end` it when no more does.
+
+    `status` is 0 until the head is complete; `done` turns True with the last byte of the body. Both
+    methods may be called after that and do nothing.
+    """
+
+    __slots__ = (
+        "_buffer",
+        "_content",
+        "_framing",
+        "_interim",
+        "_left",
+        "_max_body",
+        "_max_head",
+        "_method",
+        "_pos",
+        "done",
+        "head",
+        "headers",
+        "http_version",
+        "problem",
+        "status",
+        "truncated",
+    )
+
+    def __init__(self, method: str, max_header_bytes: int, max_body_bytes: int) -> None:
+        self._method = method
+        self._max_head = max_header_bytes
+        self._max_body = max_body_bytes
+        self._buffer = bytearray()  # the head that is coming, then the body
+        self._content = bytearray()  # of a chunked body: the chunks' data
+        self._framing = Framing.TO_EOF
+        self._interim = 0
+        self._pos = 0  # how much of the buffer has been looked at
+        self._left = 0  # LENGTH: the body's bytes; CHUNKED: what is missing of this chunk
+        self.head = b""
+        self.status = 0
+        self.http_version = ""
+        self.headers: Headers = []
+        self.done = False
+        self.truncated = ""  # as in Exchange
+        self.problem = ""  # a chunked body that is not
+
+    @property
+    def body(self) -> bytes:
+        """The body as on the wire, chunk framing included. O(size)."""
+        return bytes(self._buffer) if self.status else b""
+
+    @property
+    def content(self) -> bytes:
+        """The body without chunk framing, as far as it has come. O(size)."""
+        return self.content_from(0)
+
+    def content_from(self, offset: int) -> bytes:
+        """`content[offset:]`, without a copy of the rest."""
+        chunked = self._framing in (Framing.CHUNKED, Framing.TRAILER) or self._content
+        with memoryview(self._content if chunked else self._buffer) as view:
+            return bytes(view[offset:])
+
+    def feed(self, data: bytes) -> None:
+        """Take what the connection gave. Raises FetchFailed: bad_response, header_too_large."""
+        if self.done:
+            return
+        self._buffer += data
+        if not self.status and not self._read_head():
+            return
+        cut = len(self._buffer) > self._max_body
+        if cut:
+            del self._buffer[self._max_body :]
+        if self._framing is Framing.LENGTH:
+            if len(self._buffer) >= self._left:
+                self._finish(self._left)
+        elif self._framing is not Framing.TO_EOF:
+            self._read_chunks()
+        if cut and not self.done:
+            self.truncated = "length"
+            self.done = True
+
+    def end(self, why: str) -> None:
+        """Nothing more will come. `why` is "eof" for a clean end, else a value of `truncated`.
+
+        House: a chunked body is whole once its last chunk has come, with or without the blank line.
+        """
+        if self.done or not self.status:
+            return
+        self.done = True
+        whole = self._framing is Framing.TRAILER or (
+            self._framing is Framing.TO_EOF and why == "eof"
+        )
+        if not whole:
+            self.truncated = "disconnect" if why == "eof" else why
+
+    def _read_head(self) -> bool:
+        """Take heads off the buffer up to the final one's; False when more must come first."""
+        buffer = self._buffer
+        while True:
+            if buffer.startswith((b"\r", b"\n")):  # RFC 9112, 2.2
+                self._take(_BLANK.match(buffer).end())  # type: ignore[union-attr]  # may be empty
+            if not b"HTTP/".startswith(buffer[:5].upper()):
+                raise FetchFailed("bad_response", f"starts with {bytes(buffer[:20])!r}")
+            match = _HEAD_END.search(buffer, self._pos)
+            if match is None:
+                self._pos = max(0, len(buffer) - 2)
+                if len(buffer) > self._max_head:
+                    raise FetchFailed("header_too_large", f"over {self._max_head} bytes")
+                return False
+            head = self._take(match.end())
+            line = _STATUS_LINE.match(head)
+            if line is None:
+                raise FetchFailed("bad_response", f"status line {head[:40]!r}")
+            status = int(line[3])
+            if status >= 200:
+                break
+            self._interim += 1
+            if self._interim > MAX_INTERIM:
+                raise FetchFailed("bad_response", f"more than {MAX_INTERIM} interim responses")
+        self.head = head
+        self.status = status
+        # House: a version we do not know is HTTP/1.1, as its sender has read a 1.1 request.
+        self.http_version = "1.0" if (int(line[1]), int(line[2] or 0)) < (1, 1) else "1.1"
+        self.headers = parse_headers(head)
+        self._choose_framing()
+        return True
+
+    def _take(self, size: int) -> bytes:
+        """Cut `size` bytes off the front of the buffer; they count as header bytes."""
+        self._max_head -= size
+        if self._max_head < 0:
+            raise FetchFailed("header_too_large", "all heads together")
+        taken = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        self._pos = 0
+        return taken
+
+    def _choose_framing(self) -> None:
+        """RFC 9112, 6.3."""
+        if self._method == "HEAD" or self.status in (204, 304):
+            self._framing = Framing.LENGTH
+            return
+        codings = transfer_codings(self.headers)
+        if codings:
+            if codings[-1] == b"chunked":
+                self._framing = Framing.CHUNKED
+            return
+        length = content_length(self.headers)
+        if length is not None:
+            self._framing = Framing.LENGTH
+            self._left = length
+
+    def _read_chunks(self) -> None:
+        """Go as far into the chunks as the buffer reaches (RFC 9112, 7.1)."""
+        buffer = self._buffer
+        while self._framing is Framing.CHUNKED:
+            if self._left:
+                with memoryview(buffer) as view:
+                    data = view[self._pos : self._pos + self._left]
+                    self._content += data
+                    self._pos += len(data)
+                    self._left -= len(data)
+                    data.release()
+                if self._left:
+                    return
+            line = (_NEXT_SIZE if self._pos else _FIRST_SIZE).match(buffer, self._pos)
+            if line is None:
+                self._await_line(newlines=2 if self._pos else 1)
+                return
+            self._pos = line.end()
+            self._left = int(line[1], 16)
+            if not self._left:
+                self._framing = Framing.TRAILER
+        while not self.done:
+            at = buffer.find(b"\n", self._pos, self._pos + MAX_LINE)
+            if at < 0:
+                self._await_line(newlines=1)
+                return
+            if not buffer[self._pos : at].rstrip(b"\r"):
+                self._finish(at + 1)
+            self._pos = at + 1
+
+    def _await_line(self, newlines: int) -> None:
+        """No line could be read here: it is not complete yet, or the framing is broken.
+
+        House: a broken one is read on to the end of the connection. What was unframed until then is
+        the content; a body that never was chunked is its own content.
+        """
+        there = self._buffer.count(b"\n", self._pos, self._pos + MAX_LINE)
+        if there >= newlines or len(self._buffer) - self._pos >= MAX_LINE:
+            self.problem = "bad chunk framing" if self._pos else "not chunked"
+            self._framing = Framing.TO_EOF
+
+    def _finish(self, size: int) -> None:
+        """The body is the first `size` bytes of the buffer; what follows was not asked for."""
+        del self._buffer[size:]
+        self.done = True
+
+
+def parse_headers(head: bytes) -> Headers:
+    """The header lines of `head` in their order, values stripped. O(bytes).
+
+    RFC 9112, 5.2: a folded line is joined with a space. Lines without a colon or a name pass.
+    """
+    if b"\n " in head or b"\n\t" in head:
+        head = _FOLD.sub(b" ", head)
+    headers: Headers = []
+    for line in head.split(b"\n")[1:]:
+        name, colon, value = line.partition(b":")
+        name = name.strip()
+        if colon and name:
+            headers.append((name, value.strip()))
+    return headers
+
+
+def list_values(headers: Headers, wanted: bytes) -> list[bytes]:
+    """Members of the list header `wanted` (lower case), lower case, in order (RFC 9110, 5.6.1)."""
+    values = [value for name, value in headers if name.lower() == wanted]
+    if not values:
+        return values
+    members = (member.strip() for member in b",".join(values).lower().split(b","))
+    return [member for member in members if member]
+
+
+def transfer_codings(headers: Headers) -> list[bytes]:
+    """Transfer codings in the order they were applied; the obsolete `identity` is none."""
+    return [
+        coding for coding in list_values(headers, b"transfer-encoding") if coding != b"identity"
+    ]
+
+
+def content_length(headers: Headers) -> int | None:
+    """RFC 9112, 6.3: repeats that agree are one. None: there is none to rely on.
+
+    House: values that disagree or are no number count as none, and the body ends with the
+    connection; the RFC has a client give up.
+    """
+    values = set(list_values(headers, b"content-length"))
+    if len(values) != 1:
+        return None
+    value = values.pop()
+    return int(value) if value.isdigit() and len(value) <= 18 else None
