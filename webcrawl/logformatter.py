@@ -45,17 +45,17 @@ class LogFormatter(logformatter.LogFormatter):
         lease = request.meta.get("lease")
         if not isinstance(lease, Lease):
             return super().crawled(request, response, spider)
-        link = lease.link
-        if not self._verbose or link is None or not link.payload:
+        if not self._verbose or lease.link is None or _makes_page(spider, request, response):
             return None  # its Page will say more
-        return _answer_line(link, response, request.meta.get("exchange"))
+        request.meta["logged"] = True
+        return _answer_line(lease.link, response, request.meta.get("exchange"))
 
     def scraped(  # type: ignore[override]
         self, item: Any, response: Response | Failure | None, spider: Spider
     ) -> LogFormatterResult | None:
         if not isinstance(item, Page):
             return super().scraped(item, response, spider)
-        return _page_line(item) if self._verbose else None
+        return _page_line(item) if self._is_to_log(response) else None
 
     def dropped(  # type: ignore[override]
         self,
@@ -66,7 +66,14 @@ class LogFormatter(logformatter.LogFormatter):
     ) -> LogFormatterResult | None:
         if not isinstance(item, Page):
             return super().dropped(item, exception, response, spider)
-        return _page_line(item, f" dropped: {exception}") if self._verbose else None
+        return _page_line(item, f" dropped: {exception}") if self._is_to_log(response) else None
+
+    def _is_to_log(self, response: Response | Failure | None) -> bool:
+        """Whether the page that `response` is has its line still to come."""
+        if not self._verbose:
+            return False
+        request = response.request if isinstance(response, Response) else None
+        return request is None or "logged" not in request.meta
 
     def download_error(
         self, failure: Failure, request: Request, spider: Spider, errmsg: str | None = None
@@ -82,6 +89,15 @@ def is_verbose(settings: BaseSettings) -> bool:
     if isinstance(level, str) and not level.isdecimal():
         level = logging.getLevelNamesMapping().get(level.upper(), logging.DEBUG)
     return settings.getbool("LOG_ENABLED") and int(level) <= logging.DEBUG
+
+
+def _makes_page(spider: Spider, request: Request, response: Response) -> bool:
+    """Whether the broad spider's own `parse` will make a Page of `response`."""
+    return (
+        request.callback is None
+        and "content_type_dropped" not in response.flags
+        and type(spider).parse.__module__ == "webcrawl.spiders.broad"
+    )
 
 
 def _page_line(page: Page, note: str = "") -> LogFormatterResult:

@@ -85,7 +85,7 @@ def site(answers: dict[str, tuple[int, str]], address: str = "127.0.0.1") -> Ite
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def do_GET(self) -> None:  # noqa: N802  (the name http.server wants)
+        def do_GET(self) -> None:
             asked.append(self.path)
             status, text = answers.get(self.path, (200, "<p>page"))
             self.send_response(status)

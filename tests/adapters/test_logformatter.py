@@ -1,0 +1,183 @@
+"""One line a page at DEBUG, none at INFO, and what is not the crawl's as Scrapy logs it."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.exceptions import DropItem
+from scrapy.http import Response, TextResponse
+from scrapy.settings import Settings
+from scrapy.utils.log import logformatter_adapter
+from stock_crawl import run, site
+from twisted.python.failure import Failure
+
+from webcrawl.fetch.exchange import FetchFailed
+from webcrawl.frontier.lease import Lease, Link, Step
+from webcrawl.items import Page
+from webcrawl.logformatter import LogFormatter, is_verbose
+
+URL = "http://a.test/x"
+
+
+class PageSpider(Spider):
+    """Its `parse` is that of the broad spider, as far as a log formatter can see."""
+
+    name = "broad"
+
+    def parse(self, response: Response, **kwargs: Any) -> None: ...
+
+    parse.__module__ = "webcrawl.spiders.broad"
+
+
+class OwnSpider(PageSpider):
+    def parse(self, response: Response, **kwargs: Any) -> None: ...
+
+
+def leased(url: str = URL, **kwargs: Any) -> Request:
+    link = Link(url, "a.test", depth=2, via="http://a.test/")
+    lease = Lease("a.test", Step.PAGE, url, "127.0.0.1", link=link)
+    return Request(url, meta={"lease": lease}, **kwargs)
+
+
+def answer(request: Request, **kwargs: Any) -> Response:
+    return TextResponse(request.url, body=b"12345", request=request, **kwargs)
+
+
+def text(result: Any) -> str:
+    level, message, *args = logformatter_adapter(result)
+    assert level == logging.DEBUG
+    return logging.LogRecord("", level, "", 0, message, tuple(args), None).getMessage()
+
+
+VERBOSE, QUIET = LogFormatter(verbose=True), LogFormatter(verbose=False)
+SPIDER = PageSpider()
+PAGE = Page(
+    URL,
+    200,
+    size_bytes=25713,
+    depth=2,
+    via="http://a.test/",
+    fetch_s=0.1234,
+    duplicate_of="http://b.test/",
+)
+
+
+def test_a_page_is_one_line() -> None:
+    response = answer(leased())
+    assert response.request
+    assert VERBOSE.crawled(response.request, response, SPIDER) is None
+    assert text(VERBOSE.scraped(PAGE, response, SPIDER)) == (
+        "200     25713 B   0.123 s depth 2 http://a.test/x"
+        " via http://a.test/ duplicate of http://b.test/"
+    )
+
+
+def test_a_dropped_page_is_one_line() -> None:
+    line = text(VERBOSE.dropped(PAGE, DropItem("not wanted"), answer(leased()), SPIDER))
+    assert line.endswith("duplicate of http://b.test/ dropped: not wanted")
+
+
+@pytest.mark.parametrize(
+    ("request_", "flags", "spider"),
+    [
+        (leased(callback=print), [], SPIDER),
+        (leased(), ["content_type_dropped"], SPIDER),
+        (leased(), [], OwnSpider()),
+    ],
+    ids=["own callback", "not kept", "own parse"],
+)
+def test_a_page_without_a_page_item_is_one_line(
+    request_: Request, flags: list[str], spider: Spider
+) -> None:
+    response = answer(request_, flags=flags)
+    assert text(VERBOSE.crawled(request_, response, spider)) == (
+        "200         5 B   0.000 s depth 2 http://a.test/x via http://a.test/"
+    )
+    assert VERBOSE.scraped(PAGE, response, spider) is None
+    assert VERBOSE.dropped(PAGE, DropItem("x"), response, spider) is None
+
+
+def test_quiet_without_debug() -> None:
+    request = leased(callback=print)
+    response = answer(request)
+    assert QUIET.crawled(request, response, SPIDER) is None
+    assert QUIET.scraped(PAGE, response, SPIDER) is None
+    assert QUIET.dropped(PAGE, DropItem("x"), response, SPIDER) is None
+
+
+def test_a_broken_server_is_no_line_at_any_level() -> None:
+    failure = Failure(FetchFailed("reset"))
+    for formatter in (VERBOSE, QUIET):
+        assert formatter.download_error(failure, leased(), SPIDER)["level"] < logging.DEBUG
+
+
+def test_our_own_fault_is_loud() -> None:
+    result = QUIET.download_error(Failure(KeyError("bug")), leased(), SPIDER)
+    assert result["level"] == logging.ERROR
+
+
+def test_what_is_not_the_crawls_is_scrapys() -> None:
+    request = Request(URL)
+    response = answer(request)
+    assert "Crawled (200)" in text(QUIET.crawled(request, response, SPIDER))
+    assert "Scraped from" in text(QUIET.scraped({"title": "x"}, response, SPIDER))
+
+
+@pytest.mark.parametrize(
+    ("settings", "verbose"),
+    [
+        ({"LOG_LEVEL": "DEBUG"}, True),
+        ({"LOG_LEVEL": "debug"}, True),
+        ({"LOG_LEVEL": 10}, True),
+        ({"LOG_LEVEL": "10"}, True),
+        ({"LOG_LEVEL": "INFO"}, False),
+        ({"LOG_LEVEL": "DEBUG", "LOG_ENABLED": False}, False),
+    ],
+)
+def test_verbosity_is_the_log_levels(settings: dict[str, Any], verbose: bool) -> None:
+    assert is_verbose(Settings(settings)) is verbose
+
+
+CRAWL = """
+    import scrapy
+    from webcrawl.frontier.lease import Lease, Link, Step
+    from webcrawl.items import Page
+
+    class S(scrapy.Spider):
+        name = "s"
+        paths = ["/1", "/2", "/3"]
+
+        async def start(self):
+            for path in self.paths:
+                url = self.site + path
+                lease = Lease("127.0.0.1", Step.PAGE, url, "127.0.0.1", link=Link(url, "127.0.0.1"))
+                yield scrapy.Request(url, meta={"lease": lease})
+
+        def parse(self, response):
+            yield Page(response.url, response.status, size_bytes=len(response.body))
+
+        parse.__module__ = "webcrawl.spiders.broad"
+"""
+
+
+@pytest.mark.parametrize(("level", "count"), [("DEBUG", 3), ("INFO", 0)])
+def test_lines_of_a_crawl(tmp_path: Path, level: str, count: int) -> None:
+    settings = {
+        "LOG_FORMATTER": "webcrawl.logformatter.LogFormatter",
+        "LOG_LEVEL": level,
+        "CONCURRENT_REQUESTS": 1,
+    }
+    with site({}) as server:
+        crawl = run(tmp_path, f"{CRAWL}\n        site = {server.url('')!r}\n", settings)
+    lines = re.findall(
+        r"DEBUG: 200 +7 B +0\.000 s depth 0 http://\S+/(\d)$", crawl.log, re.MULTILINE
+    )
+    assert lines == ["1", "2", "3"][:count]
+    assert crawl.log.count(server.url("/")) == count  # no other line has a page's URL
+    assert "Scraped from" not in crawl.log
+    assert crawl.stats["item_scraped_count"] == 3

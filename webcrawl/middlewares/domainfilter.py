@@ -1,0 +1,38 @@
+"""Requests stay in the crawl's scope."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+
+from webcrawl.components import scope_from
+from webcrawl.middlewares.verifier import ERRAND, Verifier
+from webcrawl.parse.urls import host_of
+from webcrawl.scope import Scope
+
+SETTINGS = ("SCOPE_SUFFIXES", "SCOPE_DENY", "SCOPE_ALLOW", "SCOPE_RULES")
+
+
+class DomainFilter(Verifier):
+    """Drops what `SCOPE_SUFFIXES`, `SCOPE_DENY`, `SCOPE_ALLOW` and `SCOPE_RULES` leave out."""
+
+    name = "domain_filter"
+
+    def __init__(self, crawler: Crawler, scope: Scope) -> None:
+        super().__init__(crawler)
+        self._scope = scope
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        if not any(crawler.settings.getlist(name) for name in SETTINGS):
+            raise NotConfigured
+        return cls(crawler, scope_from(crawler.settings))
+
+    def decide(self, url: str, request: Request) -> None:
+        if ERRAND in request.meta:  # RFC 9309, 2.3.1.2: a robots.txt may redirect to other hosts
+            return
+        if reason := self._scope.refuses(url, host_of(url)):
+            self.refuse(reason)

@@ -1,0 +1,63 @@
+"""The address guard, and the cap on the pages of an IP address.
+
+What is judged is what `DNS_SERVERS` answer now. Another project's download handler looks the name
+up once more and may get another answer; this project's connects to the address that was judged.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Self
+
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+
+from webcrawl.admission.dns import ResolutionFailed, Resolver
+from webcrawl.admission.guard import AddressGuard
+from webcrawl.components import caps_from, guard_from, resolver_from
+from webcrawl.frontier.caps import Caps
+from webcrawl.middlewares.verifier import Verifier, is_counted, is_page
+from webcrawl.parse.urls import host_of
+
+
+class IpUniqueness(Verifier):
+    """Drops requests to addresses that are private or over `MAX_PAGES_PER_IP`."""
+
+    name = "ip_uniqueness"
+
+    def __init__(
+        self, crawler: Crawler, caps: Caps, guard: AddressGuard, resolver: Resolver
+    ) -> None:
+        super().__init__(crawler)
+        self._caps = caps
+        self._guard = guard
+        self._resolver = resolver
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        settings = crawler.settings
+        caps = caps_from(settings)
+        if not caps.per_ip and settings.getbool("ALLOW_PRIVATE_ADDRESSES"):
+            raise NotConfigured
+        middleware = cls(crawler, caps, guard_from(settings), resolver_from(settings))
+        crawler.signals.connect(middleware.spider_closed, signals.spider_closed)
+        return middleware
+
+    async def decide(self, url: str, request: Request) -> None:
+        if request.meta.get("proxy"):
+            return  # the proxy looks the name up, and connects
+        try:
+            resolution = await self._resolver.resolve(host_of(url), monotonic())
+        except ResolutionFailed:
+            self.refuse("dns")
+        addresses = self._guard.filter(resolution.addresses)
+        if not addresses:
+            self.refuse("blocked_address")
+        if not is_page(url, request) or is_counted(request, url, self.name):
+            return
+        if reason := self._caps.take_ip(addresses[0]):
+            self.refuse(reason)
+
+    async def spider_closed(self) -> None:
+        await self._resolver.close()

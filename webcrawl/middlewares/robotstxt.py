@@ -1,0 +1,118 @@
+"""robots.txt by RFC 9309, for requests that did not come through the frontier.
+
+Stands in for Scrapy's own middleware, which allows what it cannot ask, keeps a robots.txt for ever
+and follows its redirects like any. The crawl delay is not waited for here: a middleware that waits
+holds a place of the downloader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from time import monotonic
+from typing import Self
+
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.http import Response
+from scrapy.http.request import NO_CALLBACK
+
+from webcrawl.admission.robots import ALLOW_ALL, DISALLOW_ALL, RobotsRules
+from webcrawl.admissions import REDIRECTS, ROBOTS_EXPIRY_S, ROBOTS_REDIRECTS_MAX
+from webcrawl.components import robots_token
+from webcrawl.middlewares.verifier import ERRAND, Verifier
+from webcrawl.parse.urls import canonicalize, origin_of, target_of
+
+logger = logging.getLogger(__name__)
+
+ORIGINS_MAX = 10_000  # rules kept, those used last; up to 500 KiB each, 1 KB on the average
+AGAIN_S = 3600.0  # House: an unreachable robots.txt is asked for again after an hour
+
+
+class RobotsTxt(Verifier):
+    """Drops what robots.txt disallows; fetches it first, once an origin and day."""
+
+    name = "robots_txt"
+
+    def __init__(self, crawler: Crawler, token: str) -> None:
+        super().__init__(crawler)
+        self._token = token
+        self._known: OrderedDict[str, tuple[RobotsRules, float]] = OrderedDict()
+        self._under_way: dict[str, asyncio.Task[RobotsRules]] = {}
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
+            raise NotConfigured
+        middleware = cls(crawler, robots_token(crawler.settings))
+        crawler.signals.connect(middleware.spider_closed, signals.spider_closed)
+        return middleware
+
+    async def decide(self, url: str, request: Request) -> None:
+        if request.meta.get("dont_obey_robotstxt"):
+            return
+        rules = await self._rules(origin_of(url))
+        if not rules.allows(target_of(url)):
+            self.refuse("robots")
+
+    async def _rules(self, origin: str) -> RobotsRules:
+        """The rules of `origin`; all who ask at once wait for one fetch."""
+        rules, expires_at = self._known.get(origin, (ALLOW_ALL, 0.0))
+        if expires_at > monotonic():
+            self._known.move_to_end(origin)
+            return rules
+        task = self._under_way.get(origin)
+        if task is None:
+            task = self._under_way[origin] = asyncio.create_task(self._ask(origin))
+            task.add_done_callback(lambda _: self._under_way.pop(origin))
+        return await asyncio.shield(task)
+
+    async def _ask(self, origin: str) -> RobotsRules:
+        """Fetch and keep the rules of `origin`."""
+        rules = await self._fetch(origin + "/robots.txt")
+        kept_s = ROBOTS_EXPIRY_S
+        if rules is None:
+            rules, kept_s = DISALLOW_ALL, AGAIN_S
+            self._crawler.stats.inc_value(f"webcrawl/middleware/{self.name}/unreachable")
+        self._known[origin] = rules, monotonic() + kept_s
+        while len(self._known) > ORIGINS_MAX:
+            self._known.popitem(last=False)
+        return rules
+
+    async def _fetch(self, url: str) -> RobotsRules | None:
+        """RFC 9309, 2.3.1: 2xx as it says, 3xx go on, 4xx no rules, all else None: no access."""
+        for _ in range(1 + ROBOTS_REDIRECTS_MAX):
+            response = await self._get(url)
+            if response is None:
+                return None
+            if response.status not in REDIRECTS:
+                return self._read(response)
+            location = (response.headers.get("Location") or b"").decode("latin-1")
+            target = canonicalize(location, url)
+            if target is None:
+                break
+            url = target
+        return ALLOW_ALL
+
+    async def _get(self, url: str) -> Response | None:
+        meta = {"dont_obey_robotstxt": True, "dont_redirect": True, ERRAND: True}
+        request = Request(url, callback=NO_CALLBACK, priority=1000, meta=meta)
+        try:
+            return await self._crawler.engine.download_async(request)
+        except Exception as error:  # whatever this project's handlers and middlewares raise
+            logger.debug("No robots.txt at %s: %r", url, error)
+            return None
+
+    def _read(self, response: Response) -> RobotsRules | None:
+        if 200 <= response.status < 300:
+            return RobotsRules.parse(response.body, self._token)
+        # House: 429 says "not now", as 5xx does.
+        if 400 <= response.status < 500 and response.status != 429:
+            return ALLOW_ALL
+        return None
+
+    def spider_closed(self) -> None:
+        for task in self._under_way.values():
+            task.cancel()

@@ -1,0 +1,62 @@
+"""What the middlewares share: a request that the frontier decided on passes, any other is decided.
+
+A middleware never waits in the normal path: a leased request costs a look at its lease.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine
+from typing import Never
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest
+
+from webcrawl.parse.urls import canonicalize
+
+ERRAND = "robots_errand"  # request.meta: fetched for its robots.txt, so it is no page
+
+
+class Verifier(ABC):
+    """Base of the middlewares. `name` stands in the stat `webcrawl/middleware/<name>/dropped`."""
+
+    name: str
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    def process_request(self, request: Request) -> Coroutine[None, None, None] | None:
+        lease = request.meta.get("lease")
+        if lease is not None and lease.url == request.url:
+            return None
+        url = canonicalize(request.url)
+        if url is None:
+            if request.url.startswith(("http:", "https:")):
+                self.refuse("url")
+            return None  # data:, file: and the like are none of the crawl's hosts
+        if lease is not None and lease.url == url:  # a user's own spelling of it
+            return None
+        return self.decide(url, request)
+
+    @abstractmethod
+    def decide(self, url: str, request: Request) -> Coroutine[None, None, None] | None:
+        """Refuse `request`, whose canonical URL is `url`, or return."""
+
+    def refuse(self, reason: str) -> Never:
+        """Count and drop the request at hand."""
+        self._crawler.stats.inc_value(f"webcrawl/middleware/{self.name}/dropped")
+        raise IgnoreRequest(f"{type(self).__name__}: {reason}")
+
+
+def is_page(url: str, request: Request) -> bool:
+    """Whether the caps count `request`: a robots.txt is no page."""
+    return ERRAND not in request.meta and not url.endswith("/robots.txt")
+
+
+def is_counted(request: Request, url: str, mark: str) -> bool:
+    """Whether `request` was counted before, under `mark`: then it is a retry. Marks it if not."""
+    if request.meta.get(mark) == url:
+        return True
+    request.meta[mark] = url
+    return False
