@@ -44,7 +44,7 @@ class BroadSpider(Spider):
 
     name = "broad"
 
-    def __init__(self, seeds: str = "", **kwargs: Any) -> None:
+    def __init__(self, seeds: str | SeedSource = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.seeds = seeds
         self._token = ""
@@ -59,7 +59,11 @@ class BroadSpider(Spider):
     async def start(self) -> AsyncIterator[Any]:
         """Put the seeds into the frontier, batch by batch, while the crawl runs."""
         try:
-            source = SeedSource(self.seeds, project_root())
+            source = (
+                self.seeds
+                if isinstance(self.seeds, SeedSource)
+                else SeedSource(self.seeds, project_root())
+            )
             await asyncio.to_thread(source.check)
         except BadSeed as error:
             self.logger.error("bad seed: %s", error)

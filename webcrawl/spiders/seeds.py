@@ -35,7 +35,10 @@ from typing import NamedTuple, cast
 
 from webcrawl.parse.urls import canonicalize
 
-ACCEPTED = "seeds= takes files, URLs, hosts such as ufmg.br, - for standard input, or several"
+ACCEPTED = (
+    "-a seeds= takes files, URLs, hosts such as ufmg.br, - for standard input, "
+    "or several of these with commas"
+)
 MAX_LINE = 16 * 1024  # bytes; longer than any server accepts in a request line
 MAX_EXAMPLES = 10
 
@@ -93,10 +96,12 @@ class SeedSource:
 
     def check(self) -> None:
         """Read up to the first usable line, which is kept; BadSeed if there is none."""
+        if not self._sources:
+            raise BadSeed(f"no seeds are given; {ACCEPTED}")
         first = next(self._urls, None)
         if first is None:
-            names = ", ".join(source.name for source in self._sources) or "seeds="
-            raise BadSeed(f"no URL in {names}{self._bad_lines()}; {ACCEPTED}, with commas")
+            names = ", ".join(source.name for source in self._sources)
+            raise BadSeed(f"there is no URL in {names}{self._bad_lines()}")
         self._urls = chain([first], self._urls)
 
     def batches(self, size: int = 1000) -> Iterator[list[str]]:
@@ -222,7 +227,7 @@ def _source(name: str, folders: list[Path]) -> _Source:
     similar = _similar(name, folders)
     url = None if similar or name.endswith(_LIST_ENDINGS) else line_url(name)
     if url is None:
-        hint = f"; did you mean {similar}?" if similar else f"; {ACCEPTED}, with commas"
+        hint = f"; did you mean {similar}?" if similar else f"; {ACCEPTED}"
         raise BadSeed(f"there is no file {_shown(name)}{hint}")
     return _Source(name, url=url)
 

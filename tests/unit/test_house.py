@@ -1,0 +1,192 @@
+"""The house's structure: imports run one way, the core knows no Scrapy, names say something.
+
+Each rule is a function from a package's modules to its faults. It is run on the package, where it
+must find none, and on a made-up one, where it must find the fault.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# A package may import itself and what stands in the rows above it. What is named in no row is an
+# adapter: it may import all of these, and none of these may import it.
+LAYERS = (
+    {"parse", "politeness"},
+    {"scope", "fetch"},
+    {"admission", "warc"},
+    {"frontier"},
+    {"report"},
+)
+CORE = frozenset().union(*LAYERS)
+SHARED = {"items", "signals"}  # plain values that core and adapters hand to one another
+SCRAPY = {"scrapy", "twisted", "itemadapter", "queuelib", "parsel"}
+EMPTY_WORDS = {"manager", "helper", "helpers", "util", "utils", "common", "misc"}
+
+Modules = dict[str, ast.Module]  # "webcrawl.parse.urls" -> its syntax tree
+Fault = Callable[[Modules], Iterator[str]]
+
+
+def modules_of(folder: Path) -> Modules:
+    """All modules of the package in `folder`."""
+    modules = {}
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder.parent).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        modules[name] = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    return modules
+
+
+def imports_of(tree: ast.Module, *, at_run_time: bool = False) -> Iterator[str]:
+    """Full names that a module imports, wherever it does; at run time: on its own import."""
+    skipped: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if at_run_time and (
+            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+        ):
+            skipped.update(ast.walk(node))
+        if node in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide where a name comes from"
+            assert node.module is not None
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def part_of(name: str) -> str:
+    """The package or module right under the root that `name` belongs to."""
+    return name.split(".")[1] if "." in name else ""
+
+
+def steps_back(modules: Modules) -> Iterator[str]:
+    rank = {package: n for n, layer in enumerate(LAYERS) for package in layer}
+    for module, tree in modules.items():
+        part = part_of(module)
+        for target in imports_of(tree):
+            to = part_of(target)
+            if not target.startswith("webcrawl.") or part not in rank or to == part:
+                continue
+            if to not in SHARED and rank.get(to, len(LAYERS)) >= rank[part]:
+                yield f"{module} imports {target}"
+
+
+def scrapy_in_the_core(modules: Modules) -> Iterator[str]:
+    for module, tree in modules.items():
+        if part_of(module) in CORE | SHARED | {"simweb"}:
+            for target in imports_of(tree):
+                if target.partition(".")[0] in SCRAPY:
+                    yield f"{module} imports {target}"
+
+
+def simweb_that_knows_the_crawler(modules: Modules) -> Iterator[str]:
+    for module, tree in modules.items():
+        for target in imports_of(tree):
+            if target.startswith("webcrawl.") and (
+                (part_of(module) == "simweb") != (part_of(target) == "simweb")
+            ):
+                yield f"{module} imports {target}"
+
+
+def cycles(modules: Modules) -> Iterator[str]:
+    graph = {
+        module: {
+            known
+            for target in imports_of(tree, at_run_time=True)
+            for known in (target, target.rpartition(".")[0])
+            if known in modules and known != module
+        }
+        for module, tree in modules.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        yield " imports ".join(reversed(error.args[1]))
+
+
+def empty_names(modules: Modules) -> Iterator[str]:
+    for module in modules:
+        if EMPTY_WORDS & set(module.rpartition(".")[2].split("_")):
+            yield module
+
+
+def modules_without_a_docstring(modules: Modules) -> Iterator[str]:
+    for module, tree in modules.items():
+        if tree.body and not ast.get_docstring(tree):
+            yield module
+
+
+RULES: dict[Fault, dict[str, str]] = {
+    steps_back: {"parse/a.py": "def f():\n    from webcrawl.frontier import lease"},
+    scrapy_in_the_core: {"warc/a.py": "from twisted.internet import defer"},
+    simweb_that_knows_the_crawler: {"simweb/a.py": "import webcrawl.parse.urls"},
+    cycles: {"a.py": "from webcrawl import b", "b.py": "from webcrawl.a import x"},
+    empty_names: {"parse/url_utils.py": ""},
+    modules_without_a_docstring: {"parse/a.py": "x = 1"},
+}
+
+
+@pytest.fixture(scope="module")
+def house() -> Modules:
+    return modules_of(ROOT / "webcrawl")
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_house_keeps(rule: Fault, house: Modules) -> None:
+    assert list(rule(house)) == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_a_fault_is_found(rule: Fault, tmp_path: Path) -> None:
+    write_package(tmp_path / "webcrawl", RULES[rule])
+    assert len(list(rule(modules_of(tmp_path / "webcrawl")))) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from webcrawl import scheduler",
+        "import webcrawl.spiders.broad",
+        "from webcrawl.frontier.lease import Link",
+        "from webcrawl.admission import robots",
+        "from webcrawl.scope import Scope",
+    ],
+)
+def test_each_form_of_a_step_back_is_found(source: str, tmp_path: Path) -> None:
+    write_package(tmp_path / "webcrawl", {"fetch/a.py": source})
+    assert list(steps_back(modules_of(tmp_path / "webcrawl")))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from webcrawl.fetch.exchange import Exchange",
+        "from webcrawl.parse import urls",
+        "from webcrawl.items import Page",
+        "import json",
+    ],
+)
+def test_a_step_forward_is_none(source: str, tmp_path: Path) -> None:
+    write_package(tmp_path / "webcrawl", {"fetch/a.py": source})
+    assert list(steps_back(modules_of(tmp_path / "webcrawl"))) == []
+
+
+def test_an_import_for_types_makes_no_cycle(tmp_path: Path) -> None:
+    guarded = "if TYPE_CHECKING:\n    from webcrawl.b import x"
+    write_package(tmp_path / "webcrawl", {"a.py": guarded, "b.py": "import webcrawl.a"})
+    assert list(cycles(modules_of(tmp_path / "webcrawl"))) == []
+
+
+def write_package(folder: Path, files: dict[str, str]) -> None:
+    for name, source in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source, encoding="utf-8")

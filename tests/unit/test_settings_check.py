@@ -1,0 +1,73 @@
+"""What each setting may be, and the line that says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.settings import Settings
+
+from webcrawl import settings as defaults
+from webcrawl.settings_check import RULES, check
+
+
+def problems(**overrides: Any) -> list[str]:
+    settings = Settings()
+    settings.setmodule(defaults, priority="project")
+    settings.setdict(overrides, priority="cmdline")
+    return check(settings)
+
+
+def test_the_defaults_pass() -> None:
+    assert problems() == []
+
+
+def test_every_rule_is_for_a_setting_that_there_is() -> None:
+    assert [name for name in RULES if not hasattr(defaults, name)] == []
+
+
+def test_every_line_says_name_value_and_what_is_allowed() -> None:
+    delay, order = problems(DOWNLOAD_DELAY="soon", FRONTIER_ORDER="random")
+    assert delay == "DOWNLOAD_DELAY = 'soon' cannot be used: a number of seconds, 0 or more"
+    assert order.startswith("FRONTIER_ORDER = 'random' cannot be used: level or depth or least-vis")
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("DOWNLOAD_DELAY", [0, 30, "0", "0.5", "1e-1"], [-1, "-1", "", "x", None, "nan", "inf"]),
+        ("DOWNLOAD_TIMEOUT", [1, "15", 0.5], [0, "0", -1, None]),
+        ("CONCURRENT_REQUESTS", [1, "100", 512.0], [0, "0", "1.5", 1.5, "1e3", "many", None, [1]]),
+        ("MAX_PAGES_PER_HOST", [0, "0", 1, "100"], [-1, "-1", 0.5, float("inf"), float("nan")]),
+        ("HEAD_FIRST", [True, False, 1, 0, "1", "0", "True", "false"], ["yes", "", None, 2]),
+        ("DNS_SERVERS", [[], "", "127.0.0.1", "127.0.0.1:53,[::1]:5353", ["::1"], "10.0.0.1, ::1"],
+         ["localhost:53", "1.2.3", "127.0.0.1:0", "127.0.0.1:70000", "[::1", "['127.0.0.1']", 53]),
+        ("SCOPE_SUFFIXES", [[], ".br", "br,.gov.pt", [".br"]], ["http://a.br/", "a/b", "['.br']"]),
+        ("CONTENT_TYPES", [["text/html"], "text/html, image/*", "*/*"], ["html", "a b/c"]),
+        ("USER_AGENT", ["bot/1.0 (+https://example.org)"], ["", None, "a\nb", "é", "a\r\nX: y"]),
+        ("ROBOTSTXT_USER_AGENT", [None, "bot"], ["", "a\nb"]),
+        ("FRONTIER_STORE", ["memory"], ["disk", "redis://h/", "", None]),
+        ("FRONTIER_ORDER", ["level", "depth", "least-visited"], ["opic", "Level", ""]),
+        ("WARC_DIR", ["warc", "/tmp/x", Path("x")], ["", None, 3]),
+        ("WARC_PREFIX", ["webcrawl", "a-b.c"], ["", "a/b", "a b", None]),
+        ("WARC_MAX_SIZE", [1, "1000000000"], [0, -1, "1G"]),
+    ],
+)  # fmt: skip
+def test_values(name: str, good: list[Any], bad: list[Any]) -> None:
+    assert [value for value in good if problems(**{name: value})] == []
+    for value in bad:
+        (line,) = problems(**{name: value})
+        assert line.startswith(f"{name} = {value!r} cannot be used: {RULES[name].allowed}")
+        assert "\n" not in line
+
+
+@pytest.mark.parametrize("store", ["disk", "redis://..."])
+def test_a_store_that_comes_later_is_said_to(store: str) -> None:
+    assert f"{store} is not available yet" in problems(FRONTIER_STORE=store)[0]
+
+
+@pytest.mark.parametrize("rules", ["no.such.rule", "nothing", "json.nothing", [3]])
+def test_scope_rules_that_do_not_load(rules: Any) -> None:
+    (line,) = problems(SCOPE_RULES=rules)
+    assert line.startswith(f"SCOPE_RULES = {rules!r}")

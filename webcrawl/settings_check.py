@@ -1,0 +1,180 @@
+"""Every setting's allowed values, checked once before a crawl starts.
+
+Owns what a value may be, not what it means: a value that passes here is taken by the core. A
+setting that is missing from the table is Scrapy's own, or anything goes.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import os
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from scrapy.settings import BaseSettings
+from scrapy.utils.misc import load_object
+
+from webcrawl.components import SettingError, robots_token, scope_from
+from webcrawl.scope import ScopeError
+
+
+class Rule(NamedTuple):
+    """What a value must be: a test of it, and the words for it."""
+
+    fits: Callable[[object], bool]
+    allowed: str
+
+
+def check(settings: BaseSettings) -> list[str]:
+    """One line for each setting that cannot be used: its name, its value and what is allowed."""
+    problems = [
+        str(SettingError(name, settings.get(name), rule.allowed))
+        for name, rule in RULES.items()
+        if not rule.fits(settings.get(name))
+    ]
+    if problems:
+        return problems
+    for build in (scope_from, robots_token):
+        try:
+            build(settings)
+        except (ScopeError, SettingError) as error:
+            problems.append(str(error))
+    return problems
+
+
+def _whole(least: int) -> Rule:
+    def fits(value: Any) -> bool:
+        try:
+            return int(value) == float(value) and int(value) >= least
+        except (TypeError, ValueError, OverflowError):
+            return False
+
+    return Rule(fits, f"a whole number, {least} or more")
+
+
+def _seconds(least: float = 0) -> Rule:
+    def fits(value: Any) -> bool:
+        try:
+            return least <= float(value) < math.inf
+        except (TypeError, ValueError):
+            return False
+
+    return Rule(fits, f"a number of seconds, {least} or more")
+
+
+def _one_of(*names: str, later: Iterable[str] = ()) -> Rule:
+    words = " or ".join(names)
+    absent = "".join(f"; {name} is not available yet" for name in later)
+    return Rule(lambda value: value in names, f"{words}{absent}")
+
+
+def _is_bool(value: object) -> bool:
+    return str(value) in {"0", "1", "True", "False", "true", "false"}
+
+
+def _is_list(value: object) -> bool:
+    """A list, or the text of one with commas. JSON is a mistake that Scrapy would not see."""
+    if isinstance(value, str):
+        return not value.lstrip().startswith(("[", "("))
+    return value is None or isinstance(value, list | tuple)
+
+
+def _each(fits_one: Callable[[str], object]) -> Callable[[object], bool]:
+    """A test of a list by a test of each of its items."""
+
+    def fits(value: Any) -> bool:
+        if not _is_list(value):
+            return False
+        items = value.split(",") if isinstance(value, str) else value or ()
+        return all(fits_one(str(item).strip()) for item in items if item)
+
+    return fits
+
+
+def _is_header_value(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[\x20-\x7e]+", value) is not None
+
+
+def _is_dns_server(text: str) -> bool:
+    """`ADDRESS`, `ADDRESS:PORT` or `[IPV6]:PORT`."""
+    match = re.fullmatch(r"(?:\[(.+)\]|([^:]+)):(\d{1,5})", text)
+    address, port = (match[1] or match[2], int(match[3])) if match else (text, 53)
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return 0 < port < 65536
+
+
+def _are_loadable(value: Any) -> bool:
+    """Import paths, or the things themselves."""
+    try:
+        for item in (value.split(",") if isinstance(value, str) else value) if value else ():
+            load_object(item)
+    except (ImportError, NameError, TypeError, ValueError):
+        return False
+    return True
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, str | os.PathLike) and str(value) != ""
+
+
+def _is_file_prefix(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[^/\s\0]+", value) is not None
+
+
+_BOOL = Rule(_is_bool, "True or False")
+_LIST = Rule(_is_list, "names with commas between them, or a list in settings.py")
+
+RULES: dict[str, Rule] = {
+    "USER_AGENT": Rule(_is_header_value, "one line of ASCII text, such as name/1.0 (+URL)"),
+    "ROBOTSTXT_USER_AGENT": Rule(
+        lambda value: value is None or _is_header_value(value), "one line of ASCII text"
+    ),
+    "ROBOTSTXT_OBEY": _BOOL,
+    "DOWNLOAD_DELAY": _seconds(),
+    "IP_DELAY": _seconds(),
+    "CRAWL_DELAY_MAX": _seconds(),
+    "HOST_MAX_FAILURES": _whole(0),
+    "SCOPE_SUFFIXES": Rule(
+        _each(re.compile(r"[^\s/:@]+").fullmatch), "ends of host names, such as .br,gov.pt"
+    ),
+    "SCOPE_DENY": _LIST,
+    "SCOPE_ALLOW": _LIST,
+    "SCOPE_RULES": Rule(_are_loadable, "import paths of functions, with commas between them"),
+    "FOLLOW_LINKS": _BOOL,
+    "OBEY_NOFOLLOW": _BOOL,
+    "FOLLOW_REL_NOFOLLOW": _BOOL,
+    "DEPTH_LIMIT": _whole(0),
+    "URLLENGTH_LIMIT": _whole(0),
+    "MAX_PAGES_PER_HOST": _whole(0),
+    "MAX_PAGES_PER_DOMAIN": _whole(0),
+    "MAX_PAGES_PER_IP": _whole(0),
+    "CONTENT_TYPES": Rule(
+        _each(re.compile(r"[\w.+*-]+/[\w.+*-]+").fullmatch),
+        "media types, such as text/html,application/xhtml+xml",
+    ),
+    "HEAD_FIRST": _BOOL,
+    "CLOSESPIDER_PAGECOUNT": _whole(0),
+    "CLOSESPIDER_TIMEOUT": _seconds(),
+    "CONCURRENT_REQUESTS": _whole(1),
+    "CONCURRENT_ADMISSIONS": _whole(1),
+    "DOWNLOAD_TIMEOUT": _seconds(0.001),
+    "DOWNLOAD_MAXSIZE": _whole(0),
+    "DOWNLOAD_MAXHEADERSIZE": _whole(1),
+    "REDIRECT_MAX_TIMES": _whole(0),
+    "RETRY_TIMES": _whole(0),
+    "CLOSE_GRACE": _seconds(),
+    "DNS_SERVERS": Rule(_each(_is_dns_server), "addresses, such as 127.0.0.1:5353,[::1]:53"),
+    "ALLOW_PRIVATE_ADDRESSES": _BOOL,
+    "FRONTIER_STORE": _one_of("memory", later=("disk", "redis://...")),
+    "FRONTIER_ORDER": _one_of("level", "depth", "least-visited", later=("opic",)),
+    "WARC_ENABLED": _BOOL,
+    "WARC_DIR": Rule(_is_path, "the path of a folder"),
+    "WARC_PREFIX": Rule(_is_file_prefix, "the start of a file name, without / and spaces"),
+    "WARC_MAX_SIZE": _whole(1),
+    "STATS_INTERVAL": _seconds(),
+}
