@@ -63,8 +63,9 @@ def imports_of(tree: ast.Module, *, at_run_time: bool = False) -> Iterator[str]:
 
 
 def part_of(name: str) -> str:
-    """The package or module right under the root that `name` belongs to."""
-    return name.split(".")[1] if "." in name else ""
+    """The package or module right under the root that `name` belongs to, "" outside the root."""
+    root, _, rest = name.partition(".")
+    return rest.partition(".")[0] if root == "webcrawl" else ""
 
 
 def steps_back(modules: Modules) -> Iterator[str]:
@@ -73,36 +74,31 @@ def steps_back(modules: Modules) -> Iterator[str]:
         part = part_of(module)
         for target in imports_of(tree):
             to = part_of(target)
-            if not target.startswith("webcrawl.") or part not in rank or to == part:
+            if part not in rank or to in SHARED | {"", part}:
                 continue
-            if to not in SHARED and rank.get(to, len(LAYERS)) >= rank[part]:
+            if rank.get(to, len(LAYERS)) >= rank[part]:
                 yield f"{module} imports {target}"
 
 
 def scrapy_in_the_core(modules: Modules) -> Iterator[str]:
     for module, tree in modules.items():
-        if part_of(module) in CORE | SHARED | {"simweb"}:
-            for target in imports_of(tree):
-                if target.partition(".")[0] in SCRAPY:
-                    yield f"{module} imports {target}"
+        for target in imports_of(tree):
+            if part_of(module) in CORE | SHARED and target.partition(".")[0] in SCRAPY:
+                yield f"{module} imports {target}"
 
 
 def simweb_that_knows_the_crawler(modules: Modules) -> Iterator[str]:
     for module, tree in modules.items():
         for target in imports_of(tree):
-            if target.startswith("webcrawl.") and (
-                (part_of(module) == "simweb") != (part_of(target) == "simweb")
-            ):
+            if part_of(module) == "simweb" and part_of(target) not in {"", "simweb"}:
                 yield f"{module} imports {target}"
 
 
 def cycles(modules: Modules) -> Iterator[str]:
     graph = {
         module: {
-            known
+            target if target in modules else target.rpartition(".")[0]
             for target in imports_of(tree, at_run_time=True)
-            for known in (target, target.rpartition(".")[0])
-            if known in modules and known != module
         }
         for module, tree in modules.items()
     }
