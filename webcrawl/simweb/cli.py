@@ -1,0 +1,199 @@
+"""The command line of the simulated web, for `python -m webcrawl.simweb` and `scrapy simweb`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import gc
+import json
+import sys
+import threading
+from typing import Any
+
+from webcrawl.simweb import survey
+from webcrawl.simweb.ledger import Rules, faults
+from webcrawl.simweb.model import FEATURES, WorldSpec
+from webcrawl.simweb.server import Options, SimulatedWeb
+
+DESCRIPTION = "Serve a simulated web on loopback: DNS, many hosts, and a ledger that judges."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_world(parser.add_argument_group("the world"))
+    _add_rules(parser.add_argument_group("what the crawler has promised"))
+    _add_serving(parser.add_argument_group("serving"))
+
+
+def _add_world(group: argparse._ArgumentGroup) -> None:
+    default = WorldSpec()
+    group.add_argument("--seed", type=int, default=1, metavar="N", help="another N, another web")
+    group.add_argument(
+        "--hosts", type=int, default=default.hosts, metavar="N", help="(%(default)s)"
+    )
+    group.add_argument(
+        "--pages-per-host",
+        type=float,
+        default=default.pages_per_host,
+        metavar="N",
+        help="on average (%(default)s)",
+    )
+    group.add_argument("--ips", type=int, default=0, metavar="N", help="addresses (2/3 of hosts)")
+    group.add_argument(
+        "--seeds", type=int, default=0, metavar="N", help="seed URLs (1/10 of hosts)"
+    )
+    group.add_argument(
+        "--page-bytes",
+        type=int,
+        default=default.page_bytes,
+        metavar="N",
+        help="of a page on average (%(default)s)",
+    )
+    group.add_argument(
+        "--br-share", type=float, default=default.br_share, metavar="X", help="(%(default)s)"
+    )
+    group.add_argument(
+        "--features",
+        default=default.features,
+        metavar="LIST",
+        help="default, all, none, a,b or -a,-b; * stands for anything; see --list-features",
+    )
+    group.add_argument("--list-features", action="store_true", help="show them and leave")
+    group.add_argument(
+        "--survey",
+        type=int,
+        nargs="?",
+        const=300_000,
+        default=0,
+        metavar="N",
+        help="serve the world of a list of N URLs (300000) instead; the ledger tells its truth",
+    )
+
+
+def _add_rules(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--host-delay", type=float, default=0.5, metavar="S", help="(%(default)s s)")
+    group.add_argument("--ip-delay", type=float, default=0.0, metavar="S", help="(%(default)s s)")
+    group.add_argument(
+        "--crawl-delay-max",
+        type=float,
+        default=float("inf"),
+        metavar="S",
+        help="longer crawl delays count as this (no limit)",
+    )
+    group.add_argument(
+        "--tolerance", type=float, default=0.0, metavar="S", help="forgive requests this early"
+    )
+    group.add_argument("--scope-suffix", default="", metavar=".br", help="the crawl's scope (all)")
+    group.add_argument(
+        "--token", default=WorldSpec().token, help="its product token in robots.txt (%(default)s)"
+    )
+
+
+def _add_serving(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--port", type=int, default=0, help="of HTTP (0: any that is free)")
+    group.add_argument("--dns-port", type=int, default=0, metavar="PORT")
+    group.add_argument("--control-port", type=int, default=0, metavar="PORT")
+    group.add_argument(
+        "--slowness", type=float, default=1.0, metavar="X", help="stretch all pauses (%(default)s)"
+    )
+    group.add_argument("--seeds-out", default="", metavar="FILE", help="write the seed list here")
+    group.add_argument("--human", action="store_true", help="speak to people, not to programs")
+    group.add_argument(
+        "--strict", action="store_true", help="exit 1 for violations or missing pages"
+    )
+
+
+def options(args: argparse.Namespace) -> Options:
+    if args.survey:
+        spec = survey.spec(args.survey, args.seed, args.page_bytes)
+    else:
+        spec = WorldSpec(
+            seed=args.seed,
+            hosts=args.hosts,
+            pages_per_host=args.pages_per_host,
+            ips=args.ips,
+            features=args.features,
+            br_share=args.br_share,
+            page_bytes=args.page_bytes,
+            seeds=args.seeds,
+            host_delay_s=args.host_delay,
+            token=args.token,
+        )
+    rules = Rules(
+        host_delay_s=args.host_delay,
+        ip_delay_s=args.ip_delay,
+        crawl_delay_max_s=args.crawl_delay_max,
+        tolerance_s=args.tolerance,
+        scope_suffix=args.scope_suffix,
+    )
+    return Options(
+        spec=spec,
+        rules=rules,
+        port=args.port,
+        dns_port=args.dns_port,
+        control_port=args.control_port,
+        slowness=args.slowness,
+        survey_lines=args.survey,
+        seeds_out=args.seeds_out,
+    )
+
+
+def feature_list() -> str:
+    """One line a feature; `-` before those that are off by default."""
+    lines = [f"{'' if row.default else '-'}{row.name:<22} {row.about}" for row in FEATURES]
+    return "\n".join(lines)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves until told to stop; the exit code."""
+    if args.list_features:
+        print(feature_list())
+        return 0
+    try:
+        report = asyncio.run(_serve(args))
+    except (OSError, ValueError) as error:
+        print(f"simweb: {error}", file=sys.stderr)
+        return 2
+    wrong = faults(report)
+    print(_summary(report, wrong) if args.human else json.dumps(report), flush=True)
+    return 1 if args.strict and wrong else 0
+
+
+async def _serve(args: argparse.Namespace) -> dict[str, Any]:
+    web = SimulatedWeb(options(args))
+    ready = await web.start()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+    if not args.human:
+        _stop_with_stdin(web)
+        print(json.dumps(ready), flush=True)
+    else:
+        for name, value in ready.items():
+            print(f"{name:<8} {value}", flush=True)
+    await web.run()
+    return web.report()
+
+
+def _stop_with_stdin(web: SimulatedWeb) -> None:
+    """A web that a program started must not outlive it: the end of its input is the end of it."""
+    loop = asyncio.get_running_loop()
+
+    def watch() -> None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdin.buffer.read()
+        with contextlib.suppress(RuntimeError):  # the loop has ended first
+            loop.call_soon_threadsafe(web.stop)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _summary(report: dict[str, Any], wrong: list[str]) -> str:
+    totals, fetched, truth = report["totals"], report["fetched"], report["truth"]
+    lines = [
+        f"{totals.get('requests', 0)} requests, {totals.get('robots', 0)} for robots.txt",
+        f"{fetched['pages']} pages on {fetched['hosts']} hosts, {totals.get('retries', 0)} retries",
+        f"{truth['pages']} pages must be reached, {report['missing']['count']} are missing",
+        f"{report['dns']['queries']} DNS queries for {report['dns']['names']} names",
+        *wrong,
+    ]
+    return "\n".join(lines if wrong else [*lines, "no violation"])

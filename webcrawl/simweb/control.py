@@ -1,0 +1,45 @@
+"""The control port: `GET /ledger`, `/seeds`, `/features`, `/reset`, `/quit` on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+Page = Callable[[], bytes]
+
+
+class Control:
+    """A row of pages by path. One request a connection."""
+
+    def __init__(self, pages: Mapping[str, Page]) -> None:
+        self._pages = pages
+        self.port = 0
+
+    async def start(self, host: str, port: int) -> None:
+        self._server = await asyncio.start_server(self._serve, host, port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            path = head.split(b" ", 2)[1].decode("latin-1")
+            page = self._pages.get(path)
+            status, body = (b"200 OK", page()) if page else (b"404 Not Found", b"")
+            writer.write(
+                b"HTTP/1.1 %b\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
+                % (status, len(body))
+            )
+            writer.write(body)
+            await writer.drain()
+        except (
+            asyncio.IncompleteReadError,
+            asyncio.LimitOverrunError,
+            ConnectionError,
+            IndexError,
+        ):
+            pass
+        finally:
+            writer.close()
+
+    def close(self) -> None:
+        self._server.close()

@@ -1,0 +1,205 @@
+"""The HTTP server of the simulated web: one listening socket takes all of 127.0.0.0/8.
+
+Reads requests, has the ledger judge them, and sends what the world replies: pieces, pauses, resets
+and silences. Knows nothing of pages. A plain page costs about 100 µs, most of it for the
+connection and for making the page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from struct import pack
+from time import monotonic
+from typing import cast
+
+from webcrawl.simweb.ledger import Ledger
+from webcrawl.simweb.model import Place
+from webcrawl.simweb.reply import Reply, answer
+
+_HEAD_MAX = 64 << 10
+_LINGER_0 = pack("ii", 1, 0)  # closing sends RST
+
+
+class Web:
+    """What all connections share. `slowness` stretches every pause."""
+
+    def __init__(self, ledger: Ledger, slowness: float) -> None:
+        self.ledger = ledger
+        self.slowness = slowness
+        self.open = 0
+        self.most_open = 0
+
+
+class Connection(asyncio.Protocol):
+    """One connection; requests are answered one after the other."""
+
+    __slots__ = ("_answer", "_buffer", "_ip", "_keep", "_loop", "_parts", "_paused", "_sent",
+                 "_timer", "_transport", "_web")  # fmt: skip
+
+    def __init__(self, web: Web, loop: asyncio.AbstractEventLoop) -> None:
+        self._web = web
+        self._loop = loop
+        self._buffer = b""
+        self._ip = ""
+        self._answer: tuple[Place | None, str, Reply] | None = None  # under way
+        self._parts: Iterator[bytes | float] = iter(())
+        self._paused = False
+        self._keep = False
+        self._sent = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._transport: asyncio.Transport
+
+    # Events.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._ip = transport.get_extra_info("sockname")[0]
+        self._web.open += 1
+        self._web.most_open = max(self._web.most_open, self._web.open)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        if self._answer is None:
+            self._read()
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        if self._timer is None:
+            self._go_on()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._web.open -= 1
+        if self._timer:
+            self._timer.cancel()
+        if self._answer:
+            self._done(whole=False)
+
+    # One request after the other.
+
+    def _read(self) -> None:
+        head, end, rest = self._buffer.partition(b"\r\n\r\n")
+        if not end:
+            if len(head) > _HEAD_MAX:
+                self._transport.abort()
+            return
+        now = monotonic()
+        self._buffer = rest
+        line, _, fields = head.partition(b"\r\n")
+        words = line.decode("latin-1").split(" ")
+        if len(words) != 3:
+            self._transport.abort()
+            return
+        method, target, version = words
+        lower = fields.lower()
+        name = _field(fields, lower, b"host").rpartition(":")[0] or _field(fields, lower, b"host")
+        agent = _field(fields, lower, b"user-agent")
+        self._keep = version == "HTTP/1.1" and b"connection: close" not in lower
+        host, place, attempt = self._web.ledger.asked(
+            now, name.lower(), self._ip, method, target, agent
+        )
+        if host is None or method not in ("GET", "HEAD"):
+            reply = answer(400 if host is None else 405)
+        else:
+            reply = self._web.ledger.world.reply(host, place, attempt)
+        self._begin(place, method, reply)
+
+    def _begin(self, place: Place | None, method: str, reply: Reply) -> None:
+        self._answer = (place, method, reply)
+        self._sent = 0
+        self._keep = self._keep and reply.end == "keep"
+        head = reply.head
+        if reply.status:
+            head += b"\r\n" if self._keep else b"Connection: close\r\n\r\n"
+        if reply.delay_s:
+            self._parts = iter((head, *(() if method == "HEAD" else reply.body)))
+            self._wait(reply.delay_s)
+        elif type(reply.body) is tuple and len(reply.body) == 1 and method == "GET":
+            self._parts = iter((head + reply.body[0],))
+            self._go_on()
+        else:
+            self._parts = _chain(head, () if method == "HEAD" else reply.body)
+            self._go_on()
+
+    def _wait(self, seconds: float) -> None:
+        self._timer = self._loop.call_later(seconds * self._web.slowness, self._resume)
+
+    def _resume(self) -> None:
+        self._timer = None
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Sends until a pause, a full buffer or the end."""
+        if self._answer is None:
+            return
+        for part in self._parts:
+            if isinstance(part, float):
+                self._wait(part)
+                return
+            self._transport.write(part)
+            self._sent += len(part)
+            if self._paused:
+                return
+        self._finish(self._answer[2].end)
+
+    def _finish(self, end: str) -> None:
+        if end == "hang":
+            return
+        self._done(whole=True)
+        if end == "reset":
+            self._reset()
+        elif not self._keep:
+            self._transport.close()
+        elif self._buffer:
+            self._read()
+
+    def _done(self, whole: bool) -> None:
+        assert self._answer
+        place, method, reply = self._answer
+        self._answer = None
+        self._web.ledger.answered(place, method, reply, self._sent, whole)
+
+    def _reset(self) -> None:
+        sock: socket.socket = self._transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_0)
+        self._transport.abort()
+
+
+def _field(fields: bytes, lower: bytes, name: bytes) -> str:
+    """Value of one header field; `lower` is `fields` in lower case."""
+    mark = b"\r\n" + name + b":"
+    at = 0 if lower.startswith(mark[2:]) else lower.find(mark) + 2
+    if at == 1:
+        return ""
+    start = at + len(name) + 1
+    end = fields.find(b"\r\n", start)
+    return fields[start : None if end < 0 else end].strip().decode("latin-1")
+
+
+def _chain(head: bytes, body: object) -> Iterator[bytes | float]:
+    yield head
+    yield from body  # type: ignore[misc]
+
+
+class HttpServer:
+    """`port` 0 takes a free one; `bind` tells it before the first request is taken."""
+
+    def __init__(self) -> None:
+        self.port = 0
+
+    def bind(self, host: str, port: int) -> None:
+        self._socket = socket.create_server((host, port), backlog=4096)
+        self.port = self._socket.getsockname()[1]
+
+    async def start(self, web: Web) -> None:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Connection(web, loop), sock=self._socket, backlog=4096
+        )
+
+    def close(self) -> None:
+        self._server.close()

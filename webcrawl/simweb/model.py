@@ -1,0 +1,355 @@
+"""The simulated web as a function of its seed: names, addresses, pages, links, rules, answers.
+
+Owns what exists and what each thing does; pure, without sockets or clocks. Little is stored: three
+small numbers a host, and a bounded cache of what was computed last.
+
+How it hangs together: hosts are numbered. Host 0 is sound, and host `i` is linked (its home page)
+from a sound host with a smaller number; page `j` of a host is linked from a sound page of the same
+host with a smaller number, page 0 being the home. So every page of every host can be reached from
+host 0 alone. On top of that come random links. `reach` walks the same links to tell exactly what
+must be reached under a given scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from random import Random
+from typing import NamedTuple
+
+from webcrawl.simweb.addresses import DNS, Answer, DnsKind
+from webcrawl.simweb.features import Draw, Feature, mix, select, unit
+from webcrawl.simweb.hosts import HOSTS, HostKind
+from webcrawl.simweb.links import LINKS, Target
+from webcrawl.simweb.pagekinds import PAGES, PageKind
+from webcrawl.simweb.pages import Page
+from webcrawl.simweb.reply import Reply, answer
+from webcrawl.simweb.robots import ROBOTS, Request, Robots, RobotsKind
+from webcrawl.simweb.site import Site, Tree
+from webcrawl.simweb.words import BR_SUFFIXES, OTHER_SUFFIXES, WORDS
+
+FEATURES: tuple[Feature, ...] = (*DNS, *ROBOTS, *HOSTS, *PAGES, *LINKS)
+
+ROBOTS_PAGE = -1  # Place.page of a robots.txt
+_CHILD_HOSTS = 3  # links to new hosts from each sound host
+_HOSTS_KEPT = 8192  # each a few kB
+
+
+@dataclass(frozen=True, slots=True)
+class WorldSpec:
+    """All that a world depends on. `features` as `features.select` reads it."""
+
+    seed: int = 1
+    hosts: int = 200
+    pages_per_host: float = 20.0  # on average; sizes of hosts follow a power law
+    ips: int = 0  # 0: two for every three hosts
+    features: str = "default"
+    br_share: float = 0.6  # of hosts under .br
+    page_bytes: int = 25_000  # on average; sizes of pages are log-normal
+    seeds: int = 0  # 0: one for every ten hosts
+    host_delay_s: float = 0.5  # what crawl delays are multiples of
+    token: str = "webcrawl"  # the crawler's product token in robots.txt
+    uniform: bool = False  # every page of every host of one address behaves the same
+
+
+class Place(NamedTuple):
+    """Which page, whatever the spelling of its URL."""
+
+    host: int
+    page: int  # ROBOTS_PAGE for robots.txt
+    step: int = 0  # the page's own URL, then `?passo=1` ...
+
+
+class Host(NamedTuple):
+    """What is known of one host."""
+
+    name: str
+    dns: Answer
+    kind: HostKind
+    robots: Robots
+    site: Site
+    in_dns: bool
+
+    @property
+    def open(self) -> bool:
+        """Whether a crawler can get as far as its pages."""
+        return self.in_dns and self.kind.reachable and self.robots.reachable
+
+
+class World:
+    """A world. `port` is what its URLs carry; it may be set once, before the first question."""
+
+    def __init__(self, spec: WorldSpec, port: int = 80) -> None:
+        self.spec = spec
+        self.port = "" if port == 80 else f":{port}"
+        self.ips = min(spec.hosts, spec.ips or max(1, spec.hosts * 2 // 3))
+        self.seed_count = min(spec.hosts, spec.seeds or max(1, spec.hosts // 10))
+        names = select(spec.features, FEATURES)
+        self._dns = Draw[DnsKind](DNS, names)
+        self._robots = Draw[RobotsKind](ROBOTS, names)
+        self._kinds = Draw[HostKind](HOSTS, names)
+        self._pages = Draw[PageKind](PAGES, names)
+        self._links = Draw(LINKS, names)
+        self._draw_hosts()
+        self.host = lru_cache(_HOSTS_KEPT)(self._host)
+
+    def _draw_hosts(self) -> None:
+        spec = self.spec
+        rng = Random(mix(spec.seed, 1))
+        numbers = range(spec.hosts)
+        self._dns_of = self._dns.many(rng, spec.hosts)
+        self._address_of = [self._draw_address(rng, host) for host in numbers]
+        robots, kinds = (draw.many(rng, spec.hosts) for draw in (self._robots, self._kinds))
+        if spec.uniform:
+            robots = bytes(robots[self._address_of[host]] for host in numbers)
+            kinds = bytes(kinds[self._address_of[host]] for host in numbers)
+        self._robots_of, self._kind_of = robots, kinds
+        self._names = [self._name(host) for host in numbers]
+        self._numbers = {name: host for host, name in enumerate(self._names)}
+        br_only = spec.br_share >= 0.1
+        self._tree = Tree(
+            (host == 0 or self._is_sound(host, br_only) for host in numbers), _CHILD_HOSTS
+        )
+        sound = self._tree.sound
+        self._original_of = {
+            host: sound[mix(spec.seed, 2, host) % len(sound)]
+            for host in numbers
+            if self._kinds.rows[kinds[host]].mirror
+        }
+        self._mirrored = frozenset(self._original_of.values())
+
+    def _draw_address(self, rng: Random, host: int) -> int:
+        """Each address has a host; the rest crowd on the first ones."""
+        return host if host < self.ips else int(self.ips * rng.random() ** 3)
+
+    def _is_sound(self, host: int, br_only: bool) -> bool:
+        return (
+            self._dns.rows[self._dns_of[host]].sound
+            and self._robots.rows[self._robots_of[host]].sound
+            and self._kinds.rows[self._kind_of[host]].sound
+            and (not br_only or self._names[host].endswith(".br"))
+        )
+
+    def _name(self, host: int) -> str:
+        """Every fifth host is a subdomain of the one before it."""
+        number = mix(self.spec.seed, 3, host)
+        if host % 5 == 4:
+            return f"{WORDS[number & 63]}{host}.{self._domain(host - 1)}"
+        return ("www." if number & 3 else "") + self._domain(host)
+
+    def _domain(self, host: int) -> str:
+        number = mix(self.spec.seed, 4, host)
+        # Host 0 carries the tree of hosts, so it is where the others must be.
+        local = unit(number) < self.spec.br_share or (host == 0 and self.spec.br_share >= 0.1)
+        suffixes = BR_SUFFIXES if local else OTHER_SUFFIXES
+        suffix = suffixes[(number >> 8) % len(suffixes)]
+        return f"{WORDS[number & 63]}-{WORDS[(number >> 6) & 63]}-{host}.{suffix}"
+
+    def _host(self, host: int) -> Host:
+        spec, name = self.spec, self._names[host]
+        original = self._original_of.get(host, host)
+        address = self._address_of[host]
+        rng = Random(mix(spec.seed, 5, address if spec.uniform else host))
+        elsewhere = self._names[self._other_sound(host, 0)]
+        robots = self._robots.rows[self._robots_of[host]].make(
+            Request(
+                rng=rng,
+                token=spec.token,
+                delay_s=spec.host_delay_s,
+                elsewhere=f"http://{elsewhere}{self.port}/robots-de/{name}.txt",
+            )
+        )
+        kind = self._dns.rows[self._dns_of[host]]
+        ips = [self.address(address), self.address((address * 7 + 1) % self.ips)]
+        return Host(
+            name=name,
+            dns=kind.answer(name, ips),
+            kind=self._kinds.rows[self._kind_of[host]],
+            robots=robots,
+            site=self.host(original).site if original != host else self._site(host, robots),
+            in_dns=kind.sound,
+        )
+
+    def _site(self, host: int, robots: Robots) -> Site:
+        spec = self.spec
+        if spec.uniform:
+            rng = Random(mix(spec.seed, 6, self._address_of[host]))
+            draw = [self._pages.one(rng)]
+        else:
+            rng = Random(mix(spec.seed, 6, host))
+            draw = self._pages.rows
+        # A power law with this exponent has 2.5 times its smallest value as its mean.
+        size = int(spec.pages_per_host * min(0.4 * unit(mix(spec.seed, 7, host)) ** -0.6, 100.0))
+        size = max(1, size)
+        drawn = bytes(size) if spec.uniform else self._pages.many(rng, size)
+        return Site(host, mix(spec.seed, 8, host), [draw[row] for row in drawn], robots)
+
+    def _other_sound(self, host: int, salt: int) -> int:
+        sound = self._tree.sound
+        other = sound[mix(self.spec.seed, 9, host, salt) % len(sound)]
+        return other if other != host else sound[0]
+
+    def address(self, number: int) -> str:
+        """The IP address with this number: 127.1.0.1 and up, never a .0 or a .255."""
+        rest, last = divmod(number, 254)
+        return f"127.{1 + (rest >> 8)}.{rest & 255}.{last + 1}"
+
+    # Names.
+
+    def find(self, name: str) -> int | None:
+        """The number of the host with this name, in lower case without a port."""
+        return self._numbers.get(name)
+
+    def names(self) -> list[str]:
+        return self._names
+
+    def addresses_in_use(self) -> set[str]:
+        """Of every host that resolves. O(hosts)."""
+        return {
+            self.address(self._address_of[host])
+            for host in range(self.spec.hosts)
+            if self._dns.rows[self._dns_of[host]].sound
+        }
+
+    # URLs.
+
+    def url(self, place: Place) -> str:
+        host = self._names[place.host]
+        return f"http://{host}{self.port}{self.target(place)}"
+
+    def target(self, place: Place) -> str:
+        """Path and query of the canonical URL."""
+        if place.page == ROBOTS_PAGE:
+            return "/robots.txt" if place.step == 0 else f"/robots-{place.step}.txt"
+        return self.host(place.host).site.target(place.page, place.step)
+
+    def seeds(self) -> Iterator[str]:
+        for host in range(self.seed_count):
+            yield self.url(Place(host, 0))
+
+    def resolve(self, host: int, target: str) -> Place | None:
+        """Which page a request target means on this host, in any spelling; None: there is none."""
+        if target.startswith("/robots"):
+            return self._resolve_robots(host, target)
+        found = self.host(host).site.resolve(target)
+        return Place(host, *found) if found else None
+
+    def _resolve_robots(self, host: int, target: str) -> Place | None:
+        if target == "/robots.txt":
+            return Place(host, ROBOTS_PAGE)
+        owner = host
+        if target.startswith("/robots-de/"):
+            found = self.find(target[11:-4])
+            if found is None or self._other_sound(found, 0) != host:
+                return None
+            owner, step = found, 1
+        else:
+            digits = target[8:-4]
+            step = int(digits) if digits.isdecimal() else 0
+        known = 0 < step < len(self.host(owner).robots.replies)
+        return Place(owner, ROBOTS_PAGE, step) if known else None
+
+    # Links.
+
+    def onward(self, place: Place) -> Place | None:
+        """Where a redirect leads, or a page's link that is not to be followed."""
+        kind = self.kind(place)
+        if kind.leads == "away":
+            return Place(self._other_sound(place.host, place.page + 1), 0)
+        if kind.leads == "back":
+            return place._replace(step=1 - place.step)
+        return place._replace(step=place.step + 1) if place.step < kind.steps else None
+
+    def kind(self, place: Place) -> PageKind:
+        return self.host(place.host).site.kinds[place.page]
+
+    def outlinks(self, place: Place) -> list[Place]:
+        """Where a crawler must go from here, repeats included. About 30 µs."""
+        own = self._original(place)
+        kind = self.kind(own)
+        if kind.leads:
+            onward = self.onward(own)
+            return [onward] if onward else self._draw_links(own, self._rng(own))
+        return self._draw_links(own, self._rng(own)) if kind.sound else []
+
+    def _original(self, place: Place) -> Place:
+        """A mirror serves the page of its original, links and all."""
+        return place._replace(host=self.host(place.host).site.host)
+
+    def _rng(self, place: Place) -> Random:
+        return Random(mix(self.spec.seed, 10, *place))
+
+    def _draw_links(self, place: Place, rng: Random) -> list[Place]:
+        """The links of the tree, then 5 to 50 in all."""
+        site = self.host(place.host).site
+        owner, spec, random = site.host, self.spec, rng.random
+        links = [Place(owner, 0)]
+        if place.step == 0:
+            links += [Place(owner, page) for page in site.tree.children(place.page)]
+            links += [Place(host, 0) for host in self._child_hosts(owner, place.page)]
+        for _ in range(5 + int(45 * random() ** 2) - len(links)):
+            if random() < 0.8:
+                links.append(Place(owner, int(site.size * random())))
+            else:
+                links.append(self._far(int(spec.hosts * random()), random()))
+        return links
+
+    def _far(self, host: int, where: float) -> Place:
+        """Mostly a home page. Sizes of other hosts are not computed for this: only near ones."""
+        return Place(
+            host, 0 if where < 0.7 else int((where - 0.7) / 0.3 * self.host(host).site.size)
+        )
+
+    def _child_hosts(self, host: int, page: int) -> list[int]:
+        """Hosts whose first link stands on this page."""
+        pages = self.host(host).site.tree.sound
+        return [
+            child
+            for turn, child in enumerate(self._tree.children(host))
+            if pages[turn % len(pages)] == page
+        ]
+
+    # Answers.
+
+    def reply(self, host: int, place: Place | None, attempt: int = 1) -> Reply:
+        """What this host answers when it is asked for `place` the `attempt`-th time."""
+        kind = self.host(host).kind
+        if place is None:
+            return kind.change(answer(404, b"<h1>Nada aqui</h1>"))
+        if place.page == ROBOTS_PAGE:
+            return kind.change(self.host(place.host).robots.replies[place.step])
+        return kind.change(self.kind(place).build(self._page(place, attempt)))
+
+    def _page(self, place: Place, attempt: int) -> Page:
+        own = self._original(place)
+        onward = self.onward(own)
+        last_word = self.host(own.host).site.path(own.page).rstrip("/").rpartition("/")[2]
+        size = self.spec.page_bytes * min(self._rng(own).lognormvariate(-0.4, 0.9), 40.0)
+        return Page(
+            title=f"{last_word or 'inicio'} {own.host}.{own.page}.{own.step}",
+            number=mix(self.spec.seed, 11, *own),
+            step=own.step,
+            attempt=attempt,
+            size_bytes=int(size),
+            onward=self.url(onward).replace("&", "&amp;") if onward else "",
+            draw_hrefs=lambda: self._hrefs(own),
+        )
+
+    def _hrefs(self, place: Place) -> list[str]:
+        """The links of a page as they are written. Where a mirror has it too, by whole URLs."""
+        rng = self._rng(place)
+        links = self._draw_links(place, rng)
+        whole = place.host in self._mirrored
+        hrefs = []
+        for link, style in zip(links, self._links.many(rng, len(links)), strict=True):
+            site = self.host(link.host).site
+            target = Target(
+                self._names[link.host],
+                self.port,
+                site.path(link.page),
+                f"?de={link.page}&amp;passo={link.step}" if link.step else "",
+                link.host == place.host and not whole,
+            )
+            hrefs.append(self._links.rows[style].spell(target))
+        return hrefs

@@ -1,0 +1,110 @@
+"""The simulated web as one process: its servers, its ledger, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from webcrawl.simweb.control import Control
+from webcrawl.simweb.dns import DnsServer, Names
+from webcrawl.simweb.http import HttpServer, Web
+from webcrawl.simweb.ledger import Ledger, Rules
+from webcrawl.simweb.model import World, WorldSpec
+from webcrawl.simweb.survey import Survey
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where and how a world is served."""
+
+    spec: WorldSpec = field(default_factory=WorldSpec)
+    rules: Rules = field(default_factory=Rules)
+    port: int = 0
+    dns_port: int = 0
+    control_port: int = 0
+    slowness: float = 1.0  # stretches every pause of the servers
+    survey_lines: int = 0  # not 0: the seeds are this many lines of a survey
+    seeds_out: str = ""
+
+
+class SimulatedWeb:
+    """Everything that serves one world."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._http = HttpServer()
+        self._stopped = asyncio.Event()
+
+    async def start(self) -> dict[str, Any]:
+        """Begins to serve; what a crawler has to know."""
+        options = self.options
+        self._http.bind("0.0.0.0", options.port)
+        self.world = World(options.spec, self._http.port)
+        self._survey = Survey(self.world, options.survey_lines) if options.survey_lines else None
+        self._names = Names(self.world)
+        self._dns = DnsServer(self._names)
+        self._web = Web(Ledger(self.world, options.rules), options.slowness)
+        self._control = Control(
+            {
+                "/ledger": lambda: json.dumps(self.report()).encode(),
+                "/seeds": lambda: "\n".join(self.seeds()).encode() + b"\n",
+                "/reset": self._reset,
+                "/quit": self._quit,
+            }
+        )
+        if options.seeds_out:
+            with Path(options.seeds_out).open("w") as file:  # noqa: ASYNC230  (nothing runs yet)
+                file.writelines(f"{line}\n" for line in self.seeds())
+        await self._http.start(self._web)
+        await self._dns.start("127.0.0.1", options.dns_port)
+        await self._control.start("127.0.0.1", options.control_port)
+        return {
+            "dns": f"127.0.0.1:{self._dns.port}",
+            "port": self._http.port,
+            "control": f"http://127.0.0.1:{self._control.port}",
+            "seeds": options.seeds_out or f"http://127.0.0.1:{self._control.port}/seeds",
+        }
+
+    def seeds(self) -> list[str]:
+        return list(self._survey.lines() if self._survey else self.world.seeds())
+
+    def report(self) -> dict[str, Any]:
+        asked = self._names.asked
+        ledger = self._web.ledger
+        ledger.extra = {
+            "dns": {
+                "queries": sum(asked.values()),
+                "names": len(asked),
+                "unknown_names": sum(self.world.find(name) is None for name in asked),
+            },
+            "most_open": self._web.most_open,
+        }
+        if self._survey:
+            ledger.extra["survey"] = self._survey.truth()
+        return ledger.report()
+
+    def _reset(self) -> bytes:
+        self._web.ledger = Ledger(self.world, self.options.rules)
+        self._web.most_open = self._web.open
+        self._names.asked.clear()
+        return b"{}\n"
+
+    def _quit(self) -> bytes:
+        self.stop()
+        return b"{}\n"
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    async def run(self) -> None:
+        """Until SIGTERM, SIGINT, `/quit` or the end of standard input."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        await self._stopped.wait()
+        for server in (self._http, self._dns, self._control):
+            server.close()

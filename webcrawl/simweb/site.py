@@ -1,0 +1,119 @@
+"""The pages of one host: their paths, their behaviours and the tree that links them all."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from urllib.parse import unquote
+
+from webcrawl.simweb.features import mix
+from webcrawl.simweb.pagekinds import PageKind
+from webcrawl.simweb.robots import Robots
+from webcrawl.simweb.words import DIRECTORIES, WORDS
+
+_ENDINGS = ("", "", "", "/", ".html")
+_PAGE = re.compile(r"-(\d{1,9})(?:/|\.html)?$").search
+_STEP = re.compile(r"de=(\d{1,9})&passo=(\d{1,7})$").match
+_SESSION = re.compile(r";jsessionid=\w+|[?&]PHPSESSID=\w+", re.IGNORECASE)
+
+
+class Tree:
+    """Numbers 0, 1, 2 ... where each has a smaller sound one for its parent; 0 is always sound.
+
+    Parents are taken in order, at most `fanout` children each as long as there are enough of them,
+    so the children of one parent follow each other and two arrays say it all.
+    """
+
+    __slots__ = ("_first", "_size", "sound")
+
+    def __init__(self, flags: Iterable[bool], fanout: int) -> None:
+        self.sound = array("I", [0])
+        self._first = array("I", [1])  # of each sound number, its first child
+        number = 0
+        for number, flag in enumerate(flags):
+            if number == 0:
+                continue
+            parent = min((number - 1) // fanout, len(self.sound) - 1)
+            if parent == len(self._first):
+                self._first.append(number)
+            if flag:
+                self.sound.append(number)
+        self._size = number + 1
+
+    def children(self, number: int) -> range:
+        """O(log n); empty for a number that is not sound."""
+        parent = bisect_left(self.sound, number)
+        if parent >= len(self._first) or self.sound[parent] != number:
+            return range(0)
+        last = parent + 1 == len(self._first)
+        return range(self._first[parent], self._size if last else self._first[parent + 1])
+
+
+class Site:
+    """`host` is whose pages they are: a mirror has the site of its original."""
+
+    __slots__ = ("_salt", "host", "kinds", "size", "tree")
+
+    def __init__(self, host: int, salt: int, kinds: Sequence[PageKind], robots: Robots) -> None:
+        self.host = host
+        self.kinds = kinds
+        self.size = len(kinds)
+        self._salt = salt
+        self.tree = Tree(
+            (
+                kind.sound and (not robots.rules or robots.allows(self.path(page)))
+                for page, kind in enumerate(kinds)
+            ),
+            4,
+        )
+
+    def path(self, page: int) -> str:
+        """0 to 9 words. Its number is in the path, which makes it unique and quick to find."""
+        if page == 0:
+            return "/"
+        number = mix(self._salt, page)
+        directory = DIRECTORIES[number & 2047]
+        return f"{directory}{WORDS[number >> 11 & 63]}-{page}{_ENDINGS[(number >> 17) % 5]}"
+
+    def query(self, page: int, step: int) -> str:
+        return f"?de={page}&passo={step}" if step else ""
+
+    def target(self, page: int, step: int) -> str:
+        return self.path(page) + self.query(page, step)
+
+    def resolve(self, target: str) -> tuple[int, int] | None:
+        """Page and step of a request target: the canonical spelling first, then any other."""
+        return self._resolve(target) or self._resolve(_canonical(target))
+
+    def _resolve(self, target: str) -> tuple[int, int] | None:
+        path, _, query = target.partition("?")
+        page = step = 0
+        if path != "/":
+            number = _PAGE(path)
+            page = int(number[1]) if number else self.size
+        if page >= self.size or self.path(page) != path:
+            return None
+        if query:
+            found = _STEP(query)
+            if not found or int(found[1]) != page:
+                return None
+            step = int(found[2])
+        return (page, step) if step <= self.kinds[page].steps else None
+
+
+def _canonical(target: str) -> str:
+    """Without session ids, dot segments, needless percent-encoding and differences of case in it."""
+    path, mark, query = _SESSION.sub("", target.partition("#")[0]).partition("?")
+    words: list[str] = []
+    for word in path.split("/")[1:]:
+        if word == "..":
+            del words[-1:]
+        elif word != ".":
+            words.append(_encoded(unquote(word)))
+    return f"/{'/'.join(words)}{mark}{query}"
+
+
+def _encoded(word: str) -> str:
+    return "".join(c if c.isascii() else "".join(f"%{b:02X}" for b in c.encode()) for c in word)

@@ -1,0 +1,87 @@
+"""The words of the simulated web: names of hosts and paths, and the text of its pages.
+
+Everything here is built once, at import, from a fixed seed; a page is cut from it by slicing.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from urllib.parse import quote
+
+# Second-level suffixes as registro.br gives them out, the common ones repeated.
+BR_SUFFIXES = (*["com.br"] * 8, "org.br", "org.br", "edu.br", "gov.br", "net.br", "art.br", "br")
+OTHER_SUFFIXES = ("com", "com", "com", "org", "net", "com.ar", "pt", "co.uk", "de", "info")
+
+# First words of paths; the rules of the simulated robots.txt files are about these.
+SECTIONS = (
+    "noticias", "esportes", "produtos", "blog", "cultura", "livros", "sobre", "equipe",
+    "cursos", "eventos", "arquivo", "fotos", "musica", "receitas", "viagem", "ciencia",
+)  # fmt: skip
+# 64 words for hosts and for paths: ASCII, and no word ends in a digit or in another's beginning.
+WORDS = (
+    "casa", "verde", "rio", "mar", "sol", "lua", "gato", "festa", "porto", "serra", "campo",
+    "praia", "monte", "vale", "ponte", "jardim", "flor", "mundo", "tempo", "vento", "pedra",
+    "terra", "fogo", "luz", "noite", "manha", "tarde", "cidade", "rua", "praca", "escola", "banco",
+    "loja", "feira", "moda", "saude", "carro", "barco", "trem", "aviao", "estrada", "caminho",
+    "lago", "ilha", "mata", "bosque", "nuvem", "chuva", "neve", "gelo", "cafe", "leite", "queijo",
+    "doce", "fruta", "laranja", "limao", "manga", "uva", "milho", "arroz", "feijao", "peixe", "ave",
+)  # fmt: skip
+ACCENTED = ("ação", "educação", "informação", "história", "política", "índice", "público", "são")
+_TEXT = (
+    *WORDS, *ACCENTED, "de", "a", "o", "que", "e", "do", "da", "em", "um", "para", "é", "com",
+    "não", "uma", "os", "no", "se", "na", "por", "mais", "as", "the", "of", "and", "to", "in",
+)  # fmt: skip
+
+# Words of a path before its last one: 0 to 8, so that pages have levels 2 to 10.
+_DEPTHS = (30, 25, 18, 10, 6, 4, 3, 2, 2)
+
+
+def _directories(count: int) -> tuple[str, ...]:
+    rng = Random(1)
+    made = []
+    for depth in rng.choices(range(len(_DEPTHS)), weights=_DEPTHS, k=count):
+        words = [rng.choice(SECTIONS)] if depth else []
+        words += [
+            quote(rng.choice(ACCENTED)) if rng.random() < 0.05 else rng.choice(WORDS)
+            for _ in range(depth - 1)
+        ]
+        made.append("/".join(["", *words, ""]))
+    return tuple(made)
+
+
+def _paragraphs(count: int) -> list[str]:
+    rng = Random(2)
+    made = []
+    for _ in range(count):
+        sentences = [
+            " ".join(rng.choices(_TEXT, k=rng.randrange(6, 18))).capitalize()
+            for _ in range(rng.randrange(3, 9))
+        ]
+        made.append(f"<p>{'. '.join(sentences)}.</p>\n")
+    return made
+
+
+class Text:
+    """Running text in one character set, sliced at paragraphs: a page's text costs one copy."""
+
+    def __init__(self, charset: str) -> None:
+        pieces = [paragraph.encode(charset) for paragraph in _PARAGRAPHS]
+        self._text = b"".join(pieces) * 2
+        self._starts = [0]
+        for piece in pieces:
+            self._starts.append(self._starts[-1] + len(piece))
+        self._size = self._starts.pop()
+
+    def cut(self, number: int, size: int) -> bytes:
+        """At least `size` bytes of whole paragraphs, beginning where `number` says."""
+        size = max(size, 1)
+        start = self._starts[number % len(self._starts)]
+        if size > self._size:
+            return self._text[start : start + self._size] * -(-size // self._size)
+        end = self._text.find(b"\n", start + size - 1) + 1
+        return self._text[start:end]
+
+
+DIRECTORIES = _directories(2048)
+_PARAGRAPHS = _paragraphs(256)
+TEXTS = {charset: Text(charset) for charset in ("utf-8", "windows-1252")}
