@@ -50,6 +50,7 @@ class Host:
 
     __slots__ = (
         "addresses",
+        "asked_at",
         "away",
         "counted_ahead",
         "crawl_delay_s",
@@ -76,6 +77,7 @@ class Host:
         self.queue = HostQueue()
         self.rank = 0  # as last placed in a lane
         self.token = 0  # of the one valid entry in the workbench
+        self.asked_at = 0.0  # when the last request was answered or given up; 0 for never
         self.next_at = 0.0  # the politeness clock
         self.crawl_delay_s = 0.0
         self.failures = 0  # attempts in a row without any answer

@@ -32,7 +32,8 @@ class Link(NamedTuple):
 class Errand(NamedTuple):
     """A robots.txt to fetch."""
 
-    origin: str  # scheme+authority the rules are for: its host may be another, after a redirect
+    origin: str  # scheme+authority the rules are for
+    home: str  # host of the origin; after a redirect, `url` may be on another
     url: str
     redirects: int = 0  # hops so far (RFC 9309, 2.3.1.2)
     tries: int = 0  # before this one

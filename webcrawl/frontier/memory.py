@@ -40,7 +40,7 @@ from webcrawl.frontier.orderings import Level, Ordering
 from webcrawl.frontier.queue import Entry
 from webcrawl.frontier.seen import SeenSet
 from webcrawl.items import Original
-from webcrawl.parse.urls import host_of, origin_of, target_of
+from webcrawl.parse.urls import origin_of, target_of
 
 _DROPS_MAX = 2_000  # URLs refused in one `acquire` before it gives way to the event loop
 
@@ -208,7 +208,7 @@ class MemoryFrontier(Frontier):
                 if origin in host.away:
                     return None
                 self.counters.robots_attempted += 1
-                host.add_errand(Errand(origin, origin + "/robots.txt"))
+                host.add_errand(Errand(origin, host.name, origin + "/robots.txt"))
                 return Step.ROBOTS
         if self._policy.head_first and not link.head_done and not link.payload:
             return Step.HEAD
@@ -311,8 +311,9 @@ class MemoryFrontier(Frontier):
         asked_at = getattr(outcome, "asked_at", 0.0)
         ended_at = getattr(outcome, "ended_at", 0.0)
         if isinstance(outcome, RobotsFetched):
-            self._keep_rules(_errand(lease).origin, Rules(outcome.rules, outcome.expires_at))
+            self._keep_rules(_errand(lease), Rules(outcome.rules, outcome.expires_at))
         polite = self._polite
+        host.asked_at = max(host.asked_at, asked_at)
         delay_s = polite.host_delay_s(host.crawl_delay_s)
         host.next_at = max(host.next_at, polite.next_at(delay_s, asked_at, ended_at))
         ip_next_at = polite.next_at(polite.ip_delay_s, asked_at, ended_at)
@@ -364,27 +365,30 @@ class MemoryFrontier(Frontier):
         if tries <= self._policy.retry_times:
             self.counters.retried["robots"] += 1
             home.away.discard(errand.origin)
-            home.add_errand(Errand(errand.origin, errand.origin + "/robots.txt", tries=tries))
+            url = errand.origin + "/robots.txt"
+            home.add_errand(Errand(errand.origin, errand.home, url, tries=tries))
             self._back_off(home, tries, outcome.ended_at, outcome.retry_after_s)
         else:
-            self._robots_lost(errand.origin, outcome.reason, now)
+            self._robots_lost(errand, outcome.reason, now)
         self._settle(home, now)
 
-    def _robots_lost(self, origin: str, reason: str, now: float) -> None:
-        """Nobody can say what `origin` allows: complete disallow, for a while."""
+    def _robots_lost(self, errand: Errand, reason: str, now: float) -> None:
+        """Nobody can say what the origin allows: complete disallow, for a while."""
         self.counters.robots[reason] += 1
         until = now + self._policy.robots_again_s
-        self._keep_rules(origin, Rules(DISALLOW_ALL, until, "robots_unreachable"))
+        self._keep_rules(errand, Rules(DISALLOW_ALL, until, "robots_unreachable"))
 
-    def _keep_rules(self, origin: str, rules: Rules) -> None:
-        home = self._bench.host(host_of(origin))
-        home.away.discard(origin)
-        home.rules[origin] = rules
+    def _keep_rules(self, errand: Errand, rules: Rules) -> None:
+        home = self._home(errand)
+        home.away.discard(errand.origin)
+        home.rules[errand.origin] = rules
         home.crawl_delay_s = max(r.rules.crawl_delay_s or 0.0 for r in home.rules.values())
+        delay_s = self._polite.host_delay_s(home.crawl_delay_s)
+        home.next_at = max(home.next_at, self._polite.next_at(delay_s, home.asked_at, 0.0))
 
     def _home(self, errand: Errand) -> Host:
         """The host whose robots.txt an errand is for."""
-        return self._bench.host(host_of(errand.origin))
+        return self._bench.host(errand.home)
 
     def _back_off(
         self, host: Host, tries: int, ended_at: float, retry_after_s: float = 0.0
@@ -451,8 +455,8 @@ class MemoryFrontier(Frontier):
         """Errands for others cannot be run at a host that is given up."""
         errands, host.errands = host.errands or (), None
         for errand in errands:
-            self._robots_lost(errand.origin, host.retired_reason, now)
-            home = self._bench.host(host_of(errand.origin))
+            self._robots_lost(errand, host.retired_reason, now)
+            home = self._home(errand)
             if home is not host:
                 self._settle(home, now)
 

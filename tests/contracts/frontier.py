@@ -1,0 +1,605 @@
+"""The frontier's interface in executable form: every implementation runs this mixin.
+
+Time is a number that the tests pass in. `answer` gives a lease the outcome a healthy, polite world
+would: the host resolves to an address of its own, robots.txt allows all, pages are 200.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from webcrawl.admission.robots import ALLOW_ALL, RobotsRules
+from webcrawl.frontier.base import Frontier, Policy
+from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.lease import (
+    Dropped,
+    Failed,
+    Fetched,
+    Lease,
+    Link,
+    Outcome,
+    Resolved,
+    Returned,
+    RobotsFetched,
+    RobotsMoved,
+    RobotsUnreachable,
+    Step,
+    Unresolved,
+)
+from webcrawl.frontier.orderings import ORDERINGS
+from webcrawl.items import Original
+from webcrawl.parse.urls import host_of
+from webcrawl.politeness.clocks import Politeness
+
+FOREVER = 1e9
+POLITE = Politeness(delay_s=10.0, ip_delay_s=1.0)
+
+
+def link(url: str, **fields: Any) -> Link:
+    return Link(url, host_of(url), **fields)
+
+
+def answer(lease: Lease, now: float, **overrides: Any) -> Outcome:
+    """What a healthy world answers; `overrides` go to the outcome of a page."""
+    match lease.step:
+        case Step.RESOLVE:
+            return Resolved((f"ip of {lease.host}",), FOREVER)
+        case Step.ROBOTS:
+            return RobotsFetched(ALLOW_ALL, FOREVER, now, now)
+        case _:
+            return Fetched(**{"status": 200, "asked_at": now, "ended_at": now} | overrides)
+
+
+class Driver:
+    """Runs a frontier by hand, or through to its end."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        self.frontier = frontier
+        self.now = 100.0
+        self.asked: list[tuple[float, str]] = []  # when which URL was leased as HEAD or PAGE
+
+    async def put(self, *urls: str, **fields: Any) -> int:
+        return await self.frontier.put([link(url, **fields) for url in urls], self.now)
+
+    async def leases(self, limit: int = 1000) -> list[Lease]:
+        admissions = await self.frontier.acquire(self.now, limit, admissions=True)
+        return admissions + await self.frontier.acquire(self.now, limit)
+
+    async def give_back(self, lease: Lease, outcome: Outcome) -> None:
+        await self.frontier.release([(lease, outcome)], self.now)
+
+    def wait(self) -> bool:
+        """Let time pass until something may be ready; False if nothing ever will."""
+        at = min(self.frontier.next_at(), self.frontier.next_at(admissions=True))
+        if at >= FOREVER:
+            return False
+        self.now = max(self.now, at)
+        return True
+
+    async def until(self, step: Step) -> Lease:
+        """Answer everything as a healthy world does until a lease of `step` comes up."""
+        for _ in range(1000):
+            for lease in await self.leases(1):
+                if lease.step is step:
+                    return lease
+                await self.give_back(lease, answer(lease, self.now))
+            self.wait()
+        raise AssertionError(f"no lease for {step}")
+
+    async def run(self, outcomes: dict[str, list[Outcome]] | None = None) -> list[str]:
+        """Everything to the end; the URLs of the pages in the order in which they were leased.
+
+        `outcomes` says what a URL is answered, one after the other, before it is healthy.
+        """
+        pages: list[str] = []
+        for _ in range(10_000):
+            if self.frontier.is_finished():
+                return pages
+            for lease in await self.leases(1):
+                key = lease.url or lease.host
+                planned = (outcomes or {}).get(key)
+                outcome = planned.pop(0) if planned else answer(lease, self.now)
+                if lease.step in (Step.PAGE, Step.HEAD):
+                    pages.append(lease.url)
+                    self.asked.append((self.now, lease.url))
+                await self.give_back(lease, outcome)
+            assert self.wait() or self.frontier.is_finished()
+        raise AssertionError("it does not end")
+
+
+def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(coroutine)
+
+
+class FrontierContract:
+    """Subclasses give `make`; `name` is the FRONTIER_STORE they test."""
+
+    def make(
+        self, policy: Policy | None = None, *, order: str = "level", caps: Caps | None = None
+    ) -> Frontier:
+        raise NotImplementedError
+
+    def driver(self, **policy: Any) -> Driver:
+        return Driver(self.make(Policy(**{"politeness": POLITE} | policy)))
+
+    # The way of one URL
+
+    def test_a_page_comes_after_dns_and_robots(self) -> None:
+        async def check() -> list[Step]:
+            driver, steps = self.driver(), []
+            await driver.put("http://a/")
+            while not driver.frontier.is_finished():
+                for lease in await driver.leases():
+                    steps.append(lease.step)
+                    await driver.give_back(lease, answer(lease, driver.now))
+                driver.wait()
+            return steps
+
+        assert run(check()) == [Step.RESOLVE, Step.ROBOTS, Step.PAGE]
+
+    def test_a_new_frontier_is_finished_and_waits_for_ever(self) -> None:
+        frontier = self.make()
+        assert frontier.is_finished()
+        assert frontier.next_at() == float("inf")
+
+    def test_head_comes_before_get_each_on_the_hosts_clock(self) -> None:
+        async def check() -> Driver:
+            driver = self.driver(head_first=True)
+            await driver.put("http://a/")
+            await driver.run()
+            return driver
+
+        (head_at, head), (get_at, get) = run(check()).asked
+        assert head == get
+        assert get_at - head_at >= 10
+
+    def test_a_head_that_is_not_wanted_ends_the_url(self) -> None:
+        async def check() -> tuple[list[str], int]:
+            driver = self.driver(head_first=True)
+            await driver.put("http://a/x.pdf")
+            unwanted = Fetched(200, 100.0, 100.0, wanted=False)
+            pages = await driver.run({"http://a/x.pdf": [unwanted]})
+            return pages, driver.frontier.counters.crawled
+
+        assert run(check()) == (["http://a/x.pdf"], 1)
+
+    # Seen, caps, limits
+
+    def test_a_url_is_put_once(self) -> None:
+        async def check() -> tuple[list[int], list[str]]:
+            driver = self.driver()
+            puts = [await driver.put("http://a/"), await driver.put("http://a/", "http://a/1")]
+            return puts, await driver.run()
+
+        assert run(check()) == ([1, 1], ["http://a/", "http://a/1"])
+
+    def test_force_puts_it_again(self) -> None:
+        async def check() -> list[str]:
+            driver = self.driver()
+            await driver.put("http://a/")
+            await driver.frontier.put([link("http://a/")], driver.now, force=True)
+            return await driver.run()
+
+        assert run(check()) == ["http://a/", "http://a/"]
+
+    @pytest.mark.parametrize(
+        ("caps", "expected", "reason"),
+        [
+            (Caps(per_host=2), 4, "host_cap"),
+            (Caps(per_domain=1), 1, "domain_cap"),
+            (Caps(per_host=1, per_domain=2), 2, "host_cap"),
+        ],
+    )
+    def test_caps_count_urls(self, caps: Caps, expected: int, reason: str) -> None:
+        async def check() -> tuple[int, Any]:
+            driver = Driver(self.make(Policy(politeness=POLITE), caps=caps))
+            for host in ("www.example.com", "example.com"):
+                await driver.put(*(f"http://{host}/{n}" for n in range(3)))
+            return len(await driver.run()), driver.frontier.counters
+
+        pages, counters = run(check())
+        assert pages == expected
+        assert counters.dropped[reason] > 0
+        assert counters.extracted == 6
+        assert counters.host_passed == expected
+
+    def test_the_ip_cap_stands_before_robots(self) -> None:
+        async def check() -> tuple[list[str], Any]:
+            driver = Driver(self.make(Policy(politeness=POLITE), caps=Caps(per_ip=1)))
+            await driver.put("http://a/", "http://b/", "http://c/", "http://a/2")
+            shared = {host: [Resolved(("10.0.0.1",), FOREVER)] for host in "ab"}
+            return await driver.run(dict(shared)), driver.frontier.counters  # type: ignore[arg-type]
+
+        pages, counters = run(check())
+        assert pages == ["http://a/", "http://c/"]
+        assert counters.ip_passed == 2
+        assert counters.robots_attempted == 2, "the refused host's robots.txt is not asked for"
+        assert counters.dropped["ip_cap"] == 2
+
+    @pytest.mark.parametrize(("limit", "pages"), [(0, 3), (1, 2)])
+    def test_the_depth_limit(self, limit: int, pages: int) -> None:
+        async def check() -> int:
+            driver = self.driver(depth_max=limit)
+            for depth in range(3):
+                await driver.put(f"http://a/{depth}", depth=depth)
+            return len(await driver.run())
+
+        assert run(check()) == pages
+
+    def test_redirects_in_a_row_are_bounded(self) -> None:
+        async def check() -> Any:
+            driver = self.driver(redirects_max=5)
+            await driver.put("http://a/", redirects=6)
+            await driver.put("http://a/b", redirects=5)
+            return await driver.run()
+
+        assert run(check()) == ["http://a/b"]
+
+    # Orderings
+
+    def test_the_lowest_level_first_and_first_in_first_out_within(self) -> None:
+        async def check() -> list[str]:
+            driver = self.driver()
+            urls = ["http://a/1/2", "http://a/1", "http://a/", "http://a/2", "http://a/0"]
+            await driver.put(*urls)
+            return await driver.run()
+
+        assert run(check()) == [
+            "http://a/", "http://a/1", "http://a/2", "http://a/0", "http://a/1/2",
+        ]  # fmt: skip
+
+    def test_depth_is_breadth_first(self) -> None:
+        async def check() -> list[str]:
+            driver = Driver(self.make(Policy(politeness=POLITE), order="depth"))
+            for depth in (2, 0, 1):
+                await driver.put(f"http://a/{depth}", depth=depth)
+            return await driver.run()
+
+        assert run(check()) == ["http://a/0", "http://a/1", "http://a/2"]
+
+    def test_least_visited_takes_the_domain_with_the_fewest_pages(self) -> None:
+        async def check() -> list[str]:
+            policy = Policy(politeness=Politeness(0.0, 0.0), obey_robots=False)
+            driver, pages = Driver(self.make(policy, order="least-visited")), []
+            await driver.put(*(f"http://{n}.a.com/" for n in range(3)), "http://b.com/")
+            while leases := await driver.frontier.acquire(driver.now, 9, admissions=True):
+                for lease in leases:
+                    await driver.give_back(lease, answer(lease, driver.now))
+            while leases := await driver.frontier.acquire(driver.now, 1):
+                pages.append(leases[0].host)
+                await driver.give_back(leases[0], answer(leases[0], driver.now))
+            return pages
+
+        assert run(check()) == ["0.a.com", "b.com", "1.a.com", "2.a.com"]
+
+    def test_hosts_come_up_by_their_best_link(self) -> None:
+        async def check() -> list[str]:
+            driver = self.driver(obey_robots=False)
+            await driver.put("http://a/1/2", "http://b/1", "http://c/")
+            for lease in await driver.leases():
+                await driver.give_back(lease, answer(lease, driver.now))
+            return [lease.url for lease in await driver.leases()]
+
+        assert run(check()) == ["http://c/", "http://b/1", "http://a/1/2"]
+
+    def test_a_better_link_moves_its_host_up(self) -> None:
+        async def check() -> list[str]:
+            driver = self.driver(obey_robots=False)
+            await driver.put("http://a/1/2", "http://b/1")
+            for lease in await driver.leases():
+                await driver.give_back(lease, answer(lease, driver.now))
+            await driver.put("http://a/")
+            return [lease.url for lease in await driver.leases()]
+
+        assert run(check()) == ["http://a/", "http://b/1"]
+
+    # Clocks and leases
+
+    def test_a_host_has_one_lease(self) -> None:
+        async def check() -> tuple[int, int]:
+            driver = self.driver()
+            await driver.put("http://a/1", "http://a/2")
+            await driver.until(Step.PAGE)
+            driver.now += 1000
+            return len(await driver.leases()), len(await driver.leases())
+
+        assert run(check()) == (0, 0)
+
+    def test_the_delay_counts_from_the_answers_first_byte(self) -> None:
+        async def check() -> tuple[list[Lease], list[Lease]]:
+            driver = self.driver()
+            await driver.put("http://a/1", "http://a/2")
+            lease = await driver.until(Step.PAGE)
+            asked_at = driver.now + 3
+            await driver.give_back(lease, Fetched(200, asked_at, asked_at + 2))
+            driver.now = asked_at + 9.999
+            early = await driver.leases()
+            driver.now = asked_at + 10
+            return early, await driver.leases()
+
+        early, due = run(check())
+        assert early == []
+        assert [lease.url for lease in due] == ["http://a/2"]
+
+    def test_hosts_of_one_address_take_turns(self) -> None:
+        async def check() -> list[tuple[float, str]]:
+            driver = self.driver(obey_robots=False)
+            await driver.put("http://a/", "http://b/", "http://c/")
+            shared = {host: [Resolved(("10.0.0.1",), FOREVER)] for host in "abc"}
+            await driver.run(dict(shared))  # type: ignore[arg-type]
+            return driver.asked
+
+        times = [at for at, _ in run(check())]
+        assert [b - a for a, b in itertools.pairwise(times)] == [1.0, 1.0]
+
+    def test_an_address_has_one_lease(self) -> None:
+        async def check() -> tuple[int, int]:
+            driver = self.driver(obey_robots=False)
+            await driver.put("http://a/", "http://b/")
+            for lease in await driver.leases():
+                await driver.give_back(lease, Resolved(("10.0.0.1",), FOREVER))
+            first = await driver.leases()
+            driver.now += 1000
+            return len(first), len(await driver.leases())
+
+        assert run(check()) == (1, 0)
+
+    def test_a_crawl_delay_above_ours_wins_up_to_the_maximum(self) -> None:
+        async def check(crawl_delay: str) -> float:
+            driver = self.driver()
+            await driver.put("http://a/1", "http://a/2")
+            rules = RobotsRules.parse(f"user-agent: *\ncrawl-delay: {crawl_delay}".encode(), "x")
+            lease = await driver.until(Step.ROBOTS)
+            at = driver.now
+            await driver.give_back(lease, RobotsFetched(rules, FOREVER, at, at))
+            await driver.until(Step.PAGE)
+            return driver.now - at
+
+        assert run(check("25")) == 25.0
+        assert run(check("3")) == 10.0
+        assert run(check("100000")) == POLITE.crawl_delay_max_s
+
+    def test_a_failed_request_that_was_asked_stops_the_clock_too(self) -> None:
+        async def check() -> float:
+            driver = self.driver(retry_times=0)
+            await driver.put("http://a/1", "http://a/2")
+            lease = await driver.until(Step.PAGE)
+            at = driver.now
+            await driver.give_back(lease, Failed("timeout", at, at))
+            await driver.until(Step.PAGE)
+            return driver.now - at
+
+        assert run(check()) == 10.0
+
+    def test_a_returned_lease_comes_back_first_and_costs_no_delay(self) -> None:
+        async def check() -> tuple[Lease, Lease]:
+            driver = self.driver()
+            await driver.put("http://a/1", "http://a/2")
+            lease = await driver.until(Step.PAGE)
+            await driver.give_back(lease, Returned())
+            (again,) = await driver.leases()
+            return lease, again
+
+        lease, again = run(check())
+        assert again.url == lease.url
+
+    # robots.txt
+
+    def test_what_robots_refuses_is_dropped(self) -> None:
+        async def check() -> tuple[list[str], Any]:
+            driver = self.driver()
+            await driver.put("http://a/private/x", "http://a/public")
+            rules = RobotsRules.parse(b"user-agent: *\ndisallow: /private", "x")
+            robots = RobotsFetched(rules, FOREVER, 100.0, 100.0)
+            pages = await driver.run({"http://a/robots.txt": [robots]})
+            return pages, driver.frontier.counters
+
+        pages, counters = run(check())
+        assert pages == ["http://a/public"]
+        assert counters.dropped == {"robots": 1}
+        assert (counters.ip_passed, counters.robots_passed) == (2, 1)
+
+    def test_each_origin_has_its_own_robots(self) -> None:
+        async def check() -> list[str]:
+            driver, robots = self.driver(), []
+            await driver.put("http://a/", "https://a/", "http://a:8080/")
+            while not driver.frontier.is_finished():
+                for lease in await driver.leases():
+                    if lease.step is Step.ROBOTS:
+                        robots.append(lease.url)
+                    await driver.give_back(lease, answer(lease, driver.now))
+                driver.wait()
+            return robots
+
+        assert sorted(run(check())) == [
+            "http://a/robots.txt", "http://a:8080/robots.txt", "https://a/robots.txt",
+        ]  # fmt: skip
+
+    def test_robots_that_moved_to_another_host_obeys_that_hosts_clock(self) -> None:
+        async def check() -> tuple[list[str], float]:
+            driver = self.driver()
+            await driver.put("http://a/", "http://b/1")
+            moved = RobotsMoved("http://b/robots.txt", "b", 100.0, 100.0)
+            pages = await driver.run({"http://a/robots.txt": [moved]})
+            return pages, driver.now
+
+        pages, now = run(check())
+        assert sorted(pages) == ["http://a/", "http://b/1"]
+        assert now >= 120.0, "b is asked for two robots.txt and a page, 10 s apart"
+
+    def test_two_hosts_whose_robots_point_at_each_other_do_not_lock(self) -> None:
+        async def check() -> list[str]:
+            driver = self.driver()
+            await driver.put("http://a/", "http://b/")
+            plan: dict[str, list[Outcome]] = {
+                f"http://{one}/robots.txt": [RobotsMoved(f"http://{other}/r", other, 100.0, 100.0)]
+                for one, other in ("ab", "ba")
+            }
+            return await driver.run(plan)
+
+        assert sorted(run(check())) == ["http://a/", "http://b/"]
+
+    def test_unreachable_robots_is_tried_again_and_then_refuses_all(self) -> None:
+        async def check(failures: int) -> tuple[list[str], Any]:
+            driver = self.driver()
+            await driver.put("http://a/")
+            lost: list[Outcome] = [RobotsUnreachable("5xx", 100.0, 100.0) for _ in range(failures)]
+            return await driver.run({"http://a/robots.txt": lost}), driver.frontier.counters
+
+        assert run(check(2))[0] == ["http://a/"]
+        pages, counters = run(check(3))
+        assert pages == []
+        assert counters.dropped == {"robots_unreachable": 1}
+        assert counters.robots_attempted == 1
+
+    def test_robots_is_asked_again_when_it_expires(self) -> None:
+        async def check() -> int:
+            driver = self.driver()
+            await driver.put("http://a/1", "http://a/2")
+            lease = await driver.until(Step.ROBOTS)
+            soon = driver.now + 15
+            await driver.give_back(lease, RobotsFetched(ALLOW_ALL, soon, driver.now, driver.now))
+            await driver.run()
+            return driver.frontier.counters.robots_attempted
+
+        assert run(check()) == 2
+
+    # DNS
+
+    def test_a_name_without_an_address_drops_its_urls(self) -> None:
+        async def check() -> tuple[list[str], Any]:
+            driver = self.driver()
+            await driver.put("http://a/1", "http://a/2", "http://b/")
+            pages = await driver.run({"a": [Unresolved("dns", again=False)]})
+            await driver.put("http://a/3")
+            return pages + await driver.run(), driver.frontier.counters
+
+        pages, counters = run(check())
+        assert pages == ["http://b/"]
+        assert counters.dropped == {"dns": 3}
+        assert (counters.extracted, counters.host_passed, counters.ip_passed) == (4, 4, 1)
+        assert (counters.lookups, counters.resolved) == (2, 1)
+
+    def test_a_look_up_that_may_help_later_is_tried_again(self) -> None:
+        async def check(failures: int) -> list[str]:
+            driver = self.driver()
+            await driver.put("http://a/")
+            lost: list[Outcome] = [Unresolved("dns", again=True) for _ in range(failures)]
+            return await driver.run({"a": lost})
+
+        assert run(check(2)) == ["http://a/"]
+        assert run(check(3)) == []
+
+    def test_addresses_are_looked_up_again_when_they_expire(self) -> None:
+        async def check() -> list[Step]:
+            driver, steps = self.driver(obey_robots=False), []
+            await driver.put("http://a/1", "http://a/2")
+            while not driver.frontier.is_finished():
+                for lease in await driver.leases():
+                    steps.append(lease.step)
+                    resolved = Resolved(("10.0.0.1",), driver.now + 5)
+                    known = lease.step is Step.RESOLVE
+                    await driver.give_back(lease, resolved if known else answer(lease, driver.now))
+                driver.wait()
+            return steps
+
+        assert run(check()) == [Step.RESOLVE, Step.PAGE, Step.RESOLVE, Step.PAGE]
+
+    # Outcomes
+
+    @pytest.mark.parametrize(
+        "outcome", [Failed("reset", 100.0, 100.0), Fetched(503, 100.0, 100.0)], ids=repr
+    )
+    def test_what_may_pass_is_tried_again(self, outcome: Outcome) -> None:
+        async def check(failures: int) -> tuple[int, Any]:
+            driver = self.driver()
+            await driver.put("http://a/")
+            pages = await driver.run({"http://a/": [outcome] * failures})
+            return len(pages), driver.frontier.counters
+
+        tries, counters = run(check(1))
+        assert (tries, counters.crawled, counters.codes["2xx"]) == (2, 1, 1)
+        assert run(check(9))[0] == 3, "the first try and RETRY_TIMES more"
+        assert counters.extracted == counters.robots_passed == 1, "a URL is counted once"
+
+    def test_a_retry_after_beyond_the_maximum_ends_the_url(self) -> None:
+        async def check(retry_after_s: float) -> tuple[int, float]:
+            driver = self.driver()
+            await driver.put("http://a/", "http://a/2")
+            busy = Fetched(429, 100.0, 100.0, retry_after_s=retry_after_s)
+            return len(await driver.run({"http://a/": [busy]})), driver.now
+
+        assert run(check(1e9))[0] == 2
+        tries, now = run(check(100.0))
+        assert tries == 3
+        assert now >= 200.0, "the host is left alone for as long as it asked"
+
+    def test_links_of_an_answer_are_put(self) -> None:
+        async def check() -> list[str]:
+            driver = self.driver()
+            await driver.put("http://a/")
+            found = Fetched(200, 100.0, 100.0, (link("http://b/"), link("http://a/")))
+            return await driver.run({"http://a/": [found]})
+
+        assert run(check()) == ["http://a/", "http://b/"]
+
+    def test_a_dropped_url_is_not_asked_again(self) -> None:
+        async def check() -> tuple[list[str], Any]:
+            driver = self.driver()
+            await driver.put("http://a/")
+            pages = await driver.run({"http://a/": [Dropped("middleware")]})
+            return pages, driver.frontier.counters
+
+        pages, counters = run(check())
+        assert pages == ["http://a/"]
+        assert counters.dropped == {"middleware": 1}
+        assert counters.crawled == 0
+
+    def test_a_host_that_never_answers_is_retired(self) -> None:
+        async def check() -> tuple[int, Any]:
+            driver = self.driver(obey_robots=False, failures_max=4, retry_times=0)
+            urls = [f"http://a/{n}" for n in range(10)]
+            await driver.put(*urls)
+            dead: dict[str, list[Outcome]] = {url: [Failed("connect", 0.0, 100.0)] for url in urls}
+            return len(await driver.run(dead)), driver.frontier.counters
+
+        tries, counters = run(check())
+        assert tries == 4
+        assert counters.dropped == {"connect": 4, "host_retired": 6}
+
+    def test_the_next_address_is_tried_after_a_failure(self) -> None:
+        async def check() -> list[str]:
+            driver, addresses = self.driver(obey_robots=False), []
+            await driver.put("http://a/")
+            resolve = await driver.until(Step.RESOLVE)
+            await driver.give_back(resolve, Resolved(("10.0.0.1", "10.0.0.2"), FOREVER))
+            for _ in range(2):
+                lease = await driver.until(Step.PAGE)
+                addresses.append(lease.address)
+                await driver.give_back(lease, Failed("connect", 0.0, driver.now))
+            return addresses
+
+        assert run(check()) == ["10.0.0.1", "10.0.0.2"]
+
+    def test_the_content_seen_test_names_who_was_first(self) -> None:
+        async def check() -> list[Original | None]:
+            frontier = self.make()
+            a, b = Original("http://a/", 1.0, "sha1:A"), Original("http://b/", 2.0, "sha1:A")
+            return [
+                await frontier.first_with(b"x", a),
+                await frontier.first_with(b"x", b),
+                await frontier.first_with(b"y", b),
+            ]
+
+        first, second, other = run(check())
+        assert (first, other) == (None, None)
+        assert second is not None
+        assert second.url == "http://a/"
+
+    def test_every_ordering_has_a_name(self) -> None:
+        assert {"level", "depth", "least-visited"} <= set(ORDERINGS)

@@ -1,0 +1,170 @@
+"""A frontier against random worlds: never early, one lease a host and an IP, nothing lost or twice.
+
+Each world has a few hosts on fewer addresses, links between them, and servers that fail, move, wait
+and refuse at random. Time is a number; leases are held for random times and come back in any order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.contracts.frontier import FOREVER, link
+from webcrawl.admission.robots import ALLOW_ALL, RobotsRules
+from webcrawl.frontier.base import Policy
+from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.lease import (
+    Dropped,
+    Failed,
+    Fetched,
+    Lease,
+    Outcome,
+    Resolved,
+    Returned,
+    RobotsFetched,
+    RobotsMoved,
+    RobotsUnreachable,
+    Step,
+    Unresolved,
+)
+from webcrawl.frontier.memory import MemoryFrontier
+from webcrawl.frontier.orderings import ORDERINGS
+from webcrawl.parse.urls import host_of, origin_of
+from webcrawl.politeness.clocks import Politeness
+
+RULES = RobotsRules.parse(b"user-agent: *\ndisallow: /private\ncrawl-delay: 3", "x")
+
+
+class World:
+    """Random answers, and a judge of what it is asked."""
+
+    def __init__(self, seed: int, *, delay_s: float, ip_delay_s: float, trouble: float) -> None:
+        self.random = Random(seed)  # repeatable on purpose
+        self.delay_s, self.ip_delay_s, self.trouble = delay_s, ip_delay_s, trouble
+        self.hosts = [f"h{n}.example.com" for n in range(self.random.randint(1, 8))]
+        self.ips = {host: f"ip{self.random.randint(0, 3)}" for host in self.hosts}
+        self.under_way: set[str] = set()
+        self.host_asked: dict[str, float] = {}
+        self.ip_asked: dict[str, float] = {}
+        self.answered: list[str] = []
+        self.rules: dict[str, dict[str, RobotsRules]] = {host: {} for host in self.hosts}
+
+    def url(self) -> str:
+        random = self.random
+        path = random.choice(["", "a", "a/b", "private", "private/x", "c", "d/e/f"])
+        return f"{random.choice(['http', 'https'])}://{random.choice(self.hosts)}/{path}"
+
+    def begin(self, lease: Lease, now: float) -> None:
+        assert lease.host not in self.under_way, "two leases of one host"
+        self.under_way.add(lease.host)
+        if lease.step is Step.RESOLVE:
+            return
+        ip = self.ips[lease.host]
+        assert lease.address == ip
+        assert ip not in self.under_way or not self.ip_delay_s, "two leases of one address"
+        self.under_way.add(ip)
+        crawl_delays = [rules.crawl_delay_s or 0.0 for rules in self.rules[lease.host].values()]
+        due = self.host_asked.get(lease.host, -FOREVER) + max(self.delay_s, *crawl_delays, 0.0)
+        assert now >= due, f"{lease.host} is asked {due - now} s too early"
+        if self.ip_delay_s:
+            assert now >= self.ip_asked.get(ip, -FOREVER) + self.ip_delay_s, "address too early"
+        if lease.step is Step.PAGE:
+            assert lease.url not in self.answered, "fetched twice"
+            assert origin_of(lease.url) in self.rules[lease.host], "before robots.txt"
+            rules = self.rules[lease.host][origin_of(lease.url)]
+            assert rules is ALLOW_ALL or "/private" not in lease.url, "disallowed"
+
+    def end(self, lease: Lease, now: float) -> Outcome:
+        self.under_way -= {lease.host, self.ips[lease.host]}
+        random, fails = self.random, self.random.random() < self.trouble
+        if random.random() < 0.05:
+            return Returned()
+        if lease.step is Step.RESOLVE:
+            if fails:
+                return Unresolved("dns", again=random.random() < 0.7)
+            return Resolved((self.ips[lease.host],), now + random.choice([2.0, FOREVER]))
+        asked = not fails or random.random() < 0.5
+        asked_at = now if asked else 0.0
+        if asked:
+            self.host_asked[lease.host] = self.ip_asked[self.ips[lease.host]] = now
+        if lease.step is Step.ROBOTS:
+            return self._robots(lease, now, asked_at, fails=fails)
+        if fails:
+            return random.choice([Failed("reset", asked_at, now), Dropped("test", asked_at, now)])
+        links = tuple(link(self.url()) for _ in range(random.randint(0, 4)))
+        status = random.choice([200, 200, 200, 404, 503])
+        if status != 503:
+            self.answered.append(lease.url)
+        return Fetched(status, now, now, links)
+
+    def _robots(self, lease: Lease, now: float, asked_at: float, *, fails: bool) -> Outcome:
+        assert lease.errand is not None
+        if fails:
+            return RobotsUnreachable("5xx", asked_at, now)
+        if self.random.random() < 0.2:
+            target = self.url()
+            return RobotsMoved(target, host_of(target), now, now)
+        rules = self.random.choice([RULES, ALLOW_ALL])
+        self.rules[lease.errand.home][lease.errand.origin] = rules
+        return RobotsFetched(rules, now + self.random.choice([9.0, FOREVER]), now, now)
+
+
+async def crawl(world: World, frontier: MemoryFrontier, seeds: list[str]) -> None:
+    now = 1.0
+    await frontier.put([link(url) for url in seeds], now)
+    ends: list[tuple[float, int, Lease]] = []
+    for turn in range(20_000):
+        frontier.audit()
+        counters = frontier.counters
+        assert (
+            counters.extracted
+            >= counters.host_passed
+            >= counters.ip_passed
+            >= counters.robots_passed
+            >= counters.crawled
+        )
+        if frontier.is_finished():
+            return
+        for admissions in (True, False):
+            for lease in await frontier.acquire(now, 3, admissions=admissions):
+                world.begin(lease, now)
+                heapq.heappush(ends, (now + world.random.random() * 4, turn, lease))
+                turn += 1_000_000
+        ready_at = min(frontier.next_at(), frontier.next_at(admissions=True))
+        if ends and ends[0][0] <= max(ready_at, now):
+            now, _, lease = heapq.heappop(ends)
+            await frontier.release([(lease, world.end(lease, now))], now)
+        else:
+            assert ready_at < FOREVER or frontier.is_finished(), (
+                f"nothing will ever happen again: {frontier!r}"
+            )
+            now = max(now, min(ready_at, FOREVER))
+    raise AssertionError("it does not end")
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    delay_s=st.sampled_from([0.0, 1.0, 10.0]),
+    ip_delay_s=st.sampled_from([0.0, 0.5, 4.0]),
+    trouble=st.sampled_from([0.0, 0.1, 0.5]),
+    order=st.sampled_from(sorted(ORDERINGS)),
+    cap=st.sampled_from([0, 0, 1, 5]),
+)
+def test_a_crawl_of_a_random_world_ends_and_is_polite(
+    seed: int, delay_s: float, ip_delay_s: float, trouble: float, order: str, cap: int
+) -> None:
+    world = World(seed, delay_s=delay_s, ip_delay_s=ip_delay_s, trouble=trouble)
+    frontier = MemoryFrontier(
+        Policy(politeness=Politeness(delay_s, ip_delay_s)),
+        ordering=ORDERINGS[order](),
+        caps=Caps(per_host=cap, per_ip=cap),
+    )
+    asyncio.run(crawl(world, frontier, [world.url() for _ in range(10)]))
+    counters = frontier.counters
+    assert counters.pending == 0
+    assert counters.extracted == counters.crawled + sum(counters.dropped.values())
