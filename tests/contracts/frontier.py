@@ -469,6 +469,18 @@ class FrontierContract:
 
         assert run(check()) == 2
 
+    def test_rules_that_expired_still_hold_when_the_new_ones_are_unreachable(self) -> None:
+        async def check() -> list[str]:
+            driver = self.driver(retry_times=0)
+            await driver.put("http://a/1", "http://a/2", "http://a/private")
+            lease = await driver.until(Step.ROBOTS)
+            rules = RobotsRules.parse(b"user-agent: *\ndisallow: /private", "x")
+            soon = driver.now + 15
+            await driver.give_back(lease, RobotsFetched(rules, soon, driver.now, driver.now))
+            return await driver.run({"http://a/robots.txt": [RobotsUnreachable("5xx", 1.0, 1.0)]})
+
+        assert run(check()) == ["http://a/1", "http://a/2"]
+
     # DNS
 
     def test_a_name_without_an_address_drops_its_urls(self) -> None:

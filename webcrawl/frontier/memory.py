@@ -373,10 +373,13 @@ class MemoryFrontier(Frontier):
         self._settle(home, now)
 
     def _robots_lost(self, errand: Errand, reason: str, now: float) -> None:
-        """Nobody can say what the origin allows: complete disallow, for a while."""
+        """Nobody can say what the origin allows: for a while, what it said last or nothing."""
         self.counters.robots[reason] += 1
         until = now + self._policy.robots_again_s
-        self._keep_rules(errand, Rules(DISALLOW_ALL, until, "robots_unreachable"))
+        known = self._home(errand).rules.get(errand.origin)
+        if known is None or known.reason:
+            known = Rules(DISALLOW_ALL, until, "robots_unreachable")
+        self._keep_rules(errand, known._replace(expires_at=until))
 
     def _keep_rules(self, errand: Errand, rules: Rules) -> None:
         home = self._home(errand)
