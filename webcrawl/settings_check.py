@@ -6,7 +6,6 @@ setting that is missing from the table is Scrapy's own, or anything goes.
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import os
 import re
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
+from webcrawl.admission.dns import read_server
 from webcrawl.components import SettingError, robots_token, scope_from
 from webcrawl.scope import ScopeError
 
@@ -98,14 +98,11 @@ def _is_header_value(value: object) -> bool:
 
 
 def _is_dns_server(text: str) -> bool:
-    """`ADDRESS`, `ADDRESS:PORT` or `[IPV6]:PORT`."""
-    match = re.fullmatch(r"(?:\[(.+)\]|([^:]+)):(\d{1,5})", text)
-    address, port = (match[1] or match[2], int(match[3])) if match else (text, 53)
     try:
-        ipaddress.ip_address(address)
+        read_server(text)
     except ValueError:
         return False
-    return 0 < port < 65536
+    return True
 
 
 def _are_loadable(value: Any) -> bool:

@@ -1,0 +1,55 @@
+# `make help` says what there is. Everything is installed into .venv; nothing needs root.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13 python3.14; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo install test lint format clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.run ## crawl a simulated web for half a minute, and let it judge the crawler
+	@$(BIN)/python benchmarks/demo.py
+
+install: $(VENV)/.run ## what a crawl needs, into .venv
+
+test: lint $(VENV)/pywb/.installed ## lint, types and all tests
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.test ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.test ## lay the code out as the house does
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove .venv and what tests and builds leave behind
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "webcrawl needs Python 3.11 or later (on Debian: apt-get install python3)" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) has no venv (on Debian: apt-get install python3-venv)" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+# One stamp for each list of packages, so that nothing is installed twice.
+$(VENV)/.run: requirements.txt | $(BIN)/python
+	$(PIP) -r requirements.txt
+	@touch $@
+
+$(VENV)/.test: requirements.txt requirements-test.txt | $(BIN)/python
+	$(PIP) -r requirements-test.txt
+	@touch $@ $(VENV)/.run
+
+# pywb replays the archives. It pins packages that the crawler has newer, and one that overwrites
+# brotli: so it has an environment of its own.
+$(VENV)/pywb/.installed: requirements-pywb.txt | $(BIN)/python
+	$(BIN)/python -m venv $(VENV)/pywb
+	$(VENV)/pywb/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-pywb.txt
+	@touch $@

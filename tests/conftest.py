@@ -1,0 +1,29 @@
+"""What tests of several folders share."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+Scrapy = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def scrapy(tmp_path: Path) -> Scrapy:
+    """Runs `scrapy ARGUMENTS` in the project, with archives in the test's own folder."""
+
+    def run(
+        *arguments: str, stdin: str = "", timeout_s: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "scrapy", *arguments, "-s", f"WARC_DIR={tmp_path / 'warc'}"],
+            cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False,
+        )  # fmt: skip
+
+    return run
