@@ -1,0 +1,207 @@
+"""Asking DNS servers: the sockets, the tries, what to do when no answer comes.
+
+Owns every open file of a resolver. Knows no host names and no cache: a question goes in, an Answer
+comes out. Core, but here to do I/O: it reads the loop's clock for its timeouts.
+
+A stub of our own, since a broad crawl asks for many names whose servers are slow: c-ares (aiodns)
+learns from fast answers to give up after 250 and 500 ms, whatever timeout is set, and does not
+take a late answer to its first try.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from webcrawl.admission.dnswire import Answer, query, read_answer
+
+# Eight ports a server: harder to spoof (RFC 5452, 9.2), and the buffers of eight sockets hold a
+# thousand answers while the loop is busy elsewhere.
+PORTS_PER_SERVER: Final = 8
+_RECEIVE_BUFFER_BYTES: Final = 1 << 20
+_MAX_DATAGRAM_BYTES: Final = 4096  # without EDNS an answer has 512 (RFC 1035, 2.3.4)
+_DATAGRAMS_PER_WAKE: Final = 256
+
+# What the name's own servers say: no other server says it better. All other problems may pass.
+FINAL_PROBLEMS: Final = frozenset(("nxdomain", "nodata", "bad_name"))
+
+_random: Final = random.SystemRandom()
+
+
+class Server(NamedTuple):
+    """Where a DNS server listens."""
+
+    address: str
+    port: int = 53
+
+    @property
+    def family(self) -> socket.AddressFamily:
+        return socket.AF_INET6 if ":" in self.address else socket.AF_INET
+
+
+class DnsClient:
+    """Asks `servers` in turn, each try for `timeout_s`, `tries` times in all.
+
+    To be used in one loop, from the first question to `close`.
+    """
+
+    def __init__(self, servers: Sequence[Server], timeout_s: float, tries: int) -> None:
+        self._servers = servers
+        self._timeout_s = timeout_s
+        self._tries = tries
+        self._ports: dict[tuple[Server, int], _Port] = {}  # opened when first needed
+        self._first = 0  # the server to ask first: another one after a failure
+
+    async def ask(self, question: bytes) -> Answer:
+        """What the first server to know says; `problem` tells why nobody does.
+
+        An answer to an earlier try counts while a later one is waited for. A failing server is
+        not asked twice, but the next one, if there is one, is heard too.
+        """
+        asked = _Query(question)
+        answer = Answer(problem="timeout")
+        try:
+            for attempt in range(1, self._tries + 1):
+                server = self._servers[self._first % len(self._servers)]
+                answer = await self._try(asked, server)
+                if answer.problem == "" or answer.problem in FINAL_PROBLEMS:
+                    break
+                self._first += 1
+                if answer.problem != "timeout" and attempt >= len(self._servers):
+                    break
+        finally:
+            asked.forget()
+        return answer
+
+    def close(self) -> None:
+        """Give every socket back. Nothing may be under way."""
+        for port in self._ports.values():
+            port.close()
+        self._ports.clear()
+
+    async def _try(self, asked: _Query, server: Server) -> Answer:
+        try:
+            asked.send(self._port(server))
+        except BlockingIOError:
+            pass  # a full buffer is a loss on the way
+        except OSError:
+            return Answer(problem="unreachable")
+        answer = await asked.wait(self._timeout_s)
+        if answer.problem != "truncated":
+            return answer
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await _ask_by_tcp(server, asked.question)
+        except (OSError, EOFError):  # TimeoutError is an OSError
+            return answer
+
+    def _port(self, server: Server) -> _Port:
+        key = (server, _random.randrange(PORTS_PER_SERVER))
+        port = self._ports.get(key)
+        if port is None:
+            port = self._ports[key] = _Port(server)
+        return port
+
+
+class _Query:
+    """One question, and the tries of it that an answer may still come to."""
+
+    __slots__ = ("_answered", "_sent", "question")
+
+    _answered: asyncio.Future[Answer]
+
+    def __init__(self, question: bytes) -> None:
+        self.question = question
+        self._sent: list[tuple[_Port, int]] = []
+
+    def send(self, port: _Port) -> None:
+        self._answered = asyncio.get_running_loop().create_future()
+        query_id = port.expect(self)
+        self._sent.append((port, query_id))
+        port.send(query(query_id, self.question))
+
+    async def wait(self, timeout_s: float) -> Answer:
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(timeout_s, self.answer, Answer(problem="timeout"))
+        try:
+            return await self._answered
+        finally:
+            timer.cancel()
+
+    def answer(self, answer: Answer) -> None:
+        if not self._answered.done():
+            self._answered.set_result(answer)
+
+    def forget(self) -> None:
+        for port, query_id in self._sent:
+            port.forget(query_id)
+
+
+class _Port:
+    """A UDP socket connected to one server, so that the kernel drops what others send."""
+
+    __slots__ = ("_loop", "_socket", "_waiting")
+
+    def __init__(self, server: Server) -> None:
+        self._waiting: dict[int, _Query] = {}
+        self._socket = socket.socket(server.family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
+            self._socket.connect(server)
+        except OSError:
+            self._socket.close()
+            raise
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._socket, self._read)
+
+    def expect(self, asked: _Query) -> int:
+        """The id, not to be guessed, under which the answer to `asked` will come."""
+        query_id = _random.getrandbits(16)
+        while query_id in self._waiting:
+            query_id = _random.getrandbits(16)
+        self._waiting[query_id] = asked
+        return query_id
+
+    def send(self, message: bytes) -> None:
+        self._socket.send(message)
+
+    def forget(self, query_id: int) -> None:
+        self._waiting.pop(query_id, None)
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+
+    def _read(self) -> None:
+        for _ in range(_DATAGRAMS_PER_WAKE):
+            try:
+                message = self._socket.recv(_MAX_DATAGRAM_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:  # ICMP says that nobody listens there
+                for asked in self._waiting.values():
+                    asked.answer(Answer(problem="unreachable"))
+                return
+            if waiting := self._waiting.get(int.from_bytes(message[:2])):
+                waiting.answer(read_answer(message, waiting.question))
+
+
+async def _ask_by_tcp(server: Server, question: bytes) -> Answer:
+    """The answer that did not fit a datagram (RFC 7766). At most 64 KiB (RFC 1035, 4.2.2)."""
+    loop = asyncio.get_running_loop()
+    message = query(_random.getrandbits(16), question)
+    with socket.socket(server.family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as connection:
+        await loop.sock_connect(connection, server)
+        await loop.sock_sendall(connection, len(message).to_bytes(2) + message)
+        received = b""
+        while len(received) < 2 or len(received) < 2 + int.from_bytes(received[:2]):
+            chunk = await loop.sock_recv(connection, 65536)
+            if not chunk:
+                raise EOFError
+            received += chunk
+    if received[2:4] != message[:2]:
+        return Answer(problem="garbage")
+    return read_answer(received[2:], question)

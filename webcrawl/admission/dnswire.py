@@ -1,0 +1,105 @@
+"""DNS messages: the question we ask and the part of the answer we need (RFC 1035, 4).
+
+Pure: bytes in, values out; no sockets, no cache. Whatever comes, `read_answer` gives an Answer.
+The owners of the records in the answer section are not compared with the question: they come
+from the one server that was asked, which could as well name any address under the question's name.
+So CNAME chains need no following; a recursive server, the only kind we ask, has followed them.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+TYPE_A: Final = 1  # RFC 1035, 3.2.2
+TYPE_AAAA: Final = 28  # RFC 3596
+_TYPE_CNAME: Final = 5
+_CLASS_IN: Final = 1
+_RECURSION_DESIRED: Final = 0x0100
+_RESPONSE: Final = 0x8000
+_TRUNCATED: Final = 0x0200
+_NXDOMAIN: Final = 3
+_PROBLEMS: Final = {2: "servfail", _NXDOMAIN: "nxdomain", 5: "refused"}  # RFC 1035, 4.1.1
+
+_HEADER: Final = struct.Struct("!HHHHHH")
+_RECORD: Final = struct.Struct("!HHIH")
+
+
+@dataclass(slots=True, frozen=True)
+class Answer:
+    """Addresses and the seconds they hold, or the problem that there are none.
+
+    `problem` is "" or one of: nxdomain, nodata, servfail, refused, rcode (another error code),
+    truncated, garbage; the client adds its own: timeout, unreachable.
+    """
+
+    addresses: tuple[str, ...] = ()
+    ttl_s: int = 0
+    problem: str = ""
+
+
+def question(host: str, record_type: int) -> bytes:
+    """The question section for `host`, an ASCII name of legal labels (RFC 1035, 4.1.2)."""
+    labels = host.rstrip(".").encode("ascii").split(b".")
+    name = b"".join(bytes((len(label),)) + label for label in labels)
+    return name + b"\0" + struct.pack("!HH", record_type, _CLASS_IN)
+
+
+def query(query_id: int, question: bytes) -> bytes:
+    """A whole message. House: no EDNS, which naive servers answer wrongly; long answers use TCP."""
+    return _HEADER.pack(query_id, _RECURSION_DESIRED, 1, 0, 0, 0) + question
+
+
+def read_answer(message: bytes, question: bytes) -> Answer:
+    """What `message` says to `question`. O(message), whose size the caller bounds."""
+    try:
+        return _read_answer(message, question)
+    except (struct.error, IndexError, ValueError):
+        return Answer(problem="garbage")
+
+
+def _read_answer(message: bytes, question: bytes) -> Answer:
+    _, flags, questions, records, _, _ = _HEADER.unpack_from(message)
+    problem = _PROBLEMS.get(flags & 0xF, "rcode") if flags & 0xF else ""
+    at = _HEADER.size + len(question) * questions
+    echoed = message[_HEADER.size : at].lower() == question.lower() * questions
+    if not flags & _RESPONSE or questions > 1 or not echoed or not (questions or problem):
+        return Answer(problem="garbage")
+    if problem:
+        return Answer(problem=problem)
+    wanted = int.from_bytes(question[-4:-2])
+    addresses: list[str] = []
+    ttls: list[int] = []
+    try:
+        for _ in range(records):
+            at = _skip_name(message, at)
+            record_type, _, ttl_s, size = _RECORD.unpack_from(message, at)
+            at += _RECORD.size
+            if record_type == wanted:
+                addresses.append(_address(message[at : at + size]))
+            if record_type in (wanted, _TYPE_CNAME):
+                ttls.append(ttl_s)
+            at += size
+    except (struct.error, IndexError):
+        if not flags & _TRUNCATED:
+            raise
+    if addresses:
+        return Answer(tuple(dict.fromkeys(addresses)), min(ttls))
+    return Answer(problem="truncated" if flags & _TRUNCATED else "nodata")
+
+
+def _skip_name(message: bytes, at: int) -> int:
+    """Where the name at `at` ends: behind its root label or its pointer (RFC 1035, 4.1.4)."""
+    while size := message[at]:
+        if size >= 0xC0:
+            return at + 2
+        at += 1 + size
+    return at + 1
+
+
+def _address(data: bytes) -> str:
+    """The text of 4 or 16 octets; a ValueError for any other number."""
+    family = socket.AF_INET if len(data) == 4 else socket.AF_INET6
+    return socket.inet_ntop(family, data)
