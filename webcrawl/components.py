@@ -7,18 +7,26 @@ setting that cannot be used is a `SettingError`, one line that names it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
+from webcrawl.admission.dns import Resolver
 from webcrawl.admission.guard import AddressGuard
-from webcrawl.admission.robots import product_token
+from webcrawl.admission.robots import MAX_BODY_BYTES, product_token
+from webcrawl.admissions import Admissions
+from webcrawl.fetch.client import Client
+from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.lease import Link
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
+from webcrawl.handler import content_type_test, headers_from, limits_from
 from webcrawl.politeness.clocks import Politeness
 from webcrawl.scope import Scope
 
@@ -133,11 +141,10 @@ def admissions_from(
     record: Callable[[Exchange], None],
 ) -> Admissions:
     """What runs DNS, robots.txt and HEAD beside the downloads."""
-    limits = limits_from(settings)
     return Admissions(
         resolver=resolver_from(settings),
         guard=guard_from(settings),
-        client=Client(replace(limits, max_size_bytes=min(limits.max_size_bytes, ROBOTS_MAX_BYTES))),
+        client=Client(replace(limits_from(settings), max_size_bytes=MAX_BODY_BYTES)),
         headers=headers_from(settings),
         robots_token=robots_token(settings),
         wants=content_type_test(settings),

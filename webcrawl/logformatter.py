@@ -16,7 +16,7 @@ from scrapy.logformatter import LogFormatterResult
 from scrapy.settings import BaseSettings
 from twisted.python.failure import Failure
 
-from webcrawl.fetch.exchange import Exchange, FetchFailed
+from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.lease import Lease, Link
 from webcrawl.items import Page
 
@@ -78,7 +78,7 @@ class LogFormatter(logformatter.LogFormatter):
     def download_error(
         self, failure: Failure, request: Request, spider: Spider, errmsg: str | None = None
     ) -> LogFormatterResult:
-        if isinstance(failure.value, FetchFailed):
+        if "fetch_failed" in request.meta:  # so says the download handler: the peer's fault
             return NOTHING
         return super().download_error(failure, request, spider, errmsg)
 

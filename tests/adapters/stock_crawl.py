@@ -20,6 +20,8 @@ from threading import Thread
 from types import ModuleType
 from typing import Any
 
+from scrapy.crawler import AsyncCrawlerProcess
+
 ROOT = Path(__file__).parents[2]
 
 QUIET = {"LOG_LEVEL": "INFO", "TELNETCONSOLE_ENABLED": False, "REMOTE_CONTROL_ENABLED": False}
@@ -44,7 +46,8 @@ def command(folder: Path, spider: str, settings: dict[str, Any]) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": ""}
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    return os.environ | {"PYTHONPATH": path, "SCRAPY_SETTINGS_MODULE": ""}
 
 
 def run(folder: Path, spider: str, settings: dict[str, Any]) -> Run:
@@ -108,8 +111,6 @@ def site(answers: dict[str, tuple[int, str]], address: str = "127.0.0.1") -> Ite
 
 
 def main(source: str, options: str, results: str) -> None:
-    from scrapy.crawler import AsyncCrawlerProcess
-
     module = sys.modules["spider"] = ModuleType("spider")
     exec(compile(Path(source).read_text(encoding="utf-8"), source, "exec"), module.__dict__)
     process = AsyncCrawlerProcess(json.loads(Path(options).read_text(encoding="utf-8")))

@@ -111,9 +111,11 @@ def test_quiet_without_debug() -> None:
 
 
 def test_a_broken_server_is_no_line_at_any_level() -> None:
-    failure = Failure(FetchFailed("reset"))
+    request = leased()
+    request.meta["fetch_failed"] = FetchFailed("reset")
     for formatter in (VERBOSE, QUIET):
-        assert formatter.download_error(failure, leased(), SPIDER)["level"] < logging.DEBUG
+        result = formatter.download_error(Failure(OSError("reset")), request, SPIDER)
+        assert result["level"] < logging.DEBUG
 
 
 def test_our_own_fault_is_loud() -> None:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import gc
+import json
 import re
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pytest
+from scrapy.exceptions import NotConfigured
+from scrapy.settings import Settings
+from scrapy.signalmanager import SignalManager
 from stock_crawl import command, environment, read_stats, run
+
+from webcrawl.components import SettingError
+from webcrawl.extensions.garbage import GcTuning
 
 COUNTING_SPIDER = """
     import asyncio, time
@@ -216,3 +227,84 @@ def test_ctrl_c_says_the_summary_and_ends(tmp_path: Path) -> None:
     assert LINE.match(first)
     assert SUMMARY.search(out), out
     assert "Traceback" not in log
+
+
+REPORTING = SETTINGS | {
+    "EXTENSIONS": {"webcrawl.extensions.report.CrawlReport": 200},
+    "MAX_PAGES_PER_HOST": 10,
+    "WARC_DIR": "unused",
+}
+
+
+def test_the_report_says_what_the_crawl_did(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "reports"
+    crawl = run(tmp_path, spider("short"), REPORTING | {"REPORT_DIR": str(folder)})
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    assert report["finish_reason"] == "finished"
+    assert report["counts"]["extracted"] == 60
+    assert report["counts"]["dropped/host_cap"] == 10
+    assert report["rates"]["mean_request_s"] == 0.5
+    assert report["settings"]["MAX_PAGES_PER_HOST"] == 10
+    assert report["started"] <= report["finished"]
+    assert 0.5 < report["elapsed_s"] < 10
+    text = (folder / "report.txt").read_text(encoding="utf-8")
+    assert "10 pages in " in text
+    assert "HTTP codes: 2xx = 8, 3xx = 0, 4xx = 2, 5xx = 0, other = 0" in text
+    assert sorted(path.name for path in folder.iterdir()) == ["report.json", "report.txt"]
+    assert f"Report: {folder / 'report.json'}" in crawl.log
+
+
+def test_the_report_stands_beside_the_warc_files(tmp_path: Path) -> None:
+    run(tmp_path, spider("short"), REPORTING | {"WARC_DIR": str(tmp_path / "warc")})
+    assert (tmp_path / "warc" / "report.json").exists()
+
+
+def test_a_failing_disk_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder", encoding="utf-8")
+    folder = tmp_path / "file" / "reports"
+    crawl = run(tmp_path, spider("short"), REPORTING | {"REPORT_DIR": str(folder)})
+    assert crawl.code == 0
+    assert crawl.log.count(" ERROR: ") == 1
+    assert f"ERROR: No report in REPORT_DIR = {folder}: " in crawl.log
+    assert "Traceback" not in crawl.log
+
+
+class Fake:
+    """A crawler as far as GcTuning looks at one."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = Settings(settings)
+        self.signals = SignalManager()
+
+
+@pytest.fixture
+def _gc_as_it_was() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("_gc_as_it_was")
+@pytest.mark.parametrize("value", [(60_000, 21, 101), "60000,21,101"])
+def test_gc_is_tuned_while_the_spider_is_open(value: Any) -> None:
+    before = gc.get_threshold()
+    extension = GcTuning.from_crawler(Fake(GC_THRESHOLD=value))
+    assert gc.get_threshold() == before
+    extension.spider_opened()
+    assert gc.get_threshold() == (60_000, 21, 101)
+    assert gc.get_freeze_count() > 0
+    extension.spider_closed()
+    assert gc.get_threshold() == before
+    assert gc.get_freeze_count() == 0
+
+
+def test_gc_is_left_alone_without_a_threshold() -> None:
+    with pytest.raises(NotConfigured):
+        GcTuning.from_crawler(Fake(GC_THRESHOLD=()))
+
+
+@pytest.mark.parametrize("value", ["much", [1, 2, 3, 4], [-1], 0.5])
+def test_a_wrong_threshold_is_named(value: Any) -> None:
+    with pytest.raises(SettingError, match=r"GC_THRESHOLD = .* one to three whole numbers"):
+        GcTuning.from_crawler(Fake(GC_THRESHOLD=value))

@@ -1,0 +1,261 @@
+"""The downloader middlewares in plain Scrapy crawls: stock scheduler and handlers, real servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import Request
+from stock_crawl import Run, run, site
+
+from webcrawl.frontier.lease import Lease, Link, Step
+from webcrawl.middlewares.verifier import Verifier
+
+SPIDER = """
+    import scrapy
+
+    class S(scrapy.Spider):
+        name = "s"
+        handle_httpstatus_all = True
+        urls = {urls!r}
+
+        async def start(self):
+            for url in self.urls:
+                yield scrapy.Request(url, errback=self.refused, dont_filter=True)
+
+        def parse(self, response):
+            self.note("got", response.request.url)
+
+        def refused(self, failure):
+            self.note("refused", failure.request.url + " " + str(failure.value))
+
+        def note(self, kind, text):
+            values = self.crawler.stats.get_value(kind, [])
+            self.crawler.stats.set_value(kind, values + [text])
+"""
+SCRAPYS = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
+ORDER = {"DomainFilter": 60, "HostUniqueness": 70, "IpUniqueness": 80, "RobotsTxt": 100}
+
+
+def crawl(folder: Path, urls: Iterable[str], *names: str, **settings: Any) -> Run:
+    """Ask for `urls` one after the other, through the named middlewares."""
+    middlewares: dict[str, int | None] = {SCRAPYS: None}
+    middlewares |= {f"webcrawl.middlewares.{name}": ORDER[name] for name in names}
+    options = {
+        "DOWNLOADER_MIDDLEWARES": middlewares,
+        "CONCURRENT_REQUESTS": 1,
+        "ROBOTSTXT_OBEY": False,
+        "ALLOW_PRIVATE_ADDRESSES": True,
+        "DOWNLOAD_DELAY": 0,
+        "RETRY_TIMES": 1,
+    }
+    done = run(folder, SPIDER.format(urls=list(urls)), options | settings)
+    assert "Traceback" not in done.log
+    assert done.stats["finish_reason"] == "finished"
+    return done
+
+
+def dropped(done: Run, name: str) -> int:
+    return int(done.stats.get(f"webcrawl/middleware/{name}/dropped", 0))
+
+
+# HostUniqueness
+
+
+def test_a_host_gives_so_many_pages(tmp_path: Path) -> None:
+    with site({}) as one, site({}, "127.0.0.2") as two:
+        urls = [one.url("/1"), one.url("/2"), two.url("/1"), one.url("/3")]
+        done = crawl(tmp_path, urls, "HostUniqueness", MAX_PAGES_PER_HOST=2)
+    assert one.asked == ["/1", "/2"]
+    assert two.asked == ["/1"]
+    assert dropped(done, "host_uniqueness") == 1
+    assert done.stats["refused"] == [one.url("/3") + " HostUniqueness: host_cap"]
+
+
+def test_a_registered_domain_gives_so_many_pages(tmp_path: Path) -> None:
+    with site({}) as one:
+        urls = [one.url("/1"), one.url("/2")]
+        done = crawl(tmp_path, urls, "HostUniqueness", MAX_PAGES_PER_DOMAIN=1)
+    assert one.asked == ["/1"]
+    assert done.stats["refused"] == [one.url("/2") + " HostUniqueness: domain_cap"]
+
+
+def test_a_retry_is_no_further_page(tmp_path: Path) -> None:
+    with site({"/1": (503, "")}) as one:
+        done = crawl(tmp_path, [one.url("/1")], "HostUniqueness", MAX_PAGES_PER_HOST=1)
+    assert one.asked == ["/1", "/1"]
+    assert dropped(done, "host_uniqueness") == 0
+
+
+def test_a_redirect_is_a_further_page(tmp_path: Path) -> None:
+    """Scrapy follows it inside the downloader: it does not slip past the cap."""
+    with site({"/1": (302, "/2")}) as one:
+        settings = {"MAX_PAGES_PER_HOST": 1}
+        spider = SPIDER.replace("handle_httpstatus_all = True", "")
+        options = {"DOWNLOADER_MIDDLEWARES": {"webcrawl.middlewares.HostUniqueness": 70}}
+        done = run(tmp_path, spider.format(urls=[one.url("/1")]), options | settings)
+    assert one.asked == ["/1"]
+    assert dropped(done, "host_uniqueness") == 1
+
+
+def test_robots_txt_is_no_page(tmp_path: Path) -> None:
+    with site({"/robots.txt": (404, "")}) as one:
+        names = ("HostUniqueness", "IpUniqueness", "RobotsTxt")
+        caps = {"MAX_PAGES_PER_HOST": 1, "MAX_PAGES_PER_IP": 1, "ROBOTSTXT_OBEY": True}
+        crawl(tmp_path, [one.url("/1"), one.url("/2")], *names, **caps)
+    assert one.asked == ["/robots.txt", "/1"]
+
+
+def test_no_cap_switches_the_middlewares_off(tmp_path: Path) -> None:
+    with site({}) as one:
+        done = crawl(tmp_path, [one.url("/1")], *ORDER)
+    assert one.asked == ["/1"]
+    assert not any(
+        f"webcrawl.middlewares.{name}" in done.log.split("Enabled down")[1] for name in ORDER
+    )
+
+
+# IpUniqueness
+
+
+def test_an_address_gives_so_many_pages_under_all_its_names(tmp_path: Path) -> None:
+    with site({}) as one:
+        urls = [one.url("/1"), one.url("/2", host="localhost")]
+        done = crawl(tmp_path, urls, "IpUniqueness", MAX_PAGES_PER_IP=1)
+    assert one.asked == ["/1"]
+    assert dropped(done, "ip_uniqueness") == 1
+    assert done.stats["refused"][0].endswith("/2 IpUniqueness: ip_cap")
+
+
+def test_private_addresses_are_refused(tmp_path: Path) -> None:
+    with site({}) as one:
+        urls = [one.url("/1"), one.url("/2", host="localhost"), one.url("/3", host="0x7f000001")]
+        done = crawl(tmp_path, urls, "IpUniqueness", ALLOW_PRIVATE_ADDRESSES=False)
+    assert one.asked == []
+    assert dropped(done, "ip_uniqueness") == 3
+    assert all("IpUniqueness: blocked_address" in line for line in done.stats["refused"])
+
+
+# DomainFilter
+
+
+def test_requests_stay_in_scope(tmp_path: Path) -> None:
+    with site({}) as one:
+        urls = [one.url("/1"), "http://out.example.com/", "http://a.br.com/"]
+        scope = {"SCOPE_ALLOW": ["127.0.0.1"], "SCOPE_SUFFIXES": [".br"]}
+        done = crawl(tmp_path, urls, "DomainFilter", **scope)
+    assert one.asked == ["/1"]
+    assert dropped(done, "domain_filter") == 2
+
+
+def test_denied_hosts_are_refused(tmp_path: Path) -> None:
+    with site({}) as one, site({}, "127.0.0.2") as two:
+        urls = [one.url("/1"), two.url("/2")]
+        done = crawl(tmp_path, urls, "DomainFilter", SCOPE_DENY=["127.0.0.2"])
+    assert one.asked == ["/1"]
+    assert two.asked == []
+    assert dropped(done, "domain_filter") == 1
+
+
+def test_other_schemes_pass_by(tmp_path: Path) -> None:
+    settings = {"SCOPE_SUFFIXES": [".br"], "MAX_PAGES_PER_HOST": 1, "ROBOTSTXT_OBEY": True}
+    done = crawl(tmp_path, ["data:,one", "data:,two"], *ORDER, **settings)
+    assert done.stats["got"] == ["data:,one", "data:,two"]
+
+
+# RobotsTxt
+
+
+def robots(folder: Path, answers: dict[str, tuple[int, str]]) -> tuple[list[str], Run]:
+    """What a server with `answers` is asked, when a spider wants /a and /b."""
+    with site(answers) as one:
+        urls = [one.url("/a"), one.url("/b")]
+        done = crawl(
+            folder,
+            urls,
+            "RobotsTxt",
+            ROBOTSTXT_OBEY=True,
+            USER_AGENT="tester/1.0",
+            CONCURRENT_REQUESTS=8,
+            RETRY_ENABLED=False,
+        )
+    return one.asked, done
+
+
+def test_robots_txt_is_asked_once_and_obeyed(tmp_path: Path) -> None:
+    rules = "User-agent: tester\nDisallow: /b\n\nUser-agent: *\nDisallow: /a\n"
+    asked, done = robots(tmp_path, {"/robots.txt": (200, rules)})
+    assert asked == ["/robots.txt", "/a"]
+    assert dropped(done, "robots_txt") == 1
+    assert done.stats["refused"][0].endswith("/b RobotsTxt: robots")
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 410])
+def test_4xx_allows(tmp_path: Path, status: int) -> None:
+    """RFC 9309, 2.3.1.3."""
+    asked, _ = robots(tmp_path, {"/robots.txt": (status, "User-agent: *\nDisallow: /\n")})
+    assert sorted(asked) == ["/a", "/b", "/robots.txt"]
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_5xx_disallows(tmp_path: Path, status: int) -> None:
+    """RFC 9309, 2.3.1.4; 429 is a house rule."""
+    asked, done = robots(tmp_path, {"/robots.txt": (status, "")})
+    assert asked == ["/robots.txt"]
+    assert dropped(done, "robots_txt") == 2
+    assert done.stats["webcrawl/middleware/robots_txt/unreachable"] == 1
+
+
+def test_no_server_disallows(tmp_path: Path) -> None:
+    with site({}) as one:
+        pass
+    done = crawl(tmp_path, [one.url("/a")], "RobotsTxt", ROBOTSTXT_OBEY=True, RETRY_ENABLED=False)
+    assert done.stats["refused"] == [one.url("/a") + " RobotsTxt: robots"]
+
+
+def test_five_redirects_are_followed(tmp_path: Path) -> None:
+    """RFC 9309, 2.3.1.2."""
+    hops = {f"/r{n}": (301, f"/r{n + 1}") for n in range(1, 5)}
+    end = {"/robots.txt": (302, "/r1"), "/r5": (200, "User-agent: *\nDisallow: /a\n")}
+    asked, done = robots(tmp_path, hops | end)
+    assert asked == ["/robots.txt", "/r1", "/r2", "/r3", "/r4", "/r5", "/b"]
+    assert dropped(done, "robots_txt") == 1
+
+
+def test_more_redirects_are_no_rules(tmp_path: Path) -> None:
+    asked, _ = robots(tmp_path, {"/robots.txt": (302, "/robots.txt")})
+    assert asked.count("/robots.txt") == 6
+    assert sorted(asked[6:]) == ["/a", "/b"]
+
+
+# Leases
+
+
+class Deciding(Verifier):
+    name = "deciding"
+    decided = ""
+
+    def decide(self, url: str, request: Request) -> None:
+        self.decided = url
+
+
+def leased(url: str, asked: str) -> Request:
+    lease = Lease("a.test", Step.PAGE, url, "127.0.0.1", link=Link(url, "a.test"))
+    return Request(asked, meta={"lease": lease})
+
+
+@pytest.mark.parametrize("asked", ["http://a.test/x", "http://A.test:80/x", "http://a.test/./x#f"])
+def test_what_the_frontier_decided_is_not_decided_again(asked: str) -> None:
+    middleware = Deciding(None)  # type: ignore[arg-type]  # asks nothing of a crawler
+    assert middleware.process_request(leased("http://a.test/x", asked)) is None
+    assert middleware.decided == ""
+
+
+@pytest.mark.parametrize("asked", ["http://b.test/x", "https://a.test/x", "http://a.test/y"])
+def test_a_lease_is_good_for_its_url_only(asked: str) -> None:
+    """A user's middleware has put another URL in its place."""
+    middleware = Deciding(None)  # type: ignore[arg-type]
+    middleware.process_request(leased("http://a.test/x", asked))
+    assert middleware.decided == asked
