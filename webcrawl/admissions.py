@@ -74,7 +74,14 @@ class Admissions:
         await self.client.close()
         await self.resolver.close()
 
-    async def _resolve(self, host: str) -> Outcome:
+    async def address(self, host: str) -> str:
+        """Where a request without a lease may connect to. Raises FetchFailed."""
+        outcome = await self._resolve(host)
+        if isinstance(outcome, Unresolved):
+            raise FetchFailed(outcome.reason, host, ended_at=time.monotonic())
+        return outcome.addresses[0]
+
+    async def _resolve(self, host: str) -> Resolved | Unresolved:
         try:
             resolution = await self.resolver.resolve(host, time.monotonic())
         except ResolutionFailed as failure:

@@ -32,7 +32,7 @@ from webcrawl.admissions import Admissions
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.lease import Fetched, Lease, Link, Outcome, Returned
+from webcrawl.frontier.lease import Dropped, Fetched, Lease, Link, Outcome, Returned
 from webcrawl.items import Page
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.scope import Scope
@@ -41,7 +41,8 @@ from webcrawl.visits import Visit, failed, replaced, visit_of
 
 logger = logging.getLogger(__name__)
 
-_LOOK_S = 0.25  # how often the pump looks whether the engine is closing
+_LOOK_S = 0.25  # the pump's longest sleep: it looks whether the engine is closing
+_ORPHANS_S = 1.0  # how often it looks for leases that nobody will give back
 
 
 class Scheduler(BaseScheduler):
@@ -77,6 +78,7 @@ class Scheduler(BaseScheduler):
         self._pump_task: asyncio.Task[None] | None = None
         self._end_task: asyncio.Task[None] | None = None
         self._closing_at = 0.0
+        self._orphans_at = 0.0
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -95,6 +97,7 @@ class Scheduler(BaseScheduler):
             settings, outlink=scheduler.redirect, record=scheduler.recorded
         )
         crawler.signals.connect(scheduler.spider_idle, signals.spider_idle)
+        crawler.webcrawl_addresses = scheduler._admissions.address  # type: ignore[attr-defined]
         return scheduler
 
     @property
@@ -210,12 +213,16 @@ class Scheduler(BaseScheduler):
         """Move everything one step on; seconds until there may be more to do."""
         now = time.monotonic()
         await self._deliver(now)
-        if self._crawler.engine._slot.closing is not None:
+        slot = self._crawler.engine._slot
+        if slot is None or slot.closing is not None:
             self._wind_down(now)
             return _LOOK_S
         if self._target and self.counters.crawled >= self._target:
             self._close_spider("closespider_pagecount")
             return _LOOK_S
+        if now >= self._orphans_at:
+            self._orphans_at = now + _ORPHANS_S
+            self._drop_orphans(slot.inprogress)
         wait_s = min(_LOOK_S, await self._refill(now), await self._admit(now))
         self.counters.under_way = len(self._visits) + self._admissions.client.active
         if self._window or self.frontier.is_finished():
@@ -264,6 +271,12 @@ class Scheduler(BaseScheduler):
         finally:
             self._finished.append((lease, outcome))
             self._changed.set()
+
+    def _drop_orphans(self, in_engine: set[Request]) -> None:
+        """Give back the leases of Requests that a middleware has replaced by one of its own."""
+        for visit in self._visits - {visit_of(request) for request in in_engine}:
+            assert visit is not None
+            self.finish(visit, Dropped("replaced", *(time.monotonic(),) * 2))
 
     # The end
 

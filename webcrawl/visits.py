@@ -107,9 +107,10 @@ class VisitMiddleware:
 
     def spider_error(self, response: Response | Failure) -> None:
         """A signal handler: the callback raised at once. Scrapy logs it; the page was fetched."""
-        visit = visit_of(response.request) if isinstance(response, Response) else None
-        if visit is not None and not visit.items_open:
-            self._scheduler.finish(visit, answered(visit, response))
+        if isinstance(response, Response):
+            visit = visit_of(response.request)
+            if visit is not None and not visit.items_open:
+                self._scheduler.finish(visit, answered(visit, response))
 
 
 def visit_of(request: Request | None) -> Visit | None:
@@ -146,7 +147,7 @@ def replaced(request: Request) -> Dropped:
     return Dropped("replaced")
 
 
-def failed(request: Request, error: BaseException, now: float) -> Outcome:
+def failed(request: Request, error: BaseException | None, now: float) -> Outcome:
     """The outcome of a visit whose request ended in the errback."""
     failure = request.meta.get("fetch_failed")
     if isinstance(failure, FetchFailed):

@@ -84,8 +84,8 @@ class BroadSpider(Spider):
         if not accepted:
             self.logger.error("bad seed: no seed is in scope")
             raise CloseSpider("bad_seed")
-        for nothing in ():
-            yield nothing
+        return
+        yield  # an asynchronous generator that yields nothing
 
     async def parse(self, response: Response, **kwargs: Any) -> AsyncIterator[Any]:
         """One Page for each answer that is kept."""
