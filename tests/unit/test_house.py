@@ -7,8 +7,11 @@ must find none, and on a made-up one, where it must find the fault.
 from __future__ import annotations
 
 import ast
+import re
+import sys
 from collections.abc import Callable, Iterator
 from graphlib import CycleError, TopologicalSorter
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -27,6 +30,7 @@ LAYERS = (
 CORE = frozenset().union(*LAYERS)
 SHARED = {"items", "signals"}  # plain values that core and adapters hand to one another
 SCRAPY = {"scrapy", "twisted", "itemadapter", "queuelib", "parsel"}
+NEWER_PYTHON = {"compression"}  # standard library of Python 3.14
 EMPTY_WORDS = {"manager", "helper", "helpers", "util", "utils", "common", "misc"}
 
 Modules = dict[str, ast.Module]  # "webcrawl.parse.urls" -> its syntax tree
@@ -83,7 +87,7 @@ def steps_back(modules: Modules) -> Iterator[str]:
 def scrapy_in_the_core(modules: Modules) -> Iterator[str]:
     for module, tree in modules.items():
         for target in imports_of(tree):
-            if part_of(module) in CORE | SHARED and target.partition(".")[0] in SCRAPY:
+            if part_of(module) in CORE | SHARED and root(target) in SCRAPY:
                 yield f"{module} imports {target}"
 
 
@@ -179,6 +183,27 @@ def test_an_import_for_types_makes_no_cycle(tmp_path: Path) -> None:
     guarded = "if TYPE_CHECKING:\n    from webcrawl.b import x"
     write_package(tmp_path / "webcrawl", {"a.py": guarded, "b.py": "import webcrawl.a"})
     assert list(cycles(modules_of(tmp_path / "webcrawl"))) == []
+
+
+def test_requirements_name_what_is_imported(house: Modules) -> None:
+    """Neither a package that happens to be there, nor one that nobody uses any more."""
+    text = (ROOT / "requirements.txt").read_text()
+    required = {canonical(name) for name in re.findall(r"^[\w.-]+", text, re.MULTILINE)}
+    imported = {root(name) for tree in house.values() for name in imports_of(tree)}
+    imported -= {"webcrawl", *NEWER_PYTHON, *sys.stdlib_module_names}
+    names = packages_distributions()
+    providers = {top: set(map(canonical, names.get(top, ()))) for top in imported}
+    assert {top for top in imported if not providers[top] & required} == set()
+    assert required - set().union(*providers.values()) == set()
+
+
+def root(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def canonical(name: str) -> str:
+    """A distribution's name (PyPA, name normalization)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def write_package(folder: Path, files: dict[str, str]) -> None:

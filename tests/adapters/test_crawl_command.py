@@ -1,0 +1,129 @@
+"""`scrapy crawl`: what it says and how it exits, before and after a crawl."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Scrapy
+from webcrawl.simweb import running
+
+SIMWEB = ("--hosts", "6", "--pages-per-host", "2", "--features", "none", "--host-delay", "0")
+PLAIN_SPIDER = """
+import scrapy
+
+class Plain(scrapy.Spider):
+    name = "plain"
+    custom_settings = {"DOWNLOAD_DELAY": -1, "SCHEDULER": "scrapy.core.scheduler.Scheduler"}
+
+    async def start(self):
+        print("started", self.seeds)
+        return
+        yield
+"""
+
+
+@pytest.fixture
+def silent_dns() -> tuple[str, socket.socket]:
+    """A DNS server that never answers, and remembers whether it was asked."""
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind(("127.0.0.1", 0))
+    server.setblocking(False)
+    return f"127.0.0.1:{server.getsockname()[1]}", server
+
+
+@pytest.mark.parametrize(
+    ("seeds", "line"),
+    [
+        ([], "bad seed: no seeds are given; -a seeds= takes files"),
+        (["-a", "seeds="], "bad seed: no seeds are given"),
+        (["-a", "seeds=nosuch.txt"], "bad seed: there is no file 'nosuch.txt'"),
+        (["-a", "seeds=seeds/br.tx"], "no file 'seeds/br.tx'; did you mean seeds/br.txt?"),
+        (["-a", "seeds=-"], "bad seed: there is no URL in standard input (1 bad lines"),
+        (["-a", "seeds=ftp://ufmg.br/"], "bad seed: 'ftp://ufmg.br/' is no http"),
+    ],
+)
+def test_a_bad_seed_is_told_before_anything_is_asked(
+    scrapy: Scrapy, silent_dns: tuple[str, socket.socket], seeds: list[str], line: str
+) -> None:
+    address, server = silent_dns
+    with server:
+        done = scrapy("crawl", "broad", *seeds, "-s", f"DNS_SERVERS={address}", stdin="no url\n")
+        assert done.returncode == 1
+        assert [text for text in done.stderr.splitlines() if line in text], done.stderr
+        assert done.stdout == ""
+        assert "Traceback" not in done.stderr
+        assert "Spider opened" not in done.stderr
+        with pytest.raises(BlockingIOError):
+            server.recv(512)
+
+
+def test_settings_that_cannot_be_used(scrapy: Scrapy) -> None:
+    done = scrapy(
+        "crawl", "broad", "-a", "seeds=ufmg.br",
+        "-s", "DOWNLOAD_DELAY=soon", "-s", "FRONTIER_STORE=disk", "-s", "MAX_PAGES_PER_IP=-1",
+    )  # fmt: skip
+    assert done.returncode == 2
+    lines = [line for line in done.stderr.splitlines() if "cannot be used" in line]
+    assert [line.split()[0] for line in lines] == [
+        "DOWNLOAD_DELAY", "MAX_PAGES_PER_IP", "FRONTIER_STORE",
+    ]  # fmt: skip
+    assert "Traceback" not in done.stderr
+
+
+def test_seeds_on_standard_input_are_read_to_the_end(scrapy: Scrapy) -> None:
+    """The check before the crawl reads some of them: the crawl must get those as well."""
+    with running(*SIMWEB) as web:
+        seeds = web.seeds
+        done = scrapy("crawl", "broad", "-a", "seeds=-", *crawl_of(web.dns), stdin="\n".join(seeds))
+        assert done.returncode == 0, done.stderr
+        missing = web.ledger()["missing"]
+    assert missing["pages"] == 0, missing
+
+
+def test_the_frontier_empties_before_the_target(scrapy: Scrapy) -> None:
+    with running(*SIMWEB) as web:
+        target = ("-s", "CLOSESPIDER_PAGECOUNT=10000")
+        seeds = f"seeds={','.join(web.seeds)}"
+        done = scrapy("crawl", "broad", "-a", seeds, *target, *crawl_of(web.dns))
+        pages = web.ledger()["fetched"]["pages"]
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("bad seed: the frontier emptied after ")
+    assert last.endswith(" of 10000 pages")
+    assert pages > 0
+
+
+def test_no_seed_in_scope(scrapy: Scrapy) -> None:
+    done = scrapy("crawl", "broad", "-a", "seeds=ufmg.br", "-s", "SCOPE_SUFFIXES=.invalid")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "bad seed: none is in scope"
+
+
+def test_a_spider_that_is_not_broad_runs_as_in_scrapy(
+    tmp_path: Path, scrapy: Scrapy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs/plain.py").write_text(PLAIN_SPIDER)
+    (tmp_path / "theirs/__init__.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = scrapy("crawl", "plain", "-a", "seeds=anything", "-s", "SPIDER_MODULES=theirs")
+    assert "started anything" in done.stdout
+    assert "cannot be used" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["broad", "broad"], ["nosuch"]])
+def test_wrong_arguments_are_told_as_in_scrapy(scrapy: Scrapy, arguments: list[str]) -> None:
+    assert scrapy("crawl", *arguments, "-a", "seeds=ufmg.br").returncode != 0
+
+
+def test_help_mentions_seeds(scrapy: Scrapy) -> None:
+    assert "-a seeds=" in scrapy("crawl", "--help").stdout
+
+
+def crawl_of(dns: str) -> list[str]:
+    """Settings to crawl a simulated web."""
+    settings = [f"DNS_SERVERS={dns}", "ALLOW_PRIVATE_ADDRESSES=1", "DOWNLOAD_DELAY=0", "IP_DELAY=0"]
+    return [part for setting in settings for part in ("-s", setting)]

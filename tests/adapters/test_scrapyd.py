@@ -1,0 +1,168 @@
+"""The project in a real scrapyd: deployed as an egg, scheduled over HTTP, its log and its files."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import ProxyHandler, build_opener
+
+import pytest
+
+from webcrawl.simweb import running
+
+pytest.importorskip("scrapyd")
+pytest.importorskip("scrapyd_client")
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+SIMWEB = ("--hosts", "20", "--pages-per-host", "3", "--features", "none", "--host-delay", "0.2")
+LAUNCHED_S = 60
+STATS_LINE = re.compile(r"\[ *\d+\] \d+ Q +\d+ E +\d+ H +\d+ D +\d+ I +\d+ R +\d+ C +\d+ L +\d+K")
+
+
+@dataclass
+class Scrapyd:
+    """A server that runs; `folder` is its own."""
+
+    url: str
+    folder: Path
+
+    def ask(self, page: str, **data: Any) -> dict[str, Any]:
+        body = urlencode(data, doseq=True).encode() if data else None
+        with build_opener(ProxyHandler({})).open(f"{self.url}/{page}.json", body, 60) as reply:
+            answer: dict[str, Any] = json.load(reply)
+        assert answer["status"] == "ok", answer
+        return answer
+
+    def jobs(self, state: str) -> list[str]:
+        with build_opener(ProxyHandler({})).open(
+            f"{self.url}/listjobs.json?project=webcrawl", None, 60
+        ) as reply:
+            return [job["id"] for job in json.load(reply)[state]]
+
+    def log(self, job: str) -> str:
+        return (self.folder / "logs/webcrawl/broad" / f"{job}.log").read_text()
+
+
+def wait_until(true: Any, timeout_s: float, what: str) -> None:
+    end_at = time.monotonic() + timeout_s
+    while not true():
+        assert time.monotonic() < end_at, f"{what} took more than {timeout_s} s"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def scrapyd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scrapyd]:
+    """A scrapyd on a free port with this project deployed."""
+    folder = tmp_path_factory.mktemp("scrapyd")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (folder / "scrapyd.conf").write_text(
+        f"[scrapyd]\nbind_address = 127.0.0.1\nhttp_port = {port}\npoll_interval = 0.1\n"
+    )
+    server = Scrapyd(f"http://127.0.0.1:{port}", folder)
+    with (folder / "out").open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "scrapyd"], cwd=folder, stdout=out, stderr=subprocess.STDOUT
+        )
+    try:
+        wait_until(lambda: answers(port), 60, "the start of scrapyd")
+        deploy(server, tmp_path_factory.mktemp("checkout") / "webcrawl")
+        yield server
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def deploy(server: Scrapyd, checkout: Path) -> None:
+    no_bytecode = shutil.ignore_patterns("__pycache__")
+    for folder in ("webcrawl", "seeds"):
+        shutil.copytree(ROOT / folder, checkout / folder, ignore=no_bytecode)
+    shutil.copy(ROOT / "setup.py", checkout)
+    cfg = (ROOT / "scrapy.cfg").read_text()
+    (checkout / "scrapy.cfg").write_text(cfg.replace("http://localhost:6800", server.url))
+    deployed = subprocess.run(
+        [sys.executable, "-m", "scrapyd_client.deploy"],
+        cwd=checkout, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert deployed.returncode == 0, deployed.stdout + deployed.stderr
+    assert '"spiders": 1' in deployed.stdout
+
+
+def schedule(server: Scrapyd, *settings: str, seeds: str) -> str:
+    job: str = server.ask(
+        "schedule", project="webcrawl", spider="broad", seeds=seeds, setting=settings
+    )["jobid"]
+    return job
+
+
+def finish(server: Scrapyd, job: str) -> str:
+    """The log of `job` when it has ended."""
+    wait_until(lambda: job in server.jobs("finished"), LAUNCHED_S, "the job")
+    return server.log(job)
+
+
+def test_a_crawl(scrapyd: Scrapyd) -> None:
+    with running(*SIMWEB) as web:
+        job = schedule(
+            scrapyd,
+            "STATS_INTERVAL=1", f"DNS_SERVERS={web.dns}", "ALLOW_PRIVATE_ADDRESSES=1",
+            "DOWNLOAD_DELAY=0.2", "IP_DELAY=0", "WARC_DIR=archive",
+            seeds=",".join(web.seeds),
+        )  # fmt: skip
+        wait_until(lambda: job in scrapyd.jobs("running"), LAUNCHED_S, "the start of the job")
+        log = finish(scrapyd, job)
+        assert web.ledger()["fetched"]["pages"] > 0
+    lines = STATS_LINE.findall(log)
+    assert len(lines) >= 2, log
+    assert re.search(r"Crawled \d+ pages @ \d+/s", log)
+    assert "'finish_reason': 'finished'" in log
+    assert_valid_warcs(scrapyd.folder / "archive")
+
+
+def assert_valid_warcs(folder: Path) -> None:
+    files = list(folder.glob("*.warc.gz"))
+    assert files
+    for file in files:
+        checked = subprocess.run(
+            [sys.executable, "-m", "warcio.cli", "check", str(file)], check=False
+        )
+        assert checked.returncode == 0
+
+
+def test_a_seed_list_of_the_egg(scrapyd: Scrapyd) -> None:
+    """seeds=seeds/br.txt is found in the egg, in a folder that holds no such file."""
+    assert not (scrapyd.folder / "seeds").exists()
+    size_bytes = (ROOT / "seeds/br.txt").stat().st_size
+    # A scope that no seed is in: nothing is asked of the network.
+    log = finish(scrapyd, schedule(scrapyd, "SCOPE_SUFFIXES=.invalid", seeds="seeds/br.txt"))
+    assert f"Opened seeds/br.txt with size {size_bytes}" in log
+    assert "bad seed" in log
+
+
+@pytest.mark.parametrize(
+    ("seeds", "setting", "line"),
+    [
+        ("nosuch.txt", "STATS_INTERVAL=1", "bad seed: there is no file 'nosuch.txt'"),
+        ("ufmg.br", "DOWNLOAD_DELAY=soon", "DOWNLOAD_DELAY = 'soon' cannot be used"),
+    ],
+)
+def test_a_mistake_is_in_the_log(scrapyd: Scrapyd, seeds: str, setting: str, line: str) -> None:
+    log = finish(scrapyd, schedule(scrapyd, setting, seeds=seeds))
+    assert line in log
+    assert "Spider opened" not in log
