@@ -7,6 +7,7 @@ setting that cannot be used is a `SettingError`, one line that names it.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -63,12 +64,15 @@ def seconds(settings: BaseSettings, name: str) -> float:
 
 
 def scope_from(settings: BaseSettings) -> Scope:
-    """What belongs to the crawl. `SCOPE_RULES` are import paths of scope rules, or rules."""
+    """What belongs to the crawl. `SCOPE_RULES` are import paths of scope rules, or rules.
+
+    URLLENGTH_LIMIT = 0 is no limit, as in Scrapy.
+    """
     return Scope(
         suffixes=settings.getlist("SCOPE_SUFFIXES"),
         deny=settings.getlist("SCOPE_DENY"),
         allow=settings.getlist("SCOPE_ALLOW"),
-        max_length=whole_number(settings, "URLLENGTH_LIMIT"),
+        max_length=whole_number(settings, "URLLENGTH_LIMIT") or sys.maxsize,
         rules=[load_object(rule) for rule in settings.getlist("SCOPE_RULES")],
     )
 
