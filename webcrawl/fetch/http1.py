@@ -97,6 +97,8 @@ class ResponseReader:
 
     def content_from(self, offset: int) -> bytes:
         """`content[offset:]`, without a copy of the rest."""
+        if not self.status:
+            return b""
         chunked = self._framing in (Framing.CHUNKED, Framing.TRAILER) or self._content
         with memoryview(self._content if chunked else self._buffer) as view:
             return bytes(view[offset:])
@@ -204,7 +206,8 @@ class ResponseReader:
                     data.release()
                 if self._left:
                     return
-            line = (_NEXT_SIZE if self._pos else _FIRST_SIZE).match(buffer, self._pos)
+            pattern = _NEXT_SIZE if self._pos else _FIRST_SIZE
+            line = pattern.match(buffer, self._pos, self._pos + MAX_LINE)
             if line is None:
                 self._await_line(newlines=2 if self._pos else 1)
                 return

@@ -1,0 +1,214 @@
+"""Content codings: removed in full, in part, or left alone, and never a raise."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+
+import _brotli
+import pytest
+from isal import isal_zlib
+
+from webcrawl.fetch import decode as module
+from webcrawl.fetch.decode import MAX_CODINGS, MAX_MEMBERS, Decoded, decode, zstd
+
+PAGE = b"".join(b"<p>%d</p>\n" % number for number in range(5000))
+LIMIT = 1 << 20
+
+
+def brotli(data: bytes) -> bytes:
+    compressor = _brotli.Compressor(quality=5)
+    return compressor.process(data) + compressor.finish()
+
+
+def raw_deflate(data: bytes) -> bytes:
+    compressor = zlib.compressobj(wbits=-15)
+    return compressor.compress(data) + compressor.flush()
+
+
+ENCODERS = {
+    "gzip": gzip.compress,
+    "x-gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "br": brotli,
+    "zstd": zstd.compress,
+}
+FORMATS = {**{name: (name, encode) for name, encode in ENCODERS.items()}}
+FORMATS["raw deflate"] = ("deflate", raw_deflate)
+
+each_format = pytest.mark.parametrize("format_", FORMATS)
+
+
+def encoded(format_: str, data: bytes = PAGE) -> tuple[list[tuple[bytes, bytes]], bytes]:
+    name, encode = FORMATS[format_]
+    return label(name), encode(data)
+
+
+def label(codings: str) -> list[tuple[bytes, bytes]]:
+    return [(b"Content-Type", b"text/html"), (b"Content-Encoding", codings.encode())]
+
+
+@each_format
+def test_removed(format_: str) -> None:
+    headers, body = encoded(format_)
+    assert decode(body, headers, LIMIT) == Decoded(PAGE)
+
+
+@each_format
+def test_nothing_compressed(format_: str) -> None:
+    headers, body = encoded(format_, b"")
+    assert decode(body, headers, LIMIT) == Decoded(b"")
+
+
+@each_format
+def test_an_empty_body_has_no_problem(format_: str) -> None:
+    headers, _ = encoded(format_)
+    assert decode(b"", headers, LIMIT) == Decoded(b"")
+
+
+@pytest.mark.parametrize("codings", ["", "identity", ",", " , identity"])
+def test_no_coding(codings: str) -> None:
+    assert decode(PAGE, label(codings), LIMIT) == Decoded(PAGE)
+
+
+def test_case_and_space_do_not_matter() -> None:
+    assert decode(gzip.compress(PAGE), label(" GZip ,"), LIMIT) == Decoded(PAGE)
+
+
+def test_stacked_codings_come_off_last_first() -> None:
+    body = zstd.compress(brotli(gzip.compress(PAGE)))
+    assert decode(body, label("gzip, br, zstd"), LIMIT) == Decoded(PAGE)
+    headers = [(b"content-encoding", b"gzip"), (b"Content-Encoding", b"br, zstd")]
+    assert decode(body, headers, LIMIT) == Decoded(PAGE)
+
+
+def test_transfer_codings_come_off_before_content_codings() -> None:
+    headers = [(b"Transfer-Encoding", b"gzip, chunked"), (b"Content-Encoding", b"br")]
+    assert decode(gzip.compress(brotli(PAGE)), headers, LIMIT) == Decoded(PAGE)
+
+
+def test_too_many_codings_are_left() -> None:
+    many = [b"gzip"] * (MAX_CODINGS + 1)
+    decoded = decode(PAGE, label(b",".join(many).decode()), LIMIT)
+    assert decoded == Decoded(PAGE, "5 codings", tuple(many))
+
+
+def test_an_unknown_coding_is_left() -> None:
+    assert decode(PAGE, label("sdch"), LIMIT) == Decoded(PAGE, "unknown coding sdch", (b"sdch",))
+
+
+def test_codings_under_an_unknown_one_are_left_too() -> None:
+    body = gzip.compress(PAGE)
+    decoded = decode(body, label("br, sdch, gzip"), LIMIT)
+    assert decoded == Decoded(PAGE, "unknown coding sdch", (b"br", b"sdch"))
+
+
+@each_format
+def test_a_label_that_is_not_true(format_: str) -> None:
+    headers, _ = encoded(format_)
+    coding = headers[1][1].decode()
+    for plain in (b"<!DOCTYPE html>\n" + PAGE, b"x" * 3000, b"\n\n<html>", b"<html>"):
+        assert decode(plain, headers, LIMIT) == Decoded(plain, f"not {coding}")
+
+
+def test_twice_on_the_label_once_in_the_body() -> None:
+    assert decode(gzip.compress(PAGE), label("gzip, gzip"), LIMIT) == Decoded(PAGE, "not gzip")
+
+
+@each_format
+def test_cut_short(format_: str) -> None:
+    headers, body = encoded(format_)
+    payload, problem, left = decode(body[: len(body) // 2], headers, LIMIT)
+    assert problem.startswith("cut short ")
+    assert PAGE.startswith(payload)
+    assert left == ()
+    if format_ != "zstd":  # its blocks are as large as the page
+        assert len(payload) > len(PAGE) // 4
+
+
+@each_format
+def test_a_damaged_tail(format_: str) -> None:
+    headers, body = encoded(format_)
+    half = len(body) // 2
+    payload, problem, _ = decode(body[:half] + b"\xff" * half, headers, LIMIT)
+    assert problem.startswith(("damaged ", "cut short "))
+    if format_ != "zstd":
+        assert payload[: len(PAGE) // 4] == PAGE[: len(PAGE) // 4]
+
+
+def test_a_wrong_checksum_costs_nothing_of_the_payload() -> None:
+    body = gzip.compress(PAGE)[:-8] + bytes(8)
+    assert decode(body, label("gzip"), LIMIT) == Decoded(PAGE, "damaged gzip")
+
+
+def test_damage_in_a_large_body_costs_little_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_STEPS", 100)
+    calls = 0
+
+    class Counted:
+        def __init__(self) -> None:
+            self._inner = isal_zlib.decompressobj(31)
+
+        eof = property(lambda self: self._inner.eof)
+        unused_data = property(lambda self: self._inner.unused_data)
+
+        def decompress(self, data: bytes, max_length: int) -> bytes:
+            nonlocal calls
+            calls += 1
+            return self._inner.decompress(data, max_length)
+
+    body = gzip.compress(PAGE)[:-8] + bytes(8)
+    payload, problem, _ = module._decompress(Counted, body, LIMIT)
+    assert problem == "damaged"
+    assert len(payload) > len(PAGE) * 0.95
+    assert calls <= 103
+
+
+@each_format
+def test_a_bomb_stops_at_the_bound(format_: str) -> None:
+    headers, body = encoded(format_, bytes(50 << 20))
+    assert len(body) < 60_000
+    payload, problem, _ = decode(body, headers, 100_000)
+    assert payload == bytes(100_000)
+    assert problem.startswith("too large ")
+
+
+@each_format
+def test_output_of_exactly_the_bound_is_whole(format_: str) -> None:
+    headers, body = encoded(format_)
+    assert decode(body, headers, len(PAGE)) == Decoded(PAGE)
+    payload, problem, _ = decode(body, headers, len(PAGE) - 1)
+    assert payload == PAGE[:-1]
+    assert problem.startswith("too large ")
+
+
+@pytest.mark.parametrize("format_", ["gzip", "zstd"])
+def test_members_in_a_row(format_: str) -> None:
+    headers, body = encoded(format_)
+    assert decode(body * 3, headers, LIMIT) == Decoded(PAGE * 3)
+    payload, problem, _ = decode(body * 3, headers, len(PAGE) + 10)
+    assert payload == PAGE + PAGE[:10]
+    assert problem.startswith("too large ")
+
+
+@pytest.mark.parametrize("format_", ["gzip", "zstd"])
+def test_members_are_bounded(format_: str) -> None:
+    headers, body = encoded(format_, b"a")
+    assert decode(body * 100, headers, LIMIT).payload == b"a" * (MAX_MEMBERS + 1)
+
+
+@each_format
+def test_what_follows_the_end_is_passed_over(format_: str) -> None:
+    headers, body = encoded(format_)
+    assert decode(body + bytes(20), headers, LIMIT) == Decoded(PAGE)
+
+
+def test_a_zstd_window_over_8_mib_is_refused() -> None:
+    """RFC 9659, 3."""
+    large = {
+        zstd.CompressionParameter.window_log: 27,
+        zstd.CompressionParameter.content_size_flag: 0,
+    }
+    compressor = zstd.ZstdCompressor(options=large)
+    body = compressor.compress(PAGE) + compressor.flush()
+    assert decode(body, label("zstd"), LIMIT) == Decoded(b"", "damaged zstd")
