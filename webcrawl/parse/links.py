@@ -60,8 +60,9 @@ def _read(payload: bytes, charset: str, follow_rel_nofollow: bool, *, xml: bool)
     page = Markup()
     base = None
     for name, attributes in tags(payload, xml=xml):
-        if name in _link_target:
-            found = _link_target[name](attributes)
+        target = _link_target.get(name)
+        if target:
+            found = target(attributes)
             if found and found.lastindex and (follow_rel_nofollow or not _nofollow(attributes)):
                 page.hrefs.append(_text(found[found.lastindex], charset))
         elif name == b"link":

@@ -18,7 +18,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 _RAW_TEXT = ("iframe", "noembed", "noframes", "script", "style", "textarea", "title", "xmp")
-_OPENING = ("a", "area", "base", "frame", "link", "math", "meta", "plaintext", "svg", "template")
+_ORDINARY = frozenset((b"a", b"area", b"base", b"frame", b"link", b"meta"))
+_OPENING = (*map(bytes.decode, _ORDINARY), "math", "plaintext", "svg", "template")
 _CLOSING = ("/math", "/svg", "/template")
 
 _BLANK = r"\t\n\f\r "
@@ -85,17 +86,18 @@ def tags(payload: bytes, *, xml: bool = False) -> Iterator[tuple[bytes, bytes]]:
         name, attributes = match.groups()
         name = name.lower()
         at = match.end()
-        closes_itself = attributes.endswith(b"/")
-        if name in _text_end:
+        if name in _ORDINARY:
+            pass
+        elif name in _text_end:
             # 13.2.6.5: only XML, SVG and MathML have elements that close themselves
-            if not (closes_itself and (xml or foreign)):
+            if not (attributes.endswith(b"/") and (xml or foreign)):
                 at = _end_of_text(payload, at, name)
         elif name == b"template":
             templates += b"shadowrootmode" not in attributes.lower()
         elif name == b"/template":
             templates = max(0, templates - 1)
         elif name in (b"svg", b"math"):
-            foreign += not closes_itself
+            foreign += not attributes.endswith(b"/")
         elif name in (b"/svg", b"/math"):
             foreign = max(0, foreign - 1)
         elif name == b"plaintext":
