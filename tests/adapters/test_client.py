@@ -1,0 +1,567 @@
+"""The client against real sockets, on asyncio's loop and on uvloop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import gzip
+import socket
+import ssl
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+from tests.adapters.rawserver import (
+    RawServer,
+    Script,
+    identity,
+    read_request,
+    reset,
+    server_context,
+)
+from webcrawl.fetch.client import Client, Limits, Target, build_request, split_url
+from webcrawl.fetch.exchange import Exchange, FetchFailed
+from webcrawl.fetch.tls import CertificateJudge, client_context
+
+try:
+    import uvloop
+
+    LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
+except ImportError:  # optional
+    LOOPS = [asyncio.new_event_loop]
+
+GENEROUS = Limits()
+QUICK = Limits(timeout_s=0.3, connect_timeout_s=0.3)
+HEADERS = [(b"User-Agent", b"webcrawl"), (b"Accept", b"*/*")]
+PAGE = b"<html>" + b"x" * 30_000
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+@pytest.fixture(params=LOOPS, ids=lambda make: make.__module__.partition(".")[0])
+def run(request: pytest.FixtureRequest) -> Iterator[Run]:
+    """Runs a coroutine; fails on any complaint of the loop and on leaks."""
+    complaints: list[object] = []
+
+    def go(coroutine: Coroutine[Any, Any, Any]) -> Any:
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            runner.get_loop().set_exception_handler(lambda _, context: complaints.append(context))
+            result = runner.run(coroutine)
+            assert asyncio.all_tasks(runner.get_loop()) == set()
+        return result
+
+    yield go
+    gc.collect()  # a socket or a transport left behind is a ResourceWarning, an error here
+    assert complaints == []
+
+
+def answering(*parts: bytes) -> Script:
+    def script(connection: socket.socket) -> None:
+        read_request(connection)
+        for part in parts:
+            connection.sendall(part)
+
+    return script
+
+
+def get(
+    run: Run, script: Script, *, path: str = "/", limits: Limits = GENEROUS, **kwargs: Any
+) -> Exchange:
+    with RawServer(script) as server:
+
+        async def go() -> Exchange:
+            client = Client(limits)
+            url = f"http://www.example.com:{server.port}{path}"
+            try:
+                return await client.fetch("GET", url, "127.0.0.1", HEADERS, **kwargs)
+            finally:
+                assert client.active == 0
+
+        return run(go())
+
+
+def failure(run: Run, script: Script, **kwargs: Any) -> FetchFailed:
+    with pytest.raises(FetchFailed) as caught:
+        get(run, script, **kwargs)
+    return caught.value
+
+
+def test_an_exchange_is_what_was_on_the_wire(run: Run) -> None:
+    requests: list[bytes] = []
+    head = (
+        b"HTTP/1.1 200 OK\r\nx-A: 1\r\nX-a: 2\r\n"
+        b"Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    coded = gzip.compress(PAGE)
+    body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(coded), coded)
+
+    def script(connection: socket.socket) -> None:
+        requests.append(read_request(connection))
+        connection.sendall(b"HTTP/1.1 103 Early Hints\r\n\r\n" + head + body)
+
+    before, before_time = time.monotonic(), time.time()
+    exchange = get(run, script, path="/a?b=c#d")
+    after = time.monotonic()
+    assert requests == [exchange.request]
+    assert exchange.request.startswith(b"GET /a?b=c HTTP/1.1\r\nHost: www.example.com:")
+    assert exchange.request.endswith(b"Accept: */*\r\nConnection: close\r\n\r\n")
+    assert (exchange.head, exchange.body, exchange.payload) == (head, body, PAGE)
+    assert exchange.headers[:2] == [(b"x-A", b"1"), (b"X-a", b"2")]
+    assert (exchange.status, exchange.http_version, exchange.ip) == (200, "1.1", "127.0.0.1")
+    assert (exchange.truncated, exchange.decode_problem, exchange.tls) == ("", "", None)
+    assert before_time <= exchange.started_time <= time.time()
+    assert before < exchange.asked_at <= exchange.ended_at < after
+    assert 0 < exchange.connect_s < exchange.connect_s + exchange.first_byte_s <= exchange.total_s
+
+
+def test_a_post_has_its_body(run: Run) -> None:
+    received: list[bytes] = []
+
+    def script(connection: socket.socket) -> None:
+        data = read_request(connection)
+        while not data.endswith(b"end"):
+            data += connection.recv(65536)
+        received.append(data)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    with RawServer(script) as server:
+        url = f"http://a.test:{server.port}/"
+        body = b"x" * 3_000_000 + b"end"
+
+        async def go() -> Exchange:
+            return await Client(Limits()).fetch("POST", url, "127.0.0.1", [], body)
+
+        exchange = run(go())
+    assert exchange.payload == b"ok"
+    assert received == [exchange.request]
+    assert b"Content-Length: 3000003\r\n" in exchange.request
+
+
+def test_ipv6(run: Run) -> None:
+    try:
+        server = RawServer(answering(b"HTTP/1.1 200 OK\r\n\r\nhi"), address="::1")
+    except OSError:
+        pytest.skip("no IPv6 here")
+    with server:
+        url = f"http://[::1]:{server.port}/"
+
+        async def go() -> Exchange:
+            return await Client(Limits()).fetch("GET", url, "::1", [])
+
+        exchange = run(go())
+    assert exchange.ip == "::1"
+    assert b"\r\nHost: [::1]:%d\r\n" % server.port in exchange.request
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ([], "reset"),
+        ([b"HTTP/1.1 200 OK\r\nContent-"], "reset"),
+        ([b"<html>"], "bad_response"),
+        ([b"\x16\x03\x01"], "bad_response"),
+        ([b"HTTP/1.1 200 OK\r\nA: " + b"b" * 70_000], "header_too_large"),
+    ],
+)
+def test_no_usable_answer(run: Run, parts: list[bytes], reason: str) -> None:
+    before = time.monotonic()
+    failed = failure(run, answering(*parts))
+    assert failed.reason == reason
+    assert failed.asked
+    assert before < failed.ended_at <= time.monotonic()
+
+
+def test_reset_at_once(run: Run) -> None:
+    failed = failure(run, reset)
+    assert failed.reason in ("reset", "connect")
+
+
+def test_reset_after_the_request(run: Run) -> None:
+    def script(connection: socket.socket) -> None:
+        read_request(connection)
+        reset(connection)
+
+    failed = failure(run, script)
+    assert (failed.reason, failed.asked) == ("reset", True)
+
+
+def test_reset_in_the_body_keeps_what_came(run: Run) -> None:
+    def script(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhell")
+        time.sleep(0.05)  # the client must have read it: a reset may overtake data
+        reset(connection)
+
+    exchange = get(run, script)
+    assert (exchange.truncated, exchange.payload) == ("disconnect", b"hell")
+
+
+def test_an_answer_before_the_request_is_read(run: Run) -> None:
+    def script(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno")
+
+    assert get(run, script).status == 403
+
+
+def test_refused(run: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unheard:
+        port = unheard.getsockname()[1]
+
+    async def go() -> None:
+        await Client(Limits()).fetch("GET", f"http://a.test:{port}/", "127.0.0.1", [])
+
+    with pytest.raises(FetchFailed) as caught:
+        run(go())
+    assert (caught.value.reason, caught.value.asked) == ("connect", False)
+    assert caught.value.ended_at > 0
+
+
+def test_connect_timeout(run: Run) -> None:
+    """A full backlog: the kernel answers no SYN."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as deaf:
+        port = deaf.getsockname()[1]
+        fill = [socket.socket() for _ in range(8)]
+        for each in fill:
+            each.setblocking(False)
+            each.connect_ex(("127.0.0.1", port))
+
+        async def go() -> None:
+            await Client(QUICK).fetch("GET", f"http://a.test:{port}/", "127.0.0.1", [])
+
+        with pytest.raises(FetchFailed) as caught:
+            run(go())
+        for each in fill:
+            each.close()
+    assert (caught.value.reason, caught.value.asked) == ("connect_timeout", False)
+
+
+def hanging(*parts: bytes) -> Script:
+    def script(connection: socket.socket) -> None:
+        answering(*parts)(connection)
+        connection.recv(1)  # until the client has gone
+
+    return script
+
+
+def test_timeout_before_the_head_is_complete(run: Run) -> None:
+    failed = failure(run, hanging(b"HTTP/1.1 200 OK\r\n"), limits=QUICK)
+    assert (failed.reason, failed.asked) == ("timeout", True)
+
+
+def test_first_byte_timeout(run: Run) -> None:
+    limits = Limits(timeout_s=20, first_byte_timeout_s=0.2)
+    assert failure(run, hanging(), limits=limits).reason == "timeout"
+
+
+def test_the_first_byte_ends_the_first_byte_timeout(run: Run) -> None:
+    def script(connection: socket.socket) -> None:
+        read_request(connection)
+        for part in (b"HTTP/1.1 200 OK\r\n", b"\r\n", b"hi"):
+            connection.sendall(part)
+            time.sleep(0.2)
+
+    limits = Limits(timeout_s=20, first_byte_timeout_s=0.3)
+    assert get(run, script, limits=limits).payload == b"hi"
+
+
+def test_timeout_in_the_body_keeps_what_came(run: Run) -> None:
+    script = hanging(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhell")
+    exchange = get(run, script, limits=QUICK)
+    assert (exchange.truncated, exchange.payload) == ("time", b"hell")
+    assert 0.25 < exchange.total_s < 2
+
+
+@pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["head", "body"])
+def test_a_drip_lasts_no_longer_than_the_timeout(run: Run, start: bytes) -> None:
+    def script(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(start)
+        for byte in b"HTTP/1.1 200 OK\r\nA: bbbbbbbbbbbbbbbbbbbbbbbbbbbb" * 10:
+            connection.sendall(bytes([byte]))
+            time.sleep(0.02)
+
+    before = time.monotonic()
+    if start:
+        assert get(run, script, limits=QUICK).truncated == "time"
+    else:
+        assert failure(run, script, limits=QUICK).reason == "timeout"
+    assert time.monotonic() - before < 2
+
+
+def test_an_endless_body_is_cut_at_the_size(run: Run) -> None:
+    def script(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        while True:
+            connection.sendall(b"x" * 65536)
+
+    exchange = get(run, script, limits=Limits(max_size_bytes=1_000_001))
+    assert exchange.truncated == "length"
+    assert exchange.body == exchange.payload == b"x" * 1_000_001
+
+
+def test_a_body_that_is_not_wanted_is_not_read(run: Run) -> None:
+    asked: list[object] = []
+
+    def wants(status: int, headers: list[tuple[bytes, bytes]]) -> bool:
+        asked.append((status, headers))
+        return False
+
+    script = hanging(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n", b"start")
+    exchange = get(run, script, wants=wants)
+    assert exchange.body_skipped
+    assert (exchange.body, exchange.payload, exchange.truncated) == (b"", b"", "")
+    assert asked == [(200, [(b"Content-Length", b"99")])]
+
+
+def test_wanted_is_asked_once(run: Run) -> None:
+    asked: list[int] = []
+
+    def wants(status: int, _: object) -> bool:
+        asked.append(status)
+        return True
+
+    parts = [b"HTTP/1.1 200 OK\r\n", b"\r\n", b"a", b"b"]
+    assert get(run, answering(*parts), wants=wants).payload == b"ab"
+    assert asked == [200]
+
+
+def test_content_is_given_as_it_comes_and_may_be_ended(run: Run) -> None:
+    given: list[bytes] = []
+
+    def on_content(data: bytes) -> bool:
+        given.append(data)
+        return b"".join(given) != b"hell"
+
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    exchange = get(run, hanging(head, b"2\r\nhe\r\n2\r\nll\r\n"), on_content=on_content)
+    assert b"".join(given) == exchange.payload == b"hell"
+    assert exchange.truncated == "unspecified"
+
+
+def test_what_a_callback_raises_is_raised(run: Run) -> None:
+    def wants(status: int, _: object) -> bool:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        get(run, hanging(b"HTTP/1.1 200 OK\r\n\r\n"), wants=wants)
+
+
+def test_abort(run: Run) -> None:
+    """In every state: while connecting, waiting and reading."""
+    started = [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n\r\nbody"]
+
+    def script(connection: socket.socket) -> None:
+        request = read_request(connection)
+        if request:
+            connection.sendall(started[int(request[5:6])])  # "GET /0 ..."
+            connection.recv(1)
+
+    with RawServer(script) as server:
+        url = f"http://a.test:{server.port}"
+
+        async def go() -> list[object]:
+            client = Client(Limits())
+            tasks = [
+                asyncio.create_task(client.fetch("GET", f"{url}/{at}", "127.0.0.1", []))
+                for at in range(3)
+            ]
+            await asyncio.sleep(0.2)
+            tasks.append(asyncio.create_task(client.fetch("GET", f"{url}/0", "127.0.0.1", [])))
+            await asyncio.sleep(0)
+            assert repr(client) == "<Client 4 active>"
+            await client.close()
+            assert client.active == 0
+            return await asyncio.gather(*tasks, return_exceptions=True)
+
+        results = run(go())
+    assert [type(each) for each in results] == [FetchFailed] * 4
+    assert [each.reason for each in results] == ["cancelled"] * 4
+    assert [each.asked for each in results] == [True, True, True, False]
+
+
+@pytest.mark.parametrize("wait_s", [0, 0.2], ids=["connecting", "waiting"])
+def test_the_caller_may_be_cancelled(run: Run, wait_s: float) -> None:
+    with RawServer(hanging()) as server:
+
+        async def go() -> None:
+            client = Client(Limits())
+            url = f"http://a.test:{server.port}/"
+            task = asyncio.create_task(client.fetch("GET", url, "127.0.0.1", []))
+            await asyncio.sleep(wait_s)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert client.active == 0
+            await asyncio.sleep(0.01)
+
+        run(go())
+
+
+def test_a_thousand_at_once(run: Run) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(PAGE) + PAGE
+
+    class Peer(asyncio.Protocol):
+        def connection_made(self, transport: Any) -> None:
+            self.transport = transport
+
+        def data_received(self, data: bytes) -> None:
+            # All stay open until the last has come, so that all are under way at once.
+            waiting.append(self.transport)
+            if len(waiting) == 1000:
+                most.append(client.active)
+                for each in waiting:
+                    each.write(answer)
+                    each.close()
+
+    waiting: list[Any] = []
+    most: list[int] = []
+    client = Client(Limits(timeout_s=60, connect_timeout_s=60))
+
+    async def go() -> int:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(Peer, "127.0.0.1", 0, backlog=1100)
+        url = f"http://a.test:{server.sockets[0].getsockname()[1]}/"
+        fetches = [client.fetch("GET", url, "127.0.0.1", HEADERS) for _ in range(1000)]
+        exchanges = await asyncio.gather(*fetches)
+        server.close()
+        await server.wait_closed()
+        return sum(exchange.payload == PAGE for exchange in exchanges)
+
+    assert run(go()) == 1000
+    assert most == [1000]
+
+
+# TLS
+
+
+AUTHORITY = identity("Root", authority=True)
+BETWEEN = identity("Between", issuer=AUTHORITY, authority=True)
+NAMES = (x509.DNSName("www.example.com"), x509.DNSName("*.wild.example"))
+
+
+def https(run: Run, presented: ssl.SSLContext, **kwargs: Any) -> Exchange:
+    with RawServer(answering(b"HTTP/1.1 200 OK\r\n\r\nhi"), presented) as server:
+
+        async def go() -> Exchange:
+            client = Client(Limits(), judge=CertificateJudge([AUTHORITY.certificate]), **kwargs)
+            url = f"https://www.example.com:{server.port}/"
+            return await client.fetch("GET", url, "127.0.0.1", HEADERS)
+
+        exchange = run(go())
+    assert isinstance(exchange, Exchange)
+    return exchange
+
+
+def test_https(run: Run, tmp_path: Path) -> None:
+    leaf = identity("leaf", issuer=BETWEEN, names=NAMES)
+    context = server_context(tmp_path, leaf, BETWEEN)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    names: list[str | None] = []
+    context.sni_callback = lambda _, name, __: names.append(name)
+    exchange = https(run, context)
+    assert exchange.payload == b"hi"
+    assert exchange.tls is not None
+    assert exchange.tls.problem == ""
+    assert exchange.tls.version == "TLSv1.3"
+    assert exchange.tls.certificate == leaf.der
+    assert len(exchange.tls.fingerprint) == 64
+    assert names == ["www.example.com"]
+
+
+def test_a_bad_certificate_is_recorded(run: Run, tmp_path: Path) -> None:
+    context = server_context(tmp_path, identity("www.example.com", names=NAMES))
+    exchange = https(run, context)
+    assert exchange.payload == b"hi"
+    assert exchange.tls is not None
+    assert exchange.tls.problem == "self-signed certificate"
+
+
+def test_a_bad_certificate_fails_when_verified(run: Run, tmp_path: Path) -> None:
+    context = server_context(tmp_path, identity("www.example.com", names=NAMES))
+    with pytest.raises(FetchFailed) as caught:
+        https(run, context, context=client_context(verify=True))
+    assert (caught.value.reason, caught.value.asked) == ("tls", False)
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1:DeprecationWarning")
+def test_an_old_server_is_fetched(run: Run, tmp_path: Path) -> None:
+    context = server_context(tmp_path, identity("www.example.com", names=NAMES))
+    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    exchange = https(run, context)
+    assert exchange.tls is not None
+    assert exchange.tls.version == "TLSv1"
+
+
+def test_plain_http_on_the_tls_port(run: Run) -> None:
+    def speak(connection: socket.socket) -> None:
+        connection.recv(100)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with RawServer(speak) as server:
+
+        async def go() -> None:
+            url = f"https://www.example.com:{server.port}/"
+            await Client(Limits()).fetch("GET", url, "127.0.0.1", HEADERS)
+
+        with pytest.raises(FetchFailed) as caught:
+            run(go())
+    assert (caught.value.reason, caught.value.asked) == ("tls", False)
+
+
+def test_a_handshake_that_hangs(run: Run) -> None:
+    with RawServer(lambda connection: connection.recv(100_000) and connection.recv(1)) as server:
+
+        async def go() -> None:
+            url = f"https://www.example.com:{server.port}/"
+            await Client(QUICK).fetch("GET", url, "127.0.0.1", HEADERS)
+
+        with pytest.raises(FetchFailed) as caught:
+            run(go())
+    assert (caught.value.reason, caught.value.asked) == ("connect_timeout", False)
+
+
+# Without sockets
+
+
+@pytest.mark.parametrize(
+    ("url", "target"),
+    [
+        ("http://a.b/", Target(False, "a.b", 80, "a.b", "/")),
+        ("http://a.b", Target(False, "a.b", 80, "a.b", "/")),
+        ("https://a.b:443/x?y=/#z", Target(True, "a.b", 443, "a.b", "/x?y=/")),
+        ("https://a.b:80/", Target(True, "a.b", 80, "a.b:80", "/")),
+        ("HTTP://a.b:8080?q", Target(False, "a.b", 8080, "a.b:8080", "/?q")),
+        ("http://a.b:/", Target(False, "a.b", 80, "a.b", "/")),
+        ("http://u:p@a.b/@", Target(False, "a.b", 80, "a.b", "/@")),
+        ("http://[::1]:81/", Target(False, "::1", 81, "[::1]:81", "/")),
+        ("http://[::1]/", Target(False, "::1", 80, "[::1]", "/")),
+    ],
+)
+def test_split_url(url: str, target: Target) -> None:
+    assert split_url(url) == target
+
+
+@pytest.mark.parametrize("url", ["", "a.b", "ftp://a.b/", "http:///x", "//a.b/", "http://"])
+def test_split_url_refuses(url: str) -> None:
+    with pytest.raises(ValueError, match="not an http or https URL"):
+        split_url(url)
+
+
+def test_build_request() -> None:
+    target = split_url("http://a.b/x")
+    own = [(b"host", b"c.d"), (b"Connection", b"keep-alive"), (b"Content-Length", b"9")]
+    assert build_request("GET", target, own, b"") == (
+        b"GET /x HTTP/1.1\r\nhost: c.d\r\nConnection: close\r\n\r\n"
+    )
+    assert build_request("POST", target, [], b"") == (
+        b"POST /x HTTP/1.1\r\nHost: a.b\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    )
+    assert build_request("GET", target, [], b"hi").endswith(
+        b"\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi"
+    )
