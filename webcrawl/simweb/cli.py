@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import gc
 import json
+import os
+import stat
 import sys
-import threading
 from typing import Any
 
 from webcrawl.simweb import survey
@@ -175,16 +175,17 @@ async def _serve(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _stop_with_stdin(web: SimulatedWeb) -> None:
-    """A web that a program started must not outlive it: the end of its input is the end of it."""
+    """A web that a program started must not outlive it: the end of its pipe is the end of it."""
+    if not stat.S_ISFIFO(os.fstat(0).st_mode):
+        return
     loop = asyncio.get_running_loop()
 
-    def watch() -> None:
-        with contextlib.suppress(OSError, ValueError):
-            sys.stdin.buffer.read()
-        with contextlib.suppress(RuntimeError):  # the loop has ended first
-            loop.call_soon_threadsafe(web.stop)
+    def readable() -> None:
+        if not os.read(0, 4096):
+            loop.remove_reader(0)
+            web.stop()
 
-    threading.Thread(target=watch, daemon=True).start()
+    loop.add_reader(0, readable)
 
 
 def _summary(report: dict[str, Any], wrong: list[str]) -> str:

@@ -158,8 +158,8 @@ def noise(page: Page) -> Reply:
     hrefs = page.hrefs()
     ghost = '<a href="/fantasma/%d">x</a>'
     more = (
-        f"<!-- {ghost % 1} --><script>var s = '{ghost % 2}';</script><style>/* {ghost % 3} */</style>"
-        f"<textarea>{ghost % 4}</textarea>"
+        f"<!-- {ghost % 1} --><script>var s = '{ghost % 2}';</script>"
+        f"<style>/* {ghost % 3} */</style><textarea>{ghost % 4}</textarea>"
         '<a href="mailto:a@b.br">m</a><a href="javascript:void(0)">j</a><a href="tel:+5531">t</a>'
         '<a href="data:text/html,x">d</a><a name="so-nome">n</a><a href="#">c</a>'
         '<img src="/fantasma/5.png"><p data-href="/fantasma/6">'

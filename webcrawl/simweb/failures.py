@@ -25,7 +25,8 @@ def redirect(*statuses: int, spell: Callable[[str], str] = str) -> Callable[[Pag
         if not page.onward:
             return plain(page)
         status = statuses[page.step % len(statuses)]
-        location = spell(page.onward.replace("&amp;", "&"))
+        url = page.onward.replace("&amp;", "&")
+        location = url if page.whole else spell(url)
         return answer(status, b"<h1>Moved</h1>", f"Location: {location}")
 
     return build

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from struct import pack
 from time import monotonic
 from typing import cast
@@ -115,14 +115,10 @@ class Connection(asyncio.Protocol):
         head = reply.head
         if reply.status:
             head += b"\r\n" if self._keep else b"Connection: close\r\n\r\n"
+        self._parts = _parts(head, () if method == "HEAD" else reply.body)
         if reply.delay_s:
-            self._parts = iter((head, *(() if method == "HEAD" else reply.body)))
             self._wait(reply.delay_s)
-        elif type(reply.body) is tuple and len(reply.body) == 1 and method == "GET":
-            self._parts = iter((head + reply.body[0],))
-            self._go_on()
         else:
-            self._parts = _chain(head, () if method == "HEAD" else reply.body)
             self._go_on()
 
     def _wait(self, seconds: float) -> None:
@@ -180,9 +176,16 @@ def _field(fields: bytes, lower: bytes, name: bytes) -> str:
     return fields[start : None if end < 0 else end].strip().decode("latin-1")
 
 
-def _chain(head: bytes, body: object) -> Iterator[bytes | float]:
-    yield head
-    yield from body  # type: ignore[misc]
+def _parts(head: bytes, body: Iterable[bytes | float]) -> Iterator[bytes | float]:
+    """The head goes out with the first piece: a write is a system call."""
+    pieces = iter(body)
+    first = next(pieces, b"")
+    if isinstance(first, bytes):
+        yield head + first
+    else:
+        yield head
+        yield first
+    yield from pieces
 
 
 class HttpServer:

@@ -102,7 +102,7 @@ class Ledger:
             self._robots_asked.add(place.host)
         else:
             self._judge_page(place, name, method, target)
-        return host, place, self._gets[place] if place in self._gets else 1
+        return host, place, self._gets.get(place, 1) if place else 1
 
     def _blame(self, violation: str, *words: str) -> None:
         self.violations[violation].add(lambda: " ".join(words))

@@ -79,7 +79,7 @@ def _accents(to: Target) -> str:
 
 
 def _tab(to: Target) -> str:
-    return _plain(to)[:9] + "\t\n" + _plain(to)[9:]
+    return _plain(to).replace("/", "/\t\n", 1)
 
 
 def _user(to: Target) -> str:

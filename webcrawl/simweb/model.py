@@ -296,7 +296,7 @@ class World:
         return links
 
     def _far(self, host: int, where: float) -> Place:
-        """Mostly a home page. Sizes of other hosts are not computed for this: only near ones."""
+        """Mostly a home page, since another page costs the making of its host."""
         return Place(
             host, 0 if where < 0.7 else int((where - 0.7) / 0.3 * self.host(host).site.size)
         )
@@ -333,6 +333,7 @@ class World:
             attempt=attempt,
             size_bytes=int(size),
             onward=self.url(onward).replace("&", "&amp;") if onward else "",
+            whole=own.host in self._mirrored,
             draw_hrefs=lambda: self._hrefs(own),
         )
 

@@ -24,6 +24,7 @@ class Page:
     attempt: int  # 1 when it is asked for the first time
     size_bytes: int
     onward: str
+    whole: bool  # a mirror has it too: what it says must mean the same there
     draw_hrefs: Callable[[], list[str]]
 
     def hrefs(self) -> list[str]:

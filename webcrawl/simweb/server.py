@@ -42,6 +42,9 @@ class SimulatedWeb:
     async def start(self) -> dict[str, Any]:
         """Begins to serve; what a crawler has to know."""
         options = self.options
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
         self._http.bind("0.0.0.0", options.port)
         self.world = World(options.spec, self._http.port)
         self._survey = Survey(self.world, options.survey_lines) if options.survey_lines else None
@@ -102,9 +105,6 @@ class SimulatedWeb:
 
     async def run(self) -> None:
         """Until SIGTERM, SIGINT, `/quit` or the end of standard input."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.stop)
         await self._stopped.wait()
         for server in (self._http, self._dns, self._control):
             server.close()

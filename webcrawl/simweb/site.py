@@ -104,7 +104,7 @@ class Site:
 
 
 def _canonical(target: str) -> str:
-    """Without session ids, dot segments, needless percent-encoding and differences of case in it."""
+    """Without session ids, dot segments and needless percent-encoding."""
     path, mark, query = _SESSION.sub("", target.partition("#")[0]).partition("?")
     words: list[str] = []
     for word in path.split("/")[1:]:

@@ -1,0 +1,245 @@
+"""The ledger: each of its judgements is given something to find, and something just right."""
+
+from __future__ import annotations
+
+import pytest
+
+from webcrawl.simweb.ledger import VIOLATIONS, Ledger, Rules, faults
+from webcrawl.simweb.model import Place, World, WorldSpec
+from webcrawl.simweb.reply import Reply, answer
+
+
+class Crawl:
+    """Asks the ledger as a server would; time passes by hand."""
+
+    def __init__(self, features: str = "none", hosts: int = 20, **rules: object) -> None:
+        self.world = World(WorldSpec(hosts=hosts, features=features, host_delay_s=1.0, ips=hosts))
+        self.ledger = Ledger(self.world, Rules(host_delay_s=1.0, **rules))  # type: ignore[arg-type]
+        self.now = 100.0
+
+    def ask(self, host: int, target: str, after_s: float = 10.0, method: str = "GET") -> int:
+        """Which attempt it was."""
+        self.now += after_s
+        name = self.world.names()[host]
+        addresses = self.world.host(host).dns.addresses
+        ip = addresses[0] if addresses else "127.99.0.1"
+        _, place, attempt = self.ledger.asked(self.now, name, ip, method, target)
+        reply = self.world.reply(host, place, attempt)
+        self.ledger.answered(place, method, reply, 100, whole=reply.end != "hang")
+        return attempt
+
+    def found(self) -> set[str]:
+        violations = self.ledger.report()["violations"]
+        return {name for name, found in violations.items() if found["count"]}
+
+    def host_with(self, robots: str) -> int:
+        hosts = range(self.world.spec.hosts)
+        rows = self.world._robots.rows
+        return next(host for host in hosts if rows[self.world._robots_of[host]].name == robots)
+
+    def page_with(self, kind: str) -> Place:
+        return next(
+            Place(host, page)
+            for host in range(self.world.spec.hosts)
+            for page, found in enumerate(self.world.host(host).site.kinds)
+            if found.name == kind
+        )
+
+
+def test_a_good_visit_is_no_violation() -> None:
+    crawl = Crawl()
+    crawl.ask(0, "/robots.txt")
+    crawl.ask(0, "/", after_s=1.0)
+    crawl.ask(0, crawl.world.target(Place(0, 1)), after_s=1.0)
+    assert crawl.found() == set()
+
+
+@pytest.mark.parametrize(("interval_s", "early"), [(0.999, True), (1.0, False)])
+def test_host_delay(interval_s: float, early: bool) -> None:
+    crawl = Crawl()
+    crawl.ask(0, "/robots.txt")
+    crawl.ask(0, "/", after_s=interval_s)
+    assert crawl.found() == ({"early_host"} if early else set())
+
+
+@pytest.mark.parametrize(("max_s", "early"), [(60.0, True), (1.0, False)])
+def test_crawl_delay(max_s: float, early: bool) -> None:
+    crawl = Crawl("none,robots-crawl-delay", hosts=50, crawl_delay_max_s=max_s)
+    host = crawl.host_with("robots-crawl-delay")
+    crawl.ask(host, "/robots.txt")
+    crawl.ask(host, "/", after_s=1.5)
+    assert crawl.found() == ({"early_host"} if early else set())
+
+
+@pytest.mark.parametrize(("interval_s", "early"), [(0.1, True), (0.25, False)])
+def test_ip_delay(interval_s: float, early: bool) -> None:
+    crawl = Crawl(ip_delay_s=0.25)
+    crawl.world = crawl.ledger.world = World(WorldSpec(hosts=2, ips=1, features="none"))
+    crawl.ask(0, "/robots.txt")
+    crawl.ask(1, "/robots.txt", after_s=interval_s)
+    assert crawl.found() == ({"early_ip"} if early else set())
+
+
+def test_tolerance_forgives() -> None:
+    crawl = Crawl(tolerance_s=0.01)
+    crawl.ask(0, "/robots.txt")
+    crawl.ask(0, "/", after_s=0.995)
+    assert crawl.found() == set()
+
+
+def test_disallowed() -> None:
+    crawl = Crawl("none,robots-disallow-all", hosts=100)
+    host = crawl.host_with("robots-disallow-all")
+    crawl.ask(host, "/robots.txt")
+    crawl.ask(host, "/")
+    assert crawl.found() == {"disallowed"}
+
+
+def test_unreachable_robots_disallow_everything() -> None:
+    crawl = Crawl("none,robots-error", hosts=100)
+    host = crawl.host_with("robots-error")
+    crawl.ask(host, "/robots.txt")
+    crawl.ask(host, "/")
+    assert crawl.found() == {"disallowed"}
+
+
+def test_before_robots() -> None:
+    crawl = Crawl()
+    crawl.ask(0, "/")
+    crawl.ask(0, "/robots.txt")
+    assert crawl.found() == {"before_robots"}
+
+
+@pytest.mark.parametrize("spelling", ["{}", "/.{}", "{};jsessionid=1"])
+def test_twice_under_any_spelling(spelling: str) -> None:
+    crawl = Crawl()
+    crawl.ask(0, "/robots.txt")
+    path = crawl.world.target(Place(0, 1))
+    crawl.ask(0, path)
+    assert crawl.ask(0, spelling.format(path)) == 2
+    assert crawl.found() == {"twice"}
+
+
+@pytest.mark.parametrize("kind", ["page-500", "page-429", "page-reset", "page-hang", "page-long"])
+def test_a_retry_after_a_failure_is_fair(kind: str) -> None:
+    crawl = Crawl(f"none,{kind}", hosts=200)
+    place = crawl.page_with(kind)
+    crawl.ask(place.host, "/robots.txt")
+    crawl.ask(place.host, crawl.world.target(place))
+    crawl.ask(place.host, crawl.world.target(place))
+    assert crawl.found() == set()
+    assert crawl.ledger.totals["retries"] == 1
+
+
+def test_a_retry_after_success_is_not() -> None:
+    crawl = Crawl("none,page-flaky", hosts=100)
+    place = crawl.page_with("page-flaky")
+    crawl.ask(place.host, "/robots.txt")
+    for _ in range(2):
+        crawl.ask(place.host, crawl.world.target(place))
+    assert crawl.found() == set()
+    crawl.ask(place.host, crawl.world.target(place))
+    assert crawl.found() == {"twice"}
+
+
+def test_head_then_get_is_one_fetch() -> None:
+    crawl = Crawl()
+    crawl.ask(0, "/robots.txt")
+    crawl.ask(0, "/", method="HEAD")
+    crawl.ask(0, "/")
+    assert crawl.found() == set()
+
+
+def test_an_answer_cut_off_by_the_peer_may_be_asked_for_again() -> None:
+    crawl = Crawl()
+    crawl.ask(0, "/robots.txt")
+    crawl.ask(0, "/")
+    crawl.ledger.answered(Place(0, 0), "GET", answer(200), 10, whole=False)
+    crawl.ask(0, "/")
+    assert crawl.found() == set()
+
+
+@pytest.mark.parametrize("target", ["/favicon.ico", "/fantasma/1", "/sitemap.xml"])
+def test_invented(target: str) -> None:
+    crawl = Crawl()
+    crawl.ask(0, "/robots.txt")
+    crawl.ask(0, target)
+    assert crawl.found() == {"invented"}
+
+
+@pytest.mark.parametrize("kind", ["page-meta-nofollow", "page-x-robots"])
+def test_nofollow(kind: str) -> None:
+    crawl = Crawl(f"none,{kind}", hosts=100)
+    place = crawl.page_with(kind)
+    crawl.ask(place.host, "/robots.txt")
+    crawl.ask(place.host, crawl.world.target(place))
+    assert crawl.found() == set()
+    crawl.ask(place.host, crawl.world.target(place._replace(step=1)))
+    assert crawl.found() == {"nofollow"}
+
+
+def test_out_of_scope() -> None:
+    crawl = Crawl(scope_suffix=".br")
+    names = crawl.world.names()
+    crawl.ask(next(host for host, name in enumerate(names) if name[-3:] == ".br"), "/robots.txt")
+    assert crawl.found() == set()
+    crawl.ask(next(host for host, name in enumerate(names) if name[-3:] != ".br"), "/robots.txt")
+    assert crawl.found() == {"out_of_scope"}
+
+
+def test_unknown_host_and_wrong_address() -> None:
+    crawl = Crawl()
+    crawl.ledger.asked(1.0, "nada.com.br", "127.1.0.1", "GET", "/")
+    assert crawl.found() == {"unknown_host"}
+    crawl.ledger.asked(2.0, crawl.world.names()[0], "127.77.0.1", "GET", "/robots.txt")
+    assert crawl.found() == {"unknown_host", "wrong_address"}
+
+
+def test_missing() -> None:
+    crawl = Crawl(hosts=2)
+    truth = crawl.ledger.report()
+    assert truth["missing"]["count"] == truth["truth"]["pages"]
+    for host in range(2):
+        crawl.ask(host, "/robots.txt")
+        for page in range(crawl.world.host(host).site.size):
+            assert faults(crawl.ledger.report())
+            crawl.ask(host, crawl.world.target(Place(host, page)))
+    assert faults(crawl.ledger.report()) == []
+
+
+def test_head_alone_does_not_make_a_document_reached() -> None:
+    crawl = Crawl(hosts=1)
+    crawl.ask(0, "/robots.txt")
+    for page in range(crawl.world.host(0).site.size):
+        crawl.ask(0, crawl.world.target(Place(0, page)), method="HEAD" if page == 0 else "GET")
+    assert crawl.ledger.report()["missing"]["examples"] == [crawl.world.url(Place(0, 0))]
+
+
+def test_totals() -> None:
+    crawl = Crawl()
+    crawl.ask(0, "/robots.txt")
+    crawl.ask(0, "/")
+    crawl.ledger.answered(None, "GET", Reply(0), 7, whole=True)
+    totals = crawl.ledger.report()["totals"]
+    assert totals["requests"] == 2
+    assert totals["robots"] == totals["pages"] == totals["pages_2xx"] == 1
+    assert totals["bytes"] == 207
+    assert totals["bytes_robots"] == 100
+    assert totals["links"] == len(crawl.world.outlinks(Place(0, 0)))
+
+
+def test_examples_are_bounded_and_counts_are_not() -> None:
+    crawl = Crawl()
+    for _ in range(30):
+        crawl.ask(0, "/nada", after_s=0.1)
+    found = crawl.ledger.report()["violations"]
+    assert found["invented"]["count"] == 30
+    assert len(found["invented"]["examples"]) == 20
+
+
+def test_every_violation_is_described_in_a_fault() -> None:
+    crawl = Crawl()
+    for violation in VIOLATIONS:
+        crawl.ledger._blame(violation, "x")
+    lines = faults(crawl.ledger.report())
+    assert len(lines) == len(VIOLATIONS) + 1

@@ -1,0 +1,245 @@
+"""The servers: bytes on sockets, and whole crawls by a naive crawler, good and bad."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from struct import pack
+from typing import Any
+
+import pytest
+from naive_crawler import Manners, NaiveCrawler
+
+from webcrawl.simweb import Running, faults, running
+from webcrawl.simweb.addresses import NXDOMAIN, REFUSED, SERVFAIL
+from webcrawl.simweb.dns import Names
+from webcrawl.simweb.model import World, WorldSpec
+
+SMALL = ("--slowness", "0.02", "--page-bytes", "2000", "--host-delay", "0.01")
+
+
+def query(name: str, kind: int = 1) -> bytes:
+    labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
+    return pack(">6H", 7, 0x100, 1, 0, 0, 0) + labels + b"\0" + pack(">HH", kind, 1)
+
+
+@pytest.fixture(scope="module")
+def names() -> Names:
+    return Names(World(WorldSpec(hosts=800, features="all")))
+
+
+class TestNames:
+    def host_with(self, names: Names, kind: str) -> str:
+        world = names.world
+        rows = world._dns.rows
+        hosts = range(world.spec.hosts)
+        return world.names()[next(h for h in hosts if rows[world._dns_of[h]].name == kind)]
+
+    def test_an_address(self, names: Names) -> None:
+        reply = names.answer(query(names.world.names()[0]))
+        assert reply
+        assert reply[:2] == b"\0\7"
+        assert reply[-4:] == socket.inet_aton(names.world.host(0).dns.addresses[0])
+
+    def test_case_of_the_question_is_kept(self, names: Names) -> None:
+        name = names.world.names()[0].upper()
+        reply = names.answer(query(name))
+        assert reply
+        assert name.split(".")[0].encode() in reply
+        assert reply[6:8] == b"\0\1"
+
+    @pytest.mark.parametrize(
+        ("kind", "rcode"),
+        [
+            ("dns-nxdomain", NXDOMAIN),
+            ("dns-servfail", SERVFAIL),
+            ("dns-refused", REFUSED),
+            ("dns-empty", 0),
+        ],
+    )
+    def test_no_address(self, names: Names, kind: str, rcode: int) -> None:
+        reply = names.answer(query(self.host_with(names, kind)))
+        assert reply
+        assert reply[3] & 15 == rcode
+        assert reply[6:8] == b"\0\0"
+
+    def test_silence(self, names: Names) -> None:
+        assert names.answer(query(self.host_with(names, "dns-silent"))) is None
+
+    def test_truncated_over_udp_whole_over_tcp(self, names: Names) -> None:
+        name = self.host_with(names, "dns-tcp")
+        short, whole = names.answer(query(name)), names.answer(query(name), tcp=True)
+        assert short
+        assert whole
+        assert (short[2] & 2, short[6:8]) == (2, b"\0\0")
+        assert (whole[2] & 2, whole[6:8]) == (0, b"\0\1")
+
+    def test_alias_and_its_target(self, names: Names) -> None:
+        name = self.host_with(names, "dns-cname")
+        reply, target = names.answer(query(name)), names.answer(query(f"cdn.{name}"))
+        assert reply
+        assert target
+        assert reply[6:8] == b"\0\2"
+        assert reply[-4:] == target[-4:]
+
+    def test_other_types_are_empty_and_cacheable(self, names: Names) -> None:
+        reply = names.answer(query(names.world.names()[0], kind=28))
+        assert reply
+        assert reply[6:10] == b"\0\0\0\1"
+
+    @pytest.mark.parametrize("data", [b"", b"x" * 11, b"\0" * 12, query("a.br")[:-1], b"\xff" * 40])
+    def test_what_is_no_query_is_not_answered(self, names: Names, data: bytes) -> None:
+        assert names.answer(data) is None
+
+    def test_names_are_counted(self, names: Names) -> None:
+        names.answer(query("nada.br"))
+        assert names.asked["nada.br"] == 1
+
+
+def ask(port: int, request: bytes, count: int = 1) -> bytes:
+    with socket.create_connection(("127.1.0.1", port), timeout=5) as sock:
+        sock.sendall(request * count)
+        data = b""
+        while piece := sock.recv(1 << 16):
+            data += piece
+    return data
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[Running]:
+    with running("--hosts", "3", "--ips", "1", "--features", "none", *SMALL) as web:
+        yield web
+
+
+class TestHttp:
+    def test_get_head_and_what_is_unknown(self, web: Running) -> None:
+        host = web.seeds[0].split("/")[2].encode()
+        tail = b" HTTP/1.1\r\nhost:" + host + b"\r\nConnection: close\r\n\r\n"
+        page = ask(web.port, b"GET /" + tail)
+        head, _, body = page.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert b"Content-Length: %d\r\n" % len(body) in head
+        assert ask(web.port, b"HEAD /" + tail) == head + b"\r\n\r\n"
+        assert ask(web.port, b"GET /nada" + tail).startswith(b"HTTP/1.1 404 ")
+        assert ask(web.port, b"POST /" + tail).startswith(b"HTTP/1.1 405 ")
+        assert ask(web.port, b"GET / HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+        assert ask(web.port, b"x\r\n\r\n") == b""
+
+    def test_a_connection_is_kept(self, web: Running) -> None:
+        host = web.seeds[0].split("/")[2].encode()
+        more = b"GET /robots.txt HTTP/1.1\r\nHost: " + host + b"\r\n\r\n"
+        last = b"GET /robots.txt HTTP/1.0\r\nHost: " + host + b"\r\n\r\n"
+        with socket.create_connection(("127.1.0.1", web.port), timeout=5) as sock:
+            for byte in more:
+                sock.sendall(bytes([byte]))
+            sock.sendall(more + last)
+            data = b""
+            while piece := sock.recv(1 << 16):
+                data += piece
+        assert data.count(b"HTTP/1.1 200 OK") == 3
+
+    def test_reset_begins_a_new_ledger(self, web: Running) -> None:
+        ask(web.port, b"GET / HTTP/1.0\r\nHost: nada.br\r\n\r\n")
+        assert web.ledger()["violations"]["unknown_host"]["count"]
+        web.reset()
+        assert web.ledger()["totals"] == {}
+
+
+def crawl(manners: Manners, *arguments: str, limit_s: float = 60) -> dict[str, Any]:
+    with running(*SMALL, *arguments) as web:
+        crawler = NaiveCrawler(web.dns, manners)
+        asyncio.run(asyncio.wait_for(crawler.crawl(web.seeds), limit_s))
+        return web.ledger()
+
+
+WORLD = ("--hosts", "100", "--pages-per-host", "8", "--ip-delay", "0.005")
+
+
+def test_a_crawler_that_keeps_the_rules_finds_everything_and_breaks_none() -> None:
+    report = crawl(
+        Manners(0.01, 0.005, scope_suffix=".br"),
+        *(*WORLD, "--scope-suffix", ".br"),
+    )
+    assert faults(report) == []
+    assert report["truth"]["pages"] == report["fetched"]["pages"] > 300
+    assert report["dns"]["names"] == report["truth"]["hosts"]
+    assert report["dns"]["unknown_names"] == 0
+
+
+@pytest.mark.parametrize(
+    ("manners", "arguments", "found"),
+    [
+        (Manners(0.0, 0.005), (), {"early_host"}),
+        (Manners(0.01, 0.0), (), {"early_ip"}),
+        (Manners(0.01, 0.005, timeout_s=0.2, obeys_robots=False), (), {"disallowed"}),
+        (Manners(0.01, 0.005, timeout_s=0.2, obeys_nofollow=False), (), {"nofollow"}),
+        (Manners(0.01, 0.005), ("--scope-suffix", ".br"), {"out_of_scope"}),
+        (
+            Manners(0.01, 0.005, timeout_s=0.2, asks_robots=False),
+            (),
+            {"before_robots", "disallowed"},
+        ),
+    ],
+    ids=lambda value: "+".join(sorted(value)) if isinstance(value, set) else "",
+)
+def test_a_crawler_that_breaks_a_rule_is_found_out(
+    manners: Manners, arguments: tuple[str, ...], found: set[str]
+) -> None:
+    report = crawl(manners, *WORLD, *arguments)
+    broken = {name for name, violation in report["violations"].items() if violation["count"]}
+    assert found <= broken <= found | {"early_host"}  # crawl delays are in the robots.txt
+
+
+def test_a_crawler_that_stops_early_misses_pages() -> None:
+    with running(*SMALL, *WORLD) as web:
+        report = web.ledger()
+    assert report["missing"]["count"] == report["truth"]["pages"]
+
+
+class TestCommandLine:
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "webcrawl.simweb", *arguments]
+        return subprocess.run(
+            command, input="", capture_output=True, text=True, timeout=30, check=False
+        )
+
+    def test_it_says_where_it_is_and_ends_with_its_input(self, tmp_path: Path) -> None:
+        seeds = tmp_path / "seeds.txt"
+        done = self.run("--hosts", "30", "--seeds-out", str(seeds))
+        ready, report = map(json.loads, done.stdout.splitlines())
+        assert done.returncode == 0
+        assert ready["seeds"] == str(seeds)
+        assert len(seeds.read_text().splitlines()) == 3
+        assert report["missing"]["count"] > 0
+
+    def test_strict_is_an_exit_code(self) -> None:
+        assert self.run("--hosts", "3", "--strict").returncode == 1
+
+    def test_a_feature_that_is_none_is_one_line(self) -> None:
+        done = self.run("--features", "page-405")
+        assert done.returncode == 2
+        assert done.stderr.splitlines() == [
+            "simweb: no feature is called 'page-405'; --list-features shows them"
+        ]
+
+    def test_features_are_listed(self) -> None:
+        assert "robots-crawl-delay" in self.run("--list-features").stdout
+
+    def test_sigterm_ends_it_with_its_report(self) -> None:
+        command = [sys.executable, "-m", "webcrawl.simweb", "--hosts", "3"]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+            assert process.stdout
+            process.stdout.readline()
+            process.terminate()
+            assert "violations" in json.loads(process.stdout.readline())
+            assert process.wait(10) == 0
+
+    def test_a_survey_has_its_lines_and_its_truth(self) -> None:
+        with running("--survey", "500", *SMALL) as web:
+            assert len(web.seeds) == web.ledger()["survey"]["lines"] == 500

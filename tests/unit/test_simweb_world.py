@@ -1,0 +1,269 @@
+"""The world: repeatable, connected, and one page under every spelling of its URL."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from random import Random
+from urllib.parse import urlsplit
+
+import pytest
+
+from webcrawl.admission.robots import RobotsRules
+from webcrawl.parse.urls import canonicalize, level_of
+from webcrawl.simweb.features import Draw, select
+from webcrawl.simweb.links import LINKS, Target
+from webcrawl.simweb.model import FEATURES, Place, World, WorldSpec
+from webcrawl.simweb.reach import in_scope, reach
+from webcrawl.simweb.robots import ROBOTS, Request, Robots
+from webcrawl.simweb.site import Tree
+from webcrawl.simweb.survey import Survey, spec
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return World(WorldSpec(hosts=300, pages_per_host=10, page_bytes=3000))
+
+
+def everything(world: World) -> list[Place]:
+    return [
+        Place(host, page)
+        for host in range(world.spec.hosts)
+        for page in range(world.host(host).site.size)
+    ]
+
+
+def body_of(world: World, place: Place) -> bytes:
+    reply = world.reply(place.host, place)
+    assert isinstance(reply.body, tuple)
+    return b"".join(reply.body)
+
+
+class TestRepeatable:
+    def test_same_seed_same_world(self, world: World) -> None:
+        again = World(world.spec)
+        assert again.names() == world.names()
+        for place in everything(world)[::50]:
+            assert again.url(place) == world.url(place)
+            assert again.outlinks(place) == world.outlinks(place)
+            assert again.reply(place.host, place).head == world.reply(place.host, place).head
+
+    def test_another_seed_another_world(self, world: World) -> None:
+        assert World(WorldSpec(seed=2, hosts=300)).names() != world.names()
+
+    def test_the_answer_does_not_depend_on_what_was_asked_before(self, world: World) -> None:
+        fresh = World(world.spec)
+        place = Place(250, 0)
+        assert body_of(fresh, place) == body_of(world, place)
+
+
+class TestTree:
+    @pytest.mark.parametrize("flags", [[1] * 40, [1, 0, 0, 0] * 10, [1] + [0] * 39, [1]])
+    def test_every_number_has_one_smaller_sound_parent(self, flags: list[int]) -> None:
+        tree = Tree([bool(flag) for flag in flags], fanout=3)
+        parents = {child: number for number in range(len(flags)) for child in tree.children(number)}
+        assert sorted(parents) == list(range(1, len(flags)))
+        assert all(flags[parent] and parent < child for child, parent in parents.items())
+
+    def test_every_page_of_a_world_without_faults_is_reached_from_one_seed(self) -> None:
+        plain = World(WorldSpec(hosts=80, seeds=1, features="none", page_bytes=500))
+        assert reach(plain).pages == set(everything(plain))
+
+    def test_every_page_that_can_be_had_is_reached(self, world: World) -> None:
+        expected = {
+            place
+            for place in everything(world)
+            if world.host(place.host).open
+            and not world.host(place.host).kind.mirror  # only the pages that someone links to
+            and world.host(place.host).robots.allows(world.target(place))
+        }
+        assert expected <= reach(world).pages
+
+    def test_pages_beyond_disallowed_ones_only_are_not_expected(self, world: World) -> None:
+        for place in reach(world).pages:
+            host = world.host(place.host)
+            assert host.open
+            assert host.robots.allows(world.target(place))
+
+    def test_scope_shuts_hosts_out(self, world: World) -> None:
+        hosts = {place.host for place in reach(world, ".br").pages}
+        assert {world.names()[host].endswith(".br") for host in hosts} == {True}
+        assert len(hosts) < len({place.host for place in reach(world).pages})
+
+    def test_scope_is_on_a_label_boundary(self) -> None:
+        assert in_scope("uol.com.br", ".br")
+        assert not in_scope("x.br.com", ".br")
+        assert not in_scope("abr", ".br")
+
+
+class TestUrls:
+    def test_every_target_resolves_to_its_place(self, world: World) -> None:
+        for place in reach(world).pages:
+            assert world.resolve(place.host, world.target(place)) == place
+
+    def test_every_url_is_canonical(self, world: World) -> None:
+        for place in reach(world).pages:
+            assert canonicalize(world.url(place)) == world.url(place)
+
+    @pytest.mark.parametrize("style", LINKS, ids=lambda style: style.name)
+    def test_every_spelling_is_the_same_url(self, world: World, style: object) -> None:
+        odd = World(WorldSpec(hosts=60, features=f"none,{style.name}"))  # type: ignore[attr-defined]
+        for place in everything(odd)[:300]:
+            for near in (True, False):
+                path = odd.host(place.host).site.path(place.page)
+                for query in ("", "?de=1&amp;passo=1"):
+                    target = Target(odd.names()[place.host], "", path, query, near)
+                    spelled = style.spell(target).replace("&amp;", "&").replace("&#x2F;", "/")  # type: ignore[attr-defined]
+                    plain = target.url.replace("&amp;", "&")
+                    assert canonicalize(spelled, odd.url(Place(place.host, 0))) == plain
+
+    @pytest.mark.parametrize(
+        "spell",
+        [
+            lambda path: path + ";jsessionid=ABC",
+            lambda path: "/." + path,
+            lambda path: "/x/.." + path,
+            lambda path: path.replace("a", "%61"),
+            lambda path: path + "#x",
+        ],
+    )
+    def test_another_spelling_in_a_request_is_the_same_page(self, world: World, spell) -> None:  # type: ignore[no-untyped-def]
+        for page in range(world.host(0).site.size):
+            place = Place(0, page)
+            assert world.resolve(0, spell(world.target(place))) == place
+
+    @pytest.mark.parametrize("target", ["/nada", "/casa-1", "/?x=1", "/robots-9.txt", "/a-99999"])
+    def test_what_is_not_linked_is_not_there(self, world: World, target: str) -> None:
+        assert world.resolve(0, target) is None
+        assert world.reply(0, None).status == 404
+
+    def test_levels_go_from_1_to_10(self, world: World) -> None:
+        assert {level_of(world.url(place)) for place in everything(world)} == set(range(1, 11))
+
+    def test_a_port_is_in_every_url(self) -> None:
+        world = World(WorldSpec(hosts=5), port=8080)
+        assert urlsplit(world.url(Place(3, 0))).port == 8080
+        urls = re.findall(rb'href="(http:[^"]*)"', body_of(world, Place(0, 0)))
+        assert urls
+        assert all(b":8080" in url or b"%" in url for url in urls)
+
+
+class TestPages:
+    def test_links_in_the_html_are_the_links_that_count(self) -> None:
+        world = World(WorldSpec(hosts=40, features="none", page_bytes=500))
+        for place in everything(world)[:200]:
+            hrefs = re.findall(rb'<a [^>]*href="([^"]*)"', body_of(world, place))
+            urls = [canonicalize(href.decode(), world.url(place)) for href in hrefs]
+            assert urls == [world.url(link) for link in world.outlinks(place)]
+            assert len(urls) == world.reply(place.host, place).links
+            assert 3 <= len(urls) <= 60
+
+    def test_a_mirror_serves_the_same_bytes(self) -> None:
+        world = World(WorldSpec(hosts=100, features="none,host-mirror"))
+        mirrors = [host for host in range(100) if world.host(host).kind.mirror]
+        assert mirrors
+        for mirror in mirrors:
+            original = world.host(mirror).site.host
+            assert not world.host(original).kind.mirror
+            assert body_of(world, Place(mirror, 0)) == body_of(world, Place(original, 0))
+            assert b'href="/' not in body_of(world, Place(mirror, 0)).replace(b'"/s.css"', b"")
+
+    def test_no_two_pages_but_mirrors_are_the_same(self, world: World) -> None:
+        bodies = Counter(
+            body_of(world, place)
+            for place in reach(world).documents
+            if world.kind(place).name == "page-plain" and not world.host(place.host).kind.mirror
+        )
+        assert set(bodies.values()) == {1}
+
+    def test_sizes_are_about_what_was_asked_for(self) -> None:
+        world = World(WorldSpec(hosts=60, features="none", page_bytes=25_000))
+        sizes = [len(body_of(world, place)) for place in everything(world)[:1000]]
+        assert 20_000 < sum(sizes) / len(sizes) < 35_000
+
+
+class TestFeatures:
+    def test_names_are_unique_and_told(self) -> None:
+        assert len({row.name for row in FEATURES}) == len(FEATURES)
+        assert all(row.about for row in FEATURES)
+
+    def test_every_feature_occurs(self) -> None:
+        world = World(WorldSpec(hosts=6000, pages_per_host=3, features="all"))
+        seen = set()
+        for number in range(6000):
+            host = world.host(number)
+            seen |= {kind.name for kind in host.site.kinds} | {host.kind.name}
+        assert seen == {row.name for row in FEATURES if row.name.startswith(("page-", "host-"))}
+
+    @pytest.mark.parametrize(
+        ("text", "has", "lacks"),
+        [
+            ("default", "page-404", "page-calendar"),
+            ("all", "page-calendar", None),
+            ("none", None, "page-404"),
+            ("page-404,page-gzip", "page-gzip", "page-410"),
+            ("-page-4*", "page-500", "page-404"),
+            ("all,-page-404", "page-410", "page-404"),
+        ],
+    )
+    def test_selection(self, text: str, has: str | None, lacks: str | None) -> None:
+        chosen = select(text, FEATURES)
+        assert has is None or has in chosen
+        assert lacks is None or lacks not in chosen
+
+    def test_a_name_that_is_none_is_an_error(self) -> None:
+        with pytest.raises(ValueError, match="no feature is called 'pages-404'"):
+            select("pages-404", FEATURES)
+
+    def test_the_plain_row_stays(self) -> None:
+        assert Draw(LINKS, frozenset()).rows == [LINKS[0]]
+
+
+class TestRobots:
+    @pytest.mark.parametrize("kind", ROBOTS, ids=lambda kind: kind.name)
+    def test_what_is_told_is_what_is_meant(self, kind: object) -> None:
+        """By the crawler's own matcher, for the kinds that answer with a file."""
+        made: Robots = kind.make(  # type: ignore[attr-defined]
+            Request(rng=Random(5), token="webcrawl", delay_s=1.0, elsewhere="http://b.br/x")
+        )
+        reply = made.replies[-1]
+        if reply.status != 200 or kind.name == "robots-chunked":  # type: ignore[attr-defined]
+            return
+        assert isinstance(reply.body, tuple)
+        rules = RobotsRules.parse(b"".join(reply.body), "webcrawl")
+        world = World(WorldSpec(hosts=30, features="none"))
+        for place in everything(world):
+            target = world.target(place)
+            assert rules.allows(target) == made.allows(target)
+        assert (rules.crawl_delay_s or 0) == made.delay_s
+
+    def test_the_longest_rule_wins_and_allow_wins_a_tie(self) -> None:
+        robots = Robots(rules=[(False, "/a"), (True, "/a/b"), (False, "/c"), (True, "/c")])
+        assert [robots.allows(x) for x in ("/a/x", "/a/b", "/c", "/")] == [False, True, True, True]
+
+
+class TestSurvey:
+    def test_truth(self) -> None:
+        survey = Survey(World(spec(2000, seed=1, page_bytes=1000)), 2000)
+        lines = list(survey.lines())
+        truth = survey.truth()
+        assert len(lines) == truth["lines"] == 2000
+        assert len({urlsplit(line).netloc for line in lines}) == truth["hosts"]
+        assert truth["addresses"] < truth["hosts_in_dns"] < truth["hosts"]
+        assert truth["robots_allowed"] < truth["addresses"]
+        statuses = [count for name, count in truth.items() if name.startswith("pages_")]
+        assert len(statuses) >= 4
+        assert sum(statuses) == truth["robots_allowed"]
+
+    def test_all_hosts_of_an_address_behave_alike(self) -> None:
+        world = World(spec(2000, seed=1, page_bytes=1000))
+        behaviours: dict[str, set[tuple[int, int]]] = {}
+        for number in range(world.spec.hosts):
+            host = world.host(number)
+            if host.in_dns:
+                pages = {kind.name for kind in host.site.kinds}
+                assert len(pages) == 1
+                status = world.reply(number, Place(number, 0)).status
+                seen = behaviours.setdefault(host.dns.addresses[0], set())
+                seen.add((host.robots.replies[0].status, status))
+        assert {len(seen) for seen in behaviours.values()} == {1}
