@@ -1,0 +1,141 @@
+"""What is said about a certificate."""
+
+from __future__ import annotations
+
+import ssl
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+
+import pytest
+from cryptography import x509
+
+from tests.adapters.rawserver import identity
+from webcrawl.fetch import tls
+from webcrawl.fetch.tls import CertificateJudge, client_context
+
+ROOT = identity("Root", authority=True)
+BETWEEN = identity("Between", issuer=ROOT, authority=True)
+NAMES = (
+    x509.DNSName("www.Example.com"),
+    x509.DNSName("*.wild.example"),
+    x509.IPAddress(ip_address("192.0.2.1")),
+    x509.IPAddress(ip_address("2001:db8::1")),
+)
+LEAF = identity("leaf", issuer=BETWEEN, names=NAMES)
+CHAIN = [LEAF.der, BETWEEN.der]
+HOST = "www.example.com"
+NOW = datetime.now(UTC)
+
+
+def problem(chain: list[bytes], host: str = HOST, now: datetime = NOW) -> str:
+    return CertificateJudge([ROOT.certificate]).problem(chain, host, now)
+
+
+@pytest.mark.parametrize(
+    "host", [HOST, "WWW.example.com", HOST + ".", "a.wild.example", "192.0.2.1", "2001:db8::1"]
+)
+def test_a_good_certificate(host: str) -> None:
+    assert problem(CHAIN, host) == ""
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "example.com",
+        "a.www.example.com",
+        "wild.example",
+        "a.b.wild.example",
+        "192.0.2.2",
+        "2001:db8::2",
+        "com",
+    ],
+)
+def test_another_host(host: str) -> None:
+    assert problem(CHAIN, host) == "host name mismatch"
+
+
+def test_a_certificate_without_names_is_for_no_host() -> None:
+    """RFC 9525, 1.2: the common name does not count."""
+    assert problem([identity(HOST, issuer=BETWEEN).der, BETWEEN.der]) == "host name mismatch"
+
+
+def test_self_signed() -> None:
+    assert problem([identity(HOST, names=NAMES).der]) == "self-signed certificate"
+
+
+def test_the_time() -> None:
+    assert problem(CHAIN, now=NOW + timedelta(days=30)) == "expired"
+    assert problem(CHAIN, now=NOW - timedelta(days=30)) == "not yet valid"
+
+
+def test_several_problems_are_all_said() -> None:
+    chain = [identity("x", days=(-20, -10)).der]
+    assert problem(chain) == "self-signed certificate, expired, host name mismatch"
+
+
+@pytest.mark.parametrize("chain", [[LEAF.der], [LEAF.der, LEAF.der], [LEAF.der, ROOT.der]])
+def test_no_way_to_a_root(chain: list[bytes]) -> None:
+    assert problem(chain) == "unable to get issuer"
+
+
+def test_an_issuer_whose_time_is_over_is_none() -> None:
+    old = identity("Between", issuer=ROOT, authority=True, days=(-20, -10))
+    leaf = identity("leaf", issuer=old, names=NAMES)
+    assert problem([leaf.der, old.der]) != ""
+
+
+def test_the_public_roots_are_known() -> None:
+    assert CertificateJudge().problem(CHAIN, HOST, NOW) == "unable to get issuer"
+    assert len(tls._public_roots()) > 50
+
+
+@pytest.mark.parametrize("chain", [[b""], [b"garbage"], [LEAF.der[:-10]], [LEAF.der, b"garbage"]])
+def test_garbage(chain: list[bytes]) -> None:
+    assert problem(chain).startswith("unreadable certificate")
+
+
+def test_no_certificate() -> None:
+    assert problem([]) == "no certificate"
+
+
+def test_a_host_name_that_no_certificate_can_have() -> None:
+    assert problem(CHAIN, "a_b.wild.example") != "host name mismatch"
+
+
+class Connection:
+    """What CertificateJudge asks of a connection."""
+
+    chains_read = 0
+
+    def getpeercert(self, binary_form: bool) -> bytes:
+        return LEAF.der
+
+    def get_unverified_chain(self) -> list[bytes]:
+        self.chains_read += 1
+        return CHAIN
+
+    def cipher(self) -> tuple[str, str, int]:
+        return ("TLS_AES_256_GCM_SHA384", "TLSv1.3", 256)
+
+    def version(self) -> str:
+        return "TLSv1.3"
+
+
+def test_a_certificate_is_judged_once_a_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls, "MAX_VERDICTS", 2)
+    judge = CertificateJudge([ROOT.certificate])
+    connection = Connection()
+    for host, problem in ((HOST, ""), ("b.example", "host name mismatch"), (HOST, "")):
+        assert judge.describe(connection, host).problem == problem  # type: ignore[arg-type]
+    assert connection.chains_read == 2
+    judge.describe(connection, "c.example")  # type: ignore[arg-type]
+    assert len(judge._verdicts) == 2
+    judge.describe(connection, HOST)  # type: ignore[arg-type]
+    assert connection.chains_read == 4
+
+
+def test_contexts() -> None:
+    lenient, strict = client_context(), client_context(verify=True)
+    assert (lenient.verify_mode, lenient.check_hostname) == (ssl.CERT_NONE, False)
+    assert (strict.verify_mode, strict.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert lenient.options & 0x4  # OP_LEGACY_SERVER_CONNECT
