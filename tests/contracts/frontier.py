@@ -539,6 +539,14 @@ class FrontierContract:
         assert run(check(9))[0] == 3, "the first try and RETRY_TIMES more"
         assert counters.extracted == counters.robots_passed == 1, "a URL is counted once"
 
+    def test_what_will_not_change_is_not_tried_again(self) -> None:
+        async def check() -> list[str]:
+            driver = self.driver()
+            await driver.put("http://a/")
+            return await driver.run({"http://a/": [Failed("header_too_large", 100.0, 100.0)]})
+
+        assert run(check()) == ["http://a/"]
+
     def test_a_retry_after_beyond_the_maximum_ends_the_url(self) -> None:
         async def check(retry_after_s: float) -> tuple[int, float]:
             driver = self.driver()

@@ -91,3 +91,6 @@ REASONS = (
     "header_too_large",
     "cancelled",  # we stopped it: the crawl is closing
 )
+
+# Those that another try may mend: the others are how this server is.
+TRANSIENT = frozenset({"dns", "connect", "connect_timeout", "timeout", "reset"})

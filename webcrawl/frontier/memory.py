@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from webcrawl.admission.robots import DISALLOW_ALL
+from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier import workbench
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
@@ -434,7 +435,7 @@ class MemoryFrontier(Frontier):
         if len(host.addresses) > 1:  # the next try goes to the host's next address
             host.addresses = (*host.addresses[1:], host.addresses[0])
             self._bench.bind(host, host.addresses[0])
-        if link.retries < self._policy.retry_times:
+        if outcome.reason in TRANSIENT and link.retries < self._policy.retry_times:
             self._back_off(host, link.retries + 1, outcome.ended_at)
             self.counters.retried[outcome.reason] += 1
             self._enqueue(link._replace(retries=link.retries + 1), now)

@@ -1,0 +1,122 @@
+"""Whole crawls as a user starts them: `scrapy crawl broad` in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from webcrawl.simweb import Running, faults
+
+ROOT = Path(__file__).parents[2]
+QUICK = {"DOWNLOAD_DELAY": 0.2, "IP_DELAY": 0.05, "DOWNLOAD_TIMEOUT": 3, "STATS_INTERVAL": 1}
+
+
+@dataclass
+class Result:
+    """What a crawl left behind."""
+
+    exit_code: int
+    output: str
+    log: str
+    folder: Path
+    seconds: float
+
+    @property
+    def report(self) -> dict[str, Any]:
+        report: dict[str, Any] = json.loads((self.folder / "warc" / "report.json").read_text())
+        return report
+
+    @property
+    def warcs(self) -> list[Path]:
+        return sorted((self.folder / "warc").glob("*.warc.gz"))
+
+
+class Crawl:
+    """A crawl that runs. `wait` for its end, or `interrupt` it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *seeds: str,
+        web: Running | None = None,
+        spider: Sequence[str] = ("crawl", "broad"),
+        stdin: bytes | None = None,
+        **settings: Any,
+    ) -> None:
+        self.folder = folder
+        folder.mkdir(exist_ok=True)
+        chosen: dict[str, Any] = QUICK | {"WARC_DIR": folder / "warc"}
+        if web is not None:
+            chosen |= {"DNS_SERVERS": web.dns, "ALLOW_PRIVATE_ADDRESSES": 1}
+            if not seeds:
+                (folder / "seeds.txt").write_text("\n".join(web.seeds))
+                seeds = (str(folder / "seeds.txt"),)
+        chosen |= settings
+        command = [sys.executable, "-m", "scrapy", *spider, "-a", f"seeds={','.join(seeds)}"]
+        for name, value in chosen.items():
+            command += ["-s", f"{name}={value}"]
+        self._out, self._err = folder / "out.txt", folder / "err.txt"
+        self.started = time.monotonic()
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+                stdout=out,
+                stderr=err,
+                env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            )
+        if stdin is not None:
+            assert self.process.stdin
+            self.process.stdin.write(stdin)
+            self.process.stdin.close()
+
+    def output(self) -> str:
+        return self._out.read_text()
+
+    def until(self, text: str, seconds: float = 30) -> None:
+        """Wait until standard output holds `text`."""
+        deadline = time.monotonic() + seconds
+        while text not in self.output():
+            assert time.monotonic() < deadline, self._err.read_text()
+            assert self.process.poll() is None, self._err.read_text()
+            time.sleep(0.05)
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    def wait(self, seconds: float = 180) -> Result:
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"the crawl does not end: {self.output()[-2000:]}") from None
+        took_s = time.monotonic() - self.started
+        return Result(code, self.output(), self._err.read_text(), self.folder, took_s)
+
+
+def crawl(folder: Path, *seeds: str, **arguments: Any) -> Result:
+    """Run a crawl to its end."""
+    return Crawl(folder, *seeds, **arguments).wait()
+
+
+def assert_clean(result: Result) -> None:
+    """No traceback, no error in the log."""
+    assert "Traceback" not in result.log, result.log[-4000:]
+    assert " ERROR: " not in result.log, result.log[-4000:]
+
+
+def assert_faultless(web: Running) -> dict[str, Any]:
+    """The ledger has no violation and misses no page; the ledger."""
+    ledger = web.ledger()
+    assert not faults(ledger), json.dumps(faults(ledger), indent=1)[:4000]
+    return ledger

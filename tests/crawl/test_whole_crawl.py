@@ -1,0 +1,136 @@
+"""Whole crawls of a simulated web; its ledger is the judge."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.crawl.crawling import Crawl, assert_clean, assert_faultless, crawl
+from webcrawl.simweb import running
+from webcrawl.warc.check import check
+
+pytestmark = pytest.mark.slow
+
+SMALL = ("--hosts", "40", "--pages-per-host", "8", "--page-bytes", "3000")
+PROMISES = ("--host-delay", "0.2", "--ip-delay", "0.05", "--slowness", "0.3")
+STATS_LINE = re.compile(
+    r"\[ *\d+\] \d+ Q +\d+ E +\d+ H +\d+ D +\d+ I +\d+ R +\d+ C +\d+ L +\d+K$", re.MULTILINE
+)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_every_page_is_fetched_once_and_politely(tmp_path: Path, seed: int) -> None:
+    with running("--seed", str(seed), *SMALL, *PROMISES) as web:
+        result = crawl(tmp_path, web=web)
+        ledger = assert_faultless(web)
+    assert result.exit_code == 0
+    assert_clean(result)
+    assert [check(path) for path in result.warcs] == [[] for _ in result.warcs]
+    assert STATS_LINE.search(result.output)
+    assert ledger["fetched"]["pages"] > 100
+
+
+@pytest.mark.parametrize("order", ["depth", "least-visited"])
+def test_other_orderings_fetch_the_same_pages(tmp_path: Path, order: str) -> None:
+    with running(*SMALL, *PROMISES) as web:
+        result = crawl(tmp_path, web=web, FRONTIER_ORDER=order)
+        assert_faultless(web)
+    assert_clean(result)
+
+
+def test_the_scope_keeps_to_its_suffix(tmp_path: Path) -> None:
+    with running(*SMALL, *PROMISES, "--scope-suffix", ".br") as web:
+        result = crawl(tmp_path, web=web, SCOPE_SUFFIXES=".br")
+        assert_faultless(web)
+    assert_clean(result)
+
+
+def test_the_numbers_agree_with_the_ledger(tmp_path: Path) -> None:
+    features = "none,page-redirect*,page-404,page-chunked,page-gzip,dns-nxdomain,robots-none"
+    with running(*SMALL, *PROMISES, "--features", features) as web:
+        result = crawl(tmp_path, web=web)
+        ledger = assert_faultless(web)
+    counters = result.report["counters"]
+    assert counters["crawled"] == ledger["totals"]["pages"]
+    assert counters["codes"]["2xx"] == ledger["totals"]["pages_2xx"]
+    assert counters["links"] == ledger["totals"]["links"]
+    assert counters["robots_attempted"] == ledger["totals"]["robots"]
+    assert counters["resolved"] == ledger["fetched"]["hosts"]
+    assert counters["pending"] == 0
+
+
+def test_head_first_asks_each_page_twice_and_politely(tmp_path: Path) -> None:
+    with running("--hosts", "10", "--pages-per-host", "4", "--features", "none", *PROMISES) as web:
+        result = crawl(tmp_path, web=web, HEAD_FIRST=1)
+        assert_faultless(web)
+    assert_clean(result)
+
+
+def test_a_debug_crawl_says_one_line_a_page(tmp_path: Path) -> None:
+    with running("--hosts", "5", "--pages-per-host", "4", "--features", "none", *PROMISES) as web:
+        quiet = crawl(tmp_path / "a", web=web)
+        web.reset()
+        loud = crawl(tmp_path / "b", web=web, LOG_LEVEL="DEBUG")
+        pages = web.ledger()["totals"]["pages"]
+    assert "http://" not in quiet.log
+    lines = [line for line in loud.log.splitlines() if " DEBUG: 200 " in line]
+    assert len(lines) == pages
+
+
+def test_a_target_is_met_exactly(tmp_path: Path) -> None:
+    with running(*SMALL, *PROMISES, "--features", "none") as web:
+        result = crawl(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=37)
+        assert web.ledger()["totals"]["pages"] == 37
+    assert result.exit_code == 0
+    assert result.report["finish_reason"] == "closespider_pagecount"
+
+
+def test_an_empty_frontier_before_the_target_is_a_bad_seed(tmp_path: Path) -> None:
+    with running("--hosts", "2", "--pages-per-host", "2", "--features", "none", *PROMISES) as web:
+        result = crawl(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=1000)
+    assert result.exit_code == 1
+    assert "bad seed" in result.log
+
+
+def test_ctrl_c_ends_cleanly_within_ten_seconds(tmp_path: Path) -> None:
+    with running("--hosts", "2000", *PROMISES) as web:
+        running_crawl = Crawl(tmp_path, web=web, DOWNLOAD_TIMEOUT=60)
+        running_crawl.until("*** crawling")
+        running_crawl.interrupt()
+        before = running_crawl.started
+        result = running_crawl.wait(12)
+    assert_clean(result)
+    assert result.seconds + before > 0
+    assert "HTTP codes:" in result.output
+    assert not list((tmp_path / "warc").glob("*.open"))
+    assert [check(path) for path in result.warcs] == [[] for _ in result.warcs]
+
+
+def test_a_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
+    with running("--hosts", "500", "--features", "none,page-hang", *PROMISES) as web:
+        running_crawl = Crawl(tmp_path, web=web, DOWNLOAD_TIMEOUT=60, CLOSE_GRACE=60)
+        running_crawl.until("*** crawling")
+        running_crawl.interrupt()
+        running_crawl.interrupt()
+        running_crawl.wait(5)
+
+
+def test_caps_make_a_survey(tmp_path: Path) -> None:
+    with running("--survey", "3000", *PROMISES) as web:
+        result = crawl(tmp_path, web=web, FOLLOW_LINKS=0, MAX_PAGES_PER_HOST=1, MAX_PAGES_PER_IP=1)
+        ledger = web.ledger()
+    assert_clean(result)
+    counters = result.report["counters"]
+    truth = ledger["truth"]
+    assert counters["extracted"] == 3000, json.dumps(truth)
+
+
+def test_seeds_come_from_standard_input(tmp_path: Path) -> None:
+    with running("--hosts", "5", "--pages-per-host", "3", "--features", "none", *PROMISES) as web:
+        seeds = "# a comment\n\n" + "\n".join(web.seeds) + "\nnot a url\n"
+        result = Crawl(tmp_path, "-", web=web, stdin=seeds.encode()).wait()
+        assert_faultless(web)
+    assert "not a url" in result.log
