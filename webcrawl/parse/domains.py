@@ -1,4 +1,9 @@
-"""The registered domain of a host."""
+"""The registered domain of a host, by the Public Suffix List.
+
+House: the ICANN section only. The private one (`github.io`, `blogspot.com`) names domains whose
+hosts are run by one party on few machines: for caps and for fairness they are one domain.
+The list is the one that tldextract ships: nothing here goes to the network.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,18 @@ from functools import lru_cache
 
 from tldextract import TLDExtract
 
-_extract = TLDExtract(suffix_list_urls=(), cache_dir=None)
+CACHED_HOSTS = 100_000  # about 20 MB
+
+_extract = TLDExtract(cache_dir=None, suffix_list_urls=(), include_psl_private_domains=False)
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=CACHED_HOSTS)
 def registered_domain(host: str) -> str:
-    """Registered domain of `host`; an IP literal or a bare label gives itself."""
-    return _extract(host).top_domain_under_public_suffix or host
+    """Registered domain of a canonical `host`; what has none (an address, `localhost`, a public
+    suffix itself) gives itself. 0.1 us when cached, else 3 us.
+    """
+    parts = _extract(host)
+    if parts.suffix or ":" in host or host[-1:].isdigit():  # known, or an IP address
+        return parts.top_domain_under_public_suffix or host
+    # An unlisted top-level domain is a public suffix (publicsuffix.org/list: "the rule is *").
+    return ".".join(host.split(".")[-2:])
