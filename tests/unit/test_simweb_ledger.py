@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from webcrawl.simweb.ledger import VIOLATIONS, Ledger, Rules, faults
-from webcrawl.simweb.model import Place, World, WorldSpec
+from webcrawl.simweb.model import World
 from webcrawl.simweb.reply import Reply, answer
+from webcrawl.simweb.spec import Place, WorldSpec
 
 
 class Crawl:

@@ -18,7 +18,8 @@ from naive_crawler import Manners, NaiveCrawler
 from webcrawl.simweb import Running, faults, running
 from webcrawl.simweb.addresses import NXDOMAIN, REFUSED, SERVFAIL
 from webcrawl.simweb.dns import Names
-from webcrawl.simweb.model import World, WorldSpec
+from webcrawl.simweb.model import World
+from webcrawl.simweb.spec import WorldSpec
 
 SMALL = ("--slowness", "0.02", "--page-bytes", "2000", "--host-delay", "0.01")
 

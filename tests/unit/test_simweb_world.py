@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import islice
 from random import Random
 from urllib.parse import urlsplit
 
 import pytest
+from naive_crawler import read
 
 from webcrawl.admission.robots import RobotsRules
 from webcrawl.parse.urls import canonicalize, level_of
 from webcrawl.simweb.features import Draw, select
 from webcrawl.simweb.links import LINKS, Target
-from webcrawl.simweb.model import FEATURES, Place, World, WorldSpec
+from webcrawl.simweb.model import FEATURES, World
+from webcrawl.simweb.pagekinds import PAGES, PageKind
+from webcrawl.simweb.pages import Page
 from webcrawl.simweb.reach import in_scope, reach
 from webcrawl.simweb.robots import ROBOTS, Request, Robots
 from webcrawl.simweb.site import Tree
+from webcrawl.simweb.spec import Place, WorldSpec
 from webcrawl.simweb.survey import Survey, spec
 
 
@@ -180,6 +185,41 @@ class TestPages:
         world = World(WorldSpec(hosts=60, features="none", page_bytes=25_000))
         sizes = [len(body_of(world, place)) for place in everything(world)[:1000]]
         assert 20_000 < sum(sizes) / len(sizes) < 35_000
+
+
+class TestKinds:
+    """By the naive crawler's reading: what is said to be a whole document is one."""
+
+    @pytest.mark.parametrize("kind", PAGES, ids=lambda kind: kind.name)
+    def test_every_kind_makes_a_reply(self, kind: PageKind) -> None:
+        page = Page(
+            title="um título",
+            number=7,
+            step=0,
+            attempt=1,
+            size_bytes=5000,
+            onward="http://a.br/x?de=1&amp;passo=1",
+            whole=False,
+            draw_hrefs=lambda: ["/a", "/b", "http://c.br/", "/d?de=1&amp;passo=2", "/e"],
+        )
+        reply = kind.build(page)
+        assert reply.end in ("keep", "close", "reset", "hang")
+        pieces = [part for part in islice(reply.body, 50) if isinstance(part, bytes)]
+        if not kind.sound:
+            return
+        status, fields, body = read(reply.head + b"\r\n" + b"".join(pieces))
+        assert status == reply.status == 200
+        assert b"<title>um t" in body
+        assert body.rstrip().endswith(b"</html>")
+        assert all(href.strip("/").encode() in body for href in page.hrefs())
+        assert reply.links >= 5
+        if "content-length" in fields:
+            assert int(fields["content-length"]) == sum(map(len, pieces))
+
+    @pytest.mark.parametrize("name", ["page-hang", "page-reset", "page-garbage", "page-500"])
+    def test_what_failed_may_be_asked_again(self, name: str) -> None:
+        kind = next(kind for kind in PAGES if kind.name == name)
+        assert kind.build(Page("t", 1, 0, 1, 10, "", False, list)).again
 
 
 class TestFeatures:

@@ -13,8 +13,9 @@ from typing import Any
 
 from webcrawl.simweb import survey
 from webcrawl.simweb.ledger import Rules, faults
-from webcrawl.simweb.model import FEATURES, WorldSpec
+from webcrawl.simweb.model import FEATURES
 from webcrawl.simweb.server import Options, SimulatedWeb
+from webcrawl.simweb.spec import WorldSpec
 
 DESCRIPTION = "Serve a simulated web on loopback: DNS, many hosts, and a ledger that judges."
 

@@ -14,9 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from webcrawl.simweb.model import ROBOTS_PAGE, Place, World
+from webcrawl.simweb.model import World
 from webcrawl.simweb.reach import in_scope, reach
 from webcrawl.simweb.reply import Reply
+from webcrawl.simweb.spec import ROBOTS_PAGE, Place
 
 EXAMPLES = 20
 

@@ -13,68 +13,25 @@ must be reached under a given scope.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
-from typing import NamedTuple
 
-from webcrawl.simweb.addresses import DNS, Answer, DnsKind
+from webcrawl.simweb.addresses import DNS, DnsKind
 from webcrawl.simweb.features import Draw, Feature, mix, select, unit
 from webcrawl.simweb.hosts import HOSTS, HostKind
 from webcrawl.simweb.links import LINKS, Target
 from webcrawl.simweb.pagekinds import PAGES, PageKind
-from webcrawl.simweb.pages import Page
+from webcrawl.simweb.pages import SIZES, Page
 from webcrawl.simweb.reply import Reply, answer
 from webcrawl.simweb.robots import ROBOTS, Request, Robots, RobotsKind
 from webcrawl.simweb.site import Site, Tree
+from webcrawl.simweb.spec import ROBOTS_PAGE, Host, Place, WorldSpec
 from webcrawl.simweb.words import BR_SUFFIXES, OTHER_SUFFIXES, WORDS
 
 FEATURES: tuple[Feature, ...] = (*DNS, *ROBOTS, *HOSTS, *PAGES, *LINKS)
 
-ROBOTS_PAGE = -1  # Place.page of a robots.txt
 _CHILD_HOSTS = 3  # links to new hosts from each sound host
 _HOSTS_KEPT = 8192  # each a few kB
-
-
-@dataclass(frozen=True, slots=True)
-class WorldSpec:
-    """All that a world depends on. `features` as `features.select` reads it."""
-
-    seed: int = 1
-    hosts: int = 200
-    pages_per_host: float = 20.0  # on average; sizes of hosts follow a power law
-    ips: int = 0  # 0: two for every three hosts
-    features: str = "default"
-    br_share: float = 0.6  # of hosts under .br
-    page_bytes: int = 25_000  # on average; sizes of pages are log-normal
-    seeds: int = 0  # 0: one for every ten hosts
-    host_delay_s: float = 0.5  # what crawl delays are multiples of
-    token: str = "webcrawl"  # the crawler's product token in robots.txt
-    uniform: bool = False  # every page of every host of one address behaves the same
-
-
-class Place(NamedTuple):
-    """Which page, whatever the spelling of its URL."""
-
-    host: int
-    page: int  # ROBOTS_PAGE for robots.txt
-    step: int = 0  # the page's own URL, then `?passo=1` ...
-
-
-class Host(NamedTuple):
-    """What is known of one host."""
-
-    name: str
-    dns: Answer
-    kind: HostKind
-    robots: Robots
-    site: Site
-    in_dns: bool
-
-    @property
-    def open(self) -> bool:
-        """Whether a crawler can get as far as its pages."""
-        return self.in_dns and self.kind.reachable and self.robots.reachable
 
 
 class World:
@@ -325,13 +282,13 @@ class World:
         own = self._original(place)
         onward = self.onward(own)
         last_word = self.host(own.host).site.path(own.page).rstrip("/").rpartition("/")[2]
-        size = self.spec.page_bytes * min(self._rng(own).lognormvariate(-0.4, 0.9), 40.0)
+        number = mix(self.spec.seed, 11, *own)
         return Page(
             title=f"{last_word or 'inicio'} {own.host}.{own.page}.{own.step}",
-            number=mix(self.spec.seed, 11, *own),
+            number=number,
             step=own.step,
             attempt=attempt,
-            size_bytes=int(size),
+            size_bytes=int(self.spec.page_bytes * SIZES[number & 4095]),
             onward=self.url(onward).replace("&", "&amp;") if onward else "",
             whole=own.host in self._mirrored,
             draw_hrefs=lambda: self._hrefs(own),

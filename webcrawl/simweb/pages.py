@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Literal
 
 from webcrawl.simweb.words import TEXTS, WORDS
 
 Charset = Literal["utf-8", "windows-1252"]
+
+# Sizes of pages as shares of their mean: log-normal, as on the web, cut at 40 times the mean.
+_RNG = Random(3)
+SIZES = tuple(min(_RNG.lognormvariate(-0.405, 0.9), 40.0) for _ in range(4096))
 
 
 @dataclass(slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from webcrawl.simweb.model import Place, World
+from webcrawl.simweb.model import World
+from webcrawl.simweb.spec import Place
 
 
 @dataclass

@@ -13,7 +13,8 @@ from webcrawl.simweb.control import Control
 from webcrawl.simweb.dns import DnsServer, Names
 from webcrawl.simweb.http import HttpServer, Web
 from webcrawl.simweb.ledger import Ledger, Rules
-from webcrawl.simweb.model import World, WorldSpec
+from webcrawl.simweb.model import World
+from webcrawl.simweb.spec import WorldSpec
 from webcrawl.simweb.survey import Survey
 
 

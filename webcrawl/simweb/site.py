@@ -8,7 +8,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from urllib.parse import unquote
 
-from webcrawl.simweb.features import mix
 from webcrawl.simweb.pagekinds import PageKind
 from webcrawl.simweb.robots import Robots
 from webcrawl.simweb.words import DIRECTORIES, WORDS
@@ -73,7 +72,7 @@ class Site:
         """0 to 9 words. Its number is in the path, which makes it unique and quick to find."""
         if page == 0:
             return "/"
-        number = mix(self._salt, page)
+        number = (self._salt ^ page) * 0x9E3779B97F4A7C15 >> 24 & 0xFFFFFF
         directory = DIRECTORIES[number & 2047]
         return f"{directory}{WORDS[number >> 11 & 63]}-{page}{_ENDINGS[(number >> 17) % 5]}"
 

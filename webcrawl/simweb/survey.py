@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from random import Random
 
 from webcrawl.simweb.features import mix
-from webcrawl.simweb.model import Place, World, WorldSpec
+from webcrawl.simweb.model import World
+from webcrawl.simweb.spec import Place, WorldSpec
 
 # Shares as in a list of a million URLs of the real web: 139,300 hosts, 95,460 addresses.
 _HOSTS = 0.14

@@ -1,0 +1,54 @@
+"""What a world is asked for, and the values that name its parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from webcrawl.simweb.addresses import Answer
+from webcrawl.simweb.hosts import HostKind
+from webcrawl.simweb.robots import Robots
+from webcrawl.simweb.site import Site
+
+ROBOTS_PAGE = -1  # Place.page of a robots.txt
+
+
+@dataclass(frozen=True, slots=True)
+class WorldSpec:
+    """All that a world depends on. `features` as `features.select` reads it."""
+
+    seed: int = 1
+    hosts: int = 200
+    pages_per_host: float = 20.0  # on average; sizes of hosts follow a power law
+    ips: int = 0  # 0: two for every three hosts
+    features: str = "default"
+    br_share: float = 0.6  # of hosts under .br
+    page_bytes: int = 25_000  # on average; sizes of pages are log-normal
+    seeds: int = 0  # 0: one for every ten hosts
+    host_delay_s: float = 0.5  # what crawl delays are multiples of
+    token: str = "webcrawl"  # the crawler's product token in robots.txt
+    uniform: bool = False  # every page of every host of one address behaves the same
+
+
+class Place(NamedTuple):
+    """Which page, whatever the spelling of its URL."""
+
+    host: int
+    page: int  # ROBOTS_PAGE for robots.txt
+    step: int = 0  # the page's own URL, then `?passo=1` ...
+
+
+class Host(NamedTuple):
+    """What is known of one host."""
+
+    name: str
+    dns: Answer
+    kind: HostKind
+    robots: Robots
+    site: Site
+    in_dns: bool
+
+    @property
+    def open(self) -> bool:
+        """Whether a crawler can get as far as its pages."""
+        return self.in_dns and self.kind.reachable and self.robots.reachable
