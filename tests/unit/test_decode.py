@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import gzip
+import os
+import subprocess
+import sys
 import zlib
+from pathlib import Path
 
-import _brotli
 import pytest
 from isal import isal_zlib
 
 from webcrawl.fetch import decode as module
-from webcrawl.fetch.decode import MAX_CODINGS, MAX_MEMBERS, Decoded, decode, zstd
+from webcrawl.fetch.decode import MAX_CODINGS, MAX_MEMBERS, Decoded, brotli, decode, zstd
 
 PAGE = b"".join(b"<p>%d</p>\n" % number for number in range(5000))
 LIMIT = 1 << 20
+ROOT = Path(__file__).parents[2]
 
 
-def brotli(data: bytes) -> bytes:
-    compressor = _brotli.Compressor(quality=5)
+def to_brotli(data: bytes) -> bytes:
+    compressor = brotli.Compressor(quality=5)
     return compressor.process(data) + compressor.finish()
 
 
@@ -30,7 +34,7 @@ ENCODERS = {
     "gzip": gzip.compress,
     "x-gzip": gzip.compress,
     "deflate": zlib.compress,
-    "br": brotli,
+    "br": to_brotli,
     "zstd": zstd.compress,
 }
 FORMATS = {**{name: (name, encode) for name, encode in ENCODERS.items()}}
@@ -76,7 +80,7 @@ def test_case_and_space_do_not_matter() -> None:
 
 
 def test_stacked_codings_come_off_last_first() -> None:
-    body = zstd.compress(brotli(gzip.compress(PAGE)))
+    body = zstd.compress(to_brotli(gzip.compress(PAGE)))
     assert decode(body, label("gzip, br, zstd"), LIMIT) == Decoded(PAGE)
     headers = [(b"content-encoding", b"gzip"), (b"Content-Encoding", b"br, zstd")]
     assert decode(body, headers, LIMIT) == Decoded(PAGE)
@@ -84,7 +88,7 @@ def test_stacked_codings_come_off_last_first() -> None:
 
 def test_transfer_codings_come_off_before_content_codings() -> None:
     headers = [(b"Transfer-Encoding", b"gzip, chunked"), (b"Content-Encoding", b"br")]
-    assert decode(gzip.compress(brotli(PAGE)), headers, LIMIT) == Decoded(PAGE)
+    assert decode(gzip.compress(to_brotli(PAGE)), headers, LIMIT) == Decoded(PAGE)
 
 
 def test_too_many_codings_are_left() -> None:
@@ -212,3 +216,23 @@ def test_a_zstd_window_over_8_mib_is_refused() -> None:
     compressor = zstd.ZstdCompressor(options=large)
     body = compressor.compress(PAGE) + compressor.flush()
     assert decode(body, label("zstd"), LIMIT) == Decoded(b"", "damaged zstd")
+
+
+def test_brotlipy_does_not_stand_in_the_way(tmp_path: Path) -> None:
+    """It has a package `brotli`, and its C module makes itself `_brotli` once imported."""
+    package = tmp_path / "brotli"
+    package.mkdir()
+    fake = "import sys; sys.modules['_brotli'] = sys; Decompressor = object"
+    (package / "__init__.py").write_text(fake)
+    program = (
+        "import sys; from webcrawl.fetch.decode import decode;"
+        "body = bytes.fromhex(sys.argv[1]); headers = [(b'Content-Encoding', b'br')];"
+        "sys.exit(decode(body, headers, 99).payload != b'hi')"
+    )
+    path = os.pathsep.join([str(tmp_path), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", program, to_brotli(b"hi").hex()],
+        env=os.environ | {"PYTHONPATH": path},
+        check=False,
+    )
+    assert done.returncode == 0

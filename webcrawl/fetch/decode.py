@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 from typing import NamedTuple, Protocol
 
-import _brotli  # type: ignore[import-not-found]  # of `brotli`: `brotlipy` shadows that name
+import brotli  # type: ignore[import-untyped]
 from isal import isal_zlib
 
 from webcrawl.fetch.http1 import Headers, list_values, transfer_codings
@@ -24,13 +26,26 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
+if not hasattr(brotli.Decompressor, "process"):
+    # `brotlipy`, where something has pulled it in, takes the name of `brotli`, and its decompressor
+    # has no bound. The C module beside it is found by path: `brotlipy` takes its name as well.
+    _spec = PathFinder.find_spec("_brotli")
+    if _spec is None or _spec.loader is None:
+        raise ImportError("brotlipy stands where brotli must: pip install brotli")
+    brotli = module_from_spec(_spec)
+    _spec.loader.exec_module(brotli)
+
 MAX_CODINGS = 4  # House: nobody means more
 MAX_MEMBERS = 16  # House: gzip members or zstd frames in a row; browsers stop after the first
 MAX_STEPS = 16_384
 
 # RFC 9659, 3: a window of 8 MiB at most in a content coding.
 _ZSTD_OPTIONS = {int(zstd.DecompressionParameter.window_log_max): 23}
-_DAMAGE: tuple[type[Exception], ...] = (isal_zlib.error, zstd.ZstdError, _brotli.error)  # type: ignore[assignment]  # isal's stub has an instance
+_DAMAGE: tuple[type[Exception], ...] = (
+    isal_zlib.error,  # type: ignore[assignment]  # its stub has an instance
+    zstd.ZstdError,
+    brotli.error,
+)
 
 
 class Decoded(NamedTuple):
@@ -170,7 +185,7 @@ class _Brotli:
     unused_data = b""  # it takes what follows for damage
 
     def __init__(self) -> None:
-        self._decompressor = _brotli.Decompressor()
+        self._decompressor = brotli.Decompressor()
 
     @property
     def eof(self) -> bool:

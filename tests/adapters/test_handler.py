@@ -1,0 +1,502 @@
+"""The download handler: in a crawler without a reactor, and in whole crawls of stock Scrapy."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import logging
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadCancelledError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    NotConfigured,
+    ResponseDataLossError,
+    StopDownload,
+    UnsupportedURLSchemeError,
+)
+from scrapy.http import HtmlResponse, Response, TextResponse
+from stock_crawl import run, site
+
+from tests.adapters.rawserver import RawServer, identity, read_request, server_context
+from webcrawl.fetch.exchange import REASONS, Exchange, FetchFailed
+from webcrawl.frontier.lease import Lease, Step
+from webcrawl.handler import FAILURES, DownloadHandler, content_type_test, headers_from, limits_from
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+SETTINGS: dict[str, Any] = {
+    "TWISTED_REACTOR_ENABLED": False,
+    "USER_AGENT": "webcrawl/1",
+    "DEFAULT_REQUEST_HEADERS": {"Accept": "text/html", "Accept-Language": "en"},
+    "CONTENT_TYPES": ["text/html"],
+    "DOWNLOAD_TIMEOUT": 5,
+}
+
+
+class Server(RawServer):
+    """Answers every request with the same bytes; keeps the requests."""
+
+    def __init__(self, *parts: bytes, hangs: bool = False, **kwargs: Any) -> None:
+        self.requests: list[bytes] = []
+
+        def script(connection: socket.socket) -> None:
+            self.requests.append(read_request(connection))
+            for part in parts:
+                connection.sendall(part)
+            if hangs:
+                connection.recv(1)
+
+        super().__init__(script, **kwargs)
+
+    def url(self, path: str = "/", host: str = "127.0.0.1") -> str:
+        return f"http://{host}:{self.port}{path}"
+
+
+def crawler_with(**settings: Any) -> Crawler:
+    crawler = Crawler(Spider, SETTINGS | settings)
+    crawler._apply_settings()
+    return crawler
+
+
+def with_handler(
+    use: Callable[[DownloadHandler], Awaitable[Any]], crawler: Crawler | None = None
+) -> Any:
+    async def go() -> Any:
+        handler = DownloadHandler.from_crawler(crawler or crawler_with())
+        try:
+            return await use(handler)
+        finally:
+            await handler.close()
+
+    return asyncio.run(go())
+
+
+def download(request: Request, crawler: Crawler | None = None) -> Response:
+    response = with_handler(lambda handler: handler.download_request(request), crawler)
+    assert isinstance(response, Response)
+    return response
+
+
+def leased(server: RawServer, **kwargs: Any) -> Request:
+    """A request of the frontier's for a host that no DNS knows."""
+    url = f"http://page.invalid:{server.port}/"
+    lease = Lease(host="page.invalid", step=Step.PAGE, url=url, address="127.0.0.1")
+    return Request(url, meta={"lease": lease}, **kwargs)
+
+
+def test_a_page() -> None:
+    with Server(OK + b"X-A: 1\r\nX-A: 2\r\n\r\n", b"<p>hi") as server:
+        request = leased(server)
+        response = download(request)
+    assert type(response) is HtmlResponse
+    assert (response.status, response.body, response.url) == (200, b"<p>hi", request.url)
+    assert response.headers.getlist("x-a") == [b"1", b"2"]
+    assert response.ip_address == IPv4Address("127.0.0.1")
+    assert (response.protocol, response.certificate, response.flags) == ("HTTP/1.1", None, [])
+    exchange = request.meta["exchange"]
+    assert isinstance(exchange, Exchange)
+    assert [exchange.request] == server.requests
+    assert 0 < request.meta["download_latency"] <= exchange.total_s
+
+
+def test_the_headers_of_a_request_without_any() -> None:
+    with Server(OK + b"\r\n") as server:
+        download(leased(server))
+    lines = server.requests[0].split(b"\r\n")
+    assert lines == [
+        b"GET / HTTP/1.1",
+        b"Host: page.invalid:%d" % server.port,
+        b"User-Agent: webcrawl/1",
+        b"Accept: text/html",
+        b"Accept-Language: en",
+        b"Accept-Encoding: gzip, deflate, br, zstd",
+        b"Connection: close",
+        b"",
+        b"",
+    ]
+
+
+def test_the_requests_own_headers_come_first_and_win() -> None:
+    own = {"X-B": ["1", "2"], "accept": "*/*", "User-Agent": None, "Proxy-Authorization": "x"}
+    with Server(OK + b"\r\n") as server:
+        download(leased(server, headers=own))
+    lines = server.requests[0].split(b"\r\n")
+    assert lines[2:-3] == [
+        b"X-B: 1",
+        b"X-B: 2",
+        b"Accept: */*",
+        b"Accept-Language: en",
+        b"Accept-Encoding: gzip, deflate, br, zstd",
+    ]
+
+
+def test_head_and_post() -> None:
+    with Server(OK + b"Content-Length: 5\r\n\r\n", hangs=True) as server:
+        response = download(Request(server.url(), method="HEAD"))
+    assert (response.body, response.headers["Content-Length"]) == (b"", b"5")
+    with Server(OK + b"\r\n") as server:
+        download(Request(server.url(), method="POST", body=b"a=b"))
+    assert server.requests[0].startswith(b"POST / HTTP/1.1\r\n")
+    assert b"\r\nContent-Length: 3\r\n" in server.requests[0]
+    assert server.requests[0].endswith(b"\r\n\r\na=b")
+
+
+def coded(coding: bytes, body: bytes, content_type: bytes = b"text/html") -> tuple[bytes, bytes]:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nContent-Encoding: %b\r\n\r\n"
+    return head % (content_type, coding), body
+
+
+def test_a_content_coding_is_removed_with_its_header() -> None:
+    with Server(*coded(b"gzip", gzip.compress(b"<p>hi"))) as server:
+        response = download(leased(server))
+    assert type(response) is HtmlResponse
+    assert response.body == b"<p>hi"
+    assert "Content-Encoding" not in response.headers
+
+
+def test_a_coding_that_is_not_there_has_no_header_either() -> None:
+    with Server(*coded(b"gzip", b"<p>plain")) as server:
+        request = leased(server)
+        response = download(request)
+    assert type(response) is HtmlResponse
+    assert response.body == b"<p>plain"
+    assert request.meta["exchange"].decode_problem == "not gzip"
+    assert request.meta["exchange"].headers[1] == (b"Content-Encoding", b"gzip")
+
+
+def test_an_unknown_coding_stays_with_its_header() -> None:
+    with Server(*coded(b"br, sdch", b"\x00\xff")) as server:
+        response = download(leased(server))
+    assert type(response) is Response
+    assert response.body == b"\x00\xff"
+    assert response.headers.getlist("Content-Encoding") == [b"br", b"sdch"]
+
+
+def test_the_coding_of_a_head_request_is_left() -> None:
+    with Server(coded(b"gzip", b"")[0]) as server:
+        response = download(Request(server.url(), method="HEAD"))
+    assert response.headers["Content-Encoding"] == b"gzip"
+
+
+# CONTENT_TYPES
+
+
+def test_another_content_type_is_dropped_at_the_header() -> None:
+    with Server(b"HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\n", hangs=True) as server:
+        request = leased(server)
+        response = download(request)
+    assert (response.flags, response.body) == (["content_type_dropped"], b"")
+    assert request.meta["exchange"].body_skipped
+
+
+def test_a_users_own_request_may_be_of_any_type() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n"
+    with Server(head, b"\x89PNG") as server:
+        assert download(Request(server.url())).body == b"\x89PNG"
+
+
+@pytest.mark.parametrize(
+    ("status", "content_type", "wanted"),
+    [
+        (200, b"text/html", True),
+        (200, b"Text/HTML ; charset=utf-8", True),
+        (200, b"", True),
+        (200, None, True),
+        (200, b"text/htmlx", False),
+        (206, b"image/png", False),
+        (404, b"image/png", True),
+        (302, b"image/png", True),
+    ],
+)
+def test_what_is_wanted(status: int, content_type: bytes | None, wanted: bool) -> None:
+    wants = content_type_test(
+        crawler_with(CONTENT_TYPES="text/html, Application/XHTML+xml").settings
+    )
+    headers = [] if content_type is None else [(b"content-TYPE", content_type)]
+    assert wants(status, headers) is wanted
+    assert wants(200, [(b"Content-Type", b"application/xhtml+xml")])
+
+
+def test_no_content_types_is_every_type() -> None:
+    wants = content_type_test(crawler_with(CONTENT_TYPES=[]).settings)
+    assert wants(200, [(b"Content-Type", b"image/png")])
+
+
+# Cuts
+
+CUT = OK + b"Content-Length: 99\r\n\r\nhell"
+
+
+def test_what_was_cut_of_a_page_is_kept() -> None:
+    with Server(CUT) as server:
+        response = download(leased(server))
+    assert (response.body, response.flags) == (b"hell", ["dataloss"])
+    with Server(CUT, hangs=True) as server:
+        request = leased(server)
+        request.meta["download_timeout"] = 0.2
+        response = download(request)
+    assert (response.body, response.flags) == (b"hell", ["truncated"])
+    with Server(CUT) as server:
+        response = download(leased(server), crawler_with(DOWNLOAD_MAXSIZE=3))
+    assert (response.body, response.flags) == (b"hel", ["truncated"])
+
+
+def test_what_was_cut_of_a_users_own_request_is_scrapys_exception() -> None:
+    with Server(CUT) as server, pytest.raises(ResponseDataLossError):
+        download(Request(server.url()))
+    with Server(CUT) as server:
+        response = download(Request(server.url(), meta={"download_fail_on_dataloss": False}))
+        assert (response.body, response.flags) == (b"hell", ["dataloss"])
+        response = download(Request(server.url()), crawler_with(DOWNLOAD_FAIL_ON_DATALOSS=False))
+        assert response.flags == ["dataloss"]
+    with Server(CUT) as server, pytest.raises(DownloadCancelledError):
+        download(Request(server.url(), meta={"download_maxsize": 3}))
+    with Server(CUT, hangs=True) as server, pytest.raises(DownloadTimeoutError):
+        download(Request(server.url(), meta={"download_timeout": 0.2}))
+
+
+def test_a_size_limit_of_0_is_none() -> None:
+    assert limits_from(crawler_with(DOWNLOAD_MAXSIZE=0).settings).max_size_bytes == sys.maxsize
+    with Server(OK + b"\r\nhello") as server:
+        response = download(
+            Request(server.url(), meta={"download_maxsize": 0}), crawler_with(DOWNLOAD_MAXSIZE=2)
+        )
+    assert response.body == b"hello"
+
+
+# Failures
+
+
+def failing(
+    request: Request, crawler: Crawler | None = None
+) -> tuple[type[Exception], FetchFailed]:
+    with pytest.raises(Exception) as caught:
+        download(request, crawler)
+    failure = request.meta["fetch_failed"]
+    assert "exchange" not in request.meta
+    assert failure.__traceback__ is None
+    assert str(failure) in str(caught.value)
+    return caught.type, failure
+
+
+@pytest.mark.parametrize(
+    ("parts", "error", "reason"),
+    [
+        ([], DownloadFailedError, "reset"),
+        ([b"garbage"], DownloadFailedError, "bad_response"),
+        ([OK + b"A: " + b"b" * 70_000], DownloadFailedError, "header_too_large"),
+    ],
+)
+def test_no_usable_answer(
+    parts: list[bytes], error: type[Exception], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with Server(*parts) as server:
+        raised, failure = failing(leased(server))
+    assert (raised, failure.reason, failure.asked) == (error, reason, True)
+    assert [record for record in caplog.records if record.name.startswith("webcrawl")] == []
+
+
+def test_refused() -> None:
+    with Server() as server:
+        pass
+    raised, failure = failing(Request(server.url()))
+    assert (raised, failure.reason) == (DownloadConnectionRefusedError, "connect")
+
+
+def test_timeout() -> None:
+    with Server(hangs=True) as server:
+        raised, failure = failing(Request(server.url(), meta={"download_timeout": 0.2}))
+    assert (raised, failure.reason) == (DownloadTimeoutError, "timeout")
+
+
+def test_no_address() -> None:
+    raised, failure = failing(Request("http://name.invalid/"))
+    assert (raised, failure.reason, failure.asked) == (CannotResolveHostError, "dns", False)
+    assert failure.ended_at > 0
+
+
+def test_the_crawls_own_addresses() -> None:
+    asked: list[str] = []
+
+    async def resolve(host: str) -> str:
+        asked.append(host)
+        if host == "private.test":
+            raise FetchFailed("blocked_address")
+        return "127.0.0.1"
+
+    crawler = crawler_with()
+    crawler.webcrawl_addresses = resolve  # type: ignore[attr-defined]
+    with Server(OK + b"\r\nhi") as server:
+        assert download(Request(server.url(host="any.test")), crawler).body == b"hi"
+        raised, failure = failing(Request(server.url(host="private.test")), crawler)
+    assert (raised, failure.reason) == (CannotResolveHostError, "blocked_address")
+    assert asked == ["any.test", "private.test"]
+
+
+def test_what_an_earlier_try_left_is_gone() -> None:
+    with Server(OK + b"\r\nhi") as server:
+        request = leased(server)
+        request.meta["fetch_failed"] = FetchFailed("timeout")
+        download(request)
+    assert "fetch_failed" not in request.meta
+
+
+def test_every_reason_has_an_exception() -> None:
+    assert set(FAILURES) <= set(REASONS)
+
+
+def test_other_schemes_are_refused() -> None:
+    with pytest.raises(UnsupportedURLSchemeError):
+        download(Request("unsupp://a.test"))
+
+
+def test_close_ends_what_is_under_way() -> None:
+    with Server(hangs=True) as server:
+
+        async def use(handler: DownloadHandler) -> None:
+            request = leased(server)
+            task = asyncio.create_task(handler.download_request(request))
+            await asyncio.sleep(0.1)
+            await handler.close()
+            with pytest.raises(DownloadCancelledError):
+                await task
+            assert request.meta["fetch_failed"].reason == "cancelled"
+
+        with_handler(use)
+
+
+def test_it_needs_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webcrawl.handler.is_asyncio_available", lambda: False)
+    with pytest.raises(NotConfigured):
+        DownloadHandler.from_crawler(crawler_with())
+
+
+def test_https(tmp_path: Path) -> None:
+    leaf = identity("127.0.0.1")
+    with Server(OK + b"\r\nhi", context=server_context(tmp_path, leaf)) as server:
+        request = Request(f"https://127.0.0.1:{server.port}/")
+        response = download(request)
+        assert response.certificate == leaf.der
+        assert "self-signed" in request.meta["exchange"].tls.problem
+        with pytest.raises(DownloadFailedError):
+            download(request, crawler_with(DOWNLOAD_VERIFY_CERTIFICATES=True))
+
+
+def test_the_bind_address() -> None:
+    peers: list[str] = []
+
+    def script(connection: socket.socket) -> None:
+        peers.append(connection.getpeername()[0])
+        read_request(connection)
+        connection.sendall(OK + b"\r\n")
+
+    with RawServer(script) as server:
+        for bind in ("127.0.0.3", ("127.0.0.4", 0)):
+            url = f"http://127.0.0.1:{server.port}/"
+            download(Request(url), crawler_with(DOWNLOAD_BIND_ADDRESS=bind))
+    assert peers == ["127.0.0.3", "127.0.0.4"]
+
+
+def test_no_user_agent_no_header() -> None:
+    settings = crawler_with(USER_AGENT="", DEFAULT_REQUEST_HEADERS={"Accept": None}).settings
+    assert headers_from(settings) == [(b"Accept-Encoding", b"gzip, deflate, br, zstd")]
+
+
+# Signals
+
+
+@pytest.mark.parametrize("fail", [False, True])
+@pytest.mark.parametrize(
+    ("signal", "body"), [(signals.headers_received, b""), (signals.bytes_received, b"hell")]
+)
+def test_a_listener_may_stop_the_download(signal: object, body: bytes, fail: bool) -> None:
+    heard: list[dict[str, Any]] = []
+
+    def listener(**what: Any) -> None:
+        heard.append(what)
+        raise StopDownload(fail=fail)
+
+    crawler = crawler_with()
+    crawler.signals.connect(listener, signal)
+    with Server(CUT, hangs=True) as server:
+        request = Request(server.url())
+        if fail:
+            with pytest.raises(StopDownload) as caught:
+                download(request, crawler)
+            response = caught.value.response
+        else:
+            response = download(request, crawler)
+    assert isinstance(response, TextResponse)
+    assert (response.body, response.flags) == (body, ["download_stopped"])
+    assert len(heard) == 1
+    assert heard[0]["request"] is request
+    if signal is signals.headers_received:
+        assert heard[0]["body_length"] == 99
+        assert heard[0]["headers"]["Content-Type"] == b"text/html"
+    else:
+        assert heard[0]["data"] == b"hell"
+
+
+def test_a_listener_that_lets_pass_changes_nothing() -> None:
+    heard: list[bytes] = []
+
+    def listener(data: bytes, **_: object) -> None:
+        heard.append(data)
+
+    crawler = crawler_with()
+    crawler.signals.connect(listener, signals.bytes_received)
+    with Server(OK + b"\r\n", b"hello") as server:
+        assert download(Request(server.url()), crawler).body == b"hello"
+    assert b"".join(heard) == b"hello"
+
+
+# Whole crawls
+
+SPIDER = """
+    import scrapy
+
+    class S(scrapy.Spider):
+        name = "s"
+
+        async def start(self):
+            yield scrapy.Request({url!r}, meta={meta!r}, dont_filter=True)
+
+        def parse(self, response):
+            self.crawler.stats.set_value("got", response.text)
+            self.crawler.stats.set_value("exchange", "exchange" in response.meta)
+"""
+HANDLERS = dict.fromkeys(("http", "https"), "webcrawl.handler.DownloadHandler")
+QUICK_CRAWL = {"DOWNLOAD_HANDLERS": HANDLERS, "DOWNLOAD_DELAY": 0, "ROBOTSTXT_OBEY": False}
+
+
+@pytest.mark.parametrize("reactor", [True, False], ids=["reactor", "no reactor"])
+def test_in_stock_scrapy(tmp_path: Path, reactor: bool) -> None:
+    settings = QUICK_CRAWL | {"TWISTED_REACTOR_ENABLED": reactor}
+    with site({"/a": (302, "/b")}) as pages:
+        done = run(tmp_path, SPIDER.format(url=pages.url("/a"), meta={}), settings)
+    assert "Traceback" not in done.log
+    assert (done.stats["got"], done.stats["exchange"]) == ("<p>page", True)
+    assert pages.asked == ["/a", "/b"]
+
+
+@pytest.mark.parametrize("reactor", [True, False], ids=["reactor", "no reactor"])
+def test_a_proxy_is_scrapys_business(tmp_path: Path, reactor: bool) -> None:
+    settings = QUICK_CRAWL | {"TWISTED_REACTOR_ENABLED": reactor}
+    with site({}) as proxy:
+        spider = SPIDER.format(url="http://a.test/x", meta={"proxy": proxy.url("")})
+        done = run(tmp_path, spider, settings)
+    assert "Traceback" not in done.log
+    assert (done.stats["got"], done.stats["exchange"]) == ("<p>page", False)
+    assert proxy.asked == ["http://a.test/x"]
