@@ -3,8 +3,8 @@
 Owns what is known: the cache, the look-ups under way, the hosts file. It knows nothing of the
 address guard or of hosts' queues, and caches by the `now` that comes in.
 
-Bounds: MAX_LOOKUPS are under way and the others wait for their turn; one for which nobody answers
-ends after `timeout_s * tries`; the cache has `cache_size` entries of about 500 bytes.
+Bounds: MAX_LOOKUPS look-ups are under way and the others wait for their turn; a name for which
+nobody answers fails after `timeout_s * tries`; the cache has `cache_size` entries of 500 bytes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from webcrawl.admission.dnsclient import FINAL_PROBLEMS, DnsClient, Server
 from webcrawl.admission.dnswire import TYPE_A, TYPE_AAAA, question
 
 MAX_LOOKUPS: Final = 1_000
+RESOLV_CONF: Final = Path("/etc/resolv.conf")
+HOSTS_FILE: Final = Path("/etc/hosts")
 
 # Labels of 1 to 63 octets, 253 in all (RFC 1035, 2.3.4), of letters, digits and "-" (RFC 952);
 # House: and "_", which sites do use.
@@ -103,7 +105,7 @@ class Resolver:
         negative_ttl_s: float = 300.0,
         cache_size: int = 10_000,
     ) -> None:
-        asked = [read_server(text) for text in servers] or _system_servers()
+        asked = [read_server(text) for text in servers] or system_servers()
         self._client = DnsClient(asked, timeout_s, tries)
         self._hosts = {} if servers else _system_hosts()
         self._min_ttl_s = min_ttl_s
@@ -193,17 +195,19 @@ def _literal(host: str) -> str:
     """The address of a host that is one, or of localhost (RFC 6761, 6.3); else ""."""
     if host == "localhost" or host.endswith(".localhost"):
         return "127.0.0.1"
-    if not host[-1:].isdigit() and host[-1:] != "]" and ":" not in host:
-        return ""
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif not host[-1:].isdigit() and ":" not in host:
+        return ""  # a name, and not worth an exception
     try:
-        return str(ip_address(host.strip("[]")))
+        return str(ip_address(host))
     except ValueError:
         return ""
 
 
-def _system_servers() -> list[Server]:
+def system_servers() -> list[Server]:
     """The name servers of resolv.conf(5), which says whom to ask where there are none."""
-    lines = _system_file("/etc/resolv.conf")
+    lines = _system_file(RESOLV_CONF)
     servers = [Server(line[1]) for line in lines if line[0] == "nameserver" and len(line) > 1]
     return servers or [Server("127.0.0.1")]
 
@@ -211,17 +215,17 @@ def _system_servers() -> list[Server]:
 def _system_hosts() -> dict[str, tuple[str, ...]]:
     """The names of hosts(5), IPv4 addresses before others."""
     hosts: dict[str, tuple[str, ...]] = {}
-    for address, *names in _system_file("/etc/hosts"):
+    for address, *names in _system_file(HOSTS_FILE):
         if _literal(address):
             for name in names:
                 hosts[name.lower()] = (*hosts.get(name.lower(), ()), address)
     return {name: tuple(sorted(found, key=lambda ip: ":" in ip)) for name, found in hosts.items()}
 
 
-def _system_file(path: str) -> list[list[str]]:
+def _system_file(path: Path) -> list[list[str]]:
     """The words of each line that has some, without comments."""
     try:
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
+        text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
     lines = (re.split("[#;]", line, maxsplit=1)[0].split() for line in text.splitlines())

@@ -18,8 +18,12 @@ from typing import Final, NamedTuple
 
 from webcrawl.admission.dnswire import Answer, query, read_answer
 
-# Eight ports a server: harder to spoof (RFC 5452, 9.2), and the buffers of eight sockets hold a
-# thousand answers while the loop is busy elsewhere.
+# The server's socket may have Linux's default buffer, which holds 192 to 256 small datagrams. So this
+# many are sent in FRESH_S without an answer, or a burst would be lost, and sent again as a burst.
+MAX_FRESH: Final = 128
+FRESH_S: Final = 0.1
+# Eight ports a server: harder to spoof (RFC 5452, 9.2), and room for the answers while the loop is
+# busy elsewhere.
 PORTS_PER_SERVER: Final = 8
 _RECEIVE_BUFFER_BYTES: Final = 1 << 20
 _MAX_DATAGRAM_BYTES: Final = 4096  # without EDNS an answer has 512 (RFC 1035, 2.3.4)
@@ -53,6 +57,7 @@ class DnsClient:
         self._timeout_s = timeout_s
         self._tries = tries
         self._ports: dict[tuple[Server, int], _Port] = {}  # opened when first needed
+        self._fresh = asyncio.Semaphore(MAX_FRESH)
         self._first = 0  # the server to ask first: another one after a failure
 
     async def ask(self, question: bytes) -> Answer:
@@ -83,13 +88,17 @@ class DnsClient:
         self._ports.clear()
 
     async def _try(self, asked: _Query, server: Server) -> Answer:
-        try:
-            asked.send(self._port(server))
-        except BlockingIOError:
-            pass  # a full buffer is a loss on the way
-        except OSError:
-            return Answer(problem="unreachable")
-        answer = await asked.wait(self._timeout_s)
+        fresh_s = min(FRESH_S, self._timeout_s)
+        async with self._fresh:
+            try:
+                asked.send(self._port(server))
+            except BlockingIOError:
+                pass  # a full buffer is a loss on the way
+            except OSError:
+                return Answer(problem="unreachable")
+            answer = await asked.wait(fresh_s)
+        if answer.problem == "timeout":
+            answer = await asked.wait(self._timeout_s - fresh_s)
         if answer.problem != "truncated":
             return answer
         try:
@@ -111,25 +120,24 @@ class _Query:
 
     __slots__ = ("_answered", "_sent", "question")
 
-    _answered: asyncio.Future[Answer]
-
     def __init__(self, question: bytes) -> None:
         self.question = question
         self._sent: list[tuple[_Port, int]] = []
+        self._answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
     def send(self, port: _Port) -> None:
-        self._answered = asyncio.get_running_loop().create_future()
         query_id = port.expect(self)
         self._sent.append((port, query_id))
         port.send(query(query_id, self.question))
 
     async def wait(self, timeout_s: float) -> Answer:
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(timeout_s, self.answer, Answer(problem="timeout"))
-        try:
-            return await self._answered
-        finally:
-            timer.cancel()
+        """The next answer to any of the tries."""
+        await asyncio.wait((self._answered,), timeout=timeout_s)
+        if not self._answered.done():
+            return Answer(problem="timeout")
+        answer = self._answered.result()
+        self._answered = asyncio.get_running_loop().create_future()
+        return answer
 
     def answer(self, answer: Answer) -> None:
         if not self._answered.done():

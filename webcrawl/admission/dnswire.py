@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 TYPE_A: Final = 1  # RFC 1035, 3.2.2
 TYPE_AAAA: Final = 28  # RFC 3596
 _TYPE_CNAME: Final = 5
+_FAMILIES: Final = {TYPE_A: socket.AF_INET, TYPE_AAAA: socket.AF_INET6}
 _CLASS_IN: Final = 1
 _RECURSION_DESIRED: Final = 0x0100
 _RESPONSE: Final = 0x8000
@@ -73,21 +75,26 @@ def _read_answer(message: bytes, question: bytes) -> Answer:
     addresses: list[str] = []
     ttls: list[int] = []
     try:
-        for _ in range(records):
-            at = _skip_name(message, at)
-            record_type, _, ttl_s, size = _RECORD.unpack_from(message, at)
-            at += _RECORD.size
+        for record_type, ttl_s, data in _read_records(message, at, records):
             if record_type == wanted:
-                addresses.append(_address(message[at : at + size]))
+                addresses.append(socket.inet_ntop(_FAMILIES[wanted], data))
             if record_type in (wanted, _TYPE_CNAME):
                 ttls.append(ttl_s)
-            at += size
-    except (struct.error, IndexError):
-        if not flags & _TRUNCATED:
+    except (struct.error, IndexError, ValueError):
+        if not flags & _TRUNCATED:  # else what came before the cut is good
             raise
     if addresses:
         return Answer(tuple(dict.fromkeys(addresses)), min(ttls))
     return Answer(problem="truncated" if flags & _TRUNCATED else "nodata")
+
+
+def _read_records(message: bytes, at: int, count: int) -> Iterator[tuple[int, int, bytes]]:
+    """Type, seconds to live and data of `count` records from `at` on."""
+    for _ in range(count):
+        at = _skip_name(message, at)
+        record_type, _, ttl_s, size = _RECORD.unpack_from(message, at)
+        at += _RECORD.size + size
+        yield record_type, ttl_s, message[at - size : at]
 
 
 def _skip_name(message: bytes, at: int) -> int:
@@ -97,9 +104,3 @@ def _skip_name(message: bytes, at: int) -> int:
             return at + 2
         at += 1 + size
     return at + 1
-
-
-def _address(data: bytes) -> str:
-    """The text of 4 or 16 octets; a ValueError for any other number."""
-    family = socket.AF_INET if len(data) == 4 else socket.AF_INET6
-    return socket.inet_ntop(family, data)

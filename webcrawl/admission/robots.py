@@ -136,9 +136,9 @@ ALLOW_ALL: Final = RobotsRules()
 DISALLOW_ALL: Final = RobotsRules(literals="-/")
 
 
-def _precedence(rule: str) -> tuple[int, bool]:
+def _precedence(rule: str) -> tuple[int, bool, str]:
     """The longest pattern wins, and of equal ones allow (RFC 9309, 2.2.2)."""
-    return len(rule), rule[0] == "+"
+    return len(rule), rule[0] == "+", rule
 
 
 class _Group:

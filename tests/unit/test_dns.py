@@ -1,0 +1,518 @@
+"""The resolver against a DNS server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from webcrawl.admission import dns, dnsclient
+from webcrawl.admission.dns import Resolution, ResolutionFailed, Resolver, read_server
+from webcrawl.admission.dnsclient import Server
+
+A, AAAA, CNAME = 1, 28, 5
+TIMEOUT_S = 0.15
+
+
+def record(record_type: int, data: bytes, ttl_s: int = 60) -> bytes:
+    return b"\xc0\x0c" + struct.pack("!HHIH", record_type, 1, ttl_s, len(data)) + data
+
+
+def ipv4(address: str, ttl_s: int = 60) -> bytes:
+    return record(A, socket.inet_aton(address), ttl_s)
+
+
+class DnsServer(asyncio.DatagramProtocol):
+    """Answers as `zone` says: a list of records, an error code, raw bytes, or None for silence.
+
+    A list of these is worked off, its last entry stays.
+    """
+
+    def __init__(self) -> None:
+        self.zone: dict[tuple[str, int], list[Any]] = {}
+        self.asked: list[tuple[str, int]] = []
+        self.held: list[Callable[[], None]] = []
+        self.hold = False
+        self.port = 0
+        self.truncate = False
+        self.received = 0
+        self._awaited: tuple[int, asyncio.Future[None]] | None = None
+
+    async def receive(self, count: int) -> None:
+        """Until `count` datagrams have come in all."""
+        if self.received < count:
+            future = asyncio.get_running_loop().create_future()
+            self._awaited = (count, future)
+            await future
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        self.port = transport.get_extra_info("sockname")[1]
+
+    def datagram_received(self, data: bytes, peer: Any) -> None:
+        def reply() -> None:
+            answer = self.answer(data)
+            if answer is not None:
+                self.transport.sendto(answer, peer)
+
+        if self.hold:
+            self.held.append(reply)
+        else:
+            reply()
+        self.received += 1
+        if self._awaited and self.received == self._awaited[0]:
+            self._awaited[1].set_result(None)
+
+    def answer(self, data: bytes, truncate: bool | None = None) -> bytes | None:
+        labels, at = [], 12
+        while data[at]:
+            labels.append(data[at + 1 : at + 1 + data[at]].decode())
+            at += 1 + data[at]
+        key = (".".join(labels), int.from_bytes(data[at + 1 : at + 3]))
+        self.asked.append(key)
+        answers = self.zone.get(key, [[]] if (key[0], A) in self.zone else [3])
+        said = answers.pop(0) if len(answers) > 1 else answers[0]
+        if said is None:
+            return None
+        if isinstance(said, bytes):
+            return data[:2] + said
+        code, records = (said, []) if isinstance(said, int) else (0, said)
+        flags = 0x8180 | code
+        if self.truncate if truncate is None else truncate:
+            flags, records = flags | 0x0200, []
+        head = data[:2] + struct.pack("!HHHHH", flags, 1, len(records), 0, 0)
+        return head + data[12 : at + 5] + b"".join(records)
+
+    async def serve_tcp(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        data = await reader.readexactly(int.from_bytes(await reader.readexactly(2)))
+        answer = self.answer(data, truncate=False) or b""
+        message = len(answer).to_bytes(2) + answer
+        for octet in message:  # byte by byte
+            writer.write(bytes((octet,)))
+            await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+
+@asynccontextmanager
+async def dns_server(**zone: Any) -> Any:
+    """A server; `a_br=[...]` is what it says of the IPv4 addresses of a.br."""
+    loop = asyncio.get_running_loop()
+    transport, server = await loop.create_datagram_endpoint(DnsServer, ("127.0.0.1", 0))
+    for name, said in zone.items():
+        server.zone[name.replace("_", "."), A] = said if isinstance(said, list) else [said]
+    try:
+        yield server
+    finally:
+        transport.close()
+        await asyncio.sleep(0)
+
+
+def in_loop(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+    """Run a test in a loop of its own, and fail it when it leaves a task behind."""
+
+    async def run() -> None:
+        await test()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    def wrapped() -> None:
+        asyncio.run(run())
+
+    wrapped.__name__ = test.__name__
+    wrapped.__doc__ = test.__doc__
+    return wrapped
+
+
+@asynccontextmanager
+async def resolver_of(*servers: DnsServer, **kwargs: Any) -> Any:
+    options = {"timeout_s": TIMEOUT_S, "tries": 2, "min_ttl_s": 0.0, **kwargs}
+    resolver = Resolver([f"127.0.0.1:{server.port}" for server in servers], **options)
+    try:
+        yield resolver
+    finally:
+        await resolver.close()
+
+
+async def failure(resolver: Resolver, host: str, now: float = 0.0) -> tuple[str, bool]:
+    with pytest.raises(ResolutionFailed) as failed:
+        await resolver.resolve(host, now)
+    return failed.value.reason, failed.value.again
+
+
+@in_loop
+async def test_addresses_and_expiry() -> None:
+    async with (
+        dns_server(a_br=[[ipv4("127.0.0.5", 90), ipv4("127.0.0.4", 30)]]) as server,
+        resolver_of(server) as resolver,
+    ):
+        found = await resolver.resolve("a.br", 1000.0)
+    assert found.addresses == ("127.0.0.5", "127.0.0.4")
+    assert found.expires_at == 1030.0
+    assert 0 <= found.took_s < 5
+    assert server.asked == [("a.br", A)]
+
+
+@pytest.mark.parametrize(("ttl_s", "kept_s"), [(0, 100), (150, 150), (2**31, 200)])
+def test_ttl_is_kept_within_bounds(ttl_s: int, kept_s: float) -> None:
+    @in_loop
+    async def run() -> None:
+        async with (
+            dns_server(a_br=[[ipv4("127.0.0.5", ttl_s)]]) as server,
+            resolver_of(server, min_ttl_s=100.0, max_ttl_s=200.0) as resolver,
+        ):
+            assert (await resolver.resolve("a.br", 0.0)).expires_at == kept_s
+
+    run()
+
+
+@in_loop
+async def test_cache_until_it_expires() -> None:
+    async with dns_server(a_br=[[ipv4("127.0.0.5")]]) as server, resolver_of(server) as resolver:
+        first = await resolver.resolve("a.br", 0.0)
+        assert await resolver.resolve("a.br", 59.9) is first
+        assert len(server.asked) == 1
+        assert (await resolver.resolve("a.br", 60.0)).expires_at == 120.0
+        assert len(server.asked) == 2
+
+
+@in_loop
+async def test_cache_is_bounded() -> None:
+    zone = {f"{name}_br": [[ipv4("127.0.0.5")]] for name in "abc"}
+    async with dns_server(**zone) as server, resolver_of(server, cache_size=2) as resolver:
+        for host in ("a.br", "b.br", "c.br", "c.br", "b.br", "a.br"):
+            await resolver.resolve(host, 0.0)
+        assert repr(resolver) == "<Resolver 0 under way, 2 cached>"
+    assert [name for name, _ in server.asked] == ["a.br", "b.br", "c.br", "a.br"]
+
+
+@in_loop
+async def test_look_ups_of_one_name_share_a_question() -> None:
+    async with dns_server(a_br=[[ipv4("127.0.0.5")]]) as server, resolver_of(server) as resolver:
+        lookups = [resolver.resolve("a.br", 0.0) for _ in range(50)]
+        found = await asyncio.gather(*lookups)
+    assert {resolution.addresses for resolution in found} == {("127.0.0.5",)}
+    assert len(server.asked) == 1
+
+
+@in_loop
+async def test_a_cancelled_caller_leaves_the_others_waiting() -> None:
+    async with dns_server(a_br=[[ipv4("127.0.0.5")]]) as server, resolver_of(server) as resolver:
+        server.hold = True
+        first = asyncio.create_task(resolver.resolve("a.br", 0.0))
+        second = asyncio.create_task(resolver.resolve("a.br", 0.0))
+        await server.receive(1)
+        first.cancel()
+        server.held[0]()
+        assert (await second).addresses == ("127.0.0.5",)
+        assert first.cancelled()
+
+
+@in_loop
+async def test_ipv6_only_where_there_is_no_ipv4() -> None:
+    async with dns_server(a_br=[[]], b_br=[[ipv4("127.0.0.5")]]) as server:
+        ipv6 = record(AAAA, socket.inet_pton(socket.AF_INET6, "::1"), 60)
+        server.zone["a.br", AAAA] = server.zone["b.br", AAAA] = [[ipv6]]
+        async with resolver_of(server) as resolver:
+            assert (await resolver.resolve("a.br", 0.0)).addresses == ("::1",)
+            assert (await resolver.resolve("b.br", 0.0)).addresses == ("127.0.0.5",)
+    assert server.asked == [("a.br", A), ("a.br", AAAA), ("b.br", A)]
+
+
+@in_loop
+async def test_alias() -> None:
+    alias = record(CNAME, b"\x01b\xc0\x0e", 300)
+    async with (
+        dns_server(a_br=[[alias, ipv4("127.0.0.5", 900)]]) as server,
+        resolver_of(server) as resolver,
+    ):
+        found = await resolver.resolve("a.br", 0.0)
+    assert (found.addresses, found.expires_at) == (("127.0.0.5",), 300.0)
+
+
+@in_loop
+async def test_no_such_name_is_remembered() -> None:
+    async with (
+        dns_server(b_br=[[]]) as server,
+        resolver_of(server, negative_ttl_s=100.0) as resolver,
+    ):
+        assert await failure(resolver, "a.br", 0.0) == ("nxdomain", False)
+        assert await failure(resolver, "a.br", 99.0) == ("nxdomain", False)
+        assert server.asked == [("a.br", A)]
+        assert await failure(resolver, "a.br", 100.0) == ("nxdomain", False)
+        assert await failure(resolver, "b.br", 0.0) == ("nodata", False)
+    assert server.asked[1:] == [("a.br", A), ("b.br", A), ("b.br", AAAA)]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [(2, "servfail"), (5, "refused"), (4, "rcode"), (b"what?", "garbage"), (b"", "garbage")],
+)
+def test_failing_server_may_be_asked_again_later(said: Any, reason: str) -> None:
+    @in_loop
+    async def run() -> None:
+        async with (
+            dns_server(a_br=[said, [ipv4("127.0.0.5")]]) as server,
+            resolver_of(server) as resolver,
+        ):
+            assert await failure(resolver, "a.br") == (reason, True)
+            assert len(server.asked) == 1
+            assert await resolver.resolve("a.br", 0.0)
+
+    run()
+
+
+@in_loop
+async def test_silent_server_costs_its_tries_and_no_more() -> None:
+    async with dns_server(a_br=None) as server, resolver_of(server, tries=3) as resolver:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        assert await failure(resolver, "a.br") == ("timeout", True)
+        assert 3 * TIMEOUT_S - 0.01 <= loop.time() - began < 3 * TIMEOUT_S + 2
+    assert server.asked == [("a.br", A)] * 3
+
+
+@in_loop
+async def test_lost_datagram_is_sent_again() -> None:
+    async with (
+        dns_server(a_br=[None, [ipv4("127.0.0.5")]]) as server,
+        resolver_of(server) as resolver,
+    ):
+        assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.5",)
+    assert len(server.asked) == 2
+
+
+@in_loop
+async def test_late_answer_to_an_earlier_try_counts() -> None:
+    async with dns_server(a_br=[[ipv4("127.0.0.5")]]) as server, resolver_of(server) as resolver:
+        server.hold = True
+        lookup = asyncio.create_task(resolver.resolve("a.br", 0.0))
+        await server.receive(2)
+        server.held[0]()
+        assert (await lookup).addresses == ("127.0.0.5",)
+
+
+@in_loop
+async def test_answer_that_comes_after_all_is_ignored() -> None:
+    async with dns_server(a_br=[[ipv4("127.0.0.5")]]) as server, resolver_of(server) as resolver:
+        server.hold = True
+        assert await failure(resolver, "a.br") == ("timeout", True)
+        for reply in server.held:
+            reply()
+        server.hold = False
+        assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.5",)
+
+
+@pytest.mark.parametrize("said", [None, 2, 5, b"what?"])
+def test_next_server_is_asked(said: Any) -> None:
+    @in_loop
+    async def run() -> None:
+        async with (
+            dns_server(a_br=said, b_br=said) as bad,
+            dns_server(a_br=[[ipv4("127.0.0.5")]], b_br=[[ipv4("127.0.0.6")]]) as good,
+            resolver_of(bad, good) as resolver,
+        ):
+            assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.5",)
+            assert (await resolver.resolve("b.br", 0.0)).addresses == ("127.0.0.6",)
+        assert bad.asked == [("a.br", A)]  # the good one is asked first from then on
+
+    run()
+
+
+@in_loop
+async def test_nobody_listens() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    resolver = Resolver([f"127.0.0.1:{port}"], timeout_s=30.0)
+    assert await failure(resolver, "a.br") == ("unreachable", True)
+    assert await failure(resolver, "b.br") == ("unreachable", True)
+    await resolver.close()
+
+
+@in_loop
+async def test_truncated_answer_is_asked_for_by_tcp() -> None:
+    async with dns_server(a_br=[[ipv4("127.0.0.5")]]) as server, resolver_of(server) as resolver:
+        server.truncate = True
+        assert await failure(resolver, "a.br") == ("truncated", True)
+        tcp = await asyncio.start_server(server.serve_tcp, "127.0.0.1", server.port)
+        assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.5",)
+        tcp.close()
+        await tcp.wait_closed()
+
+
+@in_loop
+async def test_thousands_at_once() -> None:
+    names = [f"h{number}.br" for number in range(3000)]
+    async with dns_server() as server:
+        server.zone = {(name, A): [[ipv4("127.0.0.5")]] for name in names}
+        async with resolver_of(server, timeout_s=5.0) as resolver:
+            lookups = (resolver.resolve(name, 0.0) for name in names)
+            found = await asyncio.gather(*lookups)
+    assert all(resolution.addresses == ("127.0.0.5",) for resolution in found)
+
+
+@in_loop
+async def test_no_burst_is_larger_than_a_servers_buffer() -> None:
+    async with dns_server() as server, resolver_of(server, timeout_s=5.0) as resolver:
+        server.hold = True
+        hosts = [f"h{number}.br" for number in range(dnsclient.MAX_FRESH + 5)]
+        lookups = [asyncio.create_task(failure(resolver, host)) for host in hosts]
+        await server.receive(dnsclient.MAX_FRESH)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert server.received == dnsclient.MAX_FRESH
+        server.hold = False
+        for reply in server.held:
+            reply()
+        assert set(await asyncio.gather(*lookups)) == {("nxdomain", False)}
+
+
+@in_loop
+async def test_silent_names_do_not_hold_up_the_others() -> None:
+    silent = [f"s{number}.br" for number in range(dnsclient.MAX_FRESH)]
+    async with dns_server(a_br=[[ipv4("127.0.0.5")]]) as server:
+        server.zone |= {(name, A): [None] for name in silent}
+        async with resolver_of(server, timeout_s=60.0) as resolver:
+            lookups = [asyncio.create_task(failure(resolver, name)) for name in silent]
+            await server.receive(len(silent))
+            assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.5",)
+            await resolver.close()
+            assert set(await asyncio.gather(*lookups)) == {("closed", True)}
+
+
+@in_loop
+async def test_close_ends_what_is_under_way() -> None:
+    async with dns_server(a_br=None) as server, resolver_of(server, timeout_s=60.0) as resolver:
+        lookups = [
+            asyncio.create_task(failure(resolver, "a.br")),
+            asyncio.create_task(failure(resolver, "a.br")),
+            asyncio.create_task(failure(resolver, "b.br")),
+        ]
+        await server.receive(2)
+        await resolver.close()
+        assert (await lookups[0], await lookups[1]) == (("closed", True), ("closed", True))
+        await lookups[2]
+        assert await failure(resolver, "c.br") == ("closed", True)
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("8.8.8.8", "8.8.8.8"),
+        ("[::1]", "::1"),
+        ("[2001:DB8:0::1]", "2001:db8::1"),
+        ("::1", "::1"),
+        ("localhost", "127.0.0.1"),
+        ("a.localhost", "127.0.0.1"),
+    ],
+)
+def test_no_question_for_what_is_known(host: str, address: str) -> None:
+    @in_loop
+    async def run() -> None:
+        async with dns_server() as server, resolver_of(server) as resolver:
+            found = await resolver.resolve(host, 0.0)
+            assert found == Resolution((address,), float("inf"))
+        assert not server.asked
+
+    run()
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "",
+        ".",
+        "a..br",
+        ".a.br",
+        "a.br..",
+        "x" * 64 + ".br",
+        ".".join(["x" * 62] * 4) + ".br",
+        "a b.br",
+        "a.br\n",
+        "*.br",
+        "ç.br",
+        "[::1",
+        "[x]",
+    ],
+)
+def test_bad_names_fail_without_a_question(host: str) -> None:
+    @in_loop
+    async def run() -> None:
+        async with dns_server() as server, resolver_of(server) as resolver:
+            assert await failure(resolver, host) == ("bad_name", False)
+        assert not server.asked
+
+    run()
+
+
+@pytest.mark.parametrize("host", ["foo", "a_b.br", "-a.br", "xn--a.br", "x" * 63 + ".br", "a.br."])
+def test_names_are_asked_for_as_they_are(host: str) -> None:
+    @in_loop
+    async def run() -> None:
+        async with dns_server() as server, resolver_of(server) as resolver:
+            assert await failure(resolver, host) == ("nxdomain", False)
+        assert server.asked == [(host.rstrip("."), A)]
+
+    run()
+
+
+@pytest.mark.parametrize(
+    ("text", "server"),
+    [
+        ("8.8.8.8", Server("8.8.8.8", 53)),
+        (" 127.0.0.1:5353 ", Server("127.0.0.1", 5353)),
+        ("::1", Server("::1", 53)),
+        ("2001:db8::1", Server("2001:db8::1", 53)),
+        ("[::1]", Server("::1", 53)),
+        ("[::1]:5353", Server("::1", 5353)),
+    ],
+)
+def test_server(text: str, server: Server) -> None:
+    assert read_server(text) == server
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "dns.google",
+        "8.8.8",
+        "8.8.8.8:",
+        "8.8.8.8:0",
+        "8.8.8.8:65536",
+        "8.8.8.8:x",
+        "[::1",
+        ":53",
+    ],
+)
+def test_malformed_server(text: str) -> None:
+    with pytest.raises(ValueError, match=r"DNS_SERVERS: .* is not an IP address"):
+        Resolver([text])
+
+
+def test_system_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("# comment\n::1 A.br b.br\n127.0.0.7 a.br # c.br\nnonsense d.br\n")
+    conf = tmp_path / "resolv.conf"
+    conf.write_text("; comment\nnameserver 127.0.0.9\nsearch br\nnameserver\nnameserver ::1\n")
+    monkeypatch.setattr(dns, "HOSTS_FILE", hosts)
+    monkeypatch.setattr(dns, "RESOLV_CONF", conf)
+    assert dns.system_servers() == [Server("127.0.0.9"), Server("::1")]
+
+    @in_loop
+    async def run() -> None:
+        resolver = Resolver()
+        assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.7", "::1")
+        assert (await resolver.resolve("b.br", 0.0)).addresses == ("::1",)
+        await resolver.close()
+
+    run()
+    conf.unlink()
+    assert dns.system_servers() == [Server("127.0.0.1")]

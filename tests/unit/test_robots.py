@@ -1,0 +1,106 @@
+"""robots.txt beyond RFC 9309: names, delays, sitemaps, storage, hostile patterns."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from webcrawl.admission.robots import (
+    ALLOW_ALL,
+    DISALLOW_ALL,
+    MAX_SITEMAPS,
+    RobotsRules,
+    product_token,
+)
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "token"),
+    [
+        ("webcrawl/1.0 (+https://example.org/)", "webcrawl"),
+        ("WebCrawl", "webcrawl"),
+        (" my-crawl_2.0 x", "my-crawl_2.0"),
+        ("Mozilla/5.0 (compatible; WebCrawl/1.0; +https://example.org/)", "webcrawl"),
+        ("Mozilla/5.0 (X11; Linux)", "mozilla"),
+        ("", ""),
+        ("ツ", ""),
+        ("*", ""),
+    ],
+)
+def test_product_token(user_agent: str, token: str) -> None:
+    assert product_token(user_agent) == token
+
+
+def test_no_token_is_bound_by_everyones_group_only() -> None:
+    body = b"User-agent:\nUser-agent: /\nDisallow: /a\n\nUser-agent: *\nDisallow: /b"
+    rules = RobotsRules.parse(body, product_token(""))
+    assert (rules.allows("/a"), rules.allows("/b")) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("lines", "delay_s"),
+    [
+        ("Crawl-delay: 10", 10.0),
+        ("crawl-delay:0.5", 0.5),
+        ("Crawl-delay: .5", 0.5),
+        ("Crawl-delay: 0", 0.0),
+        ("Crawl-delay: 2\nCrawl-delay: 7\nCrawl-delay: 3", 7.0),
+        ("Crawl-delay: 2\nCrawl-delay: -7", 2.0),
+        ("Crawl-delay:", None),
+        ("Crawl-delay: -1", None),
+        ("Crawl-delay: ten", None),
+        ("Crawl-delay: 1e9", None),
+        ("Crawl-delay: nan", None),
+        ("Crawl-delay: " + "9" * 400, None),  # infinite as a float
+    ],
+)
+def test_crawl_delay(lines: str, delay_s: float | None) -> None:
+    body = f"User-agent: webcrawl\n{lines}\n"
+    assert RobotsRules.parse(body.encode(), "webcrawl").crawl_delay_s == delay_s
+
+
+def test_crawl_delay_is_our_groups_own() -> None:
+    body = b"User-agent: *\nCrawl-delay: 9\nDisallow: /\n\nUser-agent: webcrawl\nDisallow:\n"
+    assert RobotsRules.parse(body, "webcrawl").crawl_delay_s is None
+    assert RobotsRules.parse(body, "other").crawl_delay_s == 9.0
+
+
+def test_sitemaps_belong_to_no_group_and_are_bounded() -> None:
+    lines = [f"Sitemap: https://a.br/{number}.xml" for number in range(MAX_SITEMAPS + 5)]
+    body = "\n".join(["Sitemap:", "Sitemap: " + "x" * 3000, "User-agent: x", *lines])
+    sitemaps = RobotsRules.parse(body.encode(), "webcrawl").sitemaps
+    assert sitemaps == tuple(f"https://a.br/{number}.xml" for number in range(MAX_SITEMAPS))
+
+
+def test_all_and_nothing() -> None:
+    assert ALLOW_ALL.allows("/a")
+    assert not DISALLOW_ALL.allows("/")
+    assert DISALLOW_ALL.allows("/robots.txt")
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        ALLOW_ALL,
+        DISALLOW_ALL,
+        RobotsRules("+/a\n-/", "-/*b\n-/c$", 1.5, ("https://a.br/1", "https://a.br/ツ")),
+        RobotsRules(wildcards="-/*"),
+        RobotsRules(sitemaps=("x",)),
+        RobotsRules(crawl_delay_s=0.0),
+    ],
+)
+def test_storage(rules: RobotsRules) -> None:
+    assert RobotsRules.from_bytes(rules.to_bytes()) == rules
+    assert pickle.loads(pickle.dumps(rules)) == rules
+
+
+def test_only_what_binds_us_is_kept() -> None:
+    body = b"User-agent: webcrawl\nDisallow: /a\n\nUser-agent: *\n" + b"Disallow: /x\n" * 1000
+    assert len(RobotsRules.parse(body, "webcrawl").to_bytes()) < 20
+
+
+def test_hostile_pattern_does_not_backtrack() -> None:
+    body = b"User-agent: *\nDisallow: /" + b"*a" * 5000 + b"b$\n"
+    # a regular expression would take longer than the sun will last
+    assert RobotsRules.parse(body, "webcrawl").allows("/" + "a" * 8000)
