@@ -357,6 +357,19 @@ async def test_thousands_at_once() -> None:
     assert all(resolution.addresses == ("127.0.0.5",) for resolution in found)
 
 
+def test_uvloop() -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    async def run() -> None:
+        zone = {"a_br": [[ipv4("127.0.0.5")]], "b_br": None}
+        async with dns_server(**zone) as server, resolver_of(server) as resolver:
+            assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.5",)
+            server.truncate = True
+            assert await failure(resolver, "b.br") == ("timeout", True)
+
+    uvloop.run(run())
+
+
 @in_loop
 async def test_no_burst_is_larger_than_a_servers_buffer() -> None:
     async with dns_server() as server, resolver_of(server, timeout_s=5.0) as resolver:

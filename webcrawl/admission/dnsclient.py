@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 
 from webcrawl.admission.dnswire import Answer, query, read_answer
 
-# The server's socket may have Linux's default buffer, which holds 192 to 256 small datagrams. So this
-# many are sent in FRESH_S without an answer, or a burst would be lost, and sent again as a burst.
+# The server's socket may have Linux's default buffer, for 192 to 256 small datagrams. So this many
+# are sent in FRESH_S without an answer, or a burst would be lost, and sent again as a burst.
 MAX_FRESH: Final = 128
 FRESH_S: Final = 0.1
 # Eight ports a server: harder to spoof (RFC 5452, 9.2), and room for the answers while the loop is
