@@ -31,7 +31,7 @@ from webcrawl.simweb.words import BR_SUFFIXES, OTHER_SUFFIXES, WORDS
 FEATURES: tuple[Feature, ...] = (*DNS, *ROBOTS, *HOSTS, *PAGES, *LINKS)
 
 _CHILD_HOSTS = 3  # links to new hosts from each sound host
-_HOSTS_KEPT = 8192  # each a few kB
+_HOSTS_KEPT = 32768  # 2 to 3 kB each
 
 
 class World:

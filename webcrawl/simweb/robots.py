@@ -15,6 +15,8 @@ from webcrawl.simweb.features import Feature
 from webcrawl.simweb.reply import Reply, answer, head
 from webcrawl.simweb.words import SECTIONS, WORDS
 
+_COMMENT = (b"#" * 99 + b"\n") * 6144
+
 Rule = tuple[bool, str]  # allow or disallow, pattern
 
 
@@ -152,7 +154,10 @@ def _line_ends(request: Request) -> Robots:
 def _large(request: Request) -> Robots:
     """Rules first, then 600 KiB of comment: no limit that RFC 9309, 2.5 allows cuts a rule off."""
     rules = _some(request.rng)
-    return Robots(_plain(text(rules) + ("#" * 99 + "\n") * 6144), rules=rules)
+    told = text(rules).encode()
+    length = f"Content-Length: {len(told) + len(_COMMENT)}"
+    reply = Reply(200, head(200, "Content-Type: text/plain", length), (told, _COMMENT))
+    return Robots(reply, rules=rules)
 
 
 def _garbage(request: Request) -> Robots:
