@@ -3,8 +3,8 @@
 Owns sockets, TLS connections and the limits of time and size. Connects to the IP address it is
 given and never looks up a name, follows no redirect, keeps no cookie, reuses no connection.
 
-Invariants: `fetch` returns an Exchange or raises FetchFailed; when it has done so its socket is
-closed and its timer cancelled. No peer can make a fetch last longer than `timeout_s`, nor hold
+Invariants: a peer gets `fetch` to return an Exchange or raise FetchFailed, nothing else; by then
+its socket is closed and its timer cancelled. No peer can make a fetch last longer than `timeout_s`, nor hold
 more memory than `http1` states.
 """
 
@@ -86,7 +86,7 @@ class Client:
         on_content: OnContent | None = None,
         limits: Limits | None = None,
     ) -> Exchange:
-        """Ask `address` for `url` (http or https). Raises FetchFailed, nothing else.
+        """Ask `address` for `url`. Raises FetchFailed; ValueError if it is no http or https URL.
 
         `wants(status, headers)` is asked once, at the head; False closes the connection there.
         `on_content` is given the body as it comes, without chunk framing, and may end it by False.
