@@ -8,8 +8,8 @@ a bounded number of times whatever the page, in constant memory: repeats are pos
 The bytes must be of an encoding in which ASCII bytes mean ASCII characters: all of the Encoding
 Standard save UTF-16 and ISO-2022-JP.
 
-A repeated possessive group may hold only alternatives that fail at their first character, or with
-the whole tag: CPython before 3.11.5 goes on from a wrong place after any other (gh-106052).
+CPython before 3.11.5 goes on from a wrong place where an iteration of a possessive group fails after
+a lookahead (gh-106052). `_STOP` as the last alternative of such a group sets that right.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _OPENING = (*map(bytes.decode, _ORDINARY), "math", "plaintext", "svg", "template
 _CLOSING = ("/math", "/svg", "/template")
 
 _BLANK = r"\t\n\f\r "
+_STOP = "(?!)"  # never matches
 _TAG_NAME_END = rf"(?=[{_BLANK}/>])"
 _EQUALS = rf"[{_BLANK}]*+=[{_BLANK}]*+"
 _ATTRIBUTE_NAME = rf"[^{_BLANK}/>][^{_BLANK}/>=]*+"
@@ -52,16 +53,16 @@ _USUAL_TAG = (
     rf"""(?:(?<=[^{_BLANK}/>"'=])="[^"]*+"[^>"'=]*+)*+)?>"""
 )
 _ANY_TAG = rf"/?[A-Za-z][^{_BLANK}/>]*+{_ATTRIBUTES}>?"
-_COMMENT = r"!--(?:-?>|[^-]*+(?:(?!--!?>)-[^-]*+)*+(?:--!?>|\Z))"
+_COMMENT = rf"!--(?:-?>|[^-]*+(?:(?!--!?>)-[^-]*+|{_STOP})*+(?:--!?>|\Z))"
 _BOGUS_COMMENT = r"[!?/][^>]*+>?"
-# What follows a "<" and is of no interest, the usual first; the last alternative is a mere "<".
+# All that is of no interest at a "<", the usual first; the last is a mere "<".
 _OTHER = (
-    rf"""(?:/(?![MmSsTt][AaVvEe])[^>"']*+>"""
-    rf"|(?!{_OF_INTEREST}){_USUAL_TAG}"
-    rf"|(?!{_OF_INTEREST}|{_CLOSES_ONE})(?:{_ANY_TAG}|{_COMMENT}|{_BOGUS_COMMENT}|))"
+    rf"""</(?![MmSsTt][AaVvEe])[^>"']*+>"""
+    rf"|<(?!{_OF_INTEREST}){_USUAL_TAG}"
+    rf"|<(?!{_OF_INTEREST}|{_CLOSES_ONE})(?:{_ANY_TAG}|{_COMMENT}|{_BOGUS_COMMENT}|)"
 )
 _next_tag = re.compile(
-    rf"[^<]*+(?:<{_OTHER}[^<]*+)*+<(/?[A-Za-z]++)({_ATTRIBUTES})>".encode()
+    rf"[^<]*+(?:(?:{_OTHER}|{_STOP})[^<]*+)*+<(/?[A-Za-z]++)({_ATTRIBUTES})>".encode()
 ).match
 _text_end = {
     name.encode(): re.compile(f"</{_any_of((name,), _TAG_NAME_END)}".encode()).search
@@ -93,7 +94,7 @@ def tags(payload: bytes, *, xml: bool = False) -> Iterator[tuple[bytes, bytes]]:
             if not (attributes.endswith(b"/") and (xml or foreign)):
                 at = _end_of_text(payload, at, name)
         elif name == b"template":
-            templates += b"shadowrootmode" not in attributes.lower()
+            templates += not foreign and b"shadowrootmode" not in attributes.lower()
         elif name == b"/template":
             templates = max(0, templates - 1)
         elif name in (b"svg", b"math"):
@@ -160,5 +161,5 @@ def value_finder(name: str) -> Callable[[bytes], re.Match[bytes] | None]:
     The value is the match's last group. None when there is no such attribute, or no value.
     """
     wanted = _any_of((name,), rf"(?=[{_BLANK}/>=]|\Z)")
-    others = rf"(?:[{_BLANK}/]++|(?!{wanted}){_ATTRIBUTE})*+"
+    others = rf"(?:[{_BLANK}/]++|(?!{wanted}){_ATTRIBUTE}|{_STOP})*+"
     return re.compile(f"{others}{wanted}{_EQUALS}{_QUOTED_OR_NOT}".encode()).match
