@@ -4,8 +4,8 @@ Owns sockets, TLS connections and the limits of time and size. Connects to the I
 given and never looks up a name, follows no redirect, keeps no cookie, reuses no connection.
 
 Invariants: a peer gets `fetch` to return an Exchange or raise FetchFailed, nothing else; by then
-its socket is closed and its timer cancelled. No peer can make a fetch last longer than `timeout_s`, nor hold
-more memory than `http1` states.
+its socket is closed and its timer cancelled. No peer can make a fetch last longer than `timeout_s`,
+nor hold more memory than `http1` states.
 """
 
 from __future__ import annotations
