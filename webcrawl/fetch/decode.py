@@ -26,14 +26,16 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-if not hasattr(brotli.Decompressor, "process"):
-    # `brotlipy`, where something has pulled it in, takes the name of `brotli`, and its decompressor
-    # has no bound. The C module beside it is found by path: `brotlipy` takes its name as well.
+_BOUNDED = "can_accept_more_data"  # came with the bound on output, in brotli 1.2
+if not hasattr(brotli.Decompressor, _BOUNDED):
+    # `brotlipy`, where something has pulled it in, takes the name of `brotli`. The C module beside
+    # it is found by path: once imported, `brotlipy` takes that one's name as well.
     _spec = PathFinder.find_spec("_brotli")
-    if _spec is None or _spec.loader is None:
-        raise ImportError("brotlipy stands where brotli must: pip install brotli")
-    brotli = module_from_spec(_spec)
-    _spec.loader.exec_module(brotli)
+    if _spec is not None and _spec.loader is not None:
+        brotli = module_from_spec(_spec)
+        _spec.loader.exec_module(brotli)
+    if not hasattr(brotli.Decompressor, _BOUNDED):
+        raise ImportError("brotli 1.2 or later is needed: pip install 'brotli>=1.2'")
 
 MAX_CODINGS = 4  # House: nobody means more
 MAX_MEMBERS = 16  # House: gzip members or zstd frames in a row; browsers stop after the first
