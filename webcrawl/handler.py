@@ -55,7 +55,8 @@ from webcrawl.signals import fetches_cut
 
 Resolve = Callable[[str], Awaitable[str]]  # host -> address to connect to; raises FetchFailed
 
-ACCEPT_ENCODING = b"gzip, deflate, br, zstd"  # what fetch.decode removes
+# House: fetch.decode removes br and zstd too, but archives are read by tools that know gzip.
+ACCEPT_ENCODING = b"gzip, deflate"
 
 FAILURES: dict[str, type[Exception]] = {
     "dns": CannotResolveHostError,
