@@ -126,7 +126,7 @@ def test_no_web_url(spec: str) -> None:
 def test_nothing_usable(spec: str) -> None:
     write("empty.txt", "")
     write("comments.txt", "# one\n\n   \n#two")
-    with pytest.raises(BadSeed, match="there is no URL in|no seeds are given") as caught:
+    with pytest.raises(BadSeed, match=r"there is no URL in|no seeds are given") as caught:
         SeedSource(spec).check()
     assert "\n" not in str(caught.value)
 
