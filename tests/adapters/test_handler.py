@@ -120,7 +120,7 @@ def test_the_headers_of_a_request_without_any() -> None:
         b"User-Agent: webcrawl/1",
         b"Accept: text/html",
         b"Accept-Language: en",
-        b"Accept-Encoding: gzip, deflate, br, zstd",
+        b"Accept-Encoding: gzip, deflate",
         b"Connection: close",
         b"",
         b"",
@@ -137,7 +137,7 @@ def test_the_requests_own_headers_come_first_and_win() -> None:
         b"X-B: 2",
         b"Accept: */*",
         b"Accept-Language: en",
-        b"Accept-Encoding: gzip, deflate, br, zstd",
+        b"Accept-Encoding: gzip, deflate",
     ]
 
 
@@ -411,7 +411,7 @@ def test_the_bind_address() -> None:
 
 def test_no_user_agent_no_header() -> None:
     settings = crawler_with(USER_AGENT="", DEFAULT_REQUEST_HEADERS={"Accept": None}).settings
-    assert headers_from(settings) == [(b"Accept-Encoding", b"gzip, deflate, br, zstd")]
+    assert headers_from(settings) == [(b"Accept-Encoding", b"gzip, deflate")]
 
 
 # Signals

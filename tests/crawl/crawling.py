@@ -16,7 +16,7 @@ from typing import Any
 from webcrawl.simweb import Running, faults
 
 ROOT = Path(__file__).parents[2]
-QUICK = {"DOWNLOAD_DELAY": 0.2, "IP_DELAY": 0.05, "DOWNLOAD_TIMEOUT": 3, "STATS_INTERVAL": 1}
+QUICK = {"DOWNLOAD_DELAY": 0.1, "IP_DELAY": 0.02, "DOWNLOAD_TIMEOUT": 2, "STATS_INTERVAL": 1}
 
 
 @dataclass
