@@ -26,7 +26,7 @@ _link_target = {
 # WHATWG HTML, 4.2.5.3, shared declarative refresh steps: a time, a separator, perhaps "url=".
 _REFRESH = re.compile(
     r"[\t\n\f\r ]*(?:[0-9][0-9.]*|\.[0-9.]*)(?=[\t\n\f\r ;,])[\t\n\f\r ]*[;,]?[\t\n\f\r ]*"
-    r"(?:url[\t\n\f\r ]*=[\t\n\f\r ]*)?(?:\"([^\"]*)|'([^']*)|(.+))",
+    r"(?:url[\t\n\f\r ]*=[\t\n\f\r ]*)?(?:\"([^\"]*)|'([^']*)|(.*))",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -82,8 +82,8 @@ def _read_meta(page: Markup, values: dict[bytes, str]) -> None:
     content = values.get(b"content", "")
     if values.get(b"http-equiv", "").lower() == "refresh":
         refresh = _REFRESH.match(content)
-        if refresh and refresh.lastindex:
-            page.hrefs.append(refresh[refresh.lastindex])
+        if refresh and (target := refresh[refresh.lastindex or 0]):
+            page.hrefs.append(target)
     elif b"name" in values:
         page.robots.append((values[b"name"].strip().lower(), content))
 

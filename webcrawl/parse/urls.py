@@ -65,7 +65,7 @@ _SESSION_IN_QUERY = re.compile(
     re.IGNORECASE,
 )
 # Control characters and space lead nowhere (WHATWG URL, 4.4); "\\" is a slash in http(s).
-_BLANKS_AND_SLASHES = "".join(map(chr, range(0x21))) + "/\\"
+_MANY_SLASHES = re.compile(r"\A[\0- ]*[/\\][/\\\t\n\r]+")
 # Left to the URL parser by `_with_query_in`; not "#", which a charset may use as a second byte.
 _ASCII = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "#")
 
@@ -105,7 +105,7 @@ def canonicalize_each(hrefs: Iterable[str], base: str, charset: str = "utf-8") -
     room = MAX_PAGE_LENGTH
     for href in hrefs:
         if "#" in href:
-            href = href[: href.index("#")]
+            href = _without_fragment(href)
         if href in known:
             form = known[href]
         else:
@@ -127,8 +127,8 @@ def _joined(join: Callable[[str], URL], href: str, charset: str) -> str | None:
     try:
         try:
             text = str(join(href))
-        except EmptyHost:  # url-py finds no host in "///host/"; the Standard skips such slashes
-            text = str(join("//" + href.lstrip(_BLANKS_AND_SLASHES)))
+        except EmptyHost:  # url-py finds no host in "///host/"; the Standard passes the slashes
+            text = str(join(_MANY_SLASHES.sub("//", href)))
         return _canonical(text)
     except (URLError, UnicodeError):
         return None
@@ -140,16 +140,25 @@ def _with_query_in(charset: str, href: str) -> str:
     return f"{path}?{quote_from_bytes(encode_query(query, charset), safe=_ASCII)}"
 
 
+def _without_fragment(href: str) -> str:
+    """`href` up to its fragment; with an empty one where a blank would come to stand at the end."""
+    href = href[: href.index("#")]
+    return href if href[-1:] > " " else href + "#"
+
+
 def _bounded(url: str) -> str:
     """`url` without its fragment; "", which is no URL, when it is too long."""
-    url = url.partition("#")[0]
+    if "#" in url:
+        url = _without_fragment(url)
     return url if len(url) <= MAX_LENGTH else ""
 
 
 def _canonical(text: str) -> str | None:
-    """The canonical form of a URL that the parser wrote, without fragment."""
+    """The canonical form of a URL that the parser wrote, without or with an empty fragment."""
     if not text.startswith(("http://", "https://")):
         return None
+    if text[-1] == "#":
+        text = text[:-1]
     if "@" in text or "./" in text or ".:" in text:
         match = _AUTHORITY.match(text)
         if match is None or match[2][-1:] in ("", "."):

@@ -55,7 +55,10 @@ class Scope:
         self._max_length = max_length
         self._suffixes = frozenset(_suffix(suffix) for suffix in suffixes)
         self._deny = _Matcher("SCOPE_DENY", deny)
+        allow = list(allow)
         self._allow = _Matcher("SCOPE_ALLOW", allow)
+        if allow and not self._allow:  # else an empty file would let the whole web in
+            raise ScopeError("SCOPE_ALLOW", ",".join(allow), "at least one host or expression")
         self._rules = tuple(rules)
 
     def refuses(self, url: str, host: str) -> str:

@@ -1,0 +1,93 @@
+"""Any bytes make a page, in time in proportion to their number."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webcrawl.parse.charset import decode, sniff
+from webcrawl.parse.page import read_page
+from webcrawl.parse.urls import canonicalize
+
+SIZE = 1_000_000
+TIMEOUT_S = 20  # 100 times what it takes
+TYPES = ["text/html", "text/html; charset=iso-2022-jp", "application/xhtml+xml; charset=utf-16"]
+
+PIECES = [
+    b"<", b">", b'"', b"'", b"=", b"/", b" ", b"-", b"&", b"x", b"\0", b"\xe9", b"\n",
+    b"<!--", b"-->", b"--!>", b"<!", b"</", b"<?", b"<a ", b"<a href=", b"<a href='x'>", b"href",
+    b"<script>", b"</script>", b"<title>", b"<title/>", b"<svg>", b"</svg>", b"<template>",
+    b"</template>", b"<iframe src=x>", b"<meta ", b"<meta charset=", b"<base href=y>", b"&#1;",
+    b"<meta http-equiv=refresh content='0;url=x'>", b"<link rel=next href=", b"<div a =\"",
+    b"<option>", b"<div>", b"<b x=\"\" ",
+]  # fmt: skip
+
+
+@contextmanager
+def time_limit() -> Iterator[None]:
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise AssertionError(f"took more than {TIMEOUT_S} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(TIMEOUT_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def check(payload: bytes, content_type: str) -> None:
+    page = read_page(payload, content_type, "http://h.example/a/b")
+    assert page.found >= len(page.links) == len(set(page.links))
+    assert all(canonicalize(link) == link for link in page.links[:100])
+
+
+@given(
+    st.one_of(st.binary(), st.lists(st.sampled_from(PIECES)).map(b"".join)), st.sampled_from(TYPES)
+)
+def test_any_bytes(payload: bytes, content_type: str) -> None:
+    check(payload, content_type)
+
+
+@given(st.text(), st.text())
+def test_any_headers(content_type: str, x_robots_tag: str) -> None:
+    sniff(b"<a>", content_type)
+    read_page(b"<a href=x>", f"text/html;{content_type}", "http://h/", x_robots_tag=x_robots_tag)
+
+
+@given(st.binary(), st.sampled_from(["utf-8", "utf-16le", "big5", "gb18030", "replacement", "x"]))
+def test_decode_never_raises(payload: bytes, charset: str) -> None:
+    decode(payload, charset)
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_page_of_one_piece(piece: bytes) -> None:
+    """Nesting, attributes, quotes and comments without end: what stops a parser that builds trees,
+    or one that looks back.
+    """
+    for start in (b"", b"<a ", b'<div a="', b"<script><!--"):
+        with time_limit():
+            check((start + piece * (SIZE // len(piece)))[:SIZE], "text/html")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_large_page_of_any_pieces(seed: int) -> None:
+    chosen = random.Random(seed)
+    payload = b"".join(chosen.choices(PIECES, k=SIZE // 6))
+    for content_type in TYPES:
+        with time_limit():
+            check(payload, content_type)
+
+
+def test_a_long_base_and_many_links() -> None:
+    base = b"<base href='/" + b"a/" * 4000 + b"'>"
+    with time_limit():
+        check(base + b"".join(b"<a href=%d>" % number for number in range(80_000)), "text/html")

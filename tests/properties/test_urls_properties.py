@@ -1,0 +1,99 @@
+"""Properties of the canonical form."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from webcrawl.parse.urls import (
+    MAX_LENGTH,
+    MAX_LEVEL,
+    canonicalize,
+    canonicalize_many,
+    host_of,
+    level_of,
+    origin_of,
+    port_of,
+    scheme_of,
+    target_of,
+)
+
+PIECES = st.sampled_from(
+    "% %2 %25 %2e %2E %2f %41 %34%31 %61 %7e %zz . .. / // ; ? & = # @ : ^ | \\ é \t ~ a B 0 "
+    ";jsessionid=1 phpsessid=1 sid=0123456789abcdefghijklemopqrstuv sess [ ] { } ' \" < > \x00".split(
+        " "
+    )
+)
+TARGETS = st.lists(PIECES, max_size=12).map("".join)
+HOSTS = st.one_of(
+    st.sampled_from(
+        ["h", "Ex.Example", "u@h", "h:80", "h:8080", "h.", "0x7f.1", "[::1]", "é.example"]
+    ),
+    st.lists(PIECES, max_size=4).map("".join),
+)
+URLS = st.builds(
+    "{}://{}/{}".format, st.sampled_from(["http", "https", "HTTP", "ftp"]), HOSTS, TARGETS
+)
+
+
+@given(st.one_of(URLS, st.text()))
+@example("http://h/%%34%31")
+@example("http://h/a/..;jsessionid=1/b")
+@example("http://0x7f.1../")
+@example("http://h/%4;sid=1%31")
+def test_canonical_of_canonical_is_itself(url: str) -> None:
+    form = canonicalize(url)
+    if form is not None:
+        assert canonicalize(form) == form
+        assert canonicalize(form, "https://other.example/a/b") == form
+
+
+@given(URLS)
+def test_what_other_modules_take_for_granted(url: str) -> None:
+    form = canonicalize(url)
+    if form is None:
+        return
+    parts = urlsplit(form)
+    assert form.isascii()
+    assert form.isprintable()
+    assert " " not in form
+    assert len(form) <= MAX_LENGTH
+    assert parts.scheme in ("http", "https")
+    assert "#" not in form
+    assert "@" not in parts.netloc
+    assert parts.netloc == parts.netloc.lower()
+    assert parts.path.startswith("/")
+    assert host_of(form)
+    assert not re.search(r"/\.\.?(?:/|$)", parts.path)
+
+
+@given(URLS)
+def test_slices_make_up_the_url(url: str) -> None:
+    form = canonicalize(url)
+    if form is None:
+        return
+    assert origin_of(form) + target_of(form) == form
+    assert scheme_of(form) == urlsplit(form).scheme
+    assert host_of(form) == urlsplit(form).hostname
+    assert port_of(form) == (urlsplit(form).port or {"http": 80, "https": 443}[scheme_of(form)])
+    words = [word for word in target_of(form).split("?")[0].split("/") if word]
+    assert level_of(form) == min(MAX_LEVEL, 1 + len(words))
+
+
+@given(st.lists(st.one_of(URLS, TARGETS)))
+def test_many_is_one_after_the_other(hrefs: list[str]) -> None:
+    base = "http://base.example/a/b?c"
+    one_by_one = [canonicalize(href, base) for href in hrefs]
+    assert canonicalize_many(hrefs, base) == list(dict.fromkeys(filter(None, one_by_one)))
+
+
+@given(TARGETS, st.text("abXY019-._~", min_size=1, max_size=8))
+def test_an_escaped_unreserved_character_is_that_character(target: str, word: str) -> None:
+    """RFC 3986, 6.2.2.2."""
+    escaped = "".join(f"%{ord(character):02x}" for character in word)
+    assert canonicalize(f"http://h/x{escaped}x/{target}") == canonicalize(
+        f"http://h/x{word}x/{target}"
+    )

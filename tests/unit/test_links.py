@@ -1,0 +1,238 @@
+"""parse.links and parse.page: what a page links to, and what it asks of robots."""
+
+from __future__ import annotations
+
+import pytest
+
+from webcrawl.parse.links import Markup, read_html
+from webcrawl.parse.page import PARSERS, ParsedPage, read_page
+
+URL = "http://h/dir/page"
+
+
+def links(page: str, **options: object) -> list[str]:
+    """Links of an HTML page at URL, less "http://h/dir/"."""
+    read = read_page(page.encode(), "text/html; charset=utf-8", URL, **options)  # type: ignore[arg-type]
+    return [link.removeprefix("http://h/dir/") for link in read.links]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<a href=x>",
+        "<A HREF='x'>",
+        '<a title="a > b" href="x">',
+        "<a\nhref\n=\nx\n>",
+        "<a/href=x/>".replace("/>", ">"),
+        "<a title='href=y' href=x>",
+        "<a xhref=y href=x href=z>",
+        '<a class="c"href="x">',
+        '<a href=" x\n#top">',
+        "<area href=x>",
+        "<frameset><frame src=x></frameset>",
+        "<iframe src=x>",
+        "<link rel=canonical href=x>",
+        "<link href=x rel='foo NEXT'>",
+        "<link rel=prev href=x>",
+        "<meta http-equiv=refresh content='0; url=x'>",
+        "<base target=_top><a href=x>",
+        "<svg><a href=x></a></svg>",
+        "<div title='<a href=y>'><a href=x>",
+        "<div title=<a><a href=x>",
+        '<p x="a=>\'"><a href=x>',
+        "a < b <3 <> </> </ y> <? y> <! y> <a href=x>",
+        "<!-- --><a href=x>",
+        "<!--><a href=x>-->",
+        "<!---><a href=x>-->",
+        "<!-- <a href=y> --!><a href=x>",
+        "<noscript><a href=x></noscript>",
+        "<script></script><a href=x>",
+        "<SCRIPT>a</script ><a href=x>",
+        "<script><!-- </script><a href=x>",
+        "<script><!-- <script> </script> <a href=y> --></script><a href=x>",
+        "<script><!--><script></script><a href=x>",
+        "<script>'</scripty>'</script><a href=x>",
+        "<svg><title/></svg><a href=x>",
+        "<svg><template><a href=x></svg>",
+        "<svg/><title><a href=y></title><a href=x>",
+        "<template><template></template><a href=y></template><a href=x>",
+        "<template shadowrootmode=open><a href=x></template>",
+        "<a href=x><plaintext><a href=y>",
+    ],
+)
+def test_one_link(page: str) -> None:
+    assert links(page) == ["x"]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "",
+        "<a>",
+        "<a href>",
+        "<a name=x href href=y>",
+        "<a href=x",
+        "<a href='x>",
+        "<abbr href=x>",
+        "<img src=x><form action=x><script src=x></script><link rel=stylesheet href=x>",
+        "<!-- <a href=x> -->",
+        "<!-- <a href=x>",
+        "<!doctype <a href=x>",
+        "<script>document.write('<a href=x>')</script>",
+        "<script><a href=x>",
+        "<style><a href=x></style>",
+        "<title><a href=x></title>",
+        "<textarea><a href=x></textarea>",
+        "<xmp><a href=x></xmp>",
+        "<iframe><a href=x></iframe>",
+        "<noframes><a href=x></noframes>",
+        "<template><a href=x></template>",
+        "<div title='<a href=x>'>",
+        "<div title=\"<a href='x'>",
+        "<a href=mailto:x@h><a href=tel:1><a href=javascript:x><a href=data:,x><a href=about:blank>",
+    ],
+)
+def test_no_link(page: str) -> None:
+    assert links(page) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "target"),
+    [  # WHATWG HTML, 4.2.5.3, shared declarative refresh steps
+        ("0;url=x", "x"),
+        ("0; URL='x'", "x"),
+        (' 5.5 , url = "x"y', "x"),
+        ("0 x", "x"),
+        (".;x", "x"),
+        ("0;'x", "x"),
+        ("0;urgent", "urgent"),
+        ("0;url", "url"),
+        ("0;url=x y", "x%20y"),
+        ("0", None),
+        ("0;", None),
+        ("0;url=", None),
+        ("", None),
+        ("x", None),
+        ("0x", None),
+        ("url=x", None),
+        ("-1;url=x", None),
+    ],
+)
+def test_refresh(content: str, target: str | None) -> None:
+    escaped = content.replace('"', "&quot;")
+    page = f'<meta http-equiv="Refresh" content="{escaped}">'
+    assert links(page) == ([target] if target else [])
+
+
+def test_the_first_base_with_an_address_counts_for_all() -> None:
+    page = "<a href=x><base><base href=/other/><base href=/third/><a href=y>"
+    assert links(page) == ["http://h/other/x", "http://h/other/y"]
+
+
+@pytest.mark.parametrize("base", ["data:text/html,", "javascript:x", "http://", "//:0:0/"])
+def test_a_base_of_no_use_counts_for_nothing(base: str) -> None:
+    assert links(f"<base href='{base}'><a href=x>") == ["x"]
+
+
+def test_links_are_counted_before_repeats_are_dropped() -> None:
+    page = b"<a href=x><a href=mailto:x><a href=./x#a><a href=x><a href=y>"
+    read = read_page(page, "text/html", URL)
+    assert read.links == ["http://h/dir/x", "http://h/dir/y"]
+    assert read.found == 4
+
+
+def test_references_in_attributes() -> None:
+    assert links("<a href='?a&amp;b&copy=1&#x26;&notit;&#0;'>") == [
+        "page?a&b&copy=1&&notit;%EF%BF%BD"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content_type", "payload", "link"),
+    [
+        ("text/html; charset=koi8-r", b"<a href='\xc1?\xc1'>", "/%D0%B0?%C1"),
+        ("text/html; charset=shift_jis", b"<a href='\x95\x5c'>", "/%E8%A1%A8"),
+        ("text/html", "\ufeff<a href='é?é'>".encode("utf-16"), "/%C3%A9?%C3%A9"),
+        ("text/html; charset=iso-2022-jp", b"<a href='\x1b$B$<\x1b(B'>", "/%E3%81%9C"),
+        ("text/html; charset=utf-8", b"<a href='\xff'>", "/%EF%BF%BD"),
+    ],
+)
+def test_character_sets(content_type: str, payload: bytes, link: str) -> None:
+    assert read_page(payload, content_type, "http://h/").links == ["http://h" + link]
+
+
+@pytest.mark.parametrize(
+    ("meta", "followed"),
+    [
+        ("<meta name=robots content=nofollow>", False),
+        ("<META NAME=ROBOTS CONTENT='Index, NoFollow'>", False),
+        ("<meta name=robots content=none>", False),
+        ("<meta name=ourbot content=nofollow>", False),
+        ("<meta name=otherbot content=nofollow>", True),
+        ("<meta name=robots content=noindex,follow>", True),
+        ("<meta name=description content=nofollow>", True),
+        ("<!-- <meta name=robots content=nofollow> -->", True),
+        ("<meta name='' content=nofollow>", True),
+    ],
+)
+def test_meta_robots(meta: str, followed: bool) -> None:
+    page = f"<a href=x>{meta}".encode()
+    read = read_page(page, "text/html", URL, user_agent_token="OurBot")
+    assert (bool(read.links), bool(read.found), read.nofollow) == (followed, followed, not followed)
+    read = read_page(page, "text/html", URL, user_agent_token="OurBot", obey_nofollow=False)
+    assert (len(read.links), read.nofollow) == (1, not followed)
+
+
+@pytest.mark.parametrize(
+    ("header", "followed"),
+    [
+        ("nofollow", False),
+        ("noindex, NOFOLLOW", False),
+        ("none", False),
+        ("ourbot: noindex, nofollow", False),
+        ("otherbot: noindex, nofollow", True),
+        ("otherbot: noindex\nnofollow", False),
+        ("otherbot: nofollow, ourbot: noindex", True),
+        ("otherbot: noindex, ourbot: nofollow", False),
+        ("unavailable_after: 25 Jun 2010 15:00:00 PST, nofollow", False),
+        ("unavailable_after: Friday, 25-Jun-10 15:00:00 GMT, nofollow", False),
+        ("max-snippet: 10, noindex", True),
+        ("", True),
+    ],
+)
+def test_x_robots_tag(header: str, followed: bool) -> None:
+    read = read_page(
+        b"<a href=x>", "text/html", URL, x_robots_tag=header, user_agent_token="OurBot"
+    )
+    assert (bool(read.links), read.nofollow) == (followed, not followed)
+
+
+def test_rel_nofollow_is_obeyed_by_setting() -> None:
+    page = "<a href=x rel='noopener NoFollow'><a href=y rel=nofollower><a href=z>"
+    assert links(page) == ["x", "y", "z"]
+    assert links(page, follow_rel_nofollow=False) == ["y", "z"]
+
+
+def test_media_types() -> None:
+    page = b"<a href=x>"
+    assert read_page(page, "Text/HTML ;charset=utf-8", URL).charset == "utf-8"
+    assert read_page(page, "text/plain", URL) == ParsedPage()
+    assert read_page(page, "", URL) == ParsedPage()
+
+
+def test_xhtml_has_elements_that_close_themselves() -> None:
+    page = b"<script src='s.js'/><title/><a href='x'/>"
+    assert read_page(page, "application/xhtml+xml", URL).links == ["http://h/dir/x"]
+    assert read_page(page, "text/html", URL).links == []
+
+
+def test_a_media_type_is_added_by_a_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_list(payload: bytes, charset: str, *, follow_rel_nofollow: bool = True) -> Markup:
+        return Markup(hrefs=payload.decode(charset).split())
+
+    monkeypatch.setitem(PARSERS, "text/uri-list", read_list)
+    assert read_page(b"x\ny", "text/uri-list", URL).links == ["http://h/dir/x", "http://h/dir/y"]
+
+
+def test_a_long_number_is_no_character() -> None:
+    assert read_html(b"<a href='&#" + b"9" * 100_000 + b";'>", "utf-8").hrefs == ["\ufffd"]

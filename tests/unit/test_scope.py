@@ -1,0 +1,144 @@
+"""scope: what belongs to the crawl."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from webcrawl.parse.urls import canonicalize, host_of
+from webcrawl.scope import Scope, ScopeError
+
+
+def refuses(scope: Scope, url: str) -> str:
+    canonical = canonicalize(url)
+    assert canonical
+    return scope.refuses(canonical, host_of(canonical))
+
+
+@pytest.mark.parametrize("suffix", [".br", "br", ".BR", "br.", "*.br"])
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [
+        ("uol.com.br", ""),
+        ("UOL.COM.BR.", ""),
+        ("br", ""),
+        ("x.br.com", "suffix"),
+        ("abr", "suffix"),
+        ("x.abr", "suffix"),
+        ("192.0.2.7", "suffix"),
+    ],
+)
+def test_suffix_on_a_label_boundary(suffix: str, host: str, reason: str) -> None:
+    assert refuses(Scope(suffixes=[suffix]), f"http://{host}/.br") == reason
+
+
+def test_several_suffixes_and_idn() -> None:
+    scope = Scope(suffixes=[".gov.br", ".рф"])
+    assert refuses(scope, "http://x.gov.br/") == ""
+    assert refuses(scope, "http://x.рф/") == ""
+    assert refuses(scope, "http://x.com.br/") == "suffix"
+
+
+@pytest.mark.parametrize(
+    ("entry", "url", "matches"),
+    [
+        ("example.com", "http://example.com/", True),
+        ("example.com", "http://www.example.com:8080/a", True),
+        ("Example.COM.", "http://example.com/", True),
+        (".example.com", "http://a.example.com/", True),
+        ("*.example.com", "http://a.example.com/", True),
+        ("example.com", "http://badexample.com/", False),
+        ("example.com", "http://example.com.br/", False),
+        ("example.com", "http://other.example/?u=example.com", False),
+        ("my_host.example", "http://my_host.example/", True),
+        ("bücher.example", "http://xn--bcher-kva.example/", True),
+        ("192.0.2.7", "http://192.0.2.7/", True),
+        ("2001:DB8::1", "http://[2001:db8::1]/", True),
+        ("login", "http://h.example/login", False),  # a host name
+        ("re:login", "http://h.example/login", True),
+        (r"/login\b", "http://h.example/login?x", True),
+        (r"/login\b", "http://h.example/logins", False),
+        (r"\.(pdf|zip)$", "http://h.example/a.zip", True),
+        ("(?i)LOGIN", "http://h.example/login", True),
+        ("example.com/private", "http://example.com/private/x", True),
+        (r"^https://", "http://h.example/", False),
+    ],
+)
+def test_entries(entry: str, url: str, matches: bool) -> None:
+    assert refuses(Scope(deny=[entry]), url) == ("deny" if matches else "")
+    assert refuses(Scope(allow=[entry]), url) == ("" if matches else "allow")
+
+
+def test_patterns_with_groups_of_their_own() -> None:
+    scope = Scope(deny=[r"/(\w+)/\1/", r"(?P<x>a)b(?P=x)", "(?P<x>c)d(?P=x)", "e{2}", "f|g{2}"])
+    for path in ("/q/q/", "/aba", "/cdc", "/ee", "/f", "/gg"):
+        assert refuses(scope, f"http://h.example{path}") == "deny", path
+    assert refuses(scope, "http://h.example/q/r/") == ""
+
+
+def test_deny_wins_over_allow() -> None:
+    scope = Scope(allow=["example.com"], deny=["/private/"])
+    assert refuses(scope, "http://example.com/") == ""
+    assert refuses(scope, "http://example.com/private/") == "deny"
+    assert refuses(scope, "http://other.example/") == "allow"
+
+
+def test_schemes_and_length() -> None:
+    assert refuses(Scope(schemes=["https"]), "http://h.example/") == "scheme"
+    assert refuses(Scope(), "http://h/" + "a" * (2083 - 9)) == ""
+    assert refuses(Scope(), "http://h/" + "a" * (2084 - 9)) == "length"
+
+
+def test_the_whole_web_is_in_scope() -> None:
+    assert refuses(Scope(), "http://[::1]:8080/a?b") == ""
+
+
+def test_rules_of_ones_own() -> None:
+    def no_calendar(url: str, host: str) -> str:
+        return "calendar" if host.startswith("cal.") and "/day/" in url else ""
+
+    scope = Scope(rules=[lambda url, host: "", no_calendar])
+    assert refuses(scope, "http://cal.example/day/1") == "calendar"
+    assert refuses(scope, "http://cal.example/") == ""
+
+
+def test_lists_in_files(tmp_path: Path) -> None:
+    path = tmp_path / "deny.txt"
+    path.write_text("\ufeff# bad hosts\n\n  a.example  \r\n/login\\b\n", "utf-8")
+    scope = Scope(deny=[f"@{path}", "b.example"])
+    for url in ("http://www.a.example/", "http://h.example/login", "http://b.example/"):
+        assert refuses(scope, url) == "deny"
+    assert refuses(scope, "http://h.example/") == ""
+
+
+def test_an_empty_file_denies_nothing_and_cannot_be_an_allow_list(tmp_path: Path) -> None:
+    path = tmp_path / "empty.txt"
+    path.write_text("# nothing\n", "utf-8")
+    assert refuses(Scope(deny=[f"@{path}", " "]), "http://h.example/") == ""
+    with pytest.raises(ScopeError, match="SCOPE_ALLOW = .*empty.txt"):
+        Scope(allow=[f"@{path}"])
+
+
+@pytest.mark.parametrize(
+    ("setting", "arguments"),
+    [
+        ("SCOPE_DENY = '(a'", {"deny": ["(a"]}),
+        ("SCOPE_ALLOW = 're:*'", {"allow": ["re:*"]}),
+        ("SCOPE_ALLOW = '@/no/such/file'", {"allow": ["@/no/such/file"]}),
+        ("SCOPE_SUFFIXES = '*'", {"suffixes": ["*"]}),
+        ("SCOPE_SUFFIXES = ''", {"suffixes": [""]}),
+        ("SCOPE_SUFFIXES = 'http://x'", {"suffixes": ["http://x"]}),
+    ],
+)
+def test_a_wrong_setting_is_named(setting: str, arguments: dict[str, list[str]]) -> None:
+    with pytest.raises(ScopeError) as error:
+        Scope(**arguments)  # type: ignore[arg-type]
+    assert str(error.value).startswith(f"{setting} cannot be used: ")
+
+
+def test_a_list_that_is_no_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "binary"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ScopeError, match="SCOPE_DENY"):
+        Scope(deny=[f"@{path}"])

@@ -1,0 +1,233 @@
+"""parse.urls: the canonical form, and slices of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from webcrawl.parse import urls
+from webcrawl.parse.urls import (
+    MAX_LENGTH,
+    canonicalize,
+    canonicalize_each,
+    canonicalize_many,
+    host_of,
+    level_of,
+    origin_of,
+    port_of,
+    scheme_of,
+    target_of,
+)
+
+SID = "0123456789abcdefghijklemopqrstuv"
+
+
+@pytest.mark.parametrize(
+    ("url", "form"),
+    [
+        ("HTTP://WWW.Example.COM:80", "http://www.example.com/"),
+        ("https://example.com:443/a#b", "https://example.com/a"),
+        ("http://user:pass@example.com/", "http://example.com/"),
+        ("http://example.com/@home", "http://example.com/@home"),
+        (" http://example.com/a\tb\n ", "http://example.com/ab"),
+        ("http://bücher.example/ü?ü", "http://xn--bcher-kva.example/%C3%BC?%C3%BC"),
+        ("http://0x7f.1/", "http://127.0.0.1/"),
+        ("http://[::0001]:8080/", "http://[::1]:8080/"),
+        ("http://h/a/./b/../c", "http://h/a/c"),
+        ("http://h/%2e%2E/a/%2e/b", "http://h/a/b"),
+        ("http://h/a%2Eb", "http://h/a.b"),
+        ("http://h/%7euser?%5f=%e4", "http://h/~user?_=%E4"),
+        ("http://h/%2f%3F%25", "http://h/%2F%3F%25"),
+        ("http://h/a^b?a^b", "http://h/a%5Eb?a^b"),
+    ],
+)
+def test_canonical_form(url: str, form: str) -> None:
+    assert canonicalize(url) == form
+
+
+@pytest.mark.parametrize(
+    ("url", "form"),
+    [
+        ("http://h/%%34%31", "http://h/%%341"),  # not "%41", which is "A" for a server
+        ("http://h/%4%31", "http://h/%4%31"),
+        ("http://h/%2561", "http://h/%2561"),
+        ("http://h/100%", "http://h/100%"),
+    ],
+)
+def test_decoding_makes_no_new_escape(url: str, form: str) -> None:
+    assert canonicalize(url) == form
+    assert canonicalize(form) == form
+
+
+@pytest.mark.parametrize(
+    ("url", "form"),
+    [
+        ("http://example.com./a", "http://example.com/a"),
+        ("http://example.com.:8080/", "http://example.com:8080/"),
+        ("http://u@example.com./", "http://example.com/"),
+        ("http://example.com/a./b.:c", "http://example.com/a./b.:c"),
+    ],
+)
+def test_house_trailing_dot_of_the_host_goes(url: str, form: str) -> None:
+    assert canonicalize(url) == form
+
+
+@pytest.mark.parametrize(
+    ("url", "form"),
+    [
+        ("http://h/?", "http://h/"),
+        ("http://h/a?&x=1&", "http://h/a?x=1"),
+        ("http://h/a?x=1&&y=2", "http://h/a?x=1&&y=2"),
+        ("http://h/?b=2&a=1", "http://h/?b=2&a=1"),
+        ("http://h//a//b", "http://h//a//b"),
+    ],
+)
+def test_house_empty_query_goes_and_no_more(url: str, form: str) -> None:
+    assert canonicalize(url) == form
+
+
+@pytest.mark.parametrize(
+    ("url", "form"),
+    [
+        (f"http://h/a;jsessionid={SID}", "http://h/a"),
+        ("http://h/a;JSESSIONID=1A.node1?x=1", "http://h/a?x=1"),
+        ("http://h/a;jsessionid=1/b;x=2", "http://h/a/b;x=2"),
+        ("http://h/a/..;jsessionid=1/b", "http://h/b"),
+        (f"http://h/?a=1&PHPSESSID={SID}&b=2", "http://h/?a=1&b=2"),
+        (f"http://h/?sid={SID}", "http://h/"),
+        ("http://h/?sid=12", "http://h/?sid=12"),
+        (f"http://h/?asid={SID}", f"http://h/?asid={SID}"),
+        ("http://h/?a=;jsessionid=1", "http://h/?a=;jsessionid=1"),
+        ("http://h/(S(abcdefghijklmnopqrstuvwx))/a", "http://h/(S(abcdefghijklmnopqrstuvwx))/a"),
+    ],
+)
+def test_house_session_ids_go(url: str, form: str) -> None:
+    assert canonicalize(url) == form
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "example.com",
+        "/a",
+        "//example.com/",
+        "http://",
+        "http://./",
+        "http://a../",
+        "http://a b/",
+        "http://h:99999/",
+        "http://[::1/",
+        "http://\udc80/",
+        "ftp://h/",
+        "mailto:a@example.com",
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "http://h/" + "a" * MAX_LENGTH,
+        "http://h/" + "é" * (MAX_LENGTH // 2),
+    ],
+)
+def test_what_has_no_canonical_form(url: str) -> None:
+    assert canonicalize(url) is None
+
+
+def test_a_long_fragment_does_not_count() -> None:
+    assert canonicalize("http://h/#" + "a" * MAX_LENGTH) == "http://h/"
+
+
+@pytest.mark.parametrize(
+    ("href", "form"),
+    [
+        ("", "http://h/a/b?c"),
+        ("#top", "http://h/a/b?c"),
+        ("?d", "http://h/a/b?d"),
+        ("e", "http://h/a/e"),
+        ("../../..", "http://h/"),
+        ("//Other/", "http://other/"),
+        ("///other/", "http://other/"),
+        (" /\\\t//other/", "http://other/"),
+        ("////", None),
+        ("\\\\/other\\x", "http://other/x"),
+        ("https:x", "https://x/"),
+        ("http:x", "http://h/a/x"),
+        ("mailto:a@h", None),
+        ("http://", None),
+    ],
+)
+def test_relative_to_a_base(href: str, form: str | None) -> None:
+    assert canonicalize(href, "http://h/a/b?c") == form
+
+
+def test_no_base_no_links() -> None:
+    assert canonicalize("a", "nonsense") is None
+    assert canonicalize_many(["a", "http://h/"], "http://") == []
+
+
+def test_each_link_once_in_order() -> None:
+    hrefs = ["b", "a", "mailto:x@h", "./b#1", "http://h/a", "b"]
+    assert canonicalize_many(hrefs, "http://h/") == ["http://h/b", "http://h/a"]
+    assert len(canonicalize_each(hrefs, "http://h/")) == 5
+
+
+@pytest.mark.parametrize(
+    ("charset", "form"),
+    [
+        ("utf-8", "http://h/%C3%A9?%C3%A9"),
+        ("windows-1252", "http://h/%C3%A9?%E9"),
+        ("utf-16le", "http://h/%C3%A9?%C3%A9"),
+        ("koi8-r", "http://h/%C3%A9?%26%23233%3B"),
+    ],
+)
+def test_the_query_is_in_the_page_charset(charset: str, form: str) -> None:
+    """WHATWG URL, 4.4: the path is UTF-8, the query in the encoding of the document."""
+    assert canonicalize_each(["é?é"], "http://h/", charset) == [form]
+
+
+def test_a_query_of_two_byte_characters() -> None:
+    assert canonicalize_each(["?q=日本&x"], "http://h/", "shift_jis") == [
+        "http://h/?q=%93%FA%96{&x"  # "{" is the second byte of a character
+    ]
+
+
+def test_the_links_of_a_page_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(urls, "MAX_PAGE_LENGTH", 10 * len("http://h/1"))
+    assert len(canonicalize_each(map(str, range(10, 100)), "http://h/")) == 9
+
+
+@pytest.mark.parametrize(
+    ("url", "scheme", "host", "port", "origin", "target"),
+    [
+        ("http://h/", "http", "h", 80, "http://h", "/"),
+        ("https://h.example/a?b", "https", "h.example", 443, "https://h.example", "/a?b"),
+        ("http://h:8080/a:1", "http", "h", 8080, "http://h:8080", "/a:1"),
+        ("http://[::1]/", "http", "::1", 80, "http://[::1]", "/"),
+        (
+            "https://[2001:db8::1]:81/x",
+            "https",
+            "2001:db8::1",
+            81,
+            "https://[2001:db8::1]:81",
+            "/x",
+        ),
+    ],
+)
+def test_slices(url: str, scheme: str, host: str, port: int, origin: str, target: str) -> None:
+    assert canonicalize(url) == url
+    assert (scheme_of(url), host_of(url), port_of(url)) == (scheme, host, port)
+    assert (origin_of(url), target_of(url)) == (origin, target)
+
+
+@pytest.mark.parametrize(
+    ("url", "level"),
+    [  # DESIGN.md, Orderings
+        ("http://www.example.com.br/", 1),
+        ("http://www.example.com.br/category", 2),
+        ("http://www.example.com.br/category/", 2),
+        ("http://www.example.uol.com.br/", 1),
+        ("http://h//a///b", 3),
+        ("http://h/a?b/c/d", 2),
+        ("http://h" + "/a" * 9, 10),
+        ("http://h" + "/a" * 30, 10),
+    ],
+)
+def test_level(url: str, level: int) -> None:
+    assert level_of(url) == level
