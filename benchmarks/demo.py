@@ -42,7 +42,8 @@ def main() -> int:
         code = run([sys.executable, "-m", *command])
         if code == 0:
             print("", *verdict(web.ledger()), sep="\n")
-    print(f"WARC files and the report of the crawl are in {OUT}/")
+    if any((ROOT / OUT).glob("*.warc.gz")):
+        print(f"WARC files and the report of the crawl are in {OUT}/")
     return code
 
 

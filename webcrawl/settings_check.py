@@ -97,6 +97,10 @@ def _is_header_value(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[\x20-\x7e]+", value) is not None
 
 
+def _is_one_line(value: object) -> bool:
+    return isinstance(value, str) and len(value.splitlines()) <= 1
+
+
 def _is_dns_server(text: str) -> bool:
     try:
         read_server(text)
@@ -164,6 +168,7 @@ RULES: dict[str, Rule] = {
     "DOWNLOAD_MAXHEADERSIZE": _whole(1),
     "REDIRECT_MAX_TIMES": _whole(0),
     "RETRY_TIMES": _whole(0),
+    "RETRY_HTTP_CODES": Rule(_each(re.compile(r"[1-5]\d\d").fullmatch), "codes, such as 429,503"),
     "CLOSE_GRACE": _seconds(),
     "DNS_SERVERS": Rule(_each(_is_dns_server), "addresses, such as 127.0.0.1:5353,[::1]:53"),
     "ALLOW_PRIVATE_ADDRESSES": _BOOL,
@@ -173,5 +178,8 @@ RULES: dict[str, Rule] = {
     "WARC_DIR": Rule(_is_path, "the path of a folder"),
     "WARC_PREFIX": Rule(_is_file_prefix, "the start of a file name, without / and spaces"),
     "WARC_MAX_SIZE": _whole(1),
+    "WARC_COLLECTION": Rule(_is_one_line, "one line of text"),
+    "WARC_OPERATOR": Rule(_is_one_line, "one line of text"),
+    "WARC_DESCRIPTION": Rule(_is_one_line, "one line of text"),
     "STATS_INTERVAL": _seconds(),
 }

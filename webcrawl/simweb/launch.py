@@ -46,7 +46,9 @@ class Running:
 def running(*arguments: str) -> Iterator[Running]:
     """Starts `python -m webcrawl.simweb` with these arguments; it ends with the block."""
     command = [sys.executable, "-m", "webcrawl.simweb", *arguments]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    pipe = subprocess.PIPE
+    # A group of its own: Ctrl-C is for the caller, who may still want the ledger.
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, process_group=0) as process:
         assert process.stdin
         assert process.stdout
         try:
