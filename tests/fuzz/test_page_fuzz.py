@@ -25,8 +25,8 @@ PIECES = [
     b"<!--", b"-->", b"--!>", b"<!", b"</", b"<?", b"<a ", b"<a href=", b"<a href='x'>", b"href",
     b"<script>", b"</script>", b"<title>", b"<title/>", b"<svg>", b"</svg>", b"<template>",
     b"</template>", b"<iframe src=x>", b"<meta ", b"<meta charset=", b"<base href=y>", b"&#1;",
-    b"<meta http-equiv=refresh content='0;url=x'>", b"<link rel=next href=", b"<div a =\"",
-    b"<option>", b"<div>", b"<b x=\"\" ",
+    b"<meta http-equiv=refresh content='0;url=x'>", b"<link rel=next href=", b'<div a ="',
+    b"<option>", b"<div>", b'<b x="" ',
 ]  # fmt: skip
 
 

@@ -89,7 +89,8 @@ def test_one_link(page: str) -> None:
         "<template><a href=x></template>",
         "<div title='<a href=x>'>",
         "<div title=\"<a href='x'>",
-        "<a href=mailto:x@h><a href=tel:1><a href=javascript:x><a href=data:,x><a href=about:blank>",
+        "<a href=mailto:x@h><a href=tel:1><a href=javascript:x><a href=data:,x>",
+        "<iframe src=about:blank>",
     ],
 )
 def test_no_link(page: str) -> None:

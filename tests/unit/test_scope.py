@@ -116,7 +116,7 @@ def test_an_empty_file_denies_nothing_and_cannot_be_an_allow_list(tmp_path: Path
     path = tmp_path / "empty.txt"
     path.write_text("# nothing\n", "utf-8")
     assert refuses(Scope(deny=[f"@{path}", " "]), "http://h.example/") == ""
-    with pytest.raises(ScopeError, match="SCOPE_ALLOW = .*empty.txt"):
+    with pytest.raises(ScopeError, match=r"SCOPE_ALLOW = .*empty\.txt"):
         Scope(allow=[f"@{path}"])
 
 

@@ -8,8 +8,8 @@ a bounded number of times whatever the page, in constant memory: repeats are pos
 The bytes must be of an encoding in which ASCII bytes mean ASCII characters: all of the Encoding
 Standard save UTF-16 and ISO-2022-JP.
 
-CPython before 3.11.5 goes on from a wrong place where an iteration of a possessive group fails after
-a lookahead (gh-106052). `_STOP` as the last alternative of such a group sets that right.
+CPython before 3.11.5 goes on from a wrong place where an iteration of a possessive group fails
+behind a lookahead (gh-106052). `_STOP` as the last alternative of such a group sets that right.
 """
 
 from __future__ import annotations

@@ -178,12 +178,13 @@ def _canonical(text: str) -> str | None:
 
 def _plain_target(text: str) -> str:
     """`text` without session ids, `&` at the ends of its query, or an empty query."""
-    path, _, query = text.partition("?")
-    path, dropped = _SESSION_IN_PATH.subn("", path)
+    bare, _, query = text.partition("?")
+    start = bare.index("/", 8)
+    path, dropped = _SESSION_IN_PATH.subn("", bare[start:])
     if dropped:
-        path = str(URL.parse(path))  # what is left may be a dot segment
+        bare = str(URL.parse(bare[:start] + path))  # what is left may be a dot segment
     query = _SESSION_IN_QUERY.sub("", query).strip("&")
-    return f"{path}?{query}" if query else path
+    return f"{bare}?{query}" if query else bare
 
 
 def host_of(url: str) -> str:
