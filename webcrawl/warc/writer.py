@@ -1,182 +1,113 @@
-"""WARC files: naming, rotation, and the one thread that writes them.
+"""Writes captures to WARC files from an event loop, by one thread.
 
-Owns the folder's files while a crawl runs. A capture is built, compressed and written off the event
-loop: what is queued is written in one go, and each caller hears when its own bytes are in the file.
+The thread builds, compresses and writes; the loop only hands over and is woken once for all that
+was written meanwhile. A caller awaits each write, so what waits here is bounded by how many
+captures its callers have in hand: that is the back-pressure.
 
-Invariants: a file is called `.open` while it may grow, holds an exclusive lock that dies with its
-process, and is synced before it gets its final name; a capture's records are consecutive in one
-file; after an error the file ends where the last whole capture did.
-Memory: what callers have handed over and not been told is written. The callers bound it.
+Invariants: captures are written in the order they were given; a future is done only when its bytes
+are in the file. The thread is a daemon: nothing waits for it when the process is told to go.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
-import queue
-import threading
-import time
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, NamedTuple, TypeVar
 
-from webcrawl.warc.records import Capture, new_id, warcinfo
+from webcrawl.warc.files import Position, WarcError, WarcFiles, Written
+from webcrawl.warc.records import Capture
 
-OPEN_SUFFIX = ".open"
-_BATCH_MAX = 64  # captures written at once
+BATCH = 64  # captures that are written before their callers hear of it
 
-
-class WarcError(OSError):
-    """The archive cannot be written. One line that names the folder and the reason."""
+T = TypeVar("T")
 
 
-@dataclass(slots=True, frozen=True)
-class Naming:
-    """Where files go and what they say of themselves."""
-
-    folder: Path
-    prefix: str = "webcrawl"
-    max_size_bytes: int = 1_000_000_000
-    about: tuple[tuple[str, str], ...] = ()  # fields of the warcinfo record
+class _Job(NamedTuple):
+    work: Callable[[], Any]
+    future: asyncio.Future[Any]
 
 
-class WarcFile:
-    """One file, from `.open` to its final name. Called from one thread at a time."""
-
-    def __init__(self, naming: Naming, serial: int, now_time: float) -> None:
-        stamp = datetime.fromtimestamp(now_time, UTC).strftime("%Y%m%d%H%M%S")
-        name = f"{naming.prefix}-{stamp}-{serial:05d}-{os.getpid()}.warc.gz"
-        self.path = naming.folder / name
-        self._open_path = self.path.with_name(name + OPEN_SUFFIX)
-        self.warcinfo_id = new_id()
-        self.size_bytes = 0
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
-        self._fd = os.open(self._open_path, flags, 0o644)
-        fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self.append([warcinfo(self.warcinfo_id, now_time, name, list(naming.about))])
-        self._empty_bytes = self.size_bytes
-
-    def append(self, records: list[bytes]) -> None:
-        """Write all of `records`, or none of them and raise OSError."""
-        data = memoryview(b"".join(records))
-        written = 0
-        try:
-            while written < len(data):
-                written += os.write(self._fd, data[written:])
-        except OSError:
-            os.ftruncate(self._fd, self.size_bytes)
-            raise
-        self.size_bytes += written
-
-    def sync(self) -> None:
-        """The bytes are on the disk when this returns."""
-        os.fdatasync(self._fd)
-
-    def close(self) -> None:
-        """Give the file its final name; a file that got no capture is removed."""
-        try:
-            if self.size_bytes == self._empty_bytes:
-                self._open_path.unlink()
-            else:
-                os.fsync(self._fd)
-                self._open_path.rename(self.path)
-        finally:
-            os.close(self._fd)
-
-
-_Job = tuple[Capture, "asyncio.Future[None]", asyncio.AbstractEventLoop]
+class _Done(NamedTuple):
+    future: asyncio.Future[Any]
+    result: Any
+    error: Exception | None
 
 
 class WarcWriter:
-    """Writes captures from any number of tasks. Raises WarcError at once if it cannot write."""
+    """`open` it, `write` any number of captures, `close` it. All raise WarcError."""
 
-    def __init__(self, naming: Naming) -> None:
-        self._naming = naming
-        self._serial = 0
-        self.files: list[Path] = []  # finished; at most one for each max_size_bytes written
-        self.records = 0
-        self.bytes = 0
-        try:
-            naming.folder.mkdir(parents=True, exist_ok=True)
-            self._file = self._next_file()
-        except OSError as error:
-            raise self._error(error) from None
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        # A daemon: a process that is told to end at once does not wait for it.
-        self._thread = threading.Thread(target=self._run, name="warc-writer", daemon=True)
-        self._thread.start()
+    def __init__(self, files: WarcFiles) -> None:
+        self._files = files
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._closed = False
 
-    async def write(self, capture: Capture) -> None:
-        """Return when the records of `capture` are in the file. Raises WarcError."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-        self._jobs.put((capture, done, loop))
-        await done
+    @property
+    def written(self) -> Written:
+        """What the finished files hold."""
+        return self._files.written
+
+    async def open(self) -> None:
+        """Begin the first file."""
+        self._loop = asyncio.get_running_loop()
+        Thread(target=self._run, name="warc", daemon=True).start()
+        await self._do(self._begin)
+
+    def write(self, capture: Capture) -> asyncio.Future[Position]:
+        """Await it to know that the records of `capture` are in the file."""
+        return self._do(partial(self._files.write, capture))
+
+    async def sync(self) -> None:
+        """Return once all that was given before is on the disk."""
+        await self._do(self._files.sync)
 
     async def close(self) -> None:
-        """Write what is queued and finish the last file. Raises WarcError."""
-        self._jobs.put(None)
-        await asyncio.to_thread(self._thread.join)
+        """Write what was given before, finish the last file and end the thread."""
+        await self._do(self._finish)
+
+    def _do(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._jobs.put(_Job(work, future))
+        return future
+
+    def _begin(self) -> None:
         try:
-            self._finish_file()
-        except OSError as error:
-            raise self._error(error) from None
+            self._files.open()
+        except WarcError:
+            self._closed = True
+            raise
+
+    def _finish(self) -> None:
+        self._closed = True
+        self._files.close()
+
+    # In the thread
 
     def _run(self) -> None:
-        while True:
-            jobs, last = self._next_jobs()
-            for capture, done, loop in jobs:
-                error = self._try_write(capture)
-                loop.call_soon_threadsafe(_settle, done, error)
-            if last:
+        while not self._closed:
+            done = [_outcome(self._jobs.get())]
+            while len(done) < BATCH and not self._jobs.empty() and not self._closed:
+                done.append(_outcome(self._jobs.get()))
+            try:
+                self._loop.call_soon_threadsafe(_settle, done)
+            except RuntimeError:  # the loop is closed: nobody is left to tell
                 return
 
-    def _next_jobs(self) -> tuple[list[_Job], bool]:
-        """What is queued, one job at least; and whether it was the last."""
-        jobs: list[_Job] = []
-        job = self._jobs.get()
-        while job is not None:
-            jobs.append(job)
-            if len(jobs) >= _BATCH_MAX:
-                return jobs, False
-            try:
-                job = self._jobs.get_nowait()
-            except queue.Empty:
-                return jobs, False
-        return jobs, True
 
-    def _try_write(self, capture: Capture) -> WarcError | None:
-        try:
-            if self._file.size_bytes >= self._naming.max_size_bytes:
-                self._finish_file()
-                self._file = self._next_file()
-            before = self._file.size_bytes
-            records = capture.records(self._file.warcinfo_id)
-            self._file.append(records)
-        except OSError as error:
-            return self._error(error)
-        self.records += len(records)
-        self.bytes += self._file.size_bytes - before
-        return None
-
-    def _next_file(self) -> WarcFile:
-        self._serial += 1
-        return WarcFile(self._naming, self._serial, time.time())
-
-    def _finish_file(self) -> None:
-        self._file.close()
-        if self._file.path.exists():
-            self.files.append(self._file.path)
-
-    def _error(self, error: OSError) -> WarcError:
-        return WarcError(f"cannot write WARC files in {self._naming.folder}: {error.strerror}")
+def _outcome(job: _Job) -> _Done:
+    try:
+        return _Done(job.future, job.work(), None)
+    except Exception as error:  # raised again where it is awaited
+        return _Done(job.future, None, error)
 
 
-def _settle(done: asyncio.Future[None], error: WarcError | None) -> None:
-    if done.done():
-        return  # its task was cancelled
-    if error is None:
-        done.set_result(None)
-    else:
-        done.set_exception(error)
+def _settle(done: list[_Done]) -> None:
+    for future, result, error in done:
+        if future.done():  # its caller was cancelled
+            continue
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)

@@ -1,0 +1,62 @@
+"""What is known of a page beside its bytes, as lines of a metadata record (WARC 1.1, 6.6).
+
+Names are Heritrix's where it has one: seed, via, hopsFromSeed, fetchTimeMs,
+charsetForLinkExtraction, outlink. The others are ours, in the same style.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from webcrawl.fetch.exchange import Exchange
+from webcrawl.items import Page
+
+Line = tuple[str, str]
+
+
+def page_metadata(page: Page, exchange: Exchange) -> tuple[Line, ...]:
+    """The lines for `page`; O(links)."""
+    return (*_discovery(page), *_times(exchange), *_connection(exchange), *_content(page, exchange))
+
+
+def _discovery(page: Page) -> Iterator[Line]:
+    """How the crawl came here. House: an L for each link, then an R for each redirect in a row."""
+    hops = "L" * page.depth + "R" * page.redirects
+    if not hops:
+        yield "seed", ""
+    if page.via:
+        yield "via", page.via
+    if hops:
+        yield "hopsFromSeed", hops
+
+
+def _times(exchange: Exchange) -> Iterator[Line]:
+    for name, seconds in (
+        ("fetchTimeMs", exchange.total_s),
+        ("dnsTimeMs", exchange.dns_s),
+        ("connectTimeMs", exchange.connect_s),
+        ("firstByteTimeMs", exchange.first_byte_s),
+    ):
+        yield name, str(round(seconds * 1000))
+
+
+def _connection(exchange: Exchange) -> Iterator[Line]:
+    tls = exchange.tls
+    if tls is None:
+        return
+    yield "tlsVersion", tls.version
+    yield "tlsCipherSuite", tls.cipher
+    yield "tlsCertificateSha256", tls.fingerprint
+    if tls.problem:
+        yield "tlsProblem", tls.problem
+
+
+def _content(page: Page, exchange: Exchange) -> Iterator[Line]:
+    if page.charset:
+        yield "charsetForLinkExtraction", page.charset
+    if exchange.decode_problem:
+        yield "decodeProblem", exchange.decode_problem
+    if page.duplicate_of:
+        yield "duplicateOf", page.duplicate_of
+    for link in page.links:
+        yield "outlink", link
