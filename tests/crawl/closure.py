@@ -1,0 +1,221 @@
+"""Which URLs of real sites a crawl must fetch, computed from the files.
+
+A second opinion: it shares no code with the crawler. Pages are read by selectolax (an HTML5 parser
+in C), URLs joined by `urllib.parse`, and nginx's answers are worked out from the file system.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import quote, unquote_to_bytes, urljoin, urlsplit
+
+from selectolax.lexbor import LexborHTMLParser
+
+from tests.crawl.realsites import TYPES, RealWeb, Site
+
+_TYPE_OF = {f".{name}": kind for kind, names in TYPES.items() for name in names}
+_PAGES = ("text/html", "application/xhtml+xml")
+_CHARSET = re.compile(rb"""<meta[^>]*charset\s*=\s*["']?([\w-]+)""", re.IGNORECASE)
+_REFRESH = re.compile(r"\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?[\"']?([^\"']*)", re.IGNORECASE)
+_LINKS = "a[href], area[href], link[href], frame[src], iframe[src], meta[content]"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What nginx says to one URL. `kind` is the media type of a 200."""
+
+    status: int
+    kind: str = ""
+    file: Path | None = None
+    location: str = ""
+
+    @property
+    def is_page(self) -> bool:
+        return self.kind in _PAGES
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether a crawl archives it: all but contents of other types."""
+        return self.status != 200 or self.is_page
+
+    def body(self) -> bytes:
+        assert self.file
+        return self.file.read_bytes()
+
+
+class Closure:
+    """The URLs that can be reached from `seeds`, with nginx's replies, as `replies`.
+
+    `order` is the order in which a crawl got its answers. Contents that come twice yield links only
+    once, and the same links in two folders are two sets of URLs: so which URL was first matters,
+    and is taken from the crawl. It can hide no more than that choice: of every content, some
+    page's links are followed.
+    """
+
+    def __init__(
+        self, sites: Mapping[str, tuple[Site, Path]], seeds: Iterable[str], order: Iterable[str]
+    ) -> None:
+        self._sites = sites  # by origin, with the folder of the files
+        self._first: dict[bytes, str] = {}  # by digest of content
+        self.replies: dict[str, Reply] = {}
+        for url in order:
+            reply = self.reply(url)
+            if reply.is_page:
+                self._first.setdefault(_digest(reply.body()), url)
+        todo = [normal(seed) for seed in seeds]
+        while todo:
+            url = todo.pop()
+            if url not in self.replies and self._origin(url) in sites:
+                self.replies[url] = self.reply(url)
+                todo += self._links(url, self.replies[url])
+
+    def reply(self, url: str) -> Reply:
+        """What nginx says to `url` (normal): its index, try_files and types modules."""
+        site, root = self._sites[self._origin(url)]
+        path = re.sub("/+", "/", unquote_to_bytes(urlsplit(url).path).decode("utf-8", "replace"))
+        file = root / path.removeprefix("/")
+        if path.endswith("/"):
+            if not file.is_dir():
+                return Reply(404)
+            files = [file / "index.html", file / f"index.html{site.suffix}"]
+            status = 403
+        else:
+            files = [file, file.with_name(file.name + site.suffix)]
+            if file.is_dir():
+                return Reply(301, location=self._origin(url) + quote(path) + "/")
+            status = 404
+        for each in files:
+            if each.is_file():
+                extension = each.suffix if each.suffix != site.suffix else ".html"
+                return Reply(200, _TYPE_OF.get(extension.lower(), "application/octet-stream"), each)
+        return Reply(status)
+
+    def _links(self, url: str, reply: Reply) -> Iterable[str]:
+        if reply.location:
+            return [normal(reply.location)]
+        if not reply.is_page:
+            return []
+        body = reply.body()
+        if self._first.get(_digest(body), url) != url:
+            return []
+        return links(body, url)
+
+    @staticmethod
+    def _origin(url: str) -> str:
+        return url[: url.index("/", 8)]
+
+
+def links(body: bytes, url: str) -> list[str]:
+    """The links of the page at `url`, in normal form, each once; none where it says nofollow."""
+    page = LexborHTMLParser(_text(body))
+    bases = [node.attributes.get("href") for node in page.css("base[href]")]
+    base = urljoin(url, _trimmed(bases[0])) if bases and bases[0] else url
+    found: dict[str, None] = {}
+    for node in page.css(_LINKS):
+        for href in _targets(node.tag, node.attributes):
+            if href is None:
+                return []
+            found[href] = None
+    targets = (_joined(base, _trimmed(href).replace("\\", "/")) for href in found)
+    return list(dict.fromkeys(target for target in targets if target))
+
+
+def _targets(tag: str | None, attributes: Mapping[str, str | None]) -> Iterator[str | None]:
+    """The targets of one element; None for "follow nothing"."""
+    if tag == "meta":
+        content = attributes.get("content") or ""
+        if (attributes.get("name") or "").lower() == "robots":
+            if {"nofollow", "none"} & set(content.lower().replace(",", " ").split()):
+                yield None
+        elif (attributes.get("http-equiv") or "").lower() == "refresh":
+            refresh = _REFRESH.match(content)
+            if refresh and refresh[1]:
+                yield refresh[1]
+    elif tag == "link":
+        if {"canonical", "next", "prev"} & set((attributes.get("rel") or "").lower().split()):
+            yield attributes["href"] or ""
+    else:
+        yield attributes["src" if tag in ("frame", "iframe") else "href"] or ""
+
+
+def _joined(base: str, href: str) -> str:
+    """`href` in normal form; "" for what is no http(s) URL."""
+    try:
+        url = urljoin(base, href)
+        return normal(url) if url.lower().startswith(("http://", "https://")) else ""
+    except ValueError:
+        return ""
+
+
+@lru_cache(1 << 16)
+def normal(url: str) -> str:
+    """One spelling for all spellings of an http(s) URL: no fragment, escapes only where needed."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").rstrip(".")
+    if parts.port not in (None, {"http": 80, "https": 443}[parts.scheme]):
+        host += f":{parts.port}"
+    path = quote(unquote_to_bytes(_undotted(parts.path or "/")), safe="/!$&'()*+,;=:@~|[]^")
+    query = quote(parts.query, safe="%/!$&'()*+,;=:@~?|[]^`{}\\").strip("&")
+    return f"{parts.scheme}://{host}{path}" + (f"?{query}" if query else "")
+
+
+def _undotted(path: str) -> str:
+    return urljoin("http://h/", path)[len("http://h") :] if "/." in path else path
+
+
+def _trimmed(href: str | None) -> str:
+    return re.sub(r"[\t\n\r]", "", (href or "").strip(" \t\n\r\f"))
+
+
+def _text(body: bytes) -> str:
+    declared = _CHARSET.search(body[:16_384])
+    try:
+        charset = codecs.lookup(declared[1].decode()).name if declared else "cp1252"
+    except LookupError:
+        charset = "cp1252"
+    if charset in ("iso8859-1", "ascii"):
+        charset = "cp1252"
+    return body.decode(charset, "replace")
+
+
+def _digest(body: bytes) -> bytes:
+    return hashlib.sha1(body, usedforsecurity=False).digest()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a crawl of real sites was worth. All three lists are empty for a good one."""
+
+    replies: Mapping[str, Reply]  # of what it should have fetched
+    missing: list[str]
+    invented: list[str]  # fetched, and no page that was followed links to it
+    twice: list[str]
+
+    @property
+    def pages(self) -> int:
+        return sum(reply.is_page for reply in self.replies.values())
+
+
+def judge(web: RealWeb) -> Verdict:
+    """Holds what nginx was asked for against the files."""
+    origins = {web.origin(site): (site, site.folder(web.cache)) for site in web.sites}
+    hosts = {site.host: web.origin(site) for site in web.sites}
+    fetched = Counter(
+        normal(hosts[seen.host] + seen.target)
+        for seen in web.seen()
+        if seen.target != "/robots.txt"
+    )
+    replies = Closure(origins, web.seeds, fetched).replies
+    return Verdict(
+        replies,
+        missing=sorted(replies.keys() - fetched.keys()),
+        invented=sorted(fetched.keys() - replies.keys()),
+        twice=sorted(url for url, times in fetched.items() if times > 1),
+    )
