@@ -1,6 +1,6 @@
 """What is known of a page beside its bytes, as lines of a metadata record (WARC 1.1, 6.6).
 
-Names are Heritrix's where it has one: seed, via, hopsFromSeed, fetchTimeMs,
+Names are Heritrix's where it has one: via, hopsFromSeed, fetchTimeMs,
 charsetForLinkExtraction, outlink. The others are ours, in the same style.
 """
 
@@ -20,10 +20,11 @@ def page_metadata(page: Page, exchange: Exchange) -> tuple[Line, ...]:
 
 
 def _discovery(page: Page) -> Iterator[Line]:
-    """How the crawl came here. House: an L for each link, then an R for each redirect in a row."""
+    """How the crawl came here; a seed has no hops and says nothing.
+
+    House: an L for each link, then an R for each redirect in a row.
+    """
     hops = "L" * page.depth + "R" * page.redirects
-    if not hops:
-        yield "seed", ""
     if page.via:
         yield "via", page.via
     if hops:
