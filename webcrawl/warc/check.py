@@ -1,192 +1,240 @@
-"""Whether a WARC file is what it says: what we promise, and what the common tools do not look at.
+"""Whether a WARC file is what it says: the rules of WARC 1.1, and what the common tools pass over.
 
-`check` reads a gzip-a-record file and lists its problems. Beside the rules of WARC 1.1 it holds the
-exchanges against HTTP: a request record begins with a request line, a response's framing fits its
-body. Memory: one record.
+Beside the standard's rules it holds the exchanges against HTTP: a request record begins with a
+request line, the framing of a response fits its body. A server may have lied about its framing, and
+an archive keeps a lie as it was told: such a problem begins with "chunked over a plain body" or
+"Content-Length is". Memory: one record and the ids of a file.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
-import zlib
+from base64 import b32encode
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from webcrawl.warc.records import digest
+from webcrawl.warc.reader import BadRecord, Record, read
 
-MANDATORY = {"warc-type", "warc-record-id", "warc-date", "content-length"}  # WARC 1.1, 5.1
-TARGETED = {"response", "request", "revisit", "metadata"}
-_DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z")
-_ID = re.compile(r"<urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}>")
-_REQUEST_LINE = re.compile(rb"[A-Z]+ \S+ HTTP/1\.[01]\r\n")
-_STATUS_LINE = re.compile(rb"[A-Za-z]+/?[\d.]* *\d{3}")
-_CHUNK = 1 << 20
+# Which fields a record must have and must not have, by its type (WARC 1.1, 5 and 6).
+MANDATORY = frozenset({"warc-type", "warc-record-id", "warc-date", "content-length"})
+_TARGET = frozenset({"warc-target-uri"})
+REQUIRED = {
+    "response": _TARGET,
+    "resource": _TARGET,
+    "request": _TARGET,
+    "metadata": frozenset(),
+    "warcinfo": frozenset(),
+    "revisit": _TARGET | {"warc-profile"},
+    "conversion": _TARGET,
+    "continuation": _TARGET | {"warc-segment-origin-id", "warc-segment-number"},
+}
+_FILE = frozenset({"warc-filename"})
+_ORIGIN = frozenset({"warc-segment-origin-id"})
+_REFERS = frozenset({"warc-refers-to"})
+_CAPTURE = frozenset({"warc-concurrent-to", "warc-ip-address"})
+FORBIDDEN = {
+    "warcinfo": _ORIGIN | _REFERS | _CAPTURE | {"warc-target-uri", "warc-warcinfo-id"},
+    "response": _ORIGIN | _REFERS | _FILE,
+    "resource": _ORIGIN | _REFERS | _FILE,
+    "request": _ORIGIN | _REFERS | _FILE,
+    "metadata": _ORIGIN | _FILE,
+    "revisit": _ORIGIN | _FILE,
+    "conversion": _ORIGIN | _FILE | _CAPTURE,
+    "continuation": _REFERS | _FILE | _CAPTURE | {"content-type"},
+}
+REPEATABLE = frozenset({"warc-concurrent-to"})  # 5.7; fields that are not the standard's, too
+_STANDARD = ("warc-", "content-")
+TRUNCATIONS = frozenset({"length", "time", "disconnect", "unspecified"})  # 5.13
+
+_ID = re.compile(r"<[A-Za-z][A-Za-z0-9+.-]*:[^\s<>]+>")
+_DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.IGNORECASE)
+_REQUEST_LINE = re.compile(rb"([!#-'*+.^-z|~0-9A-Z-]+) \S+ HTTP/1\.[01]\r\n")
+_STATUS_LINE = re.compile(rb"HTTP/\d+(?:\.\d+)?[ \t]+(\d{3})", re.IGNORECASE)
+_HEAD_END = re.compile(rb"\n\r?\n")
+_CHUNK_LINE = re.compile(rb"(?:\r?\n)?[ \t]*([0-9A-Fa-f]+)[^\n]*\n")
+_LENGTH = re.compile(rb"\ncontent-length[ \t]*:[ \t]*(\d+)[ \t]*\r?\n", re.IGNORECASE)
+_CHUNKED = re.compile(rb"\ntransfer-encoding[ \t]*:[^\n]*chunked", re.IGNORECASE)
 
 
 @dataclass(slots=True)
-class Record:
-    """One record as it is in the file."""
+class _File:
+    """What the records of a file say of one another."""
 
-    offset: int
-    fields: dict[str, str]  # names in lower case
-    repeated: set[str]
-    block: bytes
-    trailer: bytes
+    ids: set[str] = field(default_factory=set)
+    warcinfo: set[str] = field(default_factory=set)
+    concurrent: list[tuple[int, str]] = field(default_factory=list)
+    bodyless: dict[str, str] = field(default_factory=dict)  # answers to HEAD, it is to be hoped
 
-    @property
-    def type(self) -> str:
-        return self.fields.get("warc-type", "")
+    def problems(self, number: int, record: Record) -> Iterator[str]:
+        if (number == 0) != (record.type == "warcinfo"):
+            yield "warcinfo is not the first record and only that"
+        if record.id in self.ids:
+            yield f"{record.id} is not unique"
+        self.ids.add(record.id)
+        if record.type == "warcinfo":
+            self.warcinfo.add(record.id)
+        elif record.fields.get("warc-warcinfo-id") not in self.warcinfo | {None}:
+            yield "its warcinfo record is not in this file"
+        other = record.fields.get("warc-concurrent-to")
+        if other:
+            self.concurrent.append((record.offset, other))
+        elif record.type in ("request", "metadata"):
+            yield f"a {record.type} that belongs to no other record"
+        if record.type == "response" and (lacks := _missing_body(record)):
+            self.bodyless[record.id] = f"{record.offset}: {lacks}"
+        if record.type == "request" and record.block.startswith(b"HEAD "):
+            self.bodyless.pop(other or "", None)
 
-
-class BadRecord(ValueError):  # noqa: N818  (a finding, not an error)
-    """A member that is no record: the file cannot be read further."""
+    def at_end(self) -> Iterator[str]:
+        yield from self.bodyless.values()
+        for offset, other in self.concurrent:
+            if other not in self.ids:
+                yield f"{offset}: concurrent to the unknown {other}"
 
 
 def check(path: Path) -> list[str]:
-    """The problems of a file, one line each; none for a good one."""
+    """The problems of a file, plain or with a gzip member a record; none for a good one.
+
+    Each is a line that begins with the record's offset. Raises OSError.
+    """
     problems: list[str] = []
-    ids: set[str] = set()
-    concurrent: list[tuple[int, str]] = []
+    file = _File()
     try:
         for number, record in enumerate(read(path)):
-            if (number == 0) != (record.type == "warcinfo"):
-                problems.append(f"{record.offset}: warcinfo is not the first record and only that")
-            record_id = record.fields.get("warc-record-id", "")
-            if record_id in ids:
-                problems.append(f"{record.offset}: {record_id} is not unique")
-            ids.add(record_id)
-            if "warc-concurrent-to" in record.fields:
-                concurrent.append((record.offset, record.fields["warc-concurrent-to"]))
-            problems += (f"{record.offset}: {problem}" for problem in record_problems(record))
+            found = (*file.problems(number, record), *record_problems(record))
+            problems += (f"{record.offset}: {problem}" for problem in found)
     except BadRecord as error:
         problems.append(str(error))
-    problems += (f"{at}: concurrent to the unknown {to}" for at, to in concurrent if to not in ids)
-    return problems
-
-
-def read(path: Path) -> Iterator[Record]:
-    """The records of a file. Raises BadRecord."""
-    for offset, member in _members(path):
-        head, separator, rest = member.partition(b"\r\n\r\n")
-        lines = head.decode("utf-8", "replace").split("\r\n")
-        if lines[0] != "WARC/1.1" or not separator:
-            raise BadRecord(f"{offset}: no WARC 1.1 record")
-        fields: dict[str, str] = {}
-        repeated: set[str] = set()
-        for line in lines[1:]:
-            name, colon, value = line.partition(":")
-            if not colon:
-                raise BadRecord(f"{offset}: no field: {line!r}")
-            if name.lower() in fields:
-                repeated.add(name.lower())
-            fields[name.lower()] = value.strip()
-        length = fields.get("content-length", "")
-        if not length.isdigit():
-            raise BadRecord(f"{offset}: Content-Length is {length!r}")
-        yield Record(offset, fields, repeated, rest[: int(length)], rest[int(length) :])
-
-
-def _members(path: Path) -> Iterator[tuple[int, bytes]]:
-    with path.open("rb") as file:
-        data, end = b"", 0
-        while data or (data := file.read(_CHUNK)):
-            start = end
-            member, parts = zlib.decompressobj(31), []
-            try:
-                while not member.eof:
-                    data = data or file.read(_CHUNK)
-                    if not data:
-                        raise BadRecord(f"{start}: the last member is cut")
-                    parts.append(member.decompress(data))
-                    end += len(data)
-                    data = b""
-            except zlib.error as error:
-                raise BadRecord(f"{start}: {error}") from None
-            data = member.unused_data
-            end -= len(data)
-            yield start, b"".join(parts)
+    return [*problems, *file.at_end()]
 
 
 def record_problems(record: Record) -> Iterator[str]:
     """What is wrong with one record."""
-    fields = record.fields
-    for name in sorted(MANDATORY - fields.keys()):
-        yield f"{name} is missing"
-    for name in sorted(record.repeated - {"warc-concurrent-to"}):
-        yield f"{name} is repeated"
+    names, kind = record.fields.keys(), record.type
+    yield from (f"{name} is missing" for name in sorted(MANDATORY - names))
+    for name in sorted(record.repeated - REPEATABLE):
+        if name.startswith(_STANDARD):
+            yield f"{name} is repeated"
+    for name in sorted(names):
+        if name.startswith(_STANDARD) and not record.fields[name]:
+            yield f"{name} is empty"
+    if kind not in REQUIRED:
+        yield f"WARC-Type is {kind!r}"
+        return
+    yield from (f"{kind} without {name}" for name in sorted(REQUIRED[kind] - names))
+    yield from (f"{kind} with {name}" for name in sorted(FORBIDDEN[kind] & names))
     if record.trailer != b"\r\n\r\n":
         yield f"the record ends with {record.trailer[:20]!r}"
-    if not _ID.fullmatch(fields.get("warc-record-id", "")):
-        yield "the record id is no UUID"
-    if not _DATE.fullmatch(fields.get("warc-date", "")):
-        yield f"WARC-Date is {fields.get('warc-date')!r}"
-    if fields.get("warc-block-digest", "") not in ("", digest(record.block)):
-        yield "the block does not have its digest"
-    if record.type in TARGETED and not fields.get("warc-target-uri", "").startswith("http"):
-        yield "WARC-Target-URI is missing"
-    if record.type == "request":
-        yield from _request_problems(record)
-    elif record.type == "response":
-        yield from _response_problems(record)
-    elif record.type == "revisit":
-        yield from _revisit_problems(record)
+    if not _ID.fullmatch(record.id):
+        yield f"WARC-Record-ID is {record.id!r}"
+    if not _DATE.fullmatch(record.fields.get("warc-date", "")):
+        yield f"WARC-Date is {record.fields.get('warc-date')!r}"
+    if record.fields.get("warc-truncated", "length") not in TRUNCATIONS:
+        yield f"WARC-Truncated is {record.fields['warc-truncated']!r}"
+    if record.block and "content-type" not in names and kind != "continuation":
+        yield "content-type is missing"  # 5.6
+    if kind == "warcinfo" and record.fields.get("content-type") != "application/warc-fields":
+        yield f"a warcinfo record of {record.fields.get('content-type')}"  # 6.2
+    yield from _wrong_digest(record, "warc-block-digest", record.block)
+    if kind in _BY_TYPE:
+        yield from _BY_TYPE[kind](record)
 
 
 def _request_problems(record: Record) -> Iterator[str]:
     if not _REQUEST_LINE.match(record.block):
         yield f"a request that begins with {record.block[:20]!r}"
-    if b"\r\n\r\n" not in record.block:
+    elif b"\r\n\r\n" not in record.block:
         yield "a request without an end of its header"
 
 
 def _revisit_problems(record: Record) -> Iterator[str]:
-    for name in ("warc-profile", "warc-refers-to-target-uri", "warc-refers-to-date"):
-        if name not in record.fields:
-            yield f"{name} is missing"
-    if not record.fields.get("warc-payload-digest"):
-        yield "a revisit without a payload digest"
-    if not _STATUS_LINE.match(record.block):
+    if record.fields.get("warc-profile", "").endswith("identical-payload-digest"):
+        for name in ("warc-refers-to-target-uri", "warc-refers-to-date", "warc-payload-digest"):
+            if name not in record.fields:
+                yield f"{name} is missing"
+    if record.block and not _STATUS_LINE.match(record.block):
         yield f"a revisit whose block begins with {record.block[:20]!r}"
 
 
 def _response_problems(record: Record) -> Iterator[str]:
+    if not record.fields.get("content-type", "").startswith("application/http"):
+        return
     if not _STATUS_LINE.match(record.block):
         yield f"a response that begins with {record.block[:20]!r}"
         return
     head, body = split_head(record.block)
-    if record.fields.get("warc-payload-digest", "") not in ("", digest(body)):
-        yield "the payload does not have its digest"
-    if "warc-truncated" in record.fields:
+    yield from _wrong_digest(record, "warc-payload-digest", body)
+    if "warc-truncated" in record.fields or not body:
         return
-    headers = head.lower()
-    status = int(_STATUS_LINE.match(head)[0][-3:])  # type: ignore[index]  # matched above
-    if re.search(rb"\ntransfer-encoding[ \t]*:[^\n]*chunked", headers):
+    if _CHUNKED.search(head):
         if not _is_chunked(body):
             yield "chunked over a plain body"
-        return
-    length = re.search(rb"\ncontent-length[ \t]*:[ \t]*(\d+)[ \t]*\r?\n", headers)
-    if length and body and int(length[1]) != len(body) and status not in (204, 304):
+    elif (length := _LENGTH.search(head)) and int(length[1]) != len(body):
         yield f"Content-Length is {int(length[1])}, the body has {len(body)} bytes"
+
+
+def _fields_problems(record: Record) -> Iterator[str]:
+    if record.fields.get("content-type") != "application/warc-fields":
+        return
+    for line in record.block.split(b"\r\n"):
+        if line and b":" not in line and line[:1] not in b" \t":
+            yield f"no field: {line[:40]!r}"
+
+
+_BY_TYPE = {
+    "request": _request_problems,
+    "response": _response_problems,
+    "revisit": _revisit_problems,
+    "metadata": _fields_problems,
+    "warcinfo": _fields_problems,
+}
+
+
+def _missing_body(record: Record) -> str:
+    """What is wrong with a response that has no body, unless it is one to HEAD (RFC 9112, 6.3)."""
+    head, body = split_head(record.block)
+    status = _STATUS_LINE.match(head)
+    length = _LENGTH.search(head)
+    if body or "warc-truncated" in record.fields or not status or int(status[1]) in (204, 304):
+        return ""
+    if _CHUNKED.search(head):
+        return "chunked over a plain body, which is empty"
+    return (
+        f"Content-Length is {int(length[1])}, the body is empty"
+        if length and int(length[1])
+        else ""
+    )
+
+
+def _wrong_digest(record: Record, name: str, data: bytes) -> Iterator[str]:
+    """Base 32 or hexadecimal, by any algorithm that Python has (5.8)."""
+    value = record.fields.get(name)
+    if not value:
+        return
+    algorithm, _, text = value.partition(":")
+    try:
+        sum_ = hashlib.new(algorithm.replace("-", ""), data, usedforsecurity=False).digest()
+    except ValueError:
+        yield f"{name} is {value!r}"
+        return
+    if text.rstrip("=").upper() not in (b32encode(sum_).decode().rstrip("="), sum_.hex().upper()):
+        yield f"{name} is not that of its bytes"
 
 
 def split_head(block: bytes) -> tuple[bytes, bytes]:
     """Head, with its blank line, and body; lines may end in LF alone, as servers have it."""
-    end = re.search(rb"\r?\n\r?\n", block)
+    end = _HEAD_END.search(block)
     return (block[: end.end()], block[end.end() :]) if end else (block, b"")
 
 
 def _is_chunked(body: bytes) -> bool:
+    """RFC 9112, 7.1; the trailer section is not looked at."""
     at = 0
-    while True:
-        line = re.compile(rb"[ \t]*([0-9a-fA-F]+)[^\n]*\n").match(body, at)
-        if line is None:
-            return False
+    while line := _CHUNK_LINE.match(body, at):
         size = int(line[1], 16)
         if size == 0:
             return True
         at = line.end() + size
-        end = re.compile(rb"\r?\n").match(body, at)
-        if end is None:
-            return False
-        at = end.end()
+    return False

@@ -1,0 +1,114 @@
+"""The archive before its judges: warcio, FastWARC, cdxj-indexer, Warcat, and our own check."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.exchanges import EXCHANGES, ODD_HEADS, capture, encrypted, exchange, write
+from webcrawl.items import Original
+from webcrawl.warc.check import check
+from webcrawl.warc.records import Capture, payload_digest
+
+PLAIN = EXCHANGES["plain"]
+ORIGINAL = Original(PLAIN.url, PLAIN.started_time, payload_digest(PLAIN))
+CAPTURES = {name: capture(each) for name, each in EXCHANGES.items()} | {
+    "https": capture(encrypted(PLAIN)),
+    "without metadata": Capture(PLAIN, payload_digest(PLAIN)),
+}
+REVISIT = capture(exchange(PLAIN.head, url="http://b.test/copy"), ORIGINAL)
+ODD = {name: capture(each) for name, each in ODD_HEADS.items()}
+
+JUDGES = {
+    "warcio": ["warcio", "check", "--verbose"],
+    "FastWARC": ["fastwarc", "check", "--quiet", "--output", "-"],
+    "FastWARC, payloads": ["fastwarc", "check", "--quiet", "--verify-payloads", "--output", "-"],
+    "cdxj-indexer": ["cdxj-indexer"],
+    "Warcat": [sys.executable, "-m", "warcat", "verify"],
+}
+
+
+def judged(judge: str, path: Path) -> str:
+    """What the judge says of a file that it finds nothing wrong with."""
+    name, *arguments = JUDGES[judge]
+    program = shutil.which(name, path=Path(sys.executable).parent)
+    if program is None or (judge == "Warcat" and not importable("warcat")):
+        pytest.skip(f"{judge} is not installed")
+    done = subprocess.run(
+        [program, *arguments, path], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "fail" not in done.stdout.lower()
+    return done.stdout
+
+
+def importable(module: str) -> bool:
+    code = f"import {module}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    return done.returncode == 0
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_a_file_of_all_kinds_is_accepted(judge: str, tmp_path: Path) -> None:
+    (path,) = write(tmp_path, CAPTURES.values())
+    judged(judge, path)
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_each_kind_has_no_problem(name: str, tmp_path: Path) -> None:
+    (path,) = write(tmp_path, [CAPTURES[name]])
+    assert check(path) == []
+
+
+@pytest.mark.parametrize("judge", ["warcio", "FastWARC", "cdxj-indexer"])
+def test_a_revisit_is_accepted(judge: str, tmp_path: Path) -> None:
+    """Warcat and FastWARC's --verify-payloads hold its digest, which WARC 1.1, 6.7.2 demands to be
+    the original's, against the payload that it does not have: they fail any revisit record.
+    """
+    (path,) = write(tmp_path, [CAPTURES["plain"], REVISIT])
+    judged(judge, path)
+    assert check(path) == []
+
+
+@pytest.mark.parametrize("judge", ["warcio", "FastWARC, payloads", "cdxj-indexer"])
+def test_odd_heads_are_accepted(judge: str, tmp_path: Path) -> None:
+    """Warcat stops with a traceback at these, whoever wrote them."""
+    (path,) = write(tmp_path, ODD.values())
+    judged(judge, path)
+    assert check(path) == []
+
+
+def test_warcio_and_fastwarc_verify_every_payload_that_has_a_digest(tmp_path: Path) -> None:
+    (path,) = write(tmp_path, CAPTURES.values())
+    with_digest = sum(bool(each.payload_digest) for each in CAPTURES.values())
+    assert with_digest == len(CAPTURES) - 1  # all but "long header"
+    assert judged("FastWARC, payloads", path).count("PAYLOAD_OK") == with_digest
+    assert "not checked" not in judged("warcio", path)
+
+
+@pytest.mark.parametrize("judge", ["warcio", "FastWARC, payloads", "Warcat"])
+def test_a_wrong_payload_digest_is_found(judge: str, tmp_path: Path) -> None:
+    """The judges do look: the digest of the chunks' content is a wrong one to them."""
+    each = EXCHANGES["chunked"]
+    unframed = payload_digest(EXCHANGES["plain"])
+    (path,) = write(tmp_path, [Capture(each, unframed)])
+    with pytest.raises(AssertionError):
+        judged(judge, path)
+    assert [problem.partition(": ")[2] for problem in check(path)] == [
+        "warc-payload-digest is not that of its bytes"
+    ]
+
+
+def test_the_index_has_each_answer_with_its_digest(tmp_path: Path) -> None:
+    (path,) = write(tmp_path, [CAPTURES["chunked"], REVISIT])
+    rows = [json.loads(line.split(" ", 2)[2]) for line in judged("cdxj-indexer", path).splitlines()]
+    found = {row["url"]: (row["mime"], row["digest"].removeprefix("sha1:")) for row in rows}
+    assert found == {
+        "http://a.test/page": ("text/html", CAPTURES["chunked"].payload_digest[5:]),
+        "http://b.test/copy": ("warc/revisit", ORIGINAL.payload_digest[5:]),
+    }

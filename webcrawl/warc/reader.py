@@ -1,0 +1,122 @@
+"""Reads WARC files record by record, plain or with a gzip member a record.
+
+Memory: one record, of MAX_RECORD at most.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+MAX_RECORD = 1 << 30  # House: a larger one is not read, so that a bomb is no danger
+_MAX_HEAD = 1 << 20
+_PIECE = 1 << 20
+_VERSION = re.compile(r"WARC/1\.[01]", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Record:
+    """One record as it is in the file."""
+
+    offset: int
+    fields: dict[str, str]  # the first of each name, in lower case
+    repeated: set[str]
+    block: bytes
+    trailer: bytes
+
+    @property
+    def type(self) -> str:
+        return self.fields.get("warc-type", "").lower()
+
+    @property
+    def id(self) -> str:
+        return self.fields.get("warc-record-id", "")
+
+
+class BadRecord(ValueError):  # noqa: N818  (a finding, not an error)
+    """What is here is no record: the file cannot be read further."""
+
+
+def read(path: Path) -> Iterator[Record]:
+    """The records of a file. Raises BadRecord."""
+    with path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    for offset, data in (_members if packed else _plain)(path):
+        head, end, rest = data.partition(b"\r\n\r\n")
+        if not end:
+            raise BadRecord(f"{offset}: no end of the fields")
+        fields, repeated = _fields(offset, head)
+        length = _length(offset, fields)
+        if len(rest) < length:
+            raise BadRecord(f"{offset}: Content-Length {length}, but {len(rest)} bytes follow")
+        yield Record(offset, fields, repeated, rest[:length], rest[length:])
+
+
+def _fields(offset: int, head: bytes) -> tuple[dict[str, str], set[str]]:
+    """The named fields, the first of each name; and the names that are there again (4)."""
+    first, *lines = re.sub(rb"\r\n[ \t]+", b" ", head).decode("utf-8", "replace").split("\r\n")
+    if not _VERSION.fullmatch(first):
+        raise BadRecord(f"{offset}: begins with {first[:20]!r}")
+    fields: dict[str, str] = {}
+    repeated: set[str] = set()
+    for line in lines:
+        name, colon, value = line.partition(":")
+        name = name.lower()
+        if not colon:
+            raise BadRecord(f"{offset}: no field: {line[:40]!r}")
+        if name in fields:
+            repeated.add(name)
+        else:
+            fields[name] = value.strip()
+    return fields, repeated
+
+
+def _length(offset: int, fields: dict[str, str]) -> int:
+    text = fields.get("content-length", "")
+    if not (text.isascii() and text.isdigit()):
+        raise BadRecord(f"{offset}: Content-Length is {text!r}")
+    if int(text) > MAX_RECORD:
+        raise BadRecord(f"{offset}: larger than {MAX_RECORD} bytes")
+    return int(text)
+
+
+def _plain(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Offset and bytes of each record of a file that is not compressed."""
+    with path.open("rb") as file:
+        while line := file.readline(_MAX_HEAD):
+            offset = file.tell() - len(line)
+            head = [line]
+            while line not in (b"\r\n", b"") and sum(map(len, head)) <= _MAX_HEAD:
+                line = file.readline(_MAX_HEAD)
+                head.append(line)
+            start = b"".join(head)
+            fields, _ = _fields(offset, start.removesuffix(b"\r\n\r\n"))
+            yield offset, start + file.read(_length(offset, fields) + len(b"\r\n\r\n"))
+
+
+def _members(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Offset and content of each gzip member, which must be one record (Annex D)."""
+    with path.open("rb") as file:
+        data, end = b"", 0
+        while data or (data := file.read(_PIECE)):
+            start, size, parts = end, 0, []
+            member = zlib.decompressobj(31)
+            try:
+                while not member.eof:
+                    data = data or file.read(_PIECE)
+                    if not data:
+                        raise BadRecord(f"{start}: the last member is cut")
+                    parts.append(member.decompress(data, MAX_RECORD))
+                    end += len(data) - len(member.unconsumed_tail)
+                    data = member.unconsumed_tail
+                    size += len(parts[-1])
+                    if size > MAX_RECORD:
+                        raise BadRecord(f"{start}: larger than {MAX_RECORD} bytes")
+            except zlib.error as error:
+                raise BadRecord(f"{start}: {error}") from None
+            data = member.unused_data
+            end -= len(data)
+            yield start, b"".join(parts)
