@@ -1,0 +1,164 @@
+"""A site whose every byte is known, crawled into an archive once for each module that asks."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import threading
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.adapters.rawserver import RawServer, read_request
+from tests.crawl.crawling import Result, crawl
+
+PAGE = b"<html><title>A page</title><body>" + b"<p>Some words of a page.</p>\n" * 40
+MAX_SIZE = 100_000  # DOWNLOAD_MAXSIZE of the crawl
+ROBOTS = b"User-agent: *\nDisallow: /private\n"
+
+
+def answer(
+    body: bytes, *fields: bytes, status: bytes = b"200 OK", length: int | None = None
+) -> bytes:
+    """An answer of `body` with a Content-Length, true unless `length` says another."""
+    told = len(body) if length is None else length
+    lines = [b"Content-Type: text/html", b"Content-Length: %d" % told, *fields]
+    return b"HTTP/1.1 %b\r\n%b\r\n\r\n%b" % (status, b"\r\n".join(lines), body)
+
+
+def chunked(body: bytes, *fields: bytes, size: int = 500) -> bytes:
+    """An answer of `body` in chunks."""
+    lines = [b"Content-Type: text/html", b"Transfer-Encoding: chunked", *fields]
+    chunks = [body[at : at + size] for at in range(0, len(body), size)]
+    framed = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
+    return b"HTTP/1.1 200 OK\r\n%b\r\n\r\n%b0\r\n\r\n" % (b"\r\n".join(lines), framed)
+
+
+GZIPPED = b"Content-Encoding: gzip"
+OWN = {name: PAGE + name.encode() for name in ("plain", "chunked", "gzip", "both", "old", "odd")}
+
+# What any reader of archives must take.
+SOUND = {
+    "/plain": answer(OWN["plain"], b"X-Repeat: 1", b"x-repeat: 2"),
+    "/chunked": chunked(OWN["chunked"]),
+    "/gzip": answer(gzip.compress(OWN["gzip"], mtime=0), GZIPPED),
+    "/both": chunked(gzip.compress(OWN["both"], mtime=0), GZIPPED),
+    "/old": b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n" + OWN["old"],
+    "/moved": answer(b"", b"Location: /plain", status=b"302 Found"),
+    "/missing": answer(b"<html>no such page", status=b"404 Not Found"),
+    "/empty": answer(b""),
+    "/copy": answer(OWN["plain"], b"X-Copy: yes"),
+    "/copy-gzip": answer(gzip.compress(OWN["plain"], mtime=0), GZIPPED),
+    "/caf%C3%A9": answer(PAGE + b"cafe"),
+    "/cut": answer(PAGE + b"cut", length=len(PAGE) + 1000),
+    "/large": answer(PAGE + b"large" * MAX_SIZE),
+}
+# What some readers stumble over, through no fault of ours: odd heads, and lies.
+ODD = {
+    "/lf": b"HTTP/1.1 200 OK\nContent-Type: text/html\n\n" + OWN["odd"],
+    "/latin": answer(PAGE + b"latin", b"X-Name: caf\xe9"),
+    "/folded": answer(PAGE + b"folded", b"X-Long: one\r\n two"),
+    "/no-colon": answer(PAGE + b"no-colon", b"garbage"),
+    "/long-head": answer(PAGE + b"long-head", b"X-Long: " + b"a" * 40_000),
+    "/interim": answer(PAGE + b"interim"),
+    "/liar": b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n"
+    + b"<html>these are no chunks\n" * 200,
+}
+INTERIM = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
+
+
+@dataclass
+class Record:
+    """One record as it is in a file: read here without the code under test."""
+
+    offset: int
+    type: str
+    fields: dict[str, str]  # names in lower case
+    block: bytes
+
+    @property
+    def id(self) -> str:
+        return self.fields["warc-record-id"]
+
+    @property
+    def url(self) -> str:
+        return self.fields.get("warc-target-uri", "")
+
+
+def records(path: Path) -> list[Record]:
+    """All records of a file; each must be a gzip member of its own."""
+    data, found = path.read_bytes(), []
+    rest = data
+    while rest:
+        member = zlib.decompressobj(31)
+        head, _, block = member.decompress(rest).partition(b"\r\n\r\n")
+        lines = head.decode().split("\r\n")
+        assert lines[0] == "WARC/1.1"
+        fields = {name.lower(): value.strip() for name, _, value in (
+            line.partition(":") for line in lines[1:]
+        )}  # fmt: skip
+        assert block[int(fields["content-length"]) :] == b"\r\n\r\n"
+        found.append(Record(len(data) - len(rest), fields["warc-type"], fields, block[:-4]))
+        assert member.eof
+        rest = member.unused_data
+    return found
+
+
+@dataclass
+class Site:
+    """A server of `pages`, an index of them at `/`, and what it was asked."""
+
+    pages: dict[str, bytes]
+    requests: defaultdict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        links = "".join(f'<a href="{path}">{path}</a>\n' for path in [*self.pages, "/private"])
+        self.pages = {
+            "/": answer(b"<html>" + links.encode()),
+            "/robots.txt": answer(ROBOTS),
+            **self.pages,
+        }
+        self._lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def serve(self, connection: socket.socket) -> None:
+        request = read_request(connection)
+        path = request.split(b" ")[1].decode()
+        with self._lock:
+            self.requests[path].append(request)
+        sent = self.pages[path]
+        if request.startswith(b"HEAD"):
+            sent = sent[: sent.index(b"\r\n\r\n") + 4]
+        connection.sendall((INTERIM if path == "/interim" else b"") + sent)
+
+    def archived(self, path: str) -> bytes:
+        """What an archive must have of `path`: what was sent, or as much as was to be read."""
+        head, blank, body = self.pages[path].partition(b"\r\n\r\n")
+        return head + blank + body[:MAX_SIZE]
+
+
+@contextmanager
+def served(pages: dict[str, bytes]) -> Iterator[Site]:
+    """A site that answers while the block lasts."""
+    site = Site(dict(pages))
+    with RawServer(site.serve) as server:
+        site.port = server.port
+        yield site
+
+
+def crawled(folder: Path, site: Site, **settings: object) -> Result:
+    """A crawl of all its pages."""
+    chosen = {
+        "ALLOW_PRIVATE_ADDRESSES": 1,
+        "DOWNLOAD_DELAY": 0,
+        "IP_DELAY": 0,
+        "DOWNLOAD_MAXSIZE": MAX_SIZE,
+    }
+    return crawl(folder, f"{site.url}/", **chosen | settings)

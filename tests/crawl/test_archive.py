@@ -1,0 +1,196 @@
+"""Archives of real crawls: against what the server sent, and before the tools of others."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastwarc.warc import ArchiveIterator as FastwarcIterator
+from warcio.archiveiterator import ArchiveIterator as WarcioIterator
+
+from tests.crawl.crawling import Result, assert_clean, crawl
+from tests.crawl.knownsite import ODD, SOUND, Record, Site, crawled, records, served
+from webcrawl.simweb import running
+from webcrawl.warc.check import check
+
+pytestmark = pytest.mark.slow
+
+ANSWERS = ("response", "revisit")
+HEAD_END = b"\r\n\r\n"
+
+
+class Archive:
+    """A crawl's one file, and the site that it is of."""
+
+    def __init__(self, site: Site, result: Result) -> None:
+        assert_clean(result)
+        assert result.exit_code == 0
+        self.site = site
+        (self.path,) = result.warcs
+        self.records = records(self.path)
+
+    @property
+    def answers(self) -> dict[str, Record]:
+        """The response or revisit of each path; there must be one."""
+        found = [each for each in self.records if each.type in ANSWERS]
+        paths = [each.url.removeprefix(self.site.url) for each in found]
+        assert [path for path, count in Counter(paths).items() if count > 1] == []
+        return dict(zip(paths, found, strict=True))
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
+    with served(SOUND) as site:
+        yield Archive(site, crawled(tmp_path_factory.mktemp("sound"), site))
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
+    with served(SOUND | ODD) as site:
+        yield Archive(site, crawled(tmp_path_factory.mktemp("odd"), site))
+
+
+@pytest.fixture(params=["sound", "odd"])
+def archive(request: pytest.FixtureRequest) -> Archive:
+    either: Archive = request.getfixturevalue(request.param)
+    return either
+
+
+# Against the server
+
+
+def test_each_page_is_there_once_as_it_was_sent(archive: Archive) -> None:
+    assert archive.answers.keys() == archive.site.pages.keys()
+    for path, record in archive.answers.items():
+        sent = archive.site.archived(path)
+        if record.type == "revisit":
+            sent = sent[: sent.index(HEAD_END) + len(HEAD_END)]
+        assert record.block == sent, path
+
+
+def test_each_request_is_there_as_the_server_read_it(archive: Archive) -> None:
+    requests = {
+        each.url.removeprefix(archive.site.url): [each.block]
+        for each in archive.records
+        if each.type == "request"
+    }
+    assert requests == archive.site.requests
+
+
+def test_only_an_identical_body_is_a_revisit(sound: Archive) -> None:
+    """The same text sent gzipped is another body: its headers would not fit the first one."""
+    plain, copy = sound.answers["/plain"], sound.answers["/copy"]
+    assert {path for path, each in sound.answers.items() if each.type == "revisit"} == {"/copy"}
+    assert copy.fields["warc-refers-to-target-uri"] == plain.url
+    assert copy.fields["warc-refers-to-date"] == plain.fields["warc-date"]
+    assert copy.fields["warc-payload-digest"] == plain.fields["warc-payload-digest"]
+
+
+def test_what_was_cut_says_why(sound: Archive) -> None:
+    reasons = {path: each.fields.get("warc-truncated") for path, each in sound.answers.items()}
+    cut = {path: reason for path, reason in reasons.items() if reason and path != "/copy"}
+    assert cut == {"/cut": "disconnect", "/large": "length"}
+
+
+def test_a_head_exchange_is_archived_as_it_was(tmp_path: Path) -> None:
+    with served({"/plain": SOUND["/plain"]}) as site:
+        result = crawled(tmp_path, site, HEAD_FIRST=1)
+        (path,) = result.warcs
+    methods = Counter(each.block.split(b" ")[0] for each in records(path) if each.type == "request")
+    assert methods == {b"HEAD": 2, b"GET": 3}  # robots.txt, / and /plain
+    assert check(path) == []
+    assert tool("warcio.cli", "check", path).returncode == 0
+    assert fastwarc_failures(path) == set()
+
+
+def test_every_answer_in_a_ledger_has_one_record(tmp_path: Path) -> None:
+    world = ("--hosts", "30", "--pages-per-host", "8", "--page-bytes", "2000", "--slowness", "0.2")
+    promises = ("--host-delay", "0.2", "--ip-delay", "0.05")
+    with running(*world, *promises, "--features=-page-br,-page-flaky,-dns-*") as web:
+        result = crawl(tmp_path, web=web)
+        totals = web.ledger()["totals"]
+    assert_clean(result)
+    statuses: Counter[bytes] = Counter()
+    for path in result.warcs:
+        assert tool("warcio.cli", "check", path).returncode == 0
+        assert fastwarc_failures(path) == revisits(path)
+        for record in records(path):
+            if record.type in ANSWERS and "/robots" not in record.url:
+                statuses[record.block.split(b" ")[1][:1]] += 1
+    dropped = result.report["counts"].get("dropped/content_type", 0)
+    assert statuses[b"2"] + dropped == totals["pages_2xx"]
+    assert statuses[b"3"] == totals["pages_3xx"]
+
+
+# Before the tools
+
+
+def tool(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    """A Python tool, as its users run it."""
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", *map(str, command)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def revisits(path: Path) -> set[str]:
+    return {each.id for each in records(path) if each.type == "revisit"}
+
+
+def fastwarc_failures(path: Path) -> set[str]:
+    """Records whose block or payload has another digest, to FastWARC."""
+    done = tool("fastwarc.cli", "check", "--verify-payloads", "--quiet", "--output", "-", path)
+    assert ": OK" in done.stdout, done.stderr
+    ids = (line.partition(": ") for line in done.stdout.splitlines())
+    return {record_id for record_id, _, verdict in ids if "FAIL" in verdict}
+
+
+def test_warcio_check_finds_nothing(archive: Archive) -> None:
+    done = tool("warcio.cli", "check", "-v", archive.path)
+    assert done.returncode == 0, done.stdout
+    assert "digest pass" in done.stdout
+    assert "fail" not in done.stdout
+
+
+def test_warcio_reads_every_record(archive: Archive) -> None:
+    with archive.path.open("rb") as file:
+        ids = [each.rec_headers["WARC-Record-ID"] for each in WarcioIterator(file)]
+    assert ids == [each.id for each in archive.records]
+
+
+def test_fastwarc_verifies_every_block_and_payload(archive: Archive) -> None:
+    """But for revisits: it holds their payload digest against the empty body they have."""
+    assert fastwarc_failures(archive.path) == revisits(archive.path)
+
+
+def test_fastwarc_reads_every_record(archive: Archive) -> None:
+    with archive.path.open("rb") as file:
+        ids = [each.record_id for each in FastwarcIterator(file, parse_http=False)]
+    assert ids == [each.id for each in archive.records]
+
+
+def test_warcat_finds_nothing(sound: Archive) -> None:
+    """But for revisits, by the same misunderstanding (its issue 15)."""
+    done = tool("warcat", "verify", sound.path)
+    failed = set(re.findall(r"Record (<\S+>) failed", done.stdout + done.stderr))
+    assert failed == revisits(sound.path)
+    assert "length changed" not in done.stdout + done.stderr
+
+
+def test_cdxj_indexer_finds_every_answer(archive: Archive) -> None:
+    done = tool("cdxj_indexer.main", archive.path)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line.split(" ", 2)[2]) for line in done.stdout.splitlines()]
+    assert sorted((int(line["offset"]), line["url"]) for line in lines) == [
+        (each.offset, each.url) for each in archive.records if each.type in ANSWERS
+    ]
+
+
+def test_our_own_check_finds_nothing_on_a_sound_site(sound: Archive) -> None:
+    assert check(sound.path) == []
