@@ -1,0 +1,153 @@
+"""Archives of crawls that go wrong: killed, stopped twice, out of disk, two in one folder."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crawl.crawling import Crawl, Result, assert_clean
+from tests.crawl.knownsite import Record, records
+from webcrawl.simweb import Running, running
+from webcrawl.warc.check import check
+
+pytestmark = pytest.mark.slow
+
+QUICK: dict[str, Any] = {"DOWNLOAD_DELAY": 0.01, "IP_DELAY": 0, "CLOSE_GRACE": 1}
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[Running]:
+    """Large enough that a crawl does not end before it is ended."""
+    features = "--features=none,page-chunked,page-gzip,page-301"
+    world = ("--hosts", "2000", "--pages-per-host", "50", "--page-bytes", "10000")
+    with running(*world, "--host-delay", "0", features) as web:
+        yield web
+
+
+def archive_of(crawl: Crawl, size_bytes: int = 10_000) -> Path:
+    """The file that a crawl writes, once it has this size."""
+    deadline = time.monotonic() + 30
+    while True:
+        for path in (crawl.folder / "warc").glob("*.warc.gz.open"):
+            if path.stat().st_size > size_bytes:
+                return path
+        assert time.monotonic() < deadline, crawl.output()
+        time.sleep(0.02)
+
+
+def assert_valid(paths: list[Path]) -> list[Record]:
+    """Every file is whole and right, to us and to warcio."""
+    found = []
+    for path in paths:
+        assert check(path) == []
+        found += records(path)
+        assert records(path)[0].type == "warcinfo"
+    command = [sys.executable, "-m", "warcio.cli", "check", *paths]
+    assert subprocess.run(command, check=False).returncode == 0
+    return found
+
+
+def assert_paired(found: list[Record]) -> None:
+    """Each answer has its request."""
+    answers = {each.id for each in found if each.type in ("response", "revisit")}
+    asked = {each.fields["warc-concurrent-to"] for each in found if each.type == "request"}
+    assert answers == asked
+
+
+def next_crawl(folder: Path) -> Result:
+    """A small crawl into the same folder."""
+    site = ("--hosts", "2", "--pages-per-host", "2", "--features", "none", "--host-delay", "0")
+    with running(*site) as web:
+        return Crawl(folder, web=web, **QUICK).wait()
+
+
+@pytest.mark.parametrize("moment", range(4))
+def test_a_killed_crawl_leaves_every_finished_page(
+    tmp_path: Path, web: Running, moment: int
+) -> None:
+    crawl = Crawl(tmp_path, web=web, LOG_LEVEL="DEBUG", **QUICK)
+    left = archive_of(crawl, 10_000 + 100_000 * moment)
+    crawl.process.send_signal(signal.SIGKILL)
+    log = crawl.wait().log
+    if moment == 3:  # as if it had been killed inside a write
+        with left.open("r+b") as file:
+            file.truncate(left.stat().st_size - 7)
+    result = next_crawl(tmp_path)
+    assert_clean(result)
+    assert not left.exists()
+    found = assert_valid(result.warcs)
+    assert left.with_suffix("") in result.warcs
+    urls = {each.url for each in found if each.type in ("response", "revisit")}
+    finished = [line.split(" depth ")[1].split()[1] for line in log.splitlines() if " B " in line]
+    missing = [url for url in finished if url not in urls]
+    assert len(missing) <= (moment == 3)  # the one that was cut
+
+
+def test_a_crawl_that_is_ended_twice_is_mended_by_the_next(tmp_path: Path, web: Running) -> None:
+    crawl = Crawl(tmp_path, web=web, **QUICK | {"CLOSE_GRACE": 60})
+    archive_of(crawl, 100_000)
+    crawl.interrupt()
+    crawl.interrupt()
+    assert "Traceback" not in crawl.wait(5).log
+    result = next_crawl(tmp_path)
+    assert_clean(result)
+    assert not list((tmp_path / "warc").glob("*.open"))
+    assert_paired(assert_valid(result.warcs))
+
+
+def test_a_full_disk_ends_the_crawl_in_one_line(tmp_path: Path, web: Running) -> None:
+    crawl = Crawl(tmp_path, web=web, **QUICK)
+    limit_bytes = archive_of(crawl).stat().st_size + 200_000
+    resource.prlimit(crawl.process.pid, resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
+    result = crawl.wait(60)
+    assert result.exit_code == 1
+    assert "Traceback" not in result.log, result.log[-4000:]
+    (line,) = [line for line in result.log.splitlines() if " ERROR: " in line]
+    assert str(tmp_path / "warc") in line
+    assert "File too large" in line
+    assert result.report["finish_reason"] == "warc_error"
+    assert_paired(assert_valid(result.warcs))
+    assert sum(path.stat().st_size for path in result.warcs) <= limit_bytes
+
+
+def test_a_folder_that_cannot_be_is_told_at_once(tmp_path: Path, web: Running) -> None:
+    (tmp_path / "file").touch()
+    asked_before = web.ledger()["totals"].get("requests", 0)
+    folders = {"WARC_DIR": tmp_path / "file" / "warc", "REPORT_DIR": tmp_path}
+    result = Crawl(tmp_path, web=web, **QUICK | folders).wait(30)
+    assert result.exit_code == 1
+    assert "Traceback" not in result.log, result.log[-4000:]
+    (line,) = [line for line in result.log.splitlines() if " ERROR: " in line]
+    assert "WARC_DIR" in line
+    assert "Not a directory" in line
+    assert web.ledger()["totals"].get("requests", 0) == asked_before
+
+
+def test_two_crawls_may_share_a_folder(tmp_path: Path, web: Running) -> None:
+    target = QUICK | {"CLOSESPIDER_PAGECOUNT": 100, "WARC_DIR": tmp_path / "warc"}
+    crawls = [Crawl(tmp_path / name, web=web, **target) for name in "ab"]
+    for crawl in crawls:
+        assert_clean(crawl.wait())
+    assert not list((tmp_path / "warc").glob("*.open"))
+    paths = sorted((tmp_path / "warc").glob("*.warc.gz"))
+    assert len(paths) == 2
+    assert_paired(assert_valid(paths))
+
+
+def test_files_keep_to_their_size(tmp_path: Path, web: Running) -> None:
+    crawl = Crawl(tmp_path, web=web, **QUICK, WARC_MAX_SIZE=30_000, CLOSESPIDER_PAGECOUNT=100)
+    result = crawl.wait()
+    assert_clean(result)
+    assert len(result.warcs) > 5
+    assert_paired(assert_valid(result.warcs))
+    for path in result.warcs:
+        answers = [each for each in records(path) if each.type in ("response", "revisit")]
+        assert path.stat().st_size <= 30_000 or len(answers) == 1

@@ -1,0 +1,175 @@
+"""pywb replays a crawl's archive over HTTP: what a visitor gets is what the server sent."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import IncompleteRead
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.crawl.knownsite import (
+    MAX_SIZE,
+    ODD,
+    OWN,
+    PAGE,
+    ROBOTS,
+    SOUND,
+    Site,
+    crawled,
+    records,
+    served,
+)
+
+PYWB = ROOT / ".venv" / "pywb" / "bin"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (PYWB / "wayback").exists(), reason="`make test` installs pywb"),
+]
+
+BODIES = {
+    "/plain": OWN["plain"],
+    "/chunked": OWN["chunked"],
+    "/gzip": OWN["gzip"],
+    "/both": OWN["both"],
+    "/old": OWN["old"],
+    "/copy": OWN["plain"],  # one of the two is a revisit
+    "/copy-gzip": OWN["plain"],
+    "/empty": b"",
+    "/caf%C3%A9": PAGE + b"cafe",
+    "/cut": PAGE + b"cut",
+    "/large": (PAGE + b"large" * MAX_SIZE)[:MAX_SIZE],
+    "/robots.txt": ROBOTS,
+    "/lf": OWN["odd"],
+    "/latin": PAGE + b"latin",
+    "/folded": PAGE + b"folded",
+    "/no-colon": PAGE + b"no-colon",
+    "/interim": PAGE + b"interim",
+    "/liar": b"<html>these are no chunks\n" * 200,
+}
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+class Replay:
+    """A pywb that serves one archive as the collection `test`."""
+
+    def __init__(self, port: int, site: Site, dates: dict[str, str]) -> None:
+        self._base = f"http://127.0.0.1:{port}/test"
+        self._site = site
+        self._dates = dates
+        self._opener = build_opener(ProxyHandler({}), _NoRedirect)
+
+    def get(self, path: str) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body as a browser takes it, of the capture of `path`.
+
+        The `id_` asks for it as it was, without pywb's rewriting.
+        """
+        url = f"{self._base}/{self._dates[path]}id_/{self._site.url}{path}"
+        try:
+            reply = self._opener.open(url, timeout=30)
+        except HTTPError as error:
+            reply = error
+        with reply:
+            headers = {name.lower(): value for name, value in reply.headers.items()}
+            try:
+                body: bytes = reply.read()
+            except IncompleteRead as error:  # cut as the capture was
+                body = error.partial
+            if headers.get("content-encoding") == "gzip":
+                body = gzip.decompress(body)
+            return reply.status, headers, body
+
+
+@pytest.fixture(scope="module")
+def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replay]:
+    folder = tmp_path_factory.mktemp("replay")
+    with served(SOUND | ODD) as site:
+        (path,) = crawled(folder, site).warcs
+    with pywb(folder, path) as port:  # the site is gone: nothing can come from it
+        yield Replay(port, site, dates_of(path, site))
+
+
+def dates_of(archive: Path, site: Site) -> dict[str, str]:
+    """The 14 digits of each path's last capture."""
+    return {
+        record.url.removeprefix(site.url): re.sub(r"\D", "", record.fields["warc-date"])[:14]
+        for record in records(archive)
+        if record.type in ("response", "revisit")
+    }
+
+
+@contextmanager
+def pywb(folder: Path, archive: Path) -> Iterator[int]:
+    """Indexes and serves `archive`; its port."""
+    for command in (["init", "test"], ["add", "test", str(archive)]):
+        subprocess.run(
+            [PYWB / "python", PYWB / "wb-manager", *command],
+            cwd=folder, check=True, capture_output=True,
+        )  # fmt: skip
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    command = [PYWB / "python", PYWB / "wayback", "-b", "127.0.0.1", "-p", str(port)]
+    with (folder / "pywb.log").open("wb") as log:
+        server = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + 60
+        while not _listens(port):
+            assert server.poll() is None, (folder / "pywb.log").read_text()
+            assert time.monotonic() < deadline, (folder / "pywb.log").read_text()
+            time.sleep(0.1)
+        yield port
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_a_replayed_body_is_the_server_s(path: str, replay: Replay) -> None:
+    status, _, body = replay.get(path)
+    assert status == 200
+    assert body == BODIES[path]
+
+
+@pytest.mark.parametrize("path", ["/plain", "/copy", "/copy-gzip"])
+def test_a_revisit_is_replayed_with_its_own_headers(path: str, replay: Replay) -> None:
+    headers = replay.get(path)[1]
+    own = headers.get("x-archive-orig-x-copy", headers.get("x-copy"))
+    assert own == ("yes" if path == "/copy" else None)
+
+
+def test_a_redirect_is_replayed(replay: Replay) -> None:
+    status, headers, _ = replay.get("/moved")
+    assert status == 302
+    assert headers["location"].endswith("/plain")
+
+
+def test_an_error_page_is_replayed(replay: Replay) -> None:
+    status, _, body = replay.get("/missing")
+    assert status == 404
+    assert body == b"<html>no such page"
+
+
+def test_a_head_does_not_hide_the_page(tmp_path: Path) -> None:
+    with served({"/plain": SOUND["/plain"]}) as site:
+        (path,) = crawled(tmp_path, site, HEAD_FIRST=1, DOWNLOAD_DELAY=1).warcs
+    with pywb(tmp_path, path) as port:
+        assert Replay(port, site, dates_of(path, site)).get("/plain")[2] == OWN["plain"]
