@@ -1,7 +1,7 @@
 """Which URLs of real sites a crawl must fetch, computed from the files.
 
 A second opinion: it shares no code with the crawler. Pages are read by selectolax (an HTML5 parser
-in C), URLs joined by `urllib.parse`, and nginx's answers are worked out from the file system.
+in C), URLs split by `urllib.parse`, and nginx's answers are worked out from the file system.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from urllib.parse import quote, unquote_to_bytes, urljoin, urlsplit
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from selectolax.lexbor import LexborHTMLParser
 
@@ -24,6 +24,7 @@ _TYPE_OF = {f".{name}": kind for kind, names in TYPES.items() for name in names}
 _PAGES = ("text/html", "application/xhtml+xml")
 _CHARSET = re.compile(rb"""<meta[^>]*charset\s*=\s*["']?([\w-]+)""", re.IGNORECASE)
 _REFRESH = re.compile(r"\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?[\"']?([^\"']*)", re.IGNORECASE)
+_ESCAPE = re.compile("(?:%[0-9A-Fa-f]{2})+")
 _LINKS = "a[href], area[href], link[href], frame[src], iframe[src], meta[content]"
 
 
@@ -116,14 +117,14 @@ def links(body: bytes, url: str) -> list[str]:
     """The links of the page at `url`, in normal form, each once; none where it says nofollow."""
     page = LexborHTMLParser(_text(body))
     bases = [node.attributes.get("href") for node in page.css("base[href]")]
-    base = urljoin(url, _trimmed(bases[0])) if bases and bases[0] else url
+    base = _joined(url, _trimmed(bases[0])) if bases else ""
     found: dict[str, None] = {}
     for node in page.css(_LINKS):
         for href in _targets(node.tag, node.attributes):
             if href is None:
                 return []
             found[href] = None
-    targets = (_joined(base, _trimmed(href).replace("\\", "/")) for href in found)
+    targets = (_joined(base or url, _trimmed(href).replace("\\", "/")) for href in found)
     return list(dict.fromkeys(target for target in targets if target))
 
 
@@ -146,10 +147,20 @@ def _targets(tag: str | None, attributes: Mapping[str, str | None]) -> Iterator[
 
 
 def _joined(base: str, href: str) -> str:
-    """`href` in normal form; "" for what is no http(s) URL."""
+    """`href` in normal form; "" for what is no http(s) URL. RFC 3986, 5.2.2.
+
+    Not `urljoin`, which drops empty segments: in "a//b" they are part of the path.
+    """
     try:
-        url = urljoin(base, href)
-        return normal(url) if url.lower().startswith(("http://", "https://")) else ""
+        target, start = urlsplit(href), urlsplit(base)
+        scheme, host = target.scheme or start.scheme, target.netloc or start.netloc
+        if scheme not in ("http", "https"):
+            return ""
+        path, query = target.path, target.query
+        if not target.netloc and not path.startswith("/"):
+            query = query if path or "?" in href else start.query
+            path = start.path[: start.path.rindex("/") + 1] + path if path else start.path
+        return normal(f"{scheme}://{host}{path or '/'}?{query}")
     except ValueError:
         return ""
 
@@ -162,12 +173,28 @@ def normal(url: str) -> str:
     if parts.port not in (None, {"http": 80, "https": 443}[parts.scheme]):
         host += f":{parts.port}"
     path = quote(unquote_to_bytes(_undotted(parts.path or "/")), safe="/!$&'()*+,;=:@~|[]^")
-    query = quote(parts.query, safe="%/!$&'()*+,;=:@~?|[]^`{}\\").strip("&")
-    return f"{parts.scheme}://{host}{path}" + (f"?{query}" if query else "")
+    query = _ESCAPE.sub(_respelled, quote(parts.query, safe="%/!$&'()*+,;=:@~?|[]^`{}\\"))
+    return f"{parts.scheme}://{host}{path}" + (f"?{query.strip('&')}" if query else "")
+
+
+def _respelled(escape: re.Match[str]) -> str:
+    return quote(unquote_to_bytes(escape[0]), safe="")
 
 
 def _undotted(path: str) -> str:
-    return urljoin("http://h/", path)[len("http://h") :] if "/." in path else path
+    """`path` without dot segments (RFC 3986, 5.2.4)."""
+    if "/." not in path:
+        return path
+    kept: list[str] = []
+    segments = path.split("/")[1:]
+    for segment in segments:
+        if segment == "..":
+            kept[-1:] = []
+        elif segment != ".":
+            kept.append(segment)
+    if segments[-1] in (".", ".."):
+        kept.append("")
+    return "/" + "/".join(kept)
 
 
 def _trimmed(href: str | None) -> str:
