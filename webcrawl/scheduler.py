@@ -127,6 +127,7 @@ class Scheduler(BaseScheduler):
         visit = visit_of(request)
         if visit is not None:  # a middleware put it in place of the Request we made
             self.finish(visit, replaced(request))
+            request.errback = visit.errback
             for key in ("visit", "lease", "exchange", "fetch_failed", "download_slot"):
                 request.meta.pop(key, None)
         url = canonicalize(request.url)

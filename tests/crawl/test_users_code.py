@@ -1,0 +1,209 @@
+"""What users add: spiders, pipelines and middlewares of their own, good and bad.
+
+Each test is a whole crawl of a small web by `scrapy runspider`. Whatever the code does, the crawl
+ends, the promises hold, and nothing is lost that it did not drop itself.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from tests.crawl.crawling import Result, assert_faultless, crawl
+from webcrawl.simweb import Running, running
+
+pytestmark = pytest.mark.slow
+
+WORLD = ("--hosts", "6", "--pages-per-host", "5", "--features", "none", "--page-bytes", "2000")
+PROMISES = ("--host-delay", "0.1", "--ip-delay", "0.02")
+
+
+def run(folder: Path, web: Running, code: str, **settings: Any) -> Result:
+    """Crawl with the spider in `code`, a subclass of BroadSpider called `users`."""
+    module = folder / "users.py"
+    module.write_text(
+        "import scrapy\n"
+        "from scrapy.exceptions import DropItem, IgnoreRequest\n"
+        "from webcrawl import settings\n"
+        "from webcrawl.spiders.broad import BroadSpider\n"
+        "from webcrawl.items import Page\n" + dedent(code)
+    )
+    items = folder / "items.jsonl"
+    settings = {
+        "PYTHONPATH": folder,
+        "FEEDS": json.dumps({str(items): {"format": "jsonlines"}}),
+    } | (settings)
+    return crawl(folder, web=web, spider=("runspider", str(module)), **settings)
+
+
+def items(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
+
+
+def test_a_spider_that_yields_items_beside_the_pages(tmp_path: Path) -> None:
+    code = """
+        class Users(BroadSpider):
+            name = "users"
+            async def parse(self, response, **kwargs):
+                async for page in super().parse(response):
+                    yield page
+                yield {"title": response.css("title::text").get()}
+    """
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, code)
+        ledger = assert_faultless(web)
+    found = items(tmp_path)
+    assert result.exit_code == 0
+    assert sum("url" in item for item in found) == ledger["totals"]["pages"]
+    assert sum(bool(item.get("title")) for item in found) == ledger["totals"]["pages"]
+
+
+def test_a_users_own_requests_pass_the_frontier(tmp_path: Path) -> None:
+    code = """
+        class Users(BroadSpider):
+            name = "users"
+            async def parse(self, response, **kwargs):
+                async for page in super().parse(response):
+                    page.links = []
+                    yield page
+                for href in response.css("a::attr(href)").getall():
+                    yield response.follow(href, self.parse_own, cb_kwargs={"mark": "m"})
+            def parse_own(self, response, mark):
+                yield {"own": response.url, "mark": mark}
+    """
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, code)
+        ledger = web.ledger()
+    assert not any(found["count"] for found in ledger["violations"].values()), ledger
+    own = [item["own"] for item in items(tmp_path) if "own" in item]
+    assert own
+    assert len(own) == len(set(own)), "no page twice"
+    assert result.exit_code == 0
+    assert all(item.get("mark") == "m" for item in items(tmp_path) if "own" in item)
+
+
+def test_a_request_out_of_scope_is_refused(tmp_path: Path) -> None:
+    code = """
+        class Users(BroadSpider):
+            name = "users"
+            async def parse(self, response, **kwargs):
+                async for page in super().parse(response):
+                    yield page
+                yield scrapy.Request("http://not-in-scope.example/", self.parse)
+    """
+    with running(*WORLD, *PROMISES, "--scope-suffix", ".br") as web:
+        result = run(tmp_path, web, code, SCOPE_SUFFIXES=".br")
+        assert_faultless(web)
+    assert result.exit_code == 0
+
+
+def test_a_callback_that_raises_costs_its_page_only(tmp_path: Path) -> None:
+    code = """
+        class Users(BroadSpider):
+            name = "users"
+            async def parse(self, response, **kwargs):
+                async for page in super().parse(response):
+                    yield page
+                raise ValueError("a user's mistake")
+    """
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, code)
+        ledger = assert_faultless(web)
+    assert result.exit_code == 0
+    assert result.log.count("a user's mistake") >= ledger["totals"]["pages"]
+
+
+def test_a_callback_that_is_no_generator_and_raises(tmp_path: Path) -> None:
+    code = """
+        class Users(BroadSpider):
+            name = "users"
+            def parse(self, response, **kwargs):
+                raise ValueError("a user's mistake")
+    """
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, code)
+        assert web.ledger()["totals"]["pages"] == len(web.seeds)
+    assert result.exit_code == 0
+
+
+def test_a_pipeline_that_drops_pages_loses_no_links(tmp_path: Path) -> None:
+    code = """
+        class Drop:
+            def process_item(self, item):
+                raise DropItem("no")
+        class Users(BroadSpider):
+            name = "users"
+            custom_settings = {"ITEM_PIPELINES": {Drop: 1}}
+    """
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, code)
+        assert_faultless(web)
+    assert result.exit_code == 0
+    assert (tmp_path / "items.jsonl").read_text() == ""
+
+
+def test_a_spider_middleware_that_swallows_everything_does_not_hang(tmp_path: Path) -> None:
+    code = """
+        class Swallow:
+            async def process_spider_output(self, response, result):
+                async for item in result:
+                    pass
+                return
+                yield
+        class Users(BroadSpider):
+            name = "users"
+            custom_settings = {
+                "SPIDER_MIDDLEWARES": {**settings.SPIDER_MIDDLEWARES, Swallow: 10}
+            }
+    """
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, code)
+        assert web.ledger()["totals"]["pages"] == len(web.seeds)
+    assert result.exit_code == 0
+
+
+@pytest.mark.parametrize("keeps_meta", [True, False])
+def test_a_downloader_middleware_that_asks_again(tmp_path: Path, keeps_meta: bool) -> None:
+    again = "request.replace(dont_filter=True)" if keeps_meta else "scrapy.Request(request.url)"
+    code = f"""
+        class Again:
+            asked = set()
+            def process_response(self, request, response):
+                if request.url in self.asked:
+                    return response
+                self.asked.add(request.url)
+                return {again}
+        class Users(BroadSpider):
+            name = "users"
+            custom_settings = {{
+                "DOWNLOADER_MIDDLEWARES": {{**settings.DOWNLOADER_MIDDLEWARES, Again: 10}}
+            }}
+    """
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, code)
+        violations = web.ledger()["violations"]
+    assert result.exit_code == 0
+    assert not violations["early_host"]["count"], "a request asked again waits its turn"
+    assert not violations["early_ip"]["count"]
+
+
+def test_a_downloader_middleware_that_refuses(tmp_path: Path) -> None:
+    code = """
+        class Refuse:
+            def process_request(self, request):
+                raise IgnoreRequest("no")
+        class Users(BroadSpider):
+            name = "users"
+            custom_settings = {
+                "DOWNLOADER_MIDDLEWARES": {**settings.DOWNLOADER_MIDDLEWARES, Refuse: 10}
+            }
+    """
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, code)
+        assert web.ledger()["totals"].get("pages", 0) == 0
+        seeds = len(web.seeds)
+    assert result.report["counts"]["dropped/middleware"] == seeds
