@@ -59,5 +59,7 @@ def _content(page: Page, exchange: Exchange) -> Iterator[Line]:
         yield "decodeProblem", exchange.decode_problem
     if page.duplicate_of:
         yield "duplicateOf", page.duplicate_of
+    if page.redirect_to:
+        yield "outlink", page.redirect_to
     for link in page.links:
         yield "outlink", link

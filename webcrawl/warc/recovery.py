@@ -25,6 +25,14 @@ class Recovered(NamedTuple):
     records: int
     cut_bytes: int
 
+    def __str__(self) -> str:
+        if self.path is None:
+            return f"Removed {self.open_path} of an earlier crawl: it holds no captures"
+        return (
+            f"Recovered {self.path} of an earlier crawl: "
+            f"{self.records} records, {self.cut_bytes} bytes cut"
+        )
+
 
 def recover(folder: Path) -> list[Recovered]:
     """Mend the files of dead runs in `folder`. One MiB of memory; about 2 s for 1 GB of records.
@@ -48,16 +56,17 @@ def _recover_one(open_path: Path) -> Recovered | None:
             return None
         if path.exists():
             return None  # somebody has copied files here: not ours to choose between them
-        ends = list(member_ends(file))
+        records = end = 0
+        for end in member_ends(file):
+            records += 1
         size_bytes = os.fstat(file.fileno()).st_size
-        end = ends[-1] if ends else 0
-        if len(ends) < 2:  # no more than a warcinfo record
+        if records < 2:  # no more than a warcinfo record
             open_path.unlink()
             return Recovered(open_path, None, 0, size_bytes)
         os.ftruncate(file.fileno(), end)
         os.fsync(file.fileno())
         publish(open_path, path)
-        return Recovered(open_path, path, len(ends), size_bytes - end)
+        return Recovered(open_path, path, records, size_bytes - end)
 
 
 def _is_still_there(fd: int, path: Path) -> bool:

@@ -1,0 +1,203 @@
+"""The check finds each fault that the common tools pass over."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import accumulate
+from pathlib import Path
+
+import pytest
+
+from tests.exchanges import CHUNKED, EXCHANGES, TEXT, capture, exchange, head
+from webcrawl.items import Original
+from webcrawl.warc import reader
+from webcrawl.warc.check import check
+from webcrawl.warc.reader import BadRecord, read
+from webcrawl.warc.records import Capture, capture_records, payload_digest, warcinfo_record
+
+INFO = "<urn:uuid:00000000-0000-0000-0000-000000000000>"
+PLAIN = EXCHANGES["plain"]
+ORIGINAL = Original("http://b.test/", 0.0, payload_digest(PLAIN))
+
+
+def build(each: Capture) -> list[bytes]:
+    """Records that are right: warcinfo, response or revisit, request, metadata."""
+    ids = iter(f"<urn:uuid:00000000-0000-0000-0000-00000000000{n}>" for n in range(1, 9))
+    info = warcinfo_record(INFO, 0.0, "a.warc.gz", [("software", "x")])
+    return [info, *capture_records(each, INFO, lambda: next(ids))]
+
+
+def problems(folder: Path, records: list[bytes], *, packed: bool = True) -> list[str]:
+    """What `check` says of a file of `records`, without the offsets."""
+    path = folder / "a.warc.gz"
+    path.write_bytes(b"".join(map(gzip.compress, records) if packed else records))
+    return [each.partition(": ")[2] for each in check(path)]
+
+
+def edit(number: int, old: bytes, new: bytes) -> Callable[[list[bytes]], None]:
+    """A fault: `old` in one record becomes `new`."""
+
+    def apply(records: list[bytes]) -> None:
+        assert old in records[number]
+        records[number] = records[number].replace(old, new, 1)
+
+    return apply
+
+
+def swap_blocks(records: list[bytes]) -> None:
+    """The request record gets the response's block, length and digest."""
+    fields = records[1].partition(b"WARC-Block-Digest")
+    mine = records[2].partition(b"WARC-Block-Digest")
+    records[2] = mine[0] + b"".join(fields[1:])
+
+
+def drop(*numbers: int) -> Callable[[list[bytes]], None]:
+    def apply(records: list[bytes]) -> None:
+        for number in sorted(numbers, reverse=True):
+            del records[number]
+
+    return apply
+
+
+def repeat(number: int) -> Callable[[list[bytes]], None]:
+    return lambda records: records.append(records[number])
+
+
+ID = b"WARC-Record-ID: <urn:uuid:00000000-0000-0000-0000-000000000001>\r\n"
+FAULTS = [
+    (swap_blocks, "a request that begins with b'HTTP/1.1 200 OK"),
+    (edit(1, ID, b""), "warc-record-id is missing"),
+    (edit(1, ID, ID + ID), "warc-record-id is repeated"),
+    (edit(1, b"<urn:uuid:", b"<"), "WARC-Record-ID is '<0000"),
+    (edit(1, b"WARC-Type: response", b"WARC-Type: reply"), "WARC-Type is 'reply'"),
+    (edit(1, b"http://a.test/page", b""), "warc-target-uri is empty"),
+    (edit(1, b"WARC-Target-URI", b"X"), "response without warc-target-uri"),
+    (edit(1, b"WARC-IP-Address: 192.0.2.1", b"WARC-Filename: x"), "response with warc-filename"),
+    (edit(1, b"13:20.123456Z", b"13:20"), "WARC-Date is '2023-11-14T22:13:20'"),
+    (edit(1, b"WARC-IP-Address: 192.0.2.1", b"WARC-Truncated: yes"), "WARC-Truncated is 'yes'"),
+    (edit(1, b"Content-Type", b"X"), "content-type is missing"),
+    (edit(1, b"Some words", b"Some werds"), "warc-block-digest is not that of its bytes"),
+    (edit(1, b"Payload-Digest: sha1:", b"Payload-Digest: rot13:"), "warc-payload-digest is 'rot13"),
+    (edit(1, b"HTTP/1.1 200", b"SMTP/1.1 200"), "a response that begins with b'SMTP"),
+    (edit(3, b"via: http:", b"via  http "), "no field: b'via  "),
+    (edit(2, b"WARC-Concurrent-To", b"X"), "a request that belongs to no other record"),
+    (
+        edit(2, b"Host: a.test\r\n\r\n", b"Host: a.test----"),
+        "a request without an end of its header",
+    ),
+    (drop(0), "warcinfo is not the first record and only that"),
+    (repeat(0), "warcinfo is not the first record and only that"),
+    (repeat(2), "<urn:uuid:00000000-0000-0000-0000-000000000002> is not unique"),
+    (drop(1), "concurrent to the unknown <urn:uuid:00000000-0000-0000-0000-000000000001>"),
+    (edit(0, INFO.encode(), b"<urn:x>"), "its warcinfo record is not in this file"),
+    (edit(0, b"application/warc-fields", b"text/plain"), "a warcinfo record of text/plain"),
+]
+UNREADABLE = [
+    (edit(1, b"WARC/1.1", b"WARC/2.0"), "begins with 'WARC/2.0'"),
+    (edit(1, b"Content-Length: ", b"Content-Length: -"), "Content-Length is '-"),
+    (edit(1, b"WARC-IP-Address: ", b"WARC-IP-Address  "), "no field: 'WARC-IP"),
+    (edit(1, b"Content-Length: ", b"Content-Length: 9"), "Content-Length 9"),
+]
+
+
+def test_what_is_right_has_no_problem(tmp_path: Path) -> None:
+    assert problems(tmp_path, build(capture(PLAIN))) == []
+    assert problems(tmp_path, build(capture(PLAIN, ORIGINAL))) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "problem"), [pytest.param(*each, id=each[1]) for each in [*FAULTS, *UNREADABLE]]
+)
+def test_a_fault_is_found(
+    fault: Callable[[list[bytes]], None], problem: str, tmp_path: Path
+) -> None:
+    records = build(capture(PLAIN))
+    fault(records)
+    assert any(each.startswith(problem) for each in problems(tmp_path, records))
+
+
+@pytest.mark.parametrize("trailer", [b"", b"\r\n", b"\r\n\r\n\r\n"])
+def test_a_wrong_trailer_is_found(trailer: bytes, tmp_path: Path) -> None:
+    records = build(capture(PLAIN))
+    records[2] = records[2].removesuffix(b"\r\n\r\n") + trailer
+    assert problems(tmp_path, records) == [f"the record ends with {trailer!r}"]
+
+
+@pytest.mark.parametrize("name", ["Profile", "Refers-To-Target-URI", "Refers-To-Date"])
+def test_a_revisit_that_lacks_something_is_found(name: str, tmp_path: Path) -> None:
+    records = build(capture(PLAIN, ORIGINAL))
+    edit(1, b"WARC-" + name.encode(), b"X")(records)
+    assert any(f"warc-{name}".lower() in each for each in problems(tmp_path, records))
+
+
+@pytest.mark.parametrize(
+    ("start", "body", "problem"),
+    [
+        (head(CHUNKED), TEXT, "chunked over a plain body"),
+        (head(CHUNKED), b"5\r\nhello\r\n", "chunked over a plain body"),
+        (head(CHUNKED), b"", "chunked over a plain body, which is empty"),
+        (head(b"Content-Length: 4"), b"hello", "Content-Length is 4, the body has 5 bytes"),
+        (head(b"content-length:6"), b"hello", "Content-Length is 6, the body has 5 bytes"),
+        (head(b"Content-Length: 4"), b"", "Content-Length is 4, the body is empty"),
+    ],
+)
+def test_framing_that_does_not_fit_is_found(
+    start: bytes, body: bytes, problem: str, tmp_path: Path
+) -> None:
+    each = exchange(start, body)
+    assert problems(tmp_path, build(capture(each))) == [problem]
+    assert problems(tmp_path, build(capture(replace(each, truncated="time")))) == []
+
+
+def test_an_answer_to_head_has_no_body(tmp_path: Path) -> None:
+    each = exchange(head(b"Content-Length: 4"), b"", method="HEAD")
+    assert problems(tmp_path, build(capture(each))) == []
+
+
+@pytest.mark.parametrize("digest", ["sha1:{hex}", "SHA1:{hex}", "md5:{md5}", "sha-256:{sha256}"])
+def test_digests_of_other_kinds_are_understood(digest: str, tmp_path: Path) -> None:
+    values = {
+        "hex": hashlib.sha1(TEXT).hexdigest(),
+        "md5": hashlib.md5(TEXT).hexdigest(),
+        "sha256": hashlib.sha256(TEXT).hexdigest().upper(),
+    }
+    right = Capture(PLAIN, digest.format(**values))
+    assert problems(tmp_path, build(right)) == []
+    wrong = Capture(exchange(PLAIN.head, TEXT[::-1]), digest.format(**values))
+    assert problems(tmp_path, build(wrong)) == ["warc-payload-digest is not that of its bytes"]
+
+
+def test_a_plain_file_is_read_too(tmp_path: Path) -> None:
+    records = build(capture(PLAIN))
+    assert problems(tmp_path, records, packed=False) == []
+    edit(1, b"Some words", b"Some werds")(records)
+    assert problems(tmp_path, records, packed=False)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_torn_file(packed: bool, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    records = build(capture(PLAIN))
+    parts = [gzip.compress(record) if packed else record for record in records]
+    data = b"".join(parts)
+    whole = set(accumulate(map(len, parts)))  # cut there, nothing shows it
+    for size in {*range(1, len(data), 7), *(end + 1 for end in whole)} - whole:
+        path.write_bytes(data[:size] if size < len(data) else data + b"x")
+        assert check(path)
+
+
+def test_garbage_is_no_archive(tmp_path: Path) -> None:
+    for data in (b"\x1f\x8b", b"\x1f\x8bgarbage", b"garbage", b"\r\n" * 10, b"\0" * 3_000_000):
+        (tmp_path / "a").write_bytes(data)
+        with pytest.raises(BadRecord):
+            list(read(tmp_path / "a"))
+
+
+def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "MAX_RECORD", 1 << 20)
+    records = build(capture(exchange(head(), bytes(3 << 20))))
+    assert problems(tmp_path, records) == ["larger than 1048576 bytes"]
+    assert problems(tmp_path, records, packed=False) == ["larger than 1048576 bytes"]

@@ -1,0 +1,189 @@
+"""Files: names, rotation, and what is left when the disk fails."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.exchanges import EXCHANGES, capture, exchange, write
+from webcrawl.warc.check import check
+from webcrawl.warc.files import WarcError, WarcFiles
+from webcrawl.warc.reader import read
+
+PLAIN = capture(EXCHANGES["plain"])
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> WarcFiles:
+    files = WarcFiles(tmp_path / "warc", "name", 1 << 30, [("operator", "me")])
+    files.open()
+    return files
+
+
+def names(files: WarcFiles) -> list[str]:
+    return sorted(os.listdir(files.folder))
+
+
+def failing(number: int) -> Callable[..., int]:
+    """A system call that fails."""
+
+    def call(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    return call
+
+
+def test_a_file_has_its_name_when_it_is_closed(files: WarcFiles) -> None:
+    files.write(PLAIN)
+    (open_name,) = names(files)
+    assert re.fullmatch(r"name-\d{14}-00000-\w+-\d+\.warc\.gz\.open", open_name)
+    files.close()
+    assert names(files) == [open_name.removesuffix(".open")]
+
+
+def test_the_warcinfo_record_says_the_name_and_what_it_was_told(files: WarcFiles) -> None:
+    files.write(PLAIN)
+    files.close()
+    (name,) = names(files)
+    first = next(read(files.folder / name))
+    assert first.fields["warc-filename"] == name
+    assert first.block.startswith(b"operator: me\r\n")
+
+
+def test_a_file_without_captures_is_removed(files: WarcFiles) -> None:
+    files.close()
+    assert names(files) == []
+    assert files.written.files == 0
+
+
+def test_a_position_is_where_the_records_are(files: WarcFiles) -> None:
+    places = [files.write(PLAIN) for _ in range(3)]
+    files.close()
+    assert all(one.offset + one.size_bytes == two.offset for one, two in pairwise(places))
+    path = files.folder / places[0].filename
+    assert path.stat().st_size == places[2].offset + places[2].size_bytes
+    offsets = {record.offset for record in read(path) if record.type == "response"}
+    assert offsets == {place.offset for place in places}
+
+
+def test_what_was_written_is_counted(files: WarcFiles) -> None:
+    files.write(PLAIN)
+    files.write(PLAIN)
+    files.close()
+    (name,) = names(files)
+    written = files.written
+    assert (written.files, written.records, written.revisits) == (1, 7, 0)
+    assert written.size_bytes == (files.folder / name).stat().st_size
+
+
+def test_files_keep_to_their_size(tmp_path: Path) -> None:
+    paths = write(tmp_path, [PLAIN] * 20, max_size_bytes=5000)
+    sizes = [path.stat().st_size for path in paths]
+    assert len(paths) > 1
+    assert max(sizes) <= 5000
+    assert min(sizes[:-1]) > 5000 - 2000
+    assert sum(record.type == "response" for path in paths for record in read(path)) == 20
+    assert [problem for path in paths for problem in check(path)] == []
+
+
+def test_a_capture_larger_than_the_limit_has_a_file_of_its_own(tmp_path: Path) -> None:
+    large = capture(exchange(body=os.urandom(20_000)))
+    paths = write(tmp_path, [PLAIN, large, PLAIN], max_size_bytes=5000)
+    types = [[record.type for record in read(path)] for path in paths]
+    assert types == [["warcinfo", "response", "request", "metadata"]] * 3
+
+
+def test_a_large_body(tmp_path: Path) -> None:
+    body = os.urandom(1 << 16) * 160  # 10 MiB
+    (path,) = write(tmp_path, [capture(exchange(body=body))])
+    assert check(path) == []
+    assert [record.block for record in read(path)][1].endswith(body)
+
+
+def test_two_crawls_in_one_process_share_a_folder(tmp_path: Path) -> None:
+    both = [WarcFiles(tmp_path, "same", 1 << 30) for _ in range(2)]
+    for each in both:
+        each.open()
+    for each in both:
+        each.write(PLAIN)
+        each.close()
+    assert len(os.listdir(tmp_path)) == 2
+
+
+def test_a_file_that_is_there_is_never_replaced(tmp_path: Path) -> None:
+    first = write(tmp_path, [PLAIN])
+    second = write(tmp_path, [PLAIN])
+    assert len(second) == 2
+    assert set(first) < set(second)
+
+
+def test_a_write_that_fails_leaves_whole_captures(
+    files: WarcFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.write(PLAIN)
+    real = os.pwrite
+    calls = []
+
+    def half(fd: int, data: memoryview, offset: int) -> int:
+        calls.append(offset)
+        if len(calls) == 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(fd, data[: len(data) // 2], offset)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", half)
+        with pytest.raises(WarcError, match="WARC_DIR = '.*' cannot be written: No space left"):
+            files.write(PLAIN)
+    assert len(calls) == 2
+    place = files.write(PLAIN)  # there is room again
+    files.close()
+    path = files.folder / place.filename
+    assert check(path) == []
+    assert sum(record.type == "response" for record in read(path)) == 2
+
+
+def test_short_writes_are_carried_on(files: WarcFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, offset: real(fd, data[:100], offset))
+    place = files.write(PLAIN)
+    files.close()
+    assert check(files.folder / place.filename) == []
+
+
+def test_a_sync_that_fails_is_told(files: WarcFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.write(PLAIN)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing(errno.EIO))
+        with pytest.raises(WarcError, match="Input/output error"):
+            files.sync()
+        with pytest.raises(WarcError):
+            files.close()
+    assert names(files)[0].endswith(".open")  # for the next crawl to recover
+    assert files.written.files == 0
+
+
+def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(WarcError, match="WARC_DIR = '.*/file/warc' cannot be written: "):
+        WarcFiles(tmp_path / "file" / "warc", "name", 1 << 30).open()
+
+
+def test_a_folder_that_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "open", failing(errno.EROFS))  # root may write anywhere
+    with pytest.raises(WarcError, match="Read-only file system"):
+        WarcFiles(tmp_path, "name", 1 << 30).open()
+
+
+def test_a_first_record_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "pwrite", failing(errno.ENOSPC))
+    with pytest.raises(WarcError):
+        WarcFiles(tmp_path, "name", 1 << 30).open()
+    assert os.listdir(tmp_path) == []

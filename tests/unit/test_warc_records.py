@@ -1,0 +1,218 @@
+"""Records: what goes into them, and what cannot get in."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from tests.exchanges import DATE, EXCHANGES, METADATA, STARTED, TEXT, TLS, capture, exchange, head
+from webcrawl.items import Original, Page
+from webcrawl.warc.metadata import page_metadata
+from webcrawl.warc.records import (
+    MAX_HEAD,
+    Capture,
+    capture_records,
+    digest,
+    payload_digest,
+    warc_date,
+    warc_fields,
+    warcinfo_record,
+)
+
+PLAIN = EXCHANGES["plain"]
+ORIGINAL = Original("http://b.test/", STARTED - 60, payload_digest(PLAIN))
+
+
+def records(each: Capture) -> list[bytes]:
+    numbers = count(1)
+    return list(capture_records(each, "<urn:info>", lambda: f"<urn:{next(numbers)}>"))
+
+
+def fields(record: bytes) -> list[str]:
+    return record.partition(b"\r\n\r\n")[0].decode().split("\r\n")
+
+
+def field(record: bytes, name: str) -> str | None:
+    found = [line for line in fields(record) if line.startswith(name + ": ")]
+    assert len(found) <= 1
+    return found[0].partition(": ")[2] if found else None
+
+
+def test_a_response_record_to_the_byte() -> None:
+    small = exchange(b"HTTP/1.1 200 OK\r\n\r\n", b"hello")
+    assert records(Capture(small, payload_digest(small)))[0] == (
+        b"WARC/1.1\r\n"
+        b"WARC-Type: response\r\n"
+        b"WARC-Record-ID: <urn:1>\r\n"
+        b"WARC-Target-URI: http://a.test/page\r\n"
+        b"WARC-Date: 2023-11-14T22:13:20.123456Z\r\n"
+        b"WARC-Warcinfo-ID: <urn:info>\r\n"
+        b"WARC-IP-Address: 192.0.2.1\r\n"
+        b"WARC-Payload-Digest: sha1:VL2MMHO4YXUKFWV63YHTWSBM3GXKSQ2N\r\n"
+        b"Content-Type: application/http;msgtype=response\r\n"
+        b"WARC-Block-Digest: sha1:IORUMWLIBUO53GZZJS7FEOU3IDD3AFBH\r\n"
+        b"Content-Length: 24\r\n"
+        b"\r\n"
+        b"HTTP/1.1 200 OK\r\n\r\nhello\r\n\r\n"
+    )
+
+
+@pytest.mark.parametrize("name", EXCHANGES)
+def test_blocks_are_the_bytes_of_the_wire(name: str) -> None:
+    each = EXCHANGES[name]
+    response, request, metadata = records(capture(each))
+    for record, block in (
+        (response, each.head + each.body),
+        (request, each.request),
+        (metadata, warc_fields(METADATA)),
+    ):
+        assert record.partition(b"\r\n\r\n")[2] == block + b"\r\n\r\n"
+        assert field(record, "Content-Length") == str(len(block))
+        assert field(record, "WARC-Block-Digest") == digest(block)
+
+
+def test_request_and_metadata_belong_to_the_response() -> None:
+    response, *others = records(capture(PLAIN))
+    answer_id = field(response, "WARC-Record-ID")
+    assert [field(other, "WARC-Concurrent-To") for other in others] == [answer_id] * 2
+    assert {field(each, "WARC-Date") for each in (response, *others)} == {DATE}
+    assert {field(each, "WARC-Target-URI") for each in (response, *others)} == {PLAIN.url}
+
+
+def test_no_metadata_no_record() -> None:
+    assert len(records(Capture(PLAIN, payload_digest(PLAIN)))) == 2
+
+
+def test_a_revisit_has_the_head_alone() -> None:
+    response, *_ = records(capture(PLAIN, ORIGINAL))
+    assert field(response, "WARC-Type") == "revisit"
+    assert field(response, "Content-Length") == str(len(PLAIN.head))
+    assert field(response, "WARC-Block-Digest") == digest(PLAIN.head)
+    assert field(response, "WARC-Payload-Digest") == ORIGINAL.payload_digest
+    assert field(response, "WARC-Refers-To-Target-URI") == ORIGINAL.url
+    assert field(response, "WARC-Refers-To-Date") == warc_date(ORIGINAL.started_time)
+    assert response.endswith(b"\r\n\r\n" + PLAIN.head + b"\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    "original", [None, ORIGINAL._replace(payload_digest=""), ORIGINAL._replace(payload_digest="x")]
+)
+def test_no_revisit_of_other_bytes(original: Original | None) -> None:
+    each = capture(PLAIN, original)
+    assert not each.is_revisit
+    assert field(records(each)[0], "WARC-Type") == "response"
+
+
+def test_no_revisit_without_a_digest() -> None:
+    odd = exchange(head(end=b"\n"))
+    assert not capture(odd, ORIGINAL._replace(payload_digest="")).is_revisit
+
+
+@pytest.mark.parametrize("why", ["length", "time", "disconnect", "unspecified"])
+def test_what_was_cut_says_so(why: str) -> None:
+    each = replace(PLAIN, truncated=why)
+    assert field(records(capture(each))[0], "WARC-Truncated") == why
+    assert field(records(capture(each, ORIGINAL))[0], "WARC-Truncated") == why
+    assert field(records(capture(PLAIN))[0], "WARC-Truncated") is None
+
+
+@pytest.mark.parametrize(
+    ("start", "has_one"),
+    [
+        (head(), True),
+        (head(end=b"\n"), False),
+        (head()[:-2] + b"\n", False),
+        (head(b"X: " + b"y" * (MAX_HEAD - len(head(b"X: ")))), True),
+        (head(b"X: " + b"y" * (MAX_HEAD - len(head(b"X: ")) + 1)), False),
+    ],
+)
+def test_which_heads_have_a_payload_digest(start: bytes, has_one: bool) -> None:
+    each = exchange(start)
+    assert payload_digest(each) == (digest(TEXT) if has_one else "")
+    assert (field(records(capture(each))[0], "WARC-Payload-Digest") is not None) is has_one
+
+
+def test_a_digest_is_of_its_parts_in_a_row() -> None:
+    assert digest() == "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"
+    assert digest(b"hel", b"lo") == digest(b"hello") == "sha1:VL2MMHO4YXUKFWV63YHTWSBM3GXKSQ2N"
+
+
+def test_without_an_address_no_field() -> None:
+    response, request, _ = records(capture(replace(PLAIN, ip="")))
+    assert field(response, "WARC-IP-Address") is None
+    assert field(request, "WARC-IP-Address") is None
+
+
+def test_a_url_cannot_add_a_field() -> None:
+    response, *_ = records(capture(replace(PLAIN, url="http://a.test/\r\nX: y <\u20ac>")))
+    assert field(response, "WARC-Target-URI") == "http://a.test/%0D%0AX:%20y%20%3C\u20ac%3E"
+    assert field(response, "X") is None
+
+
+def test_what_a_peer_says_cannot_add_a_line() -> None:
+    block = warc_fields([("tlsProblem", "bad\r\nseed: \0x\n"), ("via", "\udcff")])
+    assert block == b"tlsProblem: bad seed:  x \r\nvia: ?\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("time", "date"),
+    [
+        (0.0, "1970-01-01T00:00:00.000000Z"),
+        (1_700_000_000.9999999, "2023-11-14T22:13:21.000000Z"),
+        (STARTED, DATE),
+    ],
+)
+def test_dates(time: float, date: str) -> None:
+    assert warc_date(time) == date
+
+
+def test_the_warcinfo_record() -> None:
+    record = warcinfo_record("<urn:0>", STARTED, "a.warc.gz", [("operator", "A\nB")])
+    assert field(record, "WARC-Filename") == "a.warc.gz"
+    assert field(record, "WARC-Warcinfo-ID") is None
+    block = record.partition(b"\r\n\r\n")[2]
+    assert block.startswith(b"operator: A B\r\nformat: WARC File Format 1.1\r\nconformsTo: http")
+
+
+def test_a_seed_has_neither_via_nor_hops() -> None:
+    names = dict(page_metadata(Page("http://a.test/", 200), PLAIN)).keys()
+    assert names.isdisjoint({"via", "hopsFromSeed"})
+
+
+def test_metadata_of_a_page() -> None:
+    page = Page(
+        "http://a.test/", 200, charset="utf-8", depth=2, redirects=1, via="http://a.test/via",
+        duplicate_of="http://b.test/", redirect_to="http://c.test/", links=["http://d.test/"],
+    )  # fmt: skip
+    times = {"total_s": 0.0126, "dns_s": 0.001, "connect_s": 0.002, "first_byte_s": 0.003}
+    assert page_metadata(page, replace(PLAIN, **times, decode_problem="bad gzip", tls=TLS)) == (
+        ("via", "http://a.test/via"),
+        ("hopsFromSeed", "LLR"),
+        ("fetchTimeMs", "13"),
+        ("dnsTimeMs", "1"),
+        ("connectTimeMs", "2"),
+        ("firstByteTimeMs", "3"),
+        ("tlsVersion", "TLSv1.3"),
+        ("tlsCipherSuite", "TLS_AES_256_GCM_SHA384"),
+        ("tlsCertificateSha256", "ab" * 32),
+        ("tlsProblem", "expired"),
+        ("charsetForLinkExtraction", "utf-8"),
+        ("decodeProblem", "bad gzip"),
+        ("duplicateOf", "http://b.test/"),
+        ("outlink", "http://c.test/"),
+        ("outlink", "http://d.test/"),
+    )
+
+
+def test_metadata_says_nothing_of_what_is_fine() -> None:
+    page = Page("http://a.test/", 200)
+    found = dict(page_metadata(page, replace(PLAIN, tls=replace(TLS, problem=""))))
+    assert found.keys().isdisjoint({"tlsProblem", "decodeProblem", "charsetForLinkExtraction"})
+
+
+def test_field_names_are_tokens() -> None:
+    for record in records(capture(PLAIN)):
+        assert all(re.fullmatch(r"[A-Za-z-]+: \S.*", line) for line in fields(record)[1:])
