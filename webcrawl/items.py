@@ -39,7 +39,7 @@ class Page:
     payload_digest: str = ""  # WARC-Payload-Digest of the body on the wire, "sha1:BASE32"
     duplicate_of: str = ""  # the URL that had this content first
     redirect_to: str = ""  # canonical target of a 3xx
-    links: list[str] = field(default_factory=list)  # canonical http(s) outlinks, each once, in order
+    links: list[str] = field(default_factory=list)  # canonical outlinks, each once, in order
     links_found: int = 0  # http(s) links before repeats were dropped
 
     def __post_init__(self) -> None:

@@ -137,9 +137,9 @@ class BroadSpider(Spider):
         self._token = self._token or robots_token(settings)
         parsed = read_page(
             response.body,
-            media_type,
+            media_type or "text/html",  # House: as browsers guess, in most cases
             page.url,
-            x_robots_tag=b", ".join(response.headers.getlist("X-Robots-Tag")).decode("latin-1"),
+            x_robots_tag=b"\n".join(response.headers.getlist("X-Robots-Tag")).decode("latin-1"),
             follow_rel_nofollow=settings.getbool("FOLLOW_REL_NOFOLLOW"),
             obey_nofollow=settings.getbool("OBEY_NOFOLLOW"),
             user_agent_token=self._token,
