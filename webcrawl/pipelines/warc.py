@@ -118,6 +118,8 @@ class WarcPipeline:
         error = written.exception()
         if isinstance(error, WarcError):
             self._fail(error)
+        elif error is not None:
+            raise error
 
     def _fail(self, error: WarcError) -> None:
         """End the crawl; the first error says why."""

@@ -145,8 +145,8 @@ def _answer(capture: Capture, record_id: str, where: Fields) -> bytes:
         ("WARC-Record-ID", record_id),
         *where,
     ]
-    if exchange.truncated:
-        fields.append(("WARC-Truncated", exchange.truncated))
+    if truncated := "length" if original else exchange.truncated:  # of a revisit: 6.7.2
+        fields.append(("WARC-Truncated", truncated))
     if original:
         fields += [
             ("WARC-Profile", REVISIT_PROFILE),
