@@ -39,6 +39,9 @@ class Command(crawl.Command):
         except BadSeed as error:
             self._end(1, crawler, f"bad seed: {error}")
             return
+        except KeyboardInterrupt:  # while it waited for standard input
+            self.exitcode = 130
+            return
         self._crawl(crawler, opts)
 
     def _is_broad(self, name: str) -> bool:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from scrapy import Spider
 from scrapy.exceptions import CloseSpider
@@ -31,12 +33,42 @@ from webcrawl.spiders.seeds import BadSeed, SeedSource
 from webcrawl.warc.records import payload_digest
 
 SEEDS_PER_BATCH = 1000
+T = TypeVar("T")
 
 
 def project_root() -> Path | None:
     """Folder of the project's scrapy.cfg; None in an egg that runs outside a checkout."""
     cfg = closest_scrapy_cfg()
     return Path(cfg).parent if cfg else None
+
+
+async def _in_daemon(function: Callable[[], T]) -> T:
+    """The result of `function`, run in a thread that does not keep the process from ending.
+
+    Standard input may stay silent for ever; asyncio's own threads would be waited for.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: Exception | None) -> None:
+        if done.cancelled():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(cast("T", result))
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = function()
+        except Exception as raised:
+            error = raised
+        with suppress(RuntimeError):  # the crawl is over and its loop closed
+            loop.call_soon_threadsafe(settle, result, error)
+
+    threading.Thread(target=run, name="seeds", daemon=True).start()
+    return await done
 
 
 class BroadSpider(Spider):
@@ -64,7 +96,7 @@ class BroadSpider(Spider):
                 if isinstance(self.seeds, SeedSource)
                 else SeedSource(self.seeds, project_root())
             )
-            await asyncio.to_thread(source.check)
+            await _in_daemon(source.check)
         except BadSeed as error:
             self.logger.error("bad seed: %s", error)
             raise CloseSpider("bad_seed") from None
@@ -73,7 +105,7 @@ class BroadSpider(Spider):
             say(f"Opened {name} with size {size_bytes}")
         accepted = 0
         batches = source.batches(SEEDS_PER_BATCH)
-        while batch := await asyncio.to_thread(next, batches, None):
+        while batch := await _in_daemon(lambda: next(batches, None)):
             accepted += await self.scheduler.put_seeds(batch)
         for example in source.bad_examples:
             self.logger.warning("seeds: %s", example)

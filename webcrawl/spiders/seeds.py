@@ -31,7 +31,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from webcrawl.parse.urls import canonicalize
 
@@ -105,9 +105,14 @@ class SeedSource:
         self._urls = chain([first], self._urls)
 
     def batches(self, size: int = 1000) -> Iterator[list[str]]:
-        """Canonical URLs in lists of up to `size`, repeats included. Blocks on slow input."""
-        while batch := list(islice(self._urls, size)):
+        """Canonical URLs in lists of up to `size`, repeats included. Blocks on slow input.
+
+        The first lists are short, so that the first URLs of a slow stream need not wait for more.
+        """
+        ready = 1
+        while batch := list(islice(self._urls, ready)):
             yield batch
+            ready = min(2 * ready, size)
 
     def _bad_lines(self) -> str:
         if not self.bad:
@@ -233,7 +238,8 @@ def _source(name: str, folders: list[Path]) -> _Source:
 
 
 def _standard_input() -> io.BufferedReader:
-    return cast("io.BufferedReader", sys.stdin.buffer)
+    """A reader of our own: a process that ends while a thread waits in sys.stdin's would abort."""
+    return open(os.dup(sys.stdin.fileno()), "rb")
 
 
 def _find(name: str, folders: list[Path]) -> Path | None:
