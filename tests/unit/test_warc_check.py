@@ -126,11 +126,11 @@ def test_a_wrong_trailer_is_found(trailer: bytes, tmp_path: Path) -> None:
     assert problems(tmp_path, records) == [f"the record ends with {trailer!r}"]
 
 
-@pytest.mark.parametrize("name", ["Profile", "Refers-To-Target-URI", "Refers-To-Date"])
+@pytest.mark.parametrize("name", ["Profile", "Refers-To-Target-URI", "Refers-To-Date", "Truncated"])
 def test_a_revisit_that_lacks_something_is_found(name: str, tmp_path: Path) -> None:
     records = build(capture(PLAIN, ORIGINAL))
     edit(1, b"WARC-" + name.encode(), b"X")(records)
-    assert any(f"warc-{name}".lower() in each for each in problems(tmp_path, records))
+    assert any(f"warc-{name}".lower() in each.lower() for each in problems(tmp_path, records))
 
 
 @pytest.mark.parametrize(

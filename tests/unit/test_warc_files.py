@@ -138,7 +138,7 @@ def test_a_write_that_fails_leaves_whole_captures(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", half)
-        with pytest.raises(WarcError, match="WARC_DIR = '.*' cannot be written: No space left"):
+        with pytest.raises(WarcError, match=r"WARC_DIR = '.*' cannot be written: No space left"):
             files.write(PLAIN)
     assert len(calls) == 2
     place = files.write(PLAIN)  # there is room again
@@ -170,7 +170,7 @@ def test_a_sync_that_fails_is_told(files: WarcFiles, monkeypatch: pytest.MonkeyP
 
 def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(WarcError, match="WARC_DIR = '.*/file/warc' cannot be written: "):
+    with pytest.raises(WarcError, match=r"WARC_DIR = '.*/file/warc' cannot be written: "):
         WarcFiles(tmp_path / "file" / "warc", "name", 1 << 30).open()
 
 

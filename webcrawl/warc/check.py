@@ -154,6 +154,8 @@ def _revisit_problems(record: Record) -> Iterator[str]:
         for name in ("warc-refers-to-target-uri", "warc-refers-to-date", "warc-payload-digest"):
             if name not in record.fields:
                 yield f"{name} is missing"
+        if record.block and record.fields.get("warc-truncated") != "length":  # 6.7.2
+            yield "a revisit with a block and without WARC-Truncated: length"
     if record.block and not _STATUS_LINE.match(record.block):
         yield f"a revisit whose block begins with {record.block[:20]!r}"
 

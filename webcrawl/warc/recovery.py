@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,9 +57,8 @@ def _recover_one(open_path: Path) -> Recovered | None:
             return None
         if path.exists():
             return None  # somebody has copied files here: not ours to choose between them
-        records = end = 0
-        for end in member_ends(file):
-            records += 1
+        last = deque(enumerate(member_ends(file), 1), maxlen=1)
+        records, end = last[0] if last else (0, 0)
         size_bytes = os.fstat(file.fileno()).st_size
         if records < 2:  # no more than a warcinfo record
             open_path.unlink()
