@@ -221,10 +221,11 @@ def test_check_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     read_end, write_end = os.pipe()
     os.write(write_end, b"#\nbad line\na.br\nb.br\n")
     os.close(write_end)
-    monkeypatch.setattr("sys.stdin", os.fdopen(read_end))
-    source = SeedSource("-")
-    source.check()
-    source.check()
+    with os.fdopen(read_end) as standard_input:
+        monkeypatch.setattr("sys.stdin", standard_input)
+        source = SeedSource("-")
+        source.check()
+        source.check()
     assert (source.usable, source.bad) == (1, 1)
     assert list(source.batches()) == [["http://a.br/"], ["http://b.br/"]]
     assert source.opened == []
