@@ -28,17 +28,17 @@ def reconstruct(request: Request, response: Response) -> Reconstructed:
     """The exchange that `request` and `response` tell of, dated now."""
     now = time.monotonic()
     latency_s = request.meta.get("download_latency", 0.0)
-    version = (response.protocol or "HTTP/1.1").partition("/")[2]
+    version = "1.0" if response.protocol == "HTTP/1.0" else "1.1"
     headers = [pair for pair in _pairs(response.headers) if pair[0].lower() not in _FRAMING]
     headers.append((b"Content-Length", b"%d" % len(response.body)))
-    status_line = f"HTTP/1.1 {response.status} {_reason(response.status)}".rstrip()
+    status_line = f"HTTP/{version} {response.status} {_reason(response.status)}".rstrip()
     return Reconstructed(
         method=request.method,
         url=request.url,
         request=_request_bytes(request),
         head=_lines(status_line, headers),
         status=response.status,
-        http_version="1.0" if version == "1.0" else "1.1",
+        http_version=version,
         headers=headers,
         ip="",
         body=response.body,

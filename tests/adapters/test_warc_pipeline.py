@@ -1,0 +1,294 @@
+"""The WARC pipeline: in a crawler without a reactor, and in whole crawls of stock Scrapy."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+from scrapy.exceptions import CloseSpider, DropItem, NotConfigured
+from scrapy.http import Response
+from stock_crawl import run, site
+
+from tests.exchanges import EXCHANGES, TEXT, capture, write
+from webcrawl.items import Original, Page
+from webcrawl.pipelines.reconstruction import reconstruct
+from webcrawl.pipelines.warc import WarcPipeline
+from webcrawl.signals import exchange_recorded
+from webcrawl.warc.check import check
+from webcrawl.warc.files import WarcError, WarcFiles
+from webcrawl.warc.reader import Record, read
+from webcrawl.warc.records import payload_digest
+
+PLAIN = EXCHANGES["plain"]
+
+
+class Engine:
+    """Stands in for Scrapy's: remembers why it was told to close."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    async def close_spider_async(self, *, reason: str) -> None:
+        self.reasons.append(reason)
+
+
+def crawler_for(folder: Path, **settings: Any) -> Crawler:
+    base = {"TWISTED_REACTOR_ENABLED": False, "WARC_DIR": str(folder / "warc")}
+    crawler = Crawler(Spider, base | settings)
+    crawler._apply_settings()
+    crawler.engine = Engine()  # type: ignore[assignment]  # all that the pipeline asks of it
+    return crawler
+
+
+def with_pipeline(
+    crawler: Crawler, use: Callable[[WarcPipeline], Awaitable[Any]] | None = None
+) -> None:
+    """A spider's life around `use`."""
+
+    async def go() -> None:
+        pipeline = WarcPipeline.from_crawler(crawler)
+        await pipeline.open_spider()
+        if use is not None:
+            await use(pipeline)
+        await pipeline.close_spider()
+
+    asyncio.run(go())
+
+
+def page_of(name: str, **fields: Any) -> Page:
+    page = Page(f"http://a.test/{name}", 200, **fields)
+    page.exchange = replace(PLAIN, url=page.url)
+    page.payload_digest = payload_digest(page.exchange)
+    return page
+
+
+def records(folder: Path) -> list[Record]:
+    paths = sorted((folder / "warc").glob("*.warc.gz"))
+    assert [problem for path in paths for problem in check(path)] == []
+    return [record for path in paths for record in read(path)]
+
+
+def types(folder: Path) -> list[str]:
+    return [record.type for record in records(folder)]
+
+
+def test_a_page_is_three_records(tmp_path: Path) -> None:
+    page = page_of("x", via="http://a.test/", depth=1)
+
+    async def use(pipeline: WarcPipeline) -> None:
+        assert await pipeline.process_item(page) is page
+
+    with_pipeline(crawler_for(tmp_path), use)
+    assert types(tmp_path) == ["warcinfo", "response", "request", "metadata"]
+    assert b"via: http://a.test/\r\nhopsFromSeed: L\r\n" in records(tmp_path)[3].block
+
+
+def test_a_duplicate_is_a_revisit(tmp_path: Path) -> None:
+    first, second = page_of("x"), page_of("y")
+    second.original = Original(first.url, PLAIN.started_time, first.payload_digest)
+
+    async def use(pipeline: WarcPipeline) -> None:
+        for page in (first, second):
+            await pipeline.process_item(page)
+
+    crawler = crawler_for(tmp_path)
+    with_pipeline(crawler, use)
+    assert [kind for kind in types(tmp_path) if kind.startswith("re")] == [
+        *("response", "request", "revisit", "request")
+    ]
+    stats = {name: crawler.stats.get_value(f"webcrawl/warc/{name}") for name in
+             ("files", "records", "revisits", "bytes")}  # fmt: skip
+    (path,) = (tmp_path / "warc").iterdir()
+    assert stats == {"files": 1, "records": 7, "revisits": 1, "bytes": path.stat().st_size}
+
+
+def test_what_is_no_page_with_an_exchange_passes_by(tmp_path: Path) -> None:
+    skipped = page_of("skipped")
+    assert skipped.exchange is not None
+    skipped.exchange = replace(skipped.exchange, body_skipped=True)
+
+    async def use(pipeline: WarcPipeline) -> None:
+        for item in ({"an": "item"}, Page("http://a.test/", 200), skipped):
+            assert await pipeline.process_item(item) is item
+
+    with_pipeline(crawler_for(tmp_path), use)
+    assert list((tmp_path / "warc").iterdir()) == []
+
+
+def test_exchanges_that_are_no_page_come_by_signal(tmp_path: Path) -> None:
+    """Closing waits for them."""
+    crawler = crawler_for(tmp_path)
+
+    async def use(_: WarcPipeline) -> None:
+        for each in (EXCHANGES["robots.txt"], EXCHANGES["HEAD"], replace(PLAIN, body_skipped=True)):
+            crawler.signals.send_catch_log(exchange_recorded, exchange=each)
+
+    with_pipeline(crawler, use)
+    assert types(tmp_path) == ["warcinfo", *["response", "request"] * 2]
+
+
+def test_the_warcinfo_record_says_what_the_settings_say(tmp_path: Path) -> None:
+    settings = {
+        "WARC_OPERATOR": "An Archive",
+        "WARC_COLLECTION": "spring",
+        "WARC_DESCRIPTION": "of the web",
+        "USER_AGENT": "name/1 (+https://a.test)",
+        "ROBOTSTXT_OBEY": True,
+        "WARC_PREFIX": "ours",
+    }
+
+    async def use(pipeline: WarcPipeline) -> None:
+        await pipeline.process_item(page_of("x"))
+
+    with_pipeline(crawler_for(tmp_path, **settings), use)
+    lines = records(tmp_path)[0].block.decode().splitlines()
+    for line in (
+        "operator: An Archive",
+        "isPartOf: spring",
+        "description: of the web",
+        "http-header-user-agent: name/1 (+https://a.test)",
+        "robots: obey",
+    ):
+        assert line in lines
+    (path,) = (tmp_path / "warc").iterdir()
+    assert path.name.startswith("ours-")
+
+
+def test_what_a_dead_run_left_is_recovered(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (path,) = write(tmp_path / "warc", [capture(PLAIN)])
+    path.rename(f"{path}.open")
+    with caplog.at_level(logging.INFO):
+        with_pipeline(crawler_for(tmp_path))
+    assert types(tmp_path) == ["warcinfo", "response", "request", "metadata"]
+    assert f"Recovered {path} of an earlier crawl: 4 records, 0 bytes cut" in caplog.text
+
+
+def test_warc_enabled_turns_it_off(tmp_path: Path) -> None:
+    with pytest.raises(NotConfigured):
+        WarcPipeline.from_crawler(crawler_for(tmp_path, WARC_ENABLED=False))
+
+
+def test_a_folder_that_cannot_be_written_ends_the_crawl_before_it_begins(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "warc").touch()
+    pipeline = WarcPipeline.from_crawler(crawler_for(tmp_path))
+    with pytest.raises(CloseSpider) as closing:
+        asyncio.run(pipeline.open_spider())
+    assert closing.value.reason == "warc_error"
+    (error,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert f"WARC_DIR = '{tmp_path / 'warc'}' cannot be written" in error.getMessage()
+    assert error.exc_info is None
+    asyncio.run(pipeline.close_spider())  # Scrapy calls it all the same
+
+
+def test_a_full_disk_ends_the_crawl_with_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawler = crawler_for(tmp_path)
+
+    def full(*_: object) -> None:
+        raise WarcError("WARC_DIR = 'warc' cannot be written: No space left on device")
+
+    async def use(pipeline: WarcPipeline) -> None:
+        monkeypatch.setattr(WarcFiles, "write", full)
+        for number in range(3):
+            with pytest.raises(DropItem, match="No space left"):
+                await pipeline.process_item(page_of(str(number)))
+        crawler.signals.send_catch_log(exchange_recorded, exchange=PLAIN)
+
+    with_pipeline(crawler, use)
+    assert crawler.engine.reasons == ["warc_error"]  # type: ignore[attr-defined]  # Engine
+    assert [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR] == [
+        "WARC_DIR = 'warc' cannot be written: No space left on device"
+    ]
+
+
+# Answers that came through a proxy
+
+
+def test_an_answer_through_a_proxy_is_reconstructed() -> None:
+    request = Request(
+        "http://a.test/x?y=1#z", headers={"X": "1", "Proxy-Authorization": "Basic secret"},
+        meta={"proxy": "http://127.0.0.1:3128", "download_latency": 0.25},
+    )  # fmt: skip
+    headers = {
+        "Content-Type": "text/html",
+        "Transfer-Encoding": "chunked",
+        "Set-Cookie": ["a", "b"],
+    }
+    response = Response(request.url, 404, headers=headers, body=TEXT, protocol="HTTP/1.0")
+    each = reconstruct(request, response)
+    assert each.request == b"GET /x?y=1 HTTP/1.1\r\nHost: a.test\r\nX: 1\r\n\r\n"
+    assert each.head == (
+        b"HTTP/1.0 404 Not Found\r\nContent-Type: text/html\r\nSet-Cookie: a\r\nSet-Cookie: b\r\n"
+        b"Content-Length: %d\r\n\r\n" % len(TEXT)
+    )
+    assert each.body == TEXT
+    assert (each.status, each.http_version, each.ip, each.total_s) == (404, "1.0", "", 0.25)
+
+
+def test_a_reconstruction_of_a_post_and_an_unknown_status() -> None:
+    request = Request("http://user:pass@a.test:81", method="POST", body=b"a=1")
+    each = reconstruct(request, Response(request.url, 599, flags=["dataloss"]))
+    assert each.request == (b"POST / HTTP/1.1\r\nHost: a.test:81\r\nContent-Length: 3\r\n\r\na=1")
+    assert each.head == b"HTTP/1.1 599\r\nContent-Length: 0\r\n\r\n"
+    assert each.truncated == "disconnect"
+
+
+SPIDER = """
+    import scrapy
+    from webcrawl.items import Page
+
+    class S(scrapy.Spider):
+        name = "s"
+
+        async def start(self):
+            yield scrapy.Request({url!r}, meta={meta!r})
+
+        def parse(self, response):
+            page = Page(response.url, response.status)
+            page.exchange = response.meta.get("exchange")
+            yield page
+"""
+OURS = {
+    "ITEM_PIPELINES": {"webcrawl.pipelines.warc.WarcPipeline": 300},
+    "DOWNLOAD_HANDLERS": {"http": "webcrawl.handler.DownloadHandler"},
+}
+
+
+@pytest.mark.parametrize("through_a_proxy", [False, True])
+def test_a_stock_crawl_is_archived(tmp_path: Path, through_a_proxy: bool) -> None:
+    with site({}) as proxy_or_host:
+        url = "http://a.test/x" if through_a_proxy else proxy_or_host.url("/x")
+        meta = {"proxy": proxy_or_host.url("")} if through_a_proxy else {}
+        spider = SPIDER.format(url=url, meta=meta)
+        done = run(tmp_path, spider, OURS | {"WARC_DIR": str(tmp_path / "warc")})
+    assert "Traceback" not in done.log
+    assert types(tmp_path) == ["warcinfo", "response", "request", "metadata"]
+    _, response, _, metadata = records(tmp_path)
+    assert response.fields["warc-target-uri"] == url
+    assert response.block.endswith(b"\r\n\r\n<p>page")
+    assert (b"reconstructed: true\r\n" in metadata.block) is through_a_proxy
+    assert done.stats["webcrawl/warc/records"] == 4
+    assert "1 WARC files with 4 records" in done.log
+
+
+def test_a_stock_crawl_into_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "warc").touch()
+    with site({}) as host:
+        spider = SPIDER.format(url=host.url("/x"), meta={})
+        done = run(tmp_path, spider, OURS | {"WARC_DIR": str(tmp_path / "warc")})
+    assert host.asked == []
+    assert done.stats["finish_reason"] == "warc_error"
+    assert done.log.count("cannot be written") == 1
+    assert "Traceback" not in done.log
