@@ -107,6 +107,8 @@ def check(path: Path) -> list[str]:
             problems += (f"{record.offset}: {problem}" for problem in found)
     except BadRecord as error:
         problems.append(str(error))
+    if not (file.ids or problems):
+        problems.append("0: no record")
     return [*problems, *file.at_end()]
 
 
