@@ -81,7 +81,10 @@ def warc_date(time: float) -> str:
 
 def warc_fields(fields: Fields) -> bytes:
     """A block of application/warc-fields (4). What peers said cannot add a line to it."""
-    lines = [f"{name}: {_CONTROL.sub(' ', value)}\r\n" for name, value in fields]
+    lines = [
+        f"{name}: {value if value.isprintable() else _CONTROL.sub(' ', value)}\r\n"
+        for name, value in fields
+    ]
     return "".join([*lines, "\r\n"]).encode("utf-8", "replace")
 
 
