@@ -74,6 +74,7 @@ class Scheduler(BaseScheduler):
         self._admitting: set[asyncio.Task[None]] = set()
         self._incoming: list[tuple[Link, bool]] = []  # with `force`
         self._finished: list[tuple[Lease, Outcome]] = []
+        self._delivering = False
         self._changed = asyncio.Event()
         self._pump_task: asyncio.Task[None] | None = None
         self._end_task: asyncio.Task[None] | None = None
@@ -113,7 +114,8 @@ class Scheduler(BaseScheduler):
         return deferred_from_coro(self._close())
 
     def has_pending_requests(self) -> bool:
-        return bool(self._incoming or self._finished) or not self.frontier.is_finished()
+        here = self._incoming or self._finished or self._delivering
+        return bool(here) or not self.frontier.is_finished()
 
     def next_request(self) -> Request | None:
         if not self._window:
@@ -232,14 +234,15 @@ class Scheduler(BaseScheduler):
 
     async def _deliver(self, now: float) -> None:
         """Hand the frontier what has come in since the last turn."""
-        for force in (False, True):
-            links = [link for link, forced in self._incoming if forced is force]
-            if links:
-                await self.frontier.put(links, now, force=force)
-        self._incoming.clear()
+        incoming, self._incoming = self._incoming, []
         finished, self._finished = self._finished, []
+        self._delivering = True  # on the way to a store, and in neither place
+        for force in (False, True) if incoming else ():
+            links = [link for link, forced in incoming if forced is force]
+            await self.frontier.put(links, now, force=force)
         if finished:
             await self.frontier.release(finished, now)
+        self._delivering = False
 
     async def _refill(self, now: float) -> float:
         """Fill the window; seconds until a host may be ready for it."""

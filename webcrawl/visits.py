@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self, cast
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
@@ -23,9 +23,6 @@ from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.retryafter import retry_after_s
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
 from webcrawl.items import Page
-
-if TYPE_CHECKING:
-    from webcrawl.scheduler import Scheduler
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +52,14 @@ class Visit:
             await self.settled
 
 
+class LeaseKeeper(Protocol):
+    """Who hears of a visit: the scheduler."""
+
+    def page_found(self, visit: Visit, page: Page) -> None: ...
+
+    def finish(self, visit: Visit, outcome: Outcome) -> None: ...
+
+
 class VisitMiddleware:
     """Spider middleware: gathers a visit's outlinks and gives its lease back at its end."""
 
@@ -72,9 +77,8 @@ class VisitMiddleware:
         return middleware
 
     @property
-    def _scheduler(self) -> Scheduler:
-        scheduler: Scheduler = self._crawler.engine.scheduler  # type: ignore[assignment]
-        return scheduler
+    def _keeper(self) -> LeaseKeeper:
+        return cast("LeaseKeeper", self._crawler.engine.scheduler)
 
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
@@ -93,11 +97,11 @@ class VisitMiddleware:
                 else:
                     visit.items_open += 1
                     if isinstance(output, Page):
-                        self._scheduler.page_found(visit, output)
+                        self._keeper.page_found(visit, output)
                 yield output
         finally:
             await visit.items_ended()
-            self._scheduler.finish(visit, answered(visit, response))
+            self._keeper.finish(visit, answered(visit, response))
 
     def item_ended(self, response: Response | None) -> None:
         """A signal handler: an item of `response` is through the pipelines, however."""
@@ -110,7 +114,7 @@ class VisitMiddleware:
         if isinstance(response, Response):
             visit = visit_of(response.request)
             if visit is not None and not visit.items_open:
-                self._scheduler.finish(visit, answered(visit, response))
+                self._keeper.finish(visit, answered(visit, response))
 
 
 def visit_of(request: Request | None) -> Visit | None:
