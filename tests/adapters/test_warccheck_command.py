@@ -1,0 +1,33 @@
+"""`scrapy warccheck`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.conftest import Scrapy
+from tests.exchanges import EXCHANGES, capture, write
+
+
+def test_a_good_file_is_nothing_to_talk_about(scrapy: Scrapy, tmp_path: Path) -> None:
+    (path,) = write(tmp_path, [capture(EXCHANGES["plain"])])
+    done = scrapy("warccheck", str(path))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_line_a_problem(scrapy: Scrapy, tmp_path: Path) -> None:
+    (good,) = write(tmp_path, [capture(EXCHANGES["plain"])])
+    torn, absent = tmp_path / "torn.warc.gz", tmp_path / "absent.warc.gz"
+    torn.write_bytes(good.read_bytes()[:-9])
+    done = scrapy("warccheck", str(good), str(torn), str(absent))
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [str(torn), str(absent)]
+    assert "the last member is cut" in lines[0]
+    assert "No such file" in lines[1]
+    assert done.stderr == ""
+
+
+def test_without_a_file_it_asks_for_one(scrapy: Scrapy) -> None:
+    done = scrapy("warccheck")
+    assert done.returncode == 2
+    assert "which files?" in done.stderr + done.stdout
