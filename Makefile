@@ -19,7 +19,7 @@ demo: $(VENV)/.run ## crawl a simulated web for half a minute, and let it judge 
 install: $(VENV)/.run ## what a crawl needs, into .venv
 
 test: lint $(VENV)/pywb/.installed ## lint, types and all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 4
 
 lint: $(VENV)/.test ## ruff and mypy
 	$(BIN)/ruff check .

@@ -1,7 +1,7 @@
 """Scrapy signals of this project, beside Scrapy's own."""
 
-# Sent with `exchange` (fetch.exchange.Exchange) for each robots.txt or HEAD exchange that was
-# answered: these do not pass through Scrapy's engine, but belong in the archive.
+# Sent with `exchange` (fetch.exchange.Exchange) for each robots.txt that was answered: these do not
+# pass through Scrapy's engine, but belong in the archive.
 exchange_recorded = object()
 
 # Sent when the crawl is closing and its grace is over: what is still being fetched is cut off.

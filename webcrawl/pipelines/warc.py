@@ -1,4 +1,4 @@
-"""Puts what was fetched into WARC files: pages as items, robots.txt and HEAD by signal.
+"""Puts what was fetched into WARC files: pages as items, robots.txt by signal.
 
 An item goes on when its records are in the file and not before, so what the frontier counts as done
 is archived. When the archive cannot be written the crawl ends, with one line of the log.
