@@ -22,6 +22,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from webcrawl.admission.robots import ALLOW_ALL, DISALLOW_ALL, RobotsRules
 from webcrawl.parse.urls import canonicalize
+from webcrawl.simweb.pagekinds import zstd
 
 LINKS = "a[href], area[href], iframe[src], frame[src], link[rel=next], link[rel=prev], meta"
 Answer = tuple[int, dict[str, str], bytes]
@@ -135,10 +136,13 @@ class NaiveCrawler:
             data = await self.exchange(
                 address, parts.port or 80, url.partition(name)[2], parts.netloc
             )
-        try:
-            return read(data)
-        except (ValueError, KeyError, zlib.error, EOFError, OSError, brotli.error):
-            return 0, {}, b""
+            try:
+                answer = read(data)
+            except (ValueError, KeyError, zlib.error, EOFError, OSError, brotli.error):
+                return 0, {}, b""
+            later = answer[1].get("retry-after", "")
+            host.later_s = float(later) if later.isdigit() else 0.0
+            return answer
 
     async def exchange(self, address: str, port: int, rest: str, netloc: str) -> bytes:
         data = b""
@@ -184,6 +188,7 @@ class Clock(asyncio.Lock):
     def __init__(self) -> None:
         super().__init__()
         self.delay_s = 0.0
+        self.later_s = 0.0  # once more, as a Retry-After asked
         self.ended_at = 0.0
 
     async def __aenter__(self) -> None:
@@ -191,7 +196,8 @@ class Clock(asyncio.Lock):
         await asyncio.sleep(self.ended_at + self.delay_s - asyncio.get_running_loop().time())
 
     async def __aexit__(self, *error: object) -> None:
-        self.ended_at = asyncio.get_running_loop().time()
+        self.ended_at = asyncio.get_running_loop().time() + self.later_s
+        self.later_s = 0.0
         self.release()
 
 
@@ -213,6 +219,8 @@ def read(data: bytes) -> Answer:
             body = zlib.decompress(body, 15 if body[:1] == b"\x78" else -15)
         case "br":
             body = brotli.decompress(body)
+        case "zstd":
+            body = zstd.decompress(body)
     return int(line.split(" ")[1]), fields, body
 
 

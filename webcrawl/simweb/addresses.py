@@ -20,6 +20,7 @@ class Answer:
     ttl_s: int = 3600
     silent: bool = False
     tcp_only: bool = False  # truncated over UDP
+    wire: bytes = b""  # not empty: sent after the query's id, instead of an answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +66,25 @@ DNS = (
     _row("refused", 0.5, "REFUSED", _error(REFUSED), sound=False),
     _row("empty", 0.7, "NOERROR without an address", lambda name, ips: Answer(), sound=False),
     _row("silent", 0.8, "no answer ever", lambda name, ips: Answer(silent=True), sound=False),
+    _row(
+        "ipv6", 1, "an AAAA record only: ::1", lambda name, ips: Answer(addresses=("::1",)), False
+    ),
+    _row(
+        "garbage",
+        0.5,
+        "an answer that is no DNS",
+        lambda name, ips: Answer(wire=b"\xff" * 50),
+        default=False,
+        sound=False,
+    ),
+    _row(
+        "loop",
+        0.5,
+        "an answer whose names point at themselves",
+        lambda name, ips: Answer(wire=b"\x84\x80\0\1\0\1\0\0\0\0\xc0\x0c" + b"\xc0\x0c\0\1" * 8),
+        default=False,
+        sound=False,
+    ),
     _row(
         "private",
         0.5,

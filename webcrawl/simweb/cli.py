@@ -92,6 +92,7 @@ def _add_rules(group: argparse._ArgumentGroup) -> None:
 
 def _add_serving(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--port", type=int, default=0, help="of HTTP (0: any that is free)")
+    group.add_argument("--https-port", type=int, default=0, metavar="PORT")
     group.add_argument("--dns-port", type=int, default=0, metavar="PORT")
     group.add_argument("--control-port", type=int, default=0, metavar="PORT")
     group.add_argument(
@@ -131,6 +132,7 @@ def options(args: argparse.Namespace) -> Options:
         spec=spec,
         rules=rules,
         port=args.port,
+        secure_port=args.https_port,
         dns_port=args.dns_port,
         control_port=args.control_port,
         slowness=args.slowness,

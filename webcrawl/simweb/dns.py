@@ -13,10 +13,10 @@ from collections import Counter
 from struct import pack, unpack_from
 from typing import cast
 
-from webcrawl.simweb.addresses import NOERROR, NXDOMAIN, Answer
+from webcrawl.simweb.addresses import NXDOMAIN, Answer
 from webcrawl.simweb.model import World
 
-_A, _CNAME, _SOA, _IN = 1, 5, 6, 1
+_A, _CNAME, _SOA, _AAAA, _IN = 1, 5, 6, 28, 1
 _TO_QUESTION = 0xC00C  # a pointer to the name in the question
 # An SOA of the root, so that a negative answer may be cached for a minute (RFC 2308).
 _SOA_RECORD = b"\0" + pack(">HHIH2s5I", _SOA, _IN, 60, 22, b"\0\0", 1, 3600, 600, 86400, 60)
@@ -39,8 +39,10 @@ class Names:
         known = self._find(name)
         if known.silent:
             return None
+        if known.wire:
+            return query[:2] + known.wire
         truncated = known.tcp_only and not tcp
-        records = [] if truncated or kind != _A else _records(known, question)
+        records = [] if truncated else _records(known, question, kind)
         authority = b"" if records or truncated or known.rcode not in (0, 3) else _SOA_RECORD
         # QR, AA, RD as asked, RA
         flags = 0x8480 | (query[2] & 1) << 8 | known.rcode | truncated << 9
@@ -73,7 +75,16 @@ def _question(query: bytes) -> tuple[str, int, bytes] | None:
     return b".".join(labels).decode("latin-1").lower(), kind, query[12:end]
 
 
-def _records(known: Answer, question: bytes) -> list[bytes]:
+def _records(known: Answer, question: bytes, kind: int) -> list[bytes]:
+    """Those of one type: IPv4 or IPv6 addresses."""
+    family = socket.AF_INET6 if kind == _AAAA else socket.AF_INET
+    found = [
+        socket.inet_pton(family, address)
+        for address in known.addresses
+        if (":" in address) is (kind == _AAAA)
+    ]
+    if kind not in (_A, _AAAA) or not found:
+        return []
     owner = pack(">H", _TO_QUESTION)
     records = []
     if known.alias:
@@ -83,10 +94,9 @@ def _records(known: Answer, question: bytes) -> list[bytes]:
         # The alias begins where that record's data do.
         owner = pack(">H", 0xC000 | 12 + len(question) + 12)
     records += [
-        owner + pack(">HHIH4s", _A, _IN, known.ttl_s, 4, socket.inet_aton(address))
-        for address in known.addresses
+        owner + pack(">HHIH", kind, _IN, known.ttl_s, len(address)) + address for address in found
     ]
-    return records if known.rcode == NOERROR else []
+    return records
 
 
 class _Udp(asyncio.DatagramProtocol):

@@ -35,11 +35,12 @@ class Web:
 class Connection(asyncio.Protocol):
     """One connection; requests are answered one after the other."""
 
-    __slots__ = ("_answer", "_buffer", "_ip", "_keep", "_loop", "_parts", "_paused", "_sent",
-                 "_timer", "_transport", "_web")  # fmt: skip
+    __slots__ = ("_answer", "_buffer", "_ip", "_keep", "_loop", "_parts", "_paused", "_secure",
+                 "_sent", "_timer", "_transport", "_web")  # fmt: skip
 
-    def __init__(self, web: Web, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, web: Web, loop: asyncio.AbstractEventLoop, secure: bool = False) -> None:
         self._web = web
+        self._secure = secure
         self._loop = loop
         self._buffer = b""
         self._ip = ""
@@ -100,7 +101,7 @@ class Connection(asyncio.Protocol):
         agent = _field(fields, lower, b"user-agent")
         self._keep = version == "HTTP/1.1" and b"connection: close" not in lower
         host, place, attempt = self._web.ledger.asked(
-            now, name.lower(), self._ip, method, target, agent
+            now, name.lower(), self._ip, method, target, agent, self._secure
         )
         if host is None or method not in ("GET", "HEAD"):
             reply = answer(400 if host is None else 405)
@@ -138,7 +139,7 @@ class Connection(asyncio.Protocol):
                 return
             self._transport.write(part)
             self._sent += len(part)
-            if self._paused:
+            if self._paused or self._transport.is_closing():
                 return
         self._finish(self._answer[2].end)
 
@@ -186,23 +187,3 @@ def _parts(head: bytes, body: Iterable[bytes | float]) -> Iterator[bytes | float
         yield head
         yield first
     yield from pieces
-
-
-class HttpServer:
-    """`port` 0 takes a free one; `bind` tells it before the first request is taken."""
-
-    def __init__(self) -> None:
-        self.port = 0
-
-    def bind(self, host: str, port: int) -> None:
-        self._socket = socket.create_server((host, port), backlog=4096)
-        self.port = self._socket.getsockname()[1]
-
-    async def start(self, web: Web) -> None:
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: Connection(web, loop), sock=self._socket, backlog=4096
-        )
-
-    def close(self) -> None:
-        self._server.close()

@@ -24,6 +24,7 @@ EXAMPLES = 20
 VIOLATIONS = {
     "early_host": "asked a host again before its delay was over",
     "early_ip": "asked an IP address again before its delay was over",
+    "early_retry": "asked a host again before the time of its Retry-After",
     "disallowed": "asked for what robots.txt disallows",
     "before_robots": "asked for a page before the host's robots.txt",
     "twice": "fetched a page again that had been answered",
@@ -70,13 +71,21 @@ class Ledger:
         self.extra: dict[str, Any] = {}  # what the servers add to the report
         self._last_host: dict[str, float] = {}
         self._last_ip: dict[str, float] = {}
-        self._robots_asked: set[int] = set()
+        self._retry_after_s: dict[str, float] = {}  # of the last answer of a host
+        self._robots_asked: set[tuple[int, bool]] = set()
         self._gets: defaultdict[Place, int] = defaultdict(int)
         self._heads: set[Place] = set()
         self._again: set[Place] = set()  # asking these again is fair
 
     def asked(
-        self, now: float, name: str, ip: str, method: str, target: str, agent: str = ""
+        self,
+        now: float,
+        name: str,
+        ip: str,
+        method: str,
+        target: str,
+        agent: str = "",
+        secure: bool = False,
     ) -> tuple[int | None, Place | None, int]:
         """Judges one request; the host's number, the place asked for, and which attempt it is.
 
@@ -94,13 +103,14 @@ class Ledger:
         if not in_scope(name, self.rules.scope_suffix):
             self._blame("out_of_scope", name, target)
         self._judge_host(now, host, name, target)
-        place = self.world.resolve(host, target)
+        place = self.world.resolve(host, target, secure)
         if place is None:
             self._blame("invented", name, target)
         elif place.page == ROBOTS_PAGE:
             self.totals["robots"] += 1
-            self.totals["robots_again"] += target == "/robots.txt" and host in self._robots_asked
-            self._robots_asked.add(place.host)
+            origin = (place.host, place.plain)
+            self.totals["robots_again"] += target == "/robots.txt" and origin in self._robots_asked
+            self._robots_asked.add(origin)
         else:
             self._judge_page(place, name, method, target)
         return host, place, self._gets.get(place, 1) if place else 1
@@ -125,16 +135,19 @@ class Ledger:
         delay_s = max(self.rules.host_delay_s, asked_for)
         if now - last < delay_s - self.rules.tolerance_s:
             self._blame("early_host", f"{now - last:.3f} s of {delay_s:g}", name, target)
+        later_s = self._retry_after_s.pop(name, 0.0)
+        if now - last < later_s - self.rules.tolerance_s:
+            self._blame("early_retry", f"{now - last:.3f} s of {later_s:g}", name, target)
 
     def _judge_page(self, place: Place, name: str, method: str, target: str) -> None:
         self.totals["pages"] += 1
-        if place.host not in self._robots_asked:
+        if (place.host, place.plain) not in self._robots_asked:
             self._blame("before_robots", name, target)
         host = self.world.host(place.host)
         own = self.world.target(place)
         if target != own:
             self.totals["respelled"] += 1
-        if not host.kind.reachable or not host.robots.allows(own):
+        if not host.serves or not host.robots.allows(own):
             self._blame("disallowed", name, target)
         kind = self.world.kind(place)
         if place.step and kind.shut:
@@ -159,6 +172,8 @@ class Ledger:
         """Counts one answer. `whole` is False when the peer went away before its end."""
         self.statuses[reply.status] += 1
         self.totals["bytes"] += sent
+        if place and reply.retry_after_s:
+            self._retry_after_s[self.world.names()[place.host]] = reply.retry_after_s
         if place is None or place.page == ROBOTS_PAGE:
             self.totals["bytes_robots"] += sent if place else 0
             return

@@ -16,17 +16,26 @@ from webcrawl.simweb.features import Feature
 
 
 class Target(NamedTuple):
-    """What a link points at. `near` is True when it may be told relative to the page it is on."""
+    """What a link points at. `near` is True when it may be told relative to the page it is on.
+
+    `page_scheme` is of the page that it is on; "" when that is served under both.
+    """
 
     host: str
     port: str  # "" or ":8080"
     path: str
     query: str  # "" or "?a=b&amp;c=d", as HTML has it
     near: bool
+    scheme: str = "http"
+    page_scheme: str = "http"
+
+    @property
+    def origin(self) -> str:
+        return f"{self.scheme}://{self.host}{self.port}"
 
     @property
     def url(self) -> str:
-        return f"http://{self.host}{self.port}{self.path}{self.query}"
+        return self.origin + self.path + self.query
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +48,7 @@ def _plain(to: Target) -> str:
 
 
 def _with_path(to: Target, path: str) -> str:
-    return (path if to.near else f"http://{to.host}{to.port}{path}") + to.query
+    return (path if to.near else to.origin + path) + to.query
 
 
 def _relative(to: Target) -> str:
@@ -48,11 +57,16 @@ def _relative(to: Target) -> str:
 
 
 def _upper_host(to: Target) -> str:
-    return f"HTTP://{to.host.upper()}{to.port}{to.path}{to.query}"
+    return to.origin.upper() + to.path + to.query
 
 
 def _default_port(to: Target) -> str:
-    return f"http://{to.host}{to.port or ':80'}{to.path}{to.query}"
+    default = ":443" if to.scheme == "https" else ":80"
+    return f"{to.scheme}://{to.host}{to.port or default}{to.path}{to.query}"
+
+
+def _network(to: Target) -> str:
+    return to.url.removeprefix(f"{to.page_scheme}:") if to.page_scheme else to.url
 
 
 def _dots(to: Target) -> str:
@@ -94,7 +108,7 @@ LINKS = (
     _row("plain", 80, "/path on the same host, the whole URL elsewhere", _plain),
     _row("whole", 3, "the whole URL always", lambda to: to.url),
     _row("relative", 3, "../../ to the root", _relative),
-    _row("network", 2, "//host/path", lambda to: to.url.removeprefix("http:")),
+    _row("network", 2, "//host/path", _network),
     _row("fragment", 3, "with a #fragment", lambda to: _plain(to) + "#parte-2"),
     _row("upper-host", 1, "scheme and host in capitals", _upper_host),
     _row("port", 1, "the default port written out", _default_port),

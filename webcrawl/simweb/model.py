@@ -20,6 +20,7 @@ from webcrawl.simweb.addresses import DNS, DnsKind
 from webcrawl.simweb.features import Draw, Feature, mix, select, unit
 from webcrawl.simweb.hosts import HOSTS, HostKind
 from webcrawl.simweb.links import LINKS, Target
+from webcrawl.simweb.origins import ORIGINS, OriginKind, Ports
 from webcrawl.simweb.pagekinds import PAGES, PageKind
 from webcrawl.simweb.pages import SIZES, Page
 from webcrawl.simweb.reply import Reply, answer
@@ -28,22 +29,24 @@ from webcrawl.simweb.site import Site, Tree
 from webcrawl.simweb.spec import ROBOTS_PAGE, Host, Place, WorldSpec
 from webcrawl.simweb.words import BR_SUFFIXES, OTHER_SUFFIXES, WORDS
 
-FEATURES: tuple[Feature, ...] = (*DNS, *ROBOTS, *HOSTS, *PAGES, *LINKS)
+FEATURES: tuple[Feature, ...] = (*DNS, *ORIGINS, *ROBOTS, *HOSTS, *PAGES, *LINKS)
 
+_PORTS = Ports()
 _CHILD_HOSTS = 3  # links to new hosts from each sound host
 _HOSTS_KEPT = 32768  # 2 to 3 kB each
 
 
 class World:
-    """A world. `port` is what its URLs carry; it may be set once, before the first question."""
+    """A world. `ports` are what its URLs carry."""
 
-    def __init__(self, spec: WorldSpec, port: int = 80) -> None:
+    def __init__(self, spec: WorldSpec, ports: Ports = _PORTS) -> None:
         self.spec = spec
-        self.port = "" if port == 80 else f":{port}"
+        self._ports = {name: ports.suffix(name) for name in Ports._fields}
         self.ips = min(spec.hosts, spec.ips or max(1, spec.hosts * 2 // 3))
         self.seed_count = min(spec.hosts, spec.seeds or max(1, spec.hosts // 10))
         names = select(spec.features, FEATURES)
         self._dns = Draw[DnsKind](DNS, names)
+        self._origins = Draw[OriginKind](ORIGINS, names)
         self._robots = Draw[RobotsKind](ROBOTS, names)
         self._kinds = Draw[HostKind](HOSTS, names)
         self._pages = Draw[PageKind](PAGES, names)
@@ -58,10 +61,13 @@ class World:
         self._dns_of = self._dns.many(rng, spec.hosts)
         self._address_of = [self._draw_address(rng, host) for host in numbers]
         robots, kinds = (draw.many(rng, spec.hosts) for draw in (self._robots, self._kinds))
+        origins = self._origins.many(Random(mix(spec.seed, 30)), spec.hosts)
         if spec.uniform:
             robots = bytes(robots[self._address_of[host]] for host in numbers)
             kinds = bytes(kinds[self._address_of[host]] for host in numbers)
-        self._robots_of, self._kind_of = robots, kinds
+            origins = bytes(origins[self._address_of[host]] for host in numbers)
+        self._robots_of, self._kind_of, self._origin_of = robots, kinds, origins
+        self._moved = frozenset(host for host in numbers if self._origins.rows[origins[host]].moved)
         self._names = [self._name(host) for host in numbers]
         self._numbers = {name: host for host, name in enumerate(self._names)}
         br_only = spec.br_share >= 0.1
@@ -83,6 +89,7 @@ class World:
     def _is_sound(self, host: int, br_only: bool) -> bool:
         return (
             self._dns.rows[self._dns_of[host]].sound
+            and self.origin_kind(host).sound
             and self._robots.rows[self._robots_of[host]].sound
             and self._kinds.rows[self._kind_of[host]].sound
             and (not br_only or self._names[host].endswith(".br"))
@@ -108,13 +115,13 @@ class World:
         original = self._original_of.get(host, host)
         address = self._address_of[host]
         rng = Random(mix(spec.seed, 5, address if spec.uniform else host))
-        elsewhere = self._names[self._other_sound(host, 0)]
+        elsewhere = self._other_sound(host, 0)
         robots = self._robots.rows[self._robots_of[host]].make(
             Request(
                 rng=rng,
                 token=spec.token,
                 delay_s=spec.host_delay_s,
-                elsewhere=f"http://{elsewhere}{self.port}/robots-de/{name}.txt",
+                elsewhere=f"{self.origin(elsewhere)}/robots-de/{name}.txt",
             )
         )
         kind = self._dns.rows[self._dns_of[host]]
@@ -126,6 +133,7 @@ class World:
             robots=robots,
             site=self.host(original).site if original != host else self._site(host, robots),
             in_dns=kind.sound,
+            origin=self.origin_kind(host),
         )
 
     def _site(self, host: int, robots: Robots) -> Site:
@@ -171,9 +179,16 @@ class World:
 
     # URLs.
 
+    def origin_kind(self, host: int) -> OriginKind:
+        return self._origins.rows[self._origin_of[host]]
+
+    def origin(self, host: int, plain: bool = False) -> str:
+        """Scheme, name and port."""
+        kind = self._origins.rows[0 if plain else self._origin_of[host]]
+        return f"{kind.scheme}://{self._names[host]}{self._ports[kind.port]}"
+
     def url(self, place: Place) -> str:
-        host = self._names[place.host]
-        return f"http://{host}{self.port}{self.target(place)}"
+        return self.origin(place.host, place.plain) + self.target(place)
 
     def target(self, place: Place) -> str:
         """Path and query of the canonical URL."""
@@ -185,8 +200,15 @@ class World:
         for host in range(self.seed_count):
             yield self.url(Place(host, 0))
 
-    def resolve(self, host: int, target: str) -> Place | None:
+    def resolve(self, host: int, target: str, secure: bool = False) -> Place | None:
         """Which page a request target means on this host, in any spelling; None: there is none."""
+        plain = not secure and host in self._moved
+        if not plain and secure != (self.origin_kind(host).scheme == "https"):
+            return None
+        place = self._resolve(host, target)
+        return place._replace(plain=True) if place and plain else place
+
+    def _resolve(self, host: int, target: str) -> Place | None:
         if target.startswith("/robots"):
             return self._resolve_robots(host, target)
         found = self.host(host).site.resolve(target)
@@ -223,6 +245,8 @@ class World:
 
     def outlinks(self, place: Place) -> list[Place]:
         """Where a crawler must go from here, repeats included. About 30 µs."""
+        if place.plain:
+            return [place._replace(plain=False)]
         own = self._original(place)
         kind = self.kind(own)
         if kind.leads:
@@ -250,6 +274,10 @@ class World:
                 links.append(Place(owner, int(site.size * random())))
             else:
                 links.append(self._far(int(spec.hosts * random()), random()))
+        if self._moved:  # some links still say http:
+            return [
+                link._replace(plain=link.host in self._moved and random() < 0.3) for link in links
+            ]
         return links
 
     def _far(self, host: int, where: float) -> Place:
@@ -272,6 +300,9 @@ class World:
     def reply(self, host: int, place: Place | None, attempt: int = 1) -> Reply:
         """What this host answers when it is asked for `place` the `attempt`-th time."""
         kind = self.host(host).kind
+        if place is not None and place.plain:
+            https = self.url(place._replace(plain=False))
+            return kind.change(answer(301, b"<h1>Moved</h1>", f"Location: {https}"))
         if place is None:
             return kind.change(answer(404, b"<h1>Nada aqui</h1>"))
         if place.page == ROBOTS_PAGE:
@@ -299,15 +330,18 @@ class World:
         rng = self._rng(place)
         links = self._draw_links(place, rng)
         whole = place.host in self._mirrored
+        page_scheme = "" if whole else self.origin_kind(place.host).scheme
         hrefs = []
         for link, style in zip(links, self._links.many(rng, len(links)), strict=True):
-            site = self.host(link.host).site
+            kind = self._origins.rows[0 if link.plain else self._origin_of[link.host]]
             target = Target(
                 self._names[link.host],
-                self.port,
-                site.path(link.page),
+                self._ports[kind.port],
+                self.host(link.host).site.path(link.page),
                 f"?de={link.page}&amp;passo={link.step}" if link.step else "",
-                link.host == place.host and not whole,
+                link.host == place.host and not whole and not link.plain,
+                kind.scheme,
+                page_scheme,
             )
             hrefs.append(self._links.rows[style].spell(target))
         return hrefs

@@ -8,6 +8,7 @@ need expect nothing.
 from __future__ import annotations
 
 import gzip
+import sys
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,8 +16,14 @@ from functools import partial
 
 import brotli  # type: ignore[import-untyped]
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 from webcrawl.simweb import documents as doc
 from webcrawl.simweb import failures as bad
+from webcrawl.simweb import hostile
 from webcrawl.simweb.features import Feature
 from webcrawl.simweb.pages import Page
 from webcrawl.simweb.reply import Reply
@@ -30,13 +37,14 @@ class PageKind(Feature):
 
     `leads` says where a redirect leads: "on" to its next step until the last, which is a document;
     "back" and forth between two steps; "away" to another host. `shut` is True where a step must
-    not be asked for, since only a nofollow link leads there.
+    not be asked for, since only a nofollow link leads there; `grows` where a step is in the path.
     """
 
     build: Callable[[Page], Reply]
     steps: int = 0
     leads: str = ""
     shut: bool = False
+    grows: bool = False
 
     @property
     def trap(self) -> bool:
@@ -46,8 +54,16 @@ class PageKind(Feature):
 Build = Callable[[Page], Reply]
 
 
-def _sound(name: str, weight: float, about: str, build: Build, steps: int = 0) -> PageKind:
-    return PageKind(name=f"page-{name}", weight=weight, about=about, build=build, steps=steps)
+def _sound(
+    name: str, weight: float, about: str, build: Build, steps: int = 0, default: bool = True
+) -> PageKind:
+    return PageKind(
+        name=f"page-{name}", weight=weight, about=about, build=build, steps=steps, default=default
+    )
+
+
+def _hard(name: str, about: str, build: Build) -> PageKind:
+    return _sound(name, 0.2, about, build, default=False)
 
 
 def _moved(
@@ -64,8 +80,14 @@ def _moved(
     )
 
 
-def _leaf(name: str, weight: float, about: str, build: Build) -> PageKind:
-    return PageKind(name=f"page-{name}", weight=weight, about=about, build=build, sound=False)
+def _leaf(name: str, weight: float, about: str, build: Build, default: bool = True) -> PageKind:
+    return PageKind(
+        name=f"page-{name}", weight=weight, about=about, build=build, sound=False, default=default
+    )
+
+
+def _hurt(name: str, about: str, build: Build) -> PageKind:
+    return _leaf(name, 0.2, about, build, default=False)
 
 
 def _shut(name: str, about: str, build: Build) -> PageKind:
@@ -74,7 +96,7 @@ def _shut(name: str, about: str, build: Build) -> PageKind:
     )
 
 
-def _trap(name: str, about: str, build: Build) -> PageKind:
+def _trap(name: str, about: str, build: Build, grows: bool = False) -> PageKind:
     return PageKind(
         name=f"page-{name}",
         weight=0.3,
@@ -83,6 +105,7 @@ def _trap(name: str, about: str, build: Build) -> PageKind:
         steps=ENDLESS,
         sound=False,
         default=False,
+        grows=grows,
     )
 
 
@@ -99,6 +122,7 @@ PAGES = (
     _sound("deflate", 1, "deflate with a zlib header", doc.coded("deflate", zlib.compress)),
     _sound("deflate-raw", 0.5, "deflate without", doc.coded("deflate", doc.raw_deflate)),
     _sound("br", 2, "br", doc.coded("br", brotli.compress)),
+    _hard("zstd", "zstd", doc.coded("zstd", zstd.compress)),
     _sound("until-close", 3, "HTTP/1.0, the body ends with the connection", doc.until_close),
     _sound("odd-head", 1, "odd case, spaces and repeats of header fields", doc.odd_head),
     _sound("interim", 0.5, "103 first", doc.interim),
@@ -120,6 +144,12 @@ PAGES = (
     _sound("head-links", 2, "links in meta refresh and link rel=next, prev", doc.head_links),
     _sound("noise", 5, "comments, scripts, mailto that are no links", doc.noise),
     _sound("rel-nofollow", 1, "one link with rel=nofollow", doc.rel_nofollow, steps=1),
+    _hard("many-links", "20,000 links", hostile.many_links),
+    _hard("many-fields", "3,000 header lines, some broken", hostile.many_fields),
+    _hard("tiny-chunks", "one byte a chunk", hostile.tiny_chunks),
+    _hard("nested", "200,000 elements deep", hostile.around(*hostile.NESTED)),
+    _hard("attributes", "a tag with 100,000 attributes", hostile.around(*hostile.ATTRIBUTES)),
+    _hard("tangled", "2 MB of broken markup", hostile.around(*hostile.TANGLED)),
     _moved("301", 4, "301", bad.redirect(301)),
     _moved("302", 3, "302", bad.redirect(302)),
     _moved("303", 0.5, "303", bad.redirect(303)),
@@ -159,8 +189,18 @@ PAGES = (
     _leaf("large-head", 0.1, "1 MiB of header", bad.large_head),
     _leaf("endless", 0.1, "100 MiB, no length told", bad.endless),
     _leaf("bomb", 0.1, "1 MiB of gzip, 1 GiB out of it", bad.bomb),
+    _hurt("endless-chunks", "100 MiB, chunked", hostile.endless_chunks),
+    _hurt("huge-chunk", "a chunk of 16 EiB, announced", hostile.huge_chunk),
+    _hurt("head-drip", "a header field every 0.2 s, for ever", hostile.head_drip),
+    _hurt("interims", "100 Continue, for ever", hostile.interims),
+    _hurt("two-lengths", "two Content-Lengths", hostile.two_lengths),
+    _hurt("long-location", "301 to a URL of 48 kB", hostile.long_location),
+    _hurt("many-codings", "500 content codings", hostile.many_codings),
+    _hurt("later", "503 with a Retry-After that says nothing", hostile.nonsense_later),
     _shut("meta-nofollow", "meta robots nofollow", doc.nofollow(meta=doc.META_NOFOLLOW)),
     _shut("x-robots", "X-Robots-Tag: nofollow", doc.nofollow("X-Robots-Tag: noindex, nofollow")),
     _trap("calendar", "each page links to the next one, for ever", doc.calendar),
+    _trap("tunnel", "each page links to one a directory deeper, for ever", doc.calendar, True),
+    _trap("fan", "each page links to the same 20,000 others", hostile.fan),
     _trap("redirects", "each page redirects to the next one, for ever", bad.redirect(302)),
 )

@@ -47,7 +47,7 @@ def reach(world: World, scope_suffix: str = "") -> Reach:
             continue
         found.pages.add(place)
         kind = world.kind(place)
-        if kind.sound:
+        if kind.sound and not place.plain:
             found.documents.add(place)
         for link in world.outlinks(place):
             if link not in seen:

@@ -25,6 +25,7 @@ class Reply:
     end: str = "keep"
     again: bool = False
     links: int = 0  # http(s) links in the document, repeats included
+    retry_after_s: float = 0.0  # as its header says
 
 
 def answer(
@@ -38,12 +39,14 @@ def answer(
     lines = [f"Content-Length: {len(body)}", *fields]
     if content_type:
         lines.insert(0, f"Content-Type: {content_type}")
+    later = next((field[13:] for field in fields if field.startswith("Retry-After: ")), "")
     return Reply(
         status,
         head(status, *lines),
         (body,),
         again=status in (408, 429) or status >= 500,
         links=links,
+        retry_after_s=float(later) if later.isdigit() else 0.0,
     )
 
 

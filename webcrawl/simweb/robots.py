@@ -6,9 +6,12 @@ knows the rules because it wrote them.
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import repeat
 from random import Random
 
 from webcrawl.simweb.features import Feature
@@ -193,6 +196,37 @@ def _silent(request: Request) -> Robots:
     return Robots(Reply(0, end="hang", again=True), reachable=False)
 
 
+def _endless(request: Request) -> Robots:
+    """Rules first, and then 100 MiB of comment."""
+    rules = _some(request.rng)
+    start = head(200, "Content-Type: text/plain")
+    reply = Reply(200, start, (text(rules).encode(), *repeat(_COMMENT, 170)), end="close")
+    return Robots(reply, rules=rules)
+
+
+def _thicket(request: Request) -> Robots:
+    """Patterns that take a naive matcher for ever, and match nothing."""
+    rules = _some(request.rng)
+    never = "".join(f"Disallow: /{'*a' * 50}*{number}z9q$\n" for number in range(2000))
+    return Robots(_plain(text(rules) + never), rules=rules)
+
+
+def _bomb(request: Request) -> Robots:
+    """Rules first, then 1 GiB of comment in 1 MiB of gzip."""
+    rules = _some(request.rng)
+    data = gzip.compress(text(rules).encode(), 1, mtime=0) + comment_gzip() * 64
+    return Robots(answer(200, data, "Content-Encoding: gzip", content_type=""), rules=rules)
+
+
+@cache
+def comment_gzip() -> bytes:
+    return gzip.compress(b"#" * (16 << 20), 9, mtime=0)
+
+
+def _later(request: Request) -> Robots:
+    return Robots(answer(503, b"later", "Retry-After: 2"), reachable=False)
+
+
 def _reset(request: Request) -> Robots:
     return Robots(Reply(0, end="reset", again=True), reachable=False)
 
@@ -209,9 +243,16 @@ def _chunked(request: Request) -> Robots:
 
 
 def _row(
-    name: str, weight: float, about: str, make: Callable[[Request], Robots], sound: bool = True
+    name: str,
+    weight: float,
+    about: str,
+    make: Callable[[Request], Robots],
+    sound: bool = True,
+    default: bool = True,
 ) -> RobotsKind:
-    return RobotsKind(name=f"robots-{name}", weight=weight, about=about, make=make, sound=sound)
+    return RobotsKind(
+        name=f"robots-{name}", weight=weight, about=about, make=make, sound=sound, default=default
+    )
 
 
 ROBOTS = (
@@ -233,6 +274,10 @@ ROBOTS = (
     _row("moved", 2, "two redirects on the same host", _moved),
     _row("elsewhere", 1, "a redirect to another host", _moved_elsewhere),
     _row("loop", 0.5, "redirects to itself", _loop),
+    _row("endless", 0.5, "100 MiB, the rules first", _endless, default=False),
+    _row("thicket", 0.5, "2,000 patterns of 50 wildcards", _thicket, default=False),
+    _row("bomb", 0.5, "1 GiB in 1 MiB of gzip, the rules first", _bomb, default=False),
+    _row("later", 0.5, "503 with Retry-After", _later, sound=False, default=False),
     _row("disallow-all", 3, "all is disallowed", _disallow_all, sound=False),
     _row("error", 1.5, "503: all is disallowed", _status(503, False), sound=False),
     _row("silent", 0.5, "accepted and never answered", _silent, sound=False),

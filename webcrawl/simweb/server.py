@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from webcrawl.simweb.control import Control
 from webcrawl.simweb.dns import DnsServer, Names
-from webcrawl.simweb.http import HttpServer, Web
+from webcrawl.simweb.http import Web
 from webcrawl.simweb.ledger import Ledger, Rules
+from webcrawl.simweb.listeners import Listeners
 from webcrawl.simweb.model import World
+from webcrawl.simweb.origins import OriginKind
 from webcrawl.simweb.spec import WorldSpec
 from webcrawl.simweb.survey import Survey
 
@@ -25,6 +27,7 @@ class Options:
     spec: WorldSpec = field(default_factory=WorldSpec)
     rules: Rules = field(default_factory=Rules)
     port: int = 0
+    secure_port: int = 0
     dns_port: int = 0
     control_port: int = 0
     slowness: float = 1.0  # stretches every pause of the servers
@@ -37,7 +40,7 @@ class SimulatedWeb:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self._http = HttpServer()
+        self._listeners: Listeners
         self._stopped = asyncio.Event()
 
     async def start(self) -> dict[str, Any]:
@@ -46,8 +49,11 @@ class SimulatedWeb:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
-        self._http.bind("0.0.0.0", options.port)
-        self.world = World(options.spec, self._http.port)
+        self._listeners = Listeners(options.port, options.secure_port)
+        spec = options.spec
+        if not self._listeners.ipv6:
+            spec = replace(spec, features=f"{spec.features},-dns-ipv6")
+        self.world = World(spec, self._listeners.ports)
         self._survey = Survey(self.world, options.survey_lines) if options.survey_lines else None
         self._names = Names(self.world)
         self._dns = DnsServer(self._names)
@@ -63,15 +69,20 @@ class SimulatedWeb:
         if options.seeds_out:
             with Path(options.seeds_out).open("w") as file:  # noqa: ASYNC230  (nothing runs yet)
                 file.writelines(f"{line}\n" for line in self.seeds())
-        await self._http.start(self._web)
+        await self._listeners.start(self._web, self._kind_of)
         await self._dns.start("127.0.0.1", options.dns_port)
         await self._control.start("127.0.0.1", options.control_port)
         return {
             "dns": f"127.0.0.1:{self._dns.port}",
-            "port": self._http.port,
+            "port": self._listeners.ports.http,
+            "https": self._listeners.ports.https,
             "control": f"http://127.0.0.1:{self._control.port}",
             "seeds": options.seeds_out or f"http://127.0.0.1:{self._control.port}/seeds",
         }
+
+    def _kind_of(self, name: str) -> OriginKind | None:
+        host = self.world.find(name)
+        return None if host is None else self.world.origin_kind(host)
 
     def seeds(self) -> list[str]:
         return list(self._survey.lines() if self._survey else self.world.seeds())
@@ -107,5 +118,5 @@ class SimulatedWeb:
     async def run(self) -> None:
         """Until SIGTERM, SIGINT, `/quit` or the end of standard input."""
         await self._stopped.wait()
-        for server in (self._http, self._dns, self._control):
+        for server in (self._listeners, self._dns, self._control):
             server.close()

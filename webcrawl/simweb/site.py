@@ -15,6 +15,7 @@ from webcrawl.simweb.words import DIRECTORIES, WORDS
 _ENDINGS = ("", "", "", "/", ".html")
 _PAGE = re.compile(r"-(\d{1,9})(?:/|\.html)?$").search
 _STEP = re.compile(r"de=(\d{1,9})&passo=(\d{1,7})$").match
+_GROWN = re.compile(r"(.+?)((?:/mais)+)").fullmatch
 _SESSION = re.compile(r";jsessionid=\w+|[?&]PHPSESSID=\w+", re.IGNORECASE)
 
 
@@ -80,11 +81,25 @@ class Site:
         return f"?de={page}&passo={step}" if step else ""
 
     def target(self, page: int, step: int) -> str:
+        if step and self.kinds[page].grows:
+            return self.path(page).rstrip("/") + "/mais" * step
         return self.path(page) + self.query(page, step)
 
     def resolve(self, target: str) -> tuple[int, int] | None:
         """Page and step of a request target: the canonical spelling first, then any other."""
-        return self._resolve(target) or self._resolve(_canonical(target))
+        return (
+            self._resolve(target)
+            or self._resolve_grown(target)
+            or self._resolve(_canonical(target))
+        )
+
+    def _resolve_grown(self, target: str) -> tuple[int, int] | None:
+        grown = _GROWN(target)
+        number = _PAGE(grown[1]) if grown else None
+        if not grown or not number or int(number[1]) >= self.size:
+            return None
+        page, step = int(number[1]), len(grown[2]) // len("/mais")
+        return (page, step) if self.target(page, step) == target else None
 
     def _resolve(self, target: str) -> tuple[int, int] | None:
         path, _, query = target.partition("?")

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from webcrawl.simweb.addresses import Answer
 from webcrawl.simweb.hosts import HostKind
+from webcrawl.simweb.origins import OriginKind
 from webcrawl.simweb.robots import Robots
 from webcrawl.simweb.site import Site
 
@@ -36,6 +37,7 @@ class Place(NamedTuple):
     host: int
     page: int  # ROBOTS_PAGE for robots.txt
     step: int = 0  # the page's own URL, then `?passo=1` ...
+    plain: bool = False  # by HTTP, of a host that has moved to HTTPS
 
 
 class Host(NamedTuple):
@@ -47,8 +49,14 @@ class Host(NamedTuple):
     robots: Robots
     site: Site
     in_dns: bool
+    origin: OriginKind
 
     @property
     def open(self) -> bool:
         """Whether a crawler can get as far as its pages."""
-        return self.in_dns and self.kind.reachable and self.robots.reachable
+        return self.in_dns and self.serves and self.robots.reachable
+
+    @property
+    def serves(self) -> bool:
+        """Whether it answers at all."""
+        return self.kind.reachable and self.origin.reachable
