@@ -7,7 +7,7 @@ Turns one lease that is not a PAGE into its outcome. Owns what an answer *means*
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from webcrawl.admission.dns import ResolutionFailed, Resolver
@@ -48,7 +48,7 @@ class Admissions:
     robots_token: str
     wants: Callable[[int, list[tuple[bytes, bytes]]], bool]  # is this answer to a HEAD wanted?
     outlink: Callable[[str, Link], Link | None]  # a redirect's target, if it is in scope
-    record: Callable[[Exchange], None]
+    record: Callable[[Exchange], Awaitable[None]]
 
     async def run(self, lease: Lease) -> Outcome:
         """The outcome of `lease`. Raises only what is our own fault."""
@@ -63,7 +63,7 @@ class Admissions:
             if lease.step is Step.HEAD:
                 return Failed(failure.reason, asked_at, failure.ended_at)
             return RobotsUnreachable(failure.reason, asked_at, failure.ended_at)
-        self.record(exchange)
+        await self.record(exchange)
         if lease.step is Step.HEAD:
             assert lease.link is not None
             return self._head(exchange, lease.link)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from scrapy.crawler import Crawler
@@ -142,7 +142,7 @@ def admissions_from(
     settings: BaseSettings,
     *,
     outlink: Callable[[str, Link], Link | None],
-    record: Callable[[Exchange], None],
+    record: Callable[[Exchange], Awaitable[None]],
 ) -> Admissions:
     """What runs DNS, robots.txt and HEAD beside the downloads."""
     return Admissions(

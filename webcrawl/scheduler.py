@@ -188,14 +188,14 @@ class Scheduler(BaseScheduler):
         self._finished.append((visit.lease, outcome))
         self._changed.set()
 
-    def recorded(self, exchange: Exchange) -> None:
+    async def recorded(self, exchange: Exchange) -> None:
         """Count an admission's exchange; robots.txt belongs in the archive, a HEAD's answer not.
 
         House: a capture without a body would stand before the page in an archive's index.
         """
         self.counters.robots_bytes += len(exchange.head) + len(exchange.body)
         if exchange.method != "HEAD":
-            self._crawler.signals.send_catch_log(exchange_recorded, exchange=exchange)
+            await self._crawler.signals.send_catch_log_async(exchange_recorded, exchange=exchange)
 
     def spider_idle(self) -> None:
         """A signal handler: the frontier is empty. Before the target that is a bad seed."""

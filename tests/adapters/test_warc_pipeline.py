@@ -123,12 +123,11 @@ def test_what_is_no_page_with_an_exchange_passes_by(tmp_path: Path) -> None:
 
 
 def test_exchanges_that_are_no_page_come_by_signal(tmp_path: Path) -> None:
-    """Closing waits for them."""
     crawler = crawler_for(tmp_path)
 
     async def use(_: WarcPipeline) -> None:
         for each in (EXCHANGES["robots.txt"], EXCHANGES["HEAD"], replace(PLAIN, body_skipped=True)):
-            crawler.signals.send_catch_log(exchange_recorded, exchange=each)
+            await crawler.signals.send_catch_log_async(exchange_recorded, exchange=each)
 
     with_pipeline(crawler, use)
     assert types(tmp_path) == ["warcinfo", *["response", "request"] * 2]
@@ -204,7 +203,7 @@ def test_a_full_disk_ends_the_crawl_with_one_line(
         for number in range(3):
             with pytest.raises(DropItem, match="No space left"):
                 await pipeline.process_item(page_of(str(number)))
-        crawler.signals.send_catch_log(exchange_recorded, exchange=PLAIN)
+        await crawler.signals.send_catch_log_async(exchange_recorded, exchange=PLAIN)
 
     with_pipeline(crawler, use)
     assert crawler.engine.reasons == ["warc_error"]  # type: ignore[attr-defined]  # Engine

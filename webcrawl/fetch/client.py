@@ -142,7 +142,8 @@ class Client:
             exchange.tls = self._judge.describe(fetch.ssl_object, target.host)
         if not fetch.body_skipped:
             exchange.body = reader.body
-            payload, problem, left = decode(reader.content, reader.headers, limits.max_size_bytes)
+            content = reader.content if reader.chunked else exchange.body
+            payload, problem, left = decode(content, reader.headers, limits.max_size_bytes)
             exchange.payload = payload
             exchange.decode_problem = reader.problem or problem
             exchange.codings_left = left

@@ -91,6 +91,11 @@ class ResponseReader:
         return bytes(self._buffer) if self.status else b""
 
     @property
+    def chunked(self) -> bool:
+        """Whether chunk framing stands in `body`."""
+        return self._framing in (Framing.CHUNKED, Framing.TRAILER) or bool(self._content)
+
+    @property
     def content(self) -> bytes:
         """The body without chunk framing, as far as it has come. O(size)."""
         return self.content_from(0)
@@ -99,8 +104,7 @@ class ResponseReader:
         """`content[offset:]`, without a copy of the rest."""
         if not self.status:
             return b""
-        chunked = self._framing in (Framing.CHUNKED, Framing.TRAILER) or self._content
-        with memoryview(self._content if chunked else self._buffer) as view:
+        with memoryview(self._content if self.chunked else self._buffer) as view:
             return bytes(view[offset:])
 
     def feed(self, data: bytes) -> None:

@@ -137,7 +137,7 @@ class MemoryFrontier(Frontier):
 
     async def first_with(self, content: bytes, original: Original) -> Original | None:
         first = self._contents.setdefault(content, original)
-        return None if first is original else first
+        return None if first.url == original.url else first  # a page is no copy of itself
 
     def next_at(self, *, admissions: bool = False) -> float:
         return self._bench.next_at(workbench.ADMISSION if admissions else workbench.PAGES)

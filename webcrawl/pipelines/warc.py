@@ -24,7 +24,7 @@ from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Page
 from webcrawl.pipelines.reconstruction import Reconstructed, reconstruct
 from webcrawl.signals import exchange_recorded
-from webcrawl.warc.files import Position, WarcError, WarcFiles
+from webcrawl.warc.files import WarcError, WarcFiles
 from webcrawl.warc.metadata import page_metadata
 from webcrawl.warc.records import Capture, payload_digest
 from webcrawl.warc.recovery import recover
@@ -103,23 +103,18 @@ class WarcPipeline:
             *(written.files, written.records, written.size_bytes / 1e6, self._files.folder),
         )
 
-    def exchange_recorded(self, exchange: Exchange) -> None:
-        """A signal handler: an exchange that is no page. `close_spider` waits for its records."""
+    async def exchange_recorded(self, exchange: Exchange) -> None:
+        """A signal handler: an exchange that is no page. Who sends the signal waits for it."""
         if self._writer is not None and not exchange.body_skipped:
-            written = self._writer.write(Capture(exchange, payload_digest(exchange)))
-            written.add_done_callback(self._recorded)
+            try:
+                await self._writer.write(Capture(exchange, payload_digest(exchange)))
+            except WarcError as error:
+                self._fail(error)
 
     def response_received(self, request: Request, response: Response) -> None:
         """A signal handler: give an answer that came through a proxy an exchange."""
         if "proxy" in request.meta and "exchange" not in request.meta:
             request.meta["exchange"] = reconstruct(request, response)
-
-    def _recorded(self, written: asyncio.Future[Position]) -> None:
-        error = written.exception()
-        if isinstance(error, WarcError):
-            self._fail(error)
-        elif error is not None:
-            raise error
 
     def _fail(self, error: WarcError) -> None:
         """End the crawl; the first error says why."""

@@ -8,6 +8,7 @@ fetched when is the frontier's affair. To do more with each page, subclass it an
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -156,8 +157,12 @@ class BroadSpider(Spider):
 
     async def _read_content(self, page: Page, response: Response, media_type: str) -> None:
         """Links of a page whose content is new; a duplicate is marked and gives none."""
-        digest = hashlib.sha1(response.body, usedforsecurity=False).digest()
-        started_time = page.exchange.started_time if page.exchange else 0.0
+        exchange = page.exchange
+        if exchange and page.payload_digest and exchange.payload is exchange.body:
+            digest = base64.b32decode(page.payload_digest.removeprefix("sha1:"))
+        else:
+            digest = hashlib.sha1(response.body, usedforsecurity=False).digest()
+        started_time = exchange.started_time if exchange else 0.0
         original = await self.scheduler.frontier.first_with(
             digest, Original(page.url, started_time, page.payload_digest)
         )
