@@ -254,12 +254,20 @@ class TestFeatures:
         assert has is None or has in chosen
         assert lacks is None or lacks not in chosen
 
+    def test_a_weight_is_given(self) -> None:
+        chosen = select("none,page-404=20,page-41*=0.5", FEATURES)
+        assert chosen == {"page-404": 20, "page-410": 0.5}
+
+    def test_a_weight_that_is_none_is_an_error(self) -> None:
+        with pytest.raises(ValueError, match="could not convert"):
+            select("page-404=often", FEATURES)
+
     def test_a_name_that_is_none_is_an_error(self) -> None:
         with pytest.raises(ValueError, match="no feature is called 'pages-404'"):
             select("pages-404", FEATURES)
 
     def test_the_plain_row_stays(self) -> None:
-        assert Draw(LINKS, frozenset()).rows == [LINKS[0]]
+        assert Draw(LINKS, {}).rows == [LINKS[0]]
 
 
 class TestRobots:

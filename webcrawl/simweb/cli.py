@@ -57,7 +57,8 @@ def _add_world(group: argparse._ArgumentGroup) -> None:
         "--features",
         default=default.features,
         metavar="LIST",
-        help="default, all, none, a,b or -a,-b; * stands for anything; see --list-features",
+        help="default, all, none, a,b or -a,-b; * stands for anything, a=9 gives a weight; "
+        "see --list-features",
     )
     group.add_argument("--list-features", action="store_true", help="show them and leave")
     group.add_argument(

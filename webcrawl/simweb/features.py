@@ -7,7 +7,7 @@ The first row of a table is its plain behaviour and can not be switched off.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import accumulate
@@ -50,10 +50,10 @@ def unit(number: int) -> float:
 class Draw(Generic[F]):
     """The rows of one family that are switched on, and a weighted draw among them."""
 
-    def __init__(self, table: Sequence[F], names: frozenset[str]) -> None:
-        self.rows: list[F] = [row for row in table if row.name in names or row is table[0]]
+    def __init__(self, table: Sequence[F], weights: Mapping[str, float]) -> None:
+        self.rows: list[F] = [row for row in table if row.name in weights or row is table[0]]
         self._indexes = range(len(self.rows))
-        self._weights = list(accumulate(row.weight for row in self.rows))
+        self._weights = list(accumulate(weights.get(row.name, row.weight) for row in self.rows))
 
     def many(self, rng: Random, count: int) -> bytes:
         """`count` row numbers; the first is always the plain row. 0.2 µs each."""
@@ -65,26 +65,32 @@ class Draw(Generic[F]):
         return rng.choices(self.rows, cum_weights=self._weights)[0]
 
 
-def select(text: str, table: Sequence[Feature]) -> frozenset[str]:
-    """The names that `text` switches on: `default`, `all`, `none`, `a,b`, `all,-c`, `-dns-*`.
+def select(text: str, table: Sequence[Feature]) -> dict[str, float]:
+    """What `text` switches on, with weights: `default`, `all`, `none`, `a,b=20`, `all,-c`, `-d-*`.
 
-    Read from left to right; a leading `-` takes away, `*` stands for anything. A list that begins
-    by taking away begins from the default set, any other from none. Raises ValueError for a
-    pattern that matches nothing.
+    Read from left to right; a leading `-` takes away, `*` stands for anything, `=` gives another
+    weight. A list that begins by taking away begins from the default set, any other from none.
+    Raises ValueError for a pattern that matches nothing and for a weight that is none.
     """
     sets = {
         "all": {row.name for row in table},
         "default": {row.name for row in table if row.default},
         "none": set[str](),
     }
+    own = {row.name: row.weight for row in table}
     words = [word.strip() for word in text.split(",") if word.strip()]
-    chosen = set(sets["default"]) if not words or words[0].startswith("-") else set[str]()
+    first = "default" if not words or words[0].startswith("-") else "none"
+    chosen = {name: own[name] for name in sets[first]}
     for word in words:
-        pattern = word.removeprefix("-")
+        pattern, _, weight = word.removeprefix("-").partition("=")
         names = sets.get(pattern)
         if names is None:
-            names = {row.name for row in table if fnmatchcase(row.name, pattern)}
+            names = {name for name in own if fnmatchcase(name, pattern)}
             if not names:
                 raise ValueError(f"no feature is called {pattern!r}; --list-features shows them")
-        chosen = chosen - names if word.startswith("-") else chosen | names
-    return frozenset(chosen)
+        for name in names:
+            if word.startswith("-"):
+                chosen.pop(name, None)
+            else:
+                chosen[name] = float(weight) if weight else own[name]
+    return chosen

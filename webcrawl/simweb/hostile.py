@@ -97,6 +97,12 @@ def endless_chunks(page: Page) -> Reply:
     return Reply(200, start, (part for part in (first, *repeat(block, 1600))), end="close")
 
 
+def hold(page: Page) -> Reply:
+    """9 MiB at once, which the reader has to keep while it waits for the rest."""
+    start = head(200, HTML, "Content-Length: 9999999")
+    return Reply(200, start, (page.html([]), b"sem fim " * (9 << 17)), end="hang", again=True)
+
+
 def two_lengths(page: Page) -> Reply:
     body = page.html([])
     start = head(200, HTML, f"Content-Length: {len(body)}", "Content-Length: 7")

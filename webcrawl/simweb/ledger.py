@@ -72,6 +72,7 @@ class Ledger:
         self._last_host: dict[str, float] = {}
         self._last_ip: dict[str, float] = {}
         self._retry_after_s: dict[str, float] = {}  # of the last answer of a host
+        self._told: set[int] = set()  # hosts that have told their crawl delay
         self._robots_asked: set[tuple[int, bool]] = set()
         self._gets: defaultdict[Place, int] = defaultdict(int)
         self._heads: set[Place] = set()
@@ -131,8 +132,10 @@ class Ledger:
         self._last_host[name] = now
         if last is None:
             return
-        asked_for = min(self.world.host(host).robots.delay_s, self.rules.crawl_delay_max_s)
-        delay_s = max(self.rules.host_delay_s, asked_for)
+        delay_s = self.rules.host_delay_s
+        if host in self._told:
+            asked_for = min(self.world.host(host).robots.delay_s, self.rules.crawl_delay_max_s)
+            delay_s = max(delay_s, asked_for)
         if now - last < delay_s - self.rules.tolerance_s:
             self._blame("early_host", f"{now - last:.3f} s of {delay_s:g}", name, target)
         later_s = self._retry_after_s.pop(name, 0.0)
@@ -174,6 +177,8 @@ class Ledger:
         self.totals["bytes"] += sent
         if place and reply.retry_after_s:
             self._retry_after_s[self.world.names()[place.host]] = reply.retry_after_s
+        if place and place.page == ROBOTS_PAGE and not place.plain:
+            self._told.add(place.host)
         if place is None or place.page == ROBOTS_PAGE:
             self.totals["bytes_robots"] += sent if place else 0
             return

@@ -191,6 +191,7 @@ PAGES = (
     _leaf("bomb", 0.1, "1 MiB of gzip, 1 GiB out of it", bad.bomb),
     _hurt("endless-chunks", "100 MiB, chunked", hostile.endless_chunks),
     _hurt("huge-chunk", "a chunk of 16 EiB, announced", hostile.huge_chunk),
+    _hurt("hold", "9 MiB, then silence", hostile.hold),
     _hurt("head-drip", "a header field every 0.2 s, for ever", hostile.head_drip),
     _hurt("interims", "100 Continue, for ever", hostile.interims),
     _hurt("two-lengths", "two Content-Lengths", hostile.two_lengths),
