@@ -121,4 +121,6 @@ class Admissions:
         wanted = status in (405, 501) or (
             200 <= status < 300 and self.wants(status, exchange.headers)
         )
-        return Fetched(status, exchange.asked_at, exchange.ended_at, links, wanted=wanted)
+        again_s = retry_after_s(exchange.header(b"retry-after"), exchange.started_time)
+        times = (exchange.asked_at, exchange.ended_at)
+        return Fetched(status, *times, links, retry_after_s=again_s, wanted=wanted)
