@@ -26,6 +26,10 @@ class OneAnswer:
         return self.answer
 
 
+async def keep_nothing(exchange: Exchange) -> None:
+    """No archive."""
+
+
 def outcome_of(head: bytes) -> Fetched:
     """Of a HEAD that is answered with `head`."""
     stub: Any = None
@@ -37,7 +41,7 @@ def outcome_of(head: bytes) -> Fetched:
         robots_token="webcrawl",
         wants=lambda status, headers: (b"Content-Type", b"text/html") in headers,
         outlink=lambda url, link: Link(url, link.host, redirects=1),
-        record=lambda exchange: None,
+        record=keep_nothing,
     )
     outcome = asyncio.run(admissions.run(LEASE))
     assert isinstance(outcome, Fetched)
