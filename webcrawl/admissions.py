@@ -124,3 +124,14 @@ class Admissions:
         again_s = retry_after_s(exchange.header(b"retry-after"), exchange.started_time)
         times = (exchange.asked_at, exchange.ended_at)
         return Fetched(status, *times, links, retry_after_s=again_s, wanted=wanted)
+
+
+def broken(lease: Lease, now: float) -> Outcome:
+    """The outcome of a lease that met a fault of ours: the same would happen again."""
+    match lease.step:
+        case Step.RESOLVE:
+            return Unresolved("error", again=False)
+        case Step.ROBOTS:
+            return RobotsUnreachable("error", now, now)
+        case _:
+            return Failed("error", now, now)

@@ -28,7 +28,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from webcrawl import components
-from webcrawl.admissions import Admissions
+from webcrawl.admissions import Admissions, broken
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import Counters
@@ -118,11 +118,15 @@ class Scheduler(BaseScheduler):
         return bool(here) or not self.frontier.is_finished()
 
     def next_request(self) -> Request | None:
-        if not self._window:
-            return None
-        visit = Visit(self._window.popleft())
-        self._visits.add(visit)
-        return self._request(visit)
+        while self._window:
+            visit = Visit(self._window.popleft())
+            self._visits.add(visit)
+            try:
+                return self._request(visit)
+            except Exception:  # a user's Request of an earlier run, whose code has changed
+                logger.exception("The request of %s cannot be restored", visit.lease.url)
+                self.finish(visit, Dropped("unreadable"))
+        return None
 
     def enqueue_request(self, request: Request) -> bool:
         """Take a user's own Request; False when it is out of scope or no URL of ours."""
@@ -273,9 +277,12 @@ class Scheduler(BaseScheduler):
         return _LOOK_S if len(leases) == room else self.frontier.next_at(admissions=True) - now
 
     async def _run_admission(self, lease: Lease) -> None:
-        outcome: Outcome = Returned()
+        outcome: Outcome = Returned()  # when it is cancelled
         try:
             outcome = await self._admissions.run(lease)
+        except Exception:
+            logger.exception("Error in the admission of %s", lease.url or lease.host)
+            outcome = broken(lease, time.monotonic())
         finally:
             self._finished.append((lease, outcome))
             self._changed.set()
