@@ -18,13 +18,20 @@ class Crawl:
         self.ledger = Ledger(self.world, Rules(host_delay_s=1.0, **rules))  # type: ignore[arg-type]
         self.now = 100.0
 
-    def ask(self, host: int, target: str, after_s: float = 10.0, method: str = "GET") -> int:
+    def ask(
+        self,
+        host: int,
+        target: str,
+        after_s: float = 10.0,
+        method: str = "GET",
+        secure: bool = False,
+    ) -> int:
         """Which attempt it was."""
         self.now += after_s
         name = self.world.names()[host]
         addresses = self.world.host(host).dns.addresses
         ip = addresses[0] if addresses else "127.99.0.1"
-        _, place, attempt = self.ledger.asked(self.now, name, ip, method, target)
+        _, place, attempt = self.ledger.asked(self.now, name, ip, method, target, secure=secure)
         reply = self.world.reply(host, place, attempt)
         self.ledger.answered(place, method, reply, 100, whole=reply.end != "hang")
         return attempt
@@ -79,6 +86,44 @@ def test_ip_delay(interval_s: float, early: bool) -> None:
     crawl.ask(0, "/robots.txt")
     crawl.ask(1, "/robots.txt", after_s=interval_s)
     assert crawl.found() == ({"early_ip"} if early else set())
+
+
+@pytest.mark.parametrize(("interval_s", "early"), [(1.5, True), (2.0, False)])
+def test_retry_after(interval_s: float, early: bool) -> None:
+    crawl = Crawl("none,page-503=50")  # they say Retry-After: 2
+    place = crawl.page_with("page-503")
+    crawl.ask(place.host, "/robots.txt")
+    crawl.ask(place.host, crawl.world.target(place))
+    crawl.ask(place.host, "/", after_s=interval_s)
+    assert crawl.found() == ({"early_retry"} if early else set())
+
+
+def test_a_crawl_delay_counts_once_it_was_told() -> None:
+    crawl = Crawl("none,robots-crawl-delay", hosts=50)
+    host = crawl.host_with("robots-crawl-delay")
+    crawl.ask(host, "/robots.txt")
+    crawl.ask(host, "/robots.txt", after_s=1.5)
+    assert crawl.found() == {"early_host"}
+    fresh = Crawl("none,robots-crawl-delay", hosts=50)
+    fresh.ask(host, "/nada")
+    fresh.ask(host, "/robots.txt", after_s=1.5)
+    assert fresh.found() == {"invented"}
+
+
+def test_http_and_https_have_a_robots_txt_each() -> None:
+    crawl = Crawl("none,origin-moved=1000")
+    host = next(host for host in range(20) if crawl.world.origin_kind(host).moved)
+    crawl.ask(host, "/robots.txt")
+    crawl.ask(host, "/")
+    assert crawl.found() == set()
+    crawl.ask(host, "/", secure=True)
+    assert crawl.found() == {"before_robots"}
+
+
+def test_https_of_a_host_that_has_none_is_invented() -> None:
+    crawl = Crawl()
+    crawl.ask(0, "/robots.txt", secure=True)
+    assert crawl.found() == {"invented"}
 
 
 def test_tolerance_forgives() -> None:

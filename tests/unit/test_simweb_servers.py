@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from struct import pack
 from typing import Any
 
 import pytest
+from cryptography import x509
 from naive_crawler import Manners, NaiveCrawler
 
 from webcrawl.simweb import Running, faults, running
 from webcrawl.simweb.addresses import NXDOMAIN, REFUSED, SERVFAIL
 from webcrawl.simweb.dns import Names
 from webcrawl.simweb.model import World
+from webcrawl.simweb.origins import Ports
+from webcrawl.simweb.secure import server_name
 from webcrawl.simweb.spec import WorldSpec
 
 SMALL = ("--slowness", "0.02", "--page-bytes", "2000", "--host-delay", "0.01")
@@ -88,6 +93,20 @@ class TestNames:
         assert reply[6:8] == b"\0\2"
         assert reply[-4:] == target[-4:]
 
+    def test_an_address_of_ipv6_only(self, names: Names) -> None:
+        name = self.host_with(names, "dns-ipv6")
+        none, found = names.answer(query(name)), names.answer(query(name, kind=28))
+        assert none
+        assert found
+        assert none[6:8] == b"\0\0"
+        assert found[-16:] == socket.inet_pton(socket.AF_INET6, "::1")
+
+    @pytest.mark.parametrize("kind", ["dns-garbage", "dns-loop"])
+    def test_noise_has_the_id_of_its_question(self, names: Names, kind: str) -> None:
+        reply = names.answer(query(self.host_with(names, kind)))
+        assert reply
+        assert reply[:2] == b"\0\7"
+
     def test_other_types_are_empty_and_cacheable(self, names: Names) -> None:
         reply = names.answer(query(names.world.names()[0], kind=28))
         assert reply
@@ -149,6 +168,70 @@ class TestHttp:
         assert web.ledger()["violations"]["unknown_host"]["count"]
         web.reset()
         assert web.ledger()["totals"] == {}
+
+
+@pytest.fixture(scope="module")
+def secure_world() -> Iterator[tuple[Running, World]]:
+    features = "none,origin-*=60"
+    with running("--hosts", "60", "--features", features, *SMALL) as web:
+        spec = WorldSpec(hosts=60, features=features, host_delay_s=0.01, page_bytes=2000)
+        yield web, World(spec, Ports(web.port, web.https, 1))
+
+
+class TestSecure:
+    def host_with(self, world: World, kind: str) -> tuple[str, str]:
+        """Name and address."""
+        host = next(h for h in range(60) if world.origin_kind(h).name == f"origin-{kind}")
+        return world.names()[host], world.host(host).dns.addresses[0]
+
+    def shake_hands(self, web: Running, name: str, address: str) -> tuple[str, bytes, bytes]:
+        """TLS version, certificate, and the answer to a request for robots.txt."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
+        context.set_ciphers("DEFAULT:@SECLEVEL=0")
+        with (
+            socket.create_connection((address, web.https), timeout=5) as plain,
+            context.wrap_socket(plain, server_hostname=name) as secured,
+        ):
+            secured.sendall(f"GET /robots.txt HTTP/1.0\r\nHost: {name}\r\n\r\n".encode())
+            return (
+                secured.version() or "",
+                secured.getpeercert(binary_form=True) or b"",
+                secured.recv(1000),
+            )
+
+    @pytest.mark.parametrize("kind", ["https", "moved", "expired", "other-name", "old"])
+    def test_certificates(self, secure_world: tuple[Running, World], kind: str) -> None:
+        web, model = secure_world
+        name, address = self.host_with(model, kind)
+        version, der, answer = self.shake_hands(web, name, address)
+        certificate = x509.load_der_x509_certificate(der)
+        assert answer.startswith(b"HTTP/1.1 200 OK")
+        assert (version == "TLSv1") is (kind == "old")
+        assert (name in str(certificate.subject)) is (kind != "other-name")
+        expired = certificate.not_valid_after_utc < datetime.now(UTC)
+        assert expired is (kind == "expired")
+
+    @pytest.mark.parametrize("kind", ["not-tls", "alert", "garbage"])
+    def test_no_handshake(self, secure_world: tuple[Running, World], kind: str) -> None:
+        web, model = secure_world
+        with pytest.raises(ssl.SSLError):
+            self.shake_hands(web, *self.host_with(model, kind))
+
+    def test_http_leads_to_https(self, secure_world: tuple[Running, World]) -> None:
+        web, model = secure_world
+        name, address = self.host_with(model, "moved")
+        with socket.create_connection((address, web.port), timeout=5) as sock:
+            sock.sendall(f"GET / HTTP/1.0\r\nHost: {name}\r\n\r\n".encode())
+            head = sock.recv(4096)
+        assert head.startswith(b"HTTP/1.1 301 ")
+        assert f"Location: https://{name}:{web.https}/\r\n".encode() in head
+
+    @pytest.mark.parametrize("hello", [b"", b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 200])
+    def test_what_is_no_hello_has_no_name(self, hello: bytes) -> None:
+        assert server_name(hello) == ""
 
 
 def crawl(manners: Manners, *arguments: str, limit_s: float = 60) -> dict[str, Any]:

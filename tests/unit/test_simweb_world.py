@@ -148,6 +148,34 @@ class TestUrls:
     def test_levels_go_from_1_to_10(self, world: World) -> None:
         assert {level_of(world.url(place)) for place in everything(world)} == set(range(1, 11))
 
+    def test_hosts_that_speak_https(self) -> None:
+        world = World(WorldSpec(hosts=60, features="none,origin-*=60"), Ports(8080, 8443, 9))
+        places = reach(world).pages
+        assert any(place.plain for place in places)
+        for place in places:
+            url = urlsplit(world.url(place))
+            secure = url.scheme == "https"
+            assert url.port == (8443 if secure else 8080)
+            assert world.resolve(place.host, world.target(place), secure) == place
+            assert place.plain or world.resolve(place.host, "/", not secure) in (
+                None,
+                Place(place.host, 0, plain=True),
+            )
+        for place in sorted(places):
+            if not place.plain:
+                hrefs = re.findall(rb'<a [^>]*href="([^"]*)"', body_of(world, place))
+                urls = [canonicalize(href.decode(), world.url(place)) for href in hrefs]
+                assert urls == [world.url(link) for link in world.outlinks(place)]
+
+    def test_a_path_that_grows(self) -> None:
+        world = World(WorldSpec(hosts=5, features="none,page-tunnel=1000", pages_per_host=9))
+        place = next(place for place in everything(world) if world.kind(place).grows)
+        for step in (1, 2, 300):
+            deep = place._replace(step=step)
+            assert world.target(deep).endswith("/mais" * step)
+            assert world.resolve(place.host, world.target(deep)) == deep
+        assert world.resolve(place.host, world.target(place) + "/menos") is None
+
     def test_a_port_is_in_every_url(self) -> None:
         world = World(WorldSpec(hosts=5), ports=Ports(8080))
         assert urlsplit(world.url(Place(3, 0))).port == 8080

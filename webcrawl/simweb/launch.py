@@ -18,6 +18,7 @@ class Running:
 
     dns: str
     port: int
+    https: int
     control: str
     pid: int
 
@@ -56,7 +57,9 @@ def running(*arguments: str) -> Iterator[Running]:
             if not line:
                 raise RuntimeError(f"the simulated web did not start: {' '.join(command)}")
             ready = json.loads(line)
-            yield Running(ready["dns"], ready["port"], ready["control"], process.pid)
+            yield Running(
+                ready["dns"], ready["port"], ready["https"], ready["control"], process.pid
+            )
         finally:
             process.stdin.close()
             process.stdout.read()

@@ -1,0 +1,214 @@
+"""Whole crawls of a web that means harm: they end in time, each URL with one counted outcome."""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from pathlib import Path
+
+import pytest
+from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]
+
+from tests.crawl.crawling import Crawl, Result, assert_clean, assert_faultless, crawl
+from webcrawl.simweb import running
+from webcrawl.warc.check import check
+
+pytestmark = pytest.mark.slow
+
+PROMISES = ("--host-delay", "0.1", "--ip-delay", "0.02", "--slowness", "0.2")
+SMALL = ("--hosts", "25", "--pages-per-host", "4", "--page-bytes", "3000")
+TRAPS = ("page-calendar", "page-tunnel", "page-redirects", "page-fan")
+# Names for which nobody answers take 10 s a try, so they have a test of their own.
+SILENT_NAMES = ("dns-silent", "dns-garbage", "dns-loop")
+LEFT_OUT = ("dns-private", "page-huge-chunk", *SILENT_NAMES, *TRAPS)
+EVERYTHING = ",".join(["all", *(f"-{name}" for name in LEFT_OUT)])
+LIES = ("chunked over a plain body", "Content-Length is")  # the server's, kept as they were sent
+NOT_TAKEN = ("scope_", "depth", "redirects")  # links refused before they are URLs of the crawl
+
+
+def assert_one_outcome_each(result: Result) -> None:
+    """Every URL that was taken from the queue was answered or dropped, and none is left."""
+    counts = result.report["counts"]
+    dropped = sum(
+        count
+        for name, count in counts.items()
+        if name.startswith("dropped/")
+        and name != "dropped/content_type"  # of answers
+        and not name.removeprefix("dropped/").startswith(NOT_TAKEN)
+    )
+    assert counts["extracted"] == counts["crawled"] + dropped
+    assert counts["pending"] == 0
+
+
+def problems(result: Result) -> list[str]:
+    """What is wrong with its archive, the server's lies aside."""
+    found = [problem for path in result.warcs for problem in check(path)]
+    return [problem for problem in found if not any(lie in problem for lie in LIES)]
+
+
+def peak_mb(running_crawl: Crawl) -> float:
+    """Wait for the end of a crawl; the most memory that it held."""
+    peak = 0
+    while running_crawl.process.poll() is None:
+        status = Path(f"/proc/{running_crawl.process.pid}/status").read_text()
+        if found := re.search(r"VmHWM:\s*(\d+) kB", status):
+            peak = int(found[1])
+        time.sleep(0.1)
+    return peak / 1024
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_everything_at_once(tmp_path: Path, seed: str) -> None:
+    world = ("--seed", seed, *SMALL, *PROMISES, "--features", EVERYTHING)
+    with running(*world) as web:
+        result = crawl(tmp_path, web=web, RETRY_TIMES=1, DOWNLOAD_TIMEOUT=1)
+        assert_faultless(web)
+    assert result.exit_code == 0
+    assert_clean(result)
+    assert_one_outcome_each(result)
+    assert problems(result) == []
+
+
+def test_head_first(tmp_path: Path) -> None:
+    with running(*SMALL, *PROMISES, "--features", EVERYTHING) as web:
+        result = crawl(tmp_path, web=web, RETRY_TIMES=0, DOWNLOAD_TIMEOUT=1, HEAD_FIRST=1)
+        assert_faultless(web)
+    assert_clean(result)
+    assert_one_outcome_each(result)
+
+
+def test_https_good_and_bad_and_http_that_leads_to_it(tmp_path: Path) -> None:
+    features = (
+        "none,origin-http=10,origin-https=20,origin-moved=20,origin-expired=20,"
+        "origin-other-name=20,origin-old=20"
+    )
+    with running(*SMALL, *PROMISES, "--features", features) as web:
+        result = crawl(tmp_path, web=web)
+        ledger = assert_faultless(web)
+    assert_clean(result)
+    assert result.report["counts"]["crawled"] == ledger["truth"]["pages"]
+    assert not any("tls" in name for name in result.report["counts"])
+    assert problems(result) == []
+    metadata = b""
+    for path in result.warcs:
+        with path.open("rb") as file:
+            for record in ArchiveIterator(file):
+                metadata += record.content_stream().read() if record.rec_type == "metadata" else b""
+    for verdict in (b"self-signed", b"expired", b"mismatch", b"tlsVersion: TLSv1\r\n"):
+        assert verdict in metadata
+
+
+def test_broken_handshakes_and_closed_ports_are_numbers(tmp_path: Path) -> None:
+    features = (
+        "none,origin-not-tls=20,origin-alert=20,origin-garbage=20,origin-silent=20,"
+        "origin-refused=20"
+    )
+    with running(*SMALL, *PROMISES, "--features", features) as web:
+        result = crawl(tmp_path, web=web, RETRY_TIMES=0)
+        assert_faultless(web)
+    assert_clean(result)
+    assert_one_outcome_each(result)
+    counts = result.report["counts"]
+    assert min(counts[f"robots/{why}"] for why in ("tls", "connect", "connect_timeout")) > 0
+
+
+def test_the_usual_ports(tmp_path: Path) -> None:
+    for port in (80, 443):
+        try:
+            socket.create_server(("0.0.0.0", port)).close()
+        except OSError as error:
+            pytest.skip(f"port {port}: {error}")
+    world = (*SMALL, *PROMISES, "--features", "default,origin-*", "--scope-suffix", ".br")
+    with running(*world, "--port", "80", "--https-port", "443") as web:
+        result = crawl(tmp_path, web=web, SCOPE_SUFFIXES=".br", RETRY_TIMES=1, DOWNLOAD_TIMEOUT=1)
+        assert_faultless(web)
+    assert_clean(result)
+    assert_one_outcome_each(result)
+
+
+def test_documents_made_to_hurt_are_read(tmp_path: Path) -> None:
+    features = (
+        "none,page-plain=10,page-many-*=20,page-nested=20,page-attributes=20,page-tangled=20,"
+        "page-tiny-chunks=20,page-zstd=20,robots-thicket=20"
+    )
+    with running(*SMALL, *PROMISES, "--features", features) as web:
+        result = crawl(tmp_path, web=web)
+        ledger = assert_faultless(web)
+    assert_clean(result)
+    assert result.report["counts"]["crawled"] == ledger["truth"]["pages"]
+
+
+def test_endless_answers_and_bombs_cost_bounded_memory(tmp_path: Path) -> None:
+    features = (
+        "none,page-plain=10,page-bomb=20,page-endless*=40,page-interims=20,page-large-head=20,"
+        "page-huge-chunk=20,robots-bomb=20,robots-endless=20"
+    )
+    with running(*SMALL, *PROMISES, "--features", features) as web:
+        running_crawl = Crawl(tmp_path, web=web, RETRY_TIMES=0)
+        memory_mb = peak_mb(running_crawl)
+        result = running_crawl.wait()
+        assert_faultless(web)
+    assert_clean(result)
+    assert_one_outcome_each(result)
+    assert memory_mb < 500  # some 80 at rest; DOWNLOAD_MAXSIZE is 10 MiB, and 25 hosts are asked
+
+
+def test_drips_and_silence_cost_the_timeout_each(tmp_path: Path) -> None:
+    features = (
+        "none,page-plain=10,page-drip=20,page-head-drip=20,page-hang=20,page-half-head=20,"
+        "page-hold=20,host-hang=10,robots-silent=10"
+    )
+    world = ("--hosts", "25", "--pages-per-host", "3", *PROMISES, "--features", features)
+    with running(*world) as web:
+        result = crawl(tmp_path, web=web, RETRY_TIMES=0, DOWNLOAD_TIMEOUT=0.5)
+        assert_faultless(web)
+    assert_clean(result)
+    assert_one_outcome_each(result)
+    assert result.report["counts"]["failed/timeout"] > 0
+
+
+def test_names_that_nobody_answers_for(tmp_path: Path) -> None:
+    features = ",".join(["none", *(f"{name}=40" for name in SILENT_NAMES)])
+    with running(*SMALL, *PROMISES, "--features", features) as web:
+        result = crawl(tmp_path, web=web, RETRY_TIMES=0)
+        assert_faultless(web)
+    assert_clean(result)
+    assert_one_outcome_each(result)
+    assert result.report["counts"]["dropped/dns"] > 0
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_a_trap_is_bounded_by_a_cap(tmp_path: Path, trap: str) -> None:
+    world = ("--hosts", "4", "--pages-per-host", "8", "--features", f"none,{trap}=1000")
+    with running(*world, "--host-delay", "0.01") as web:
+        settings = {"DOWNLOAD_DELAY": 0.01, "IP_DELAY": 0, "MAX_PAGES_PER_HOST": 15}
+        result = crawl(tmp_path, web=web, **settings)
+        ledger = web.ledger()
+    assert_clean(result)
+    assert_one_outcome_each(result)
+    assert ledger["totals"]["trapped"] > 10
+    assert ledger["fetched"]["pages"] <= 4 * 15
+    assert not any(found["count"] for found in ledger["violations"].values())
+
+
+@pytest.mark.parametrize("trap", ["page-calendar", "page-tunnel"])
+def test_a_trap_is_bounded_by_depth(tmp_path: Path, trap: str) -> None:
+    world = ("--hosts", "4", "--pages-per-host", "8", "--features", f"none,{trap}=1000")
+    with running(*world, "--host-delay", "0.01") as web:
+        result = crawl(tmp_path, web=web, DOWNLOAD_DELAY=0.01, IP_DELAY=0, DEPTH_LIMIT=15)
+        ledger = assert_faultless(web)
+    assert_clean(result)
+    assert_one_outcome_each(result)
+    assert result.report["counts"]["dropped/depth"] > 0
+    assert ledger["totals"]["trapped"] > 0
+
+
+def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
+    with running("--hosts", "300", "--seeds", "300", *PROMISES, "--features", "all") as web:
+        running_crawl = Crawl(tmp_path, web=web, DOWNLOAD_TIMEOUT=60)
+        running_crawl.until("[  3]")
+        running_crawl.interrupt()
+        result = running_crawl.wait(10)
+    assert_clean(result)
+    assert not list((tmp_path / "warc").glob("*.open"))
