@@ -33,6 +33,7 @@ from webcrawl.frontier.lease import (
 from webcrawl.parse.urls import canonicalize, host_of
 
 ROBOTS_EXPIRY_S = 24 * 3600.0  # RFC 9309, 2.4: not longer than 24 hours
+ADDRESSES_MAX = 8  # of a host: each may cost a connect time-out
 ROBOTS_REDIRECTS_MAX = 5  # RFC 9309, 2.3.1.2
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -89,23 +90,23 @@ class Admissions:
         addresses = self.guard.filter(resolution.addresses)
         if not addresses:
             return Unresolved("blocked_address", again=False)
-        return Resolved(addresses, resolution.expires_at)
+        return Resolved(addresses[:ADDRESSES_MAX], resolution.expires_at)
 
     def _robots(self, exchange: Exchange, errand: Errand) -> Outcome:
-        """RFC 9309, 2.3.1: 2xx as it says, 3xx go on, 4xx no rules, 5xx no access."""
+        """RFC 9309, 2.3.1: 2xx as it says, 3xx go on, 4xx (429 too) no rules, 5xx no access."""
         times = (exchange.asked_at, exchange.ended_at)
         status = exchange.status
         expires_at = exchange.ended_at + ROBOTS_EXPIRY_S
-        if status in REDIRECTS:
-            target = canonicalize(exchange.header(b"location").decode("latin-1"), errand.url)
+        if 300 <= status < 400:
+            location = exchange.header(b"location").decode("latin-1")
+            target = canonicalize(location, errand.url) if location else None
             if errand.redirects >= ROBOTS_REDIRECTS_MAX or target is None:
                 return RobotsFetched(ALLOW_ALL, expires_at, *times, kind="redirects")
             return RobotsMoved(target, host_of(target), *times)
         if 200 <= status < 300:
             rules = RobotsRules.parse(exchange.payload, self.robots_token)
             return RobotsFetched(rules, expires_at, *times)
-        # House: 429 says "not now", which is 5xx in meaning (as Google's crawlers have it).
-        if 400 <= status < 500 and status != 429:
+        if 400 <= status < 500:
             return RobotsFetched(ALLOW_ALL, expires_at, *times, kind="4xx")
         again_s = retry_after_s(exchange.header(b"retry-after"), exchange.started_time)
         return RobotsUnreachable("5xx", *times, retry_after_s=again_s)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
+from scrapy.utils.spider import DefaultSpider
 
 from webcrawl.admission.dns import Resolver
 from webcrawl.admission.guard import AddressGuard
@@ -125,6 +126,11 @@ def guard_from(settings: BaseSettings) -> AddressGuard:
 def robots_token(settings: BaseSettings) -> str:
     """The name that robots.txt knows us by (RFC 9309, 2.2.1)."""
     return product_token(settings.get("ROBOTSTXT_USER_AGENT") or settings.get("USER_AGENT") or "")
+
+
+def only_looks(crawler: Crawler) -> bool:
+    """Whether this is `scrapy fetch`, `view` or `shell`: a look at a page, which leaves nothing."""
+    return issubclass(crawler.spidercls, DefaultSpider)
 
 
 def counters_of(crawler: Crawler) -> Counters | None:

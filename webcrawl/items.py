@@ -14,6 +14,7 @@ class Original(NamedTuple):
     url: str
     started_time: float  # UTC seconds, its WARC-Date
     payload_digest: str  # its WARC-Payload-Digest, "sha1:BASE32"
+    followed: bool = True  # the links of some page with this content were
 
 
 @dataclass

@@ -32,7 +32,7 @@ from webcrawl.admissions import Admissions, broken
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.lease import Dropped, Fetched, Lease, Link, Outcome, Returned
+from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
 from webcrawl.items import Page
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.scope import Scope
@@ -74,6 +74,8 @@ class Scheduler(BaseScheduler):
         self._admitting: set[asyncio.Task[None]] = set()
         self._incoming: list[tuple[Link, bool]] = []  # with `force`
         self._finished: list[tuple[Lease, Outcome]] = []
+        self._requests_kept = 0
+        self._kept: dict[bytes, Request] = {}  # users' Requests that do not serialise
         self._delivering = False
         self._changed = asyncio.Event()
         self._pump_task: asyncio.Task[None] | None = None
@@ -137,9 +139,9 @@ class Scheduler(BaseScheduler):
             for key in ("visit", "lease", "exchange", "fetch_failed", "download_slot"):
                 request.meta.pop(key, None)
         url = canonicalize(request.url)
-        payload = self._serialise(request)
-        if url is None or not payload or self._refused(url):
+        if url is None or self._refused(url):
             return False
+        payload = self._serialise(request)
         link = Link(url, host_of(url), request.meta.get("depth", 0), payload=payload)
         self._incoming.append((link, request.dont_filter))
         self._changed.set()
@@ -189,6 +191,9 @@ class Scheduler(BaseScheduler):
         if isinstance(outcome, Fetched):
             self.counters.page_bytes += outcome.size_bytes
             self.counters.fetch_s += outcome.took_s
+        if self._kept and not isinstance(outcome, Returned | Failed):
+            assert visit.lease.link is not None
+            self._kept.pop(visit.lease.link.payload, None)
         self._finished.append((visit.lease, outcome))
         self._changed.set()
 
@@ -350,7 +355,9 @@ class Scheduler(BaseScheduler):
         }
         if not link.payload:
             return Request(lease.url, errback=self._errback, meta=meta, dont_filter=True)
-        request = request_from_dict(pickle.loads(link.payload), spider=self._crawler.spider)
+        request = self._kept.get(link.payload) or request_from_dict(
+            pickle.loads(link.payload), spider=self._crawler.spider
+        )
         visit.errback, request.errback = request.errback, self._errback
         request.meta.update(meta)
         return request
@@ -364,9 +371,14 @@ class Scheduler(BaseScheduler):
         return visit.errback(failure) if visit.errback is not None else None
 
     def _serialise(self, request: Request) -> bytes:
-        """A user's Request as bytes, so that any store can keep it; b"" if that cannot be."""
+        """A user's Request as bytes, or a key to it: a lambda for a callback has no name to keep.
+
+        Such Requests stay in memory until they are answered, as in Scrapy's own scheduler.
+        """
         try:
             return pickle.dumps(request.to_dict(spider=self._crawler.spider))
-        except (ValueError, TypeError, AttributeError, pickle.PicklingError) as error:
-            logger.error("%r cannot be queued, so it is dropped: %s", request, error)
-            return b""
+        except (ValueError, TypeError, AttributeError, pickle.PicklingError):
+            self._requests_kept += 1
+            key = b"kept %d" % self._requests_kept
+            self._kept[key] = request
+            return key

@@ -10,6 +10,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from scrapy.settings import BaseSettings
@@ -123,6 +124,16 @@ def _is_path(value: object) -> bool:
     return isinstance(value, str | os.PathLike) and str(value) != ""
 
 
+def _is_writable(value: object) -> bool:
+    """A folder that can be written, or made."""
+    if not _is_path(value):
+        return False
+    folder = Path(str(value)).absolute()
+    while not folder.exists():
+        folder = folder.parent
+    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
+
+
 def _is_file_prefix(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[^/\s\0]+", value) is not None
 
@@ -175,7 +186,7 @@ RULES: dict[str, Rule] = {
     "FRONTIER_STORE": _one_of("memory", later=("disk", "redis://...")),
     "FRONTIER_ORDER": _one_of("level", "depth", "least-visited", later=("opic",)),
     "WARC_ENABLED": _BOOL,
-    "WARC_DIR": Rule(_is_path, "the path of a folder"),
+    "WARC_DIR": Rule(_is_writable, "a folder that can be written"),
     "WARC_PREFIX": Rule(_is_file_prefix, "the start of a file name, without / and spaces"),
     "WARC_MAX_SIZE": _whole(1),
     "WARC_COLLECTION": Rule(_is_one_line, "one line of text"),

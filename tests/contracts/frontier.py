@@ -606,6 +606,65 @@ class FrontierContract:
 
         assert run(check()) == ["10.0.0.1", "10.0.0.2"]
 
+    def test_every_address_is_tried_before_a_host_counts_as_dead(self) -> None:
+        async def check() -> tuple[list[str], Any]:
+            driver = self.driver()
+            await driver.put("http://a/")
+            addresses = ("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5")
+            dead: list[Outcome] = [RobotsUnreachable("connect", 0.0, 100.0)] * 4
+            plan: dict[str, list[Outcome]] = {
+                "a": [Resolved(addresses, FOREVER)],
+                "http://a/robots.txt": dead,
+            }
+            return await driver.run(plan), driver.frontier.counters
+
+        pages, counters = run(check())
+        assert pages == ["http://a/"]
+        assert counters.robots == {"2xx": 1}
+
+    def test_an_address_tried_instead_counts_for_the_ip_cap(self) -> None:
+        async def check() -> list[str]:
+            policy = Policy(politeness=POLITE, obey_robots=False)
+            driver, asked = Driver(self.make(policy, caps=Caps(per_ip=1))), []
+            await driver.put("http://a/", "http://b/")
+            plan = {"a": ("10.0.0.1",), "b": ("10.0.0.2", "10.0.0.1")}
+            for lease in await driver.leases():
+                await driver.give_back(lease, Resolved(plan[lease.host], FOREVER))
+            while not driver.frontier.is_finished():
+                for lease in await driver.leases():
+                    asked.append(lease.address)
+                    fails = lease.host == "b" and len(asked) < 4
+                    outcome = Failed("reset", driver.now, driver.now)
+                    await driver.give_back(lease, outcome if fails else answer(lease, driver.now))
+                driver.wait()
+            return asked
+
+        assert run(check()).count("10.0.0.1") == 1
+
+    def test_hosts_of_one_address_come_up_by_their_best_link_too(self) -> None:
+        async def check() -> list[str]:
+            driver = self.driver()
+            hosts = "cabdfe"
+            await driver.put(*(f"http://{host}/{'x/' * ord(host)}"[: 10 + 2 * (ord(host) - 97)]
+                               for host in hosts))  # fmt: skip
+            shared = {host: [Resolved(("10.0.0.1",), FOREVER)] for host in hosts}
+            return [url[7] for url in await driver.run(dict(shared))]  # type: ignore[arg-type]
+
+        assert run(check()) == list("abcdef")
+
+    def test_a_robots_that_asks_for_patience_is_left_alone_at_the_last_try_too(self) -> None:
+        async def check() -> float:
+            driver = self.driver(retry_times=0)
+            await driver.put("http://a/", "https://a/")
+            lease = await driver.until(Step.ROBOTS)
+            at = driver.now
+            busy = RobotsUnreachable("5xx", at, at, retry_after_s=60)
+            await driver.give_back(lease, busy)
+            await driver.until(Step.ROBOTS)
+            return driver.now - at
+
+        assert run(check()) >= 60
+
     def test_the_content_seen_test_names_who_was_first(self) -> None:
         async def check() -> list[Original | None]:
             frontier = self.make()
@@ -620,6 +679,17 @@ class FrontierContract:
         assert (first, other) == (None, None)
         assert second is not None
         assert second.url == "http://a/"
+
+    def test_the_content_seen_test_knows_whether_links_were_followed(self) -> None:
+        async def check() -> list[bool]:
+            frontier, known = self.make(), []
+            for name, followed in (("a", False), ("b", False), ("c", True), ("d", False)):
+                page = Original(f"http://{name}/", 1.0, "sha1:A", followed)
+                first = await frontier.first_with(b"x", page)
+                known.append(first.followed if first else False)
+            return known
+
+        assert run(check()) == [False, False, False, True]
 
     def test_every_ordering_has_a_name(self) -> None:
         assert {"level", "depth", "least-visited"} <= set(ORDERINGS)

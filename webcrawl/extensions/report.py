@@ -12,9 +12,10 @@ from typing import Any, Self
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 
-from webcrawl.components import counters_of
+from webcrawl.components import counters_of, only_looks
 from webcrawl.frontier.counters import Counters
 from webcrawl.report.lines import named_counts, named_rates, outcome_line, summary
 
@@ -43,6 +44,8 @@ class CrawlReport:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        if only_looks(crawler):
+            raise NotConfigured("no crawl")
         settings = crawler.settings
         folder = settings.get("REPORT_DIR") or settings.get("WARC_DIR") or "."
         extension = cls(crawler, Path(folder))

@@ -14,10 +14,11 @@ from typing import Self
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.asyncio import create_looping_call
 
-from webcrawl.components import counters_of, seconds
+from webcrawl.components import counters_of, only_looks, seconds
 from webcrawl.console import Say, console_from
 from webcrawl.frontier.counters import Counters
 from webcrawl.report.lines import (
@@ -47,6 +48,8 @@ class StatsLines:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        if only_looks(crawler):
+            raise NotConfigured("no crawl")
         settings = crawler.settings
         extension = cls(crawler, seconds(settings, "STATS_INTERVAL"), console_from(settings))
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)

@@ -94,3 +94,6 @@ REASONS = (
 
 # Those that another try may mend: the others are how this server is.
 TRANSIENT = frozenset({"dns", "connect", "connect_timeout", "timeout", "reset"})
+
+# Those in which nobody was there to ask: another address of the host may do.
+UNANSWERED = frozenset({"connect", "connect_timeout"})

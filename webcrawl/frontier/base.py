@@ -68,7 +68,11 @@ class Frontier(ABC):
 
     @abstractmethod
     async def first_with(self, content: bytes, original: Original) -> Original | None:
-        """The content-seen test: who had `content` (a digest) first; None: `original` has, now."""
+        """The content-seen test: who had `content` (a digest) first; None: `original` has, now.
+
+        The answer tells whether the links of any copy before were followed; from now on, also
+        whether those of `original` are.
+        """
 
     @abstractmethod
     def next_at(self, *, admissions: bool = False) -> float:

@@ -54,6 +54,7 @@ class Host:
         "away",
         "counted_ahead",
         "crawl_delay_s",
+        "dead_addresses",
         "errands",
         "failures",
         "ip",
@@ -81,7 +82,8 @@ class Host:
         self.next_at = 0.0  # the politeness clock
         self.crawl_delay_s = 0.0
         self.failures = 0  # attempts in a row without any answer
-        self.addresses: tuple[str, ...] = ()
+        self.addresses: tuple[str, ...] = ()  # the first is in use
+        self.dead_addresses = 0  # given up in a row
         self.ip: Ip | None = None
         self.resolved_until = 0.0
         self.resolve_at = 0.0  # not to be looked up before
@@ -97,6 +99,11 @@ class Host:
 
     def __repr__(self) -> str:
         return f"<Host {self.name} {self.state.value}, {len(self.queue)} queued>"
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether the host is an IP address: no top-level domain is all digits (RFC 3696, 2)."""
+        return ":" in self.name or self.name[-1:].isdigit()
 
     def add_errand(self, errand: Errand) -> None:
         if self.errands is None:

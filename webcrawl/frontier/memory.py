@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from webcrawl.admission.robots import DISALLOW_ALL
-from webcrawl.fetch.exchange import TRANSIENT
+from webcrawl.fetch.exchange import TRANSIENT, UNANSWERED
 from webcrawl.frontier import workbench
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
@@ -123,7 +123,7 @@ class MemoryFrontier(Frontier):
                 case RobotsMoved():
                     self._robots_moved(_errand(lease), outcome, now)
                 case RobotsUnreachable():
-                    self._robots_unreachable(_errand(lease), outcome, now)
+                    self._robots_unreachable(host, _errand(lease), outcome, now)
                 case Fetched():
                     await self._fetched(host, lease, outcome, now)
                 case Failed():
@@ -137,6 +137,8 @@ class MemoryFrontier(Frontier):
 
     async def first_with(self, content: bytes, original: Original) -> Original | None:
         first = self._contents.setdefault(content, original)
+        if original.followed and not first.followed:
+            self._contents[content] = first._replace(followed=True)
         return None if first.url == original.url else first  # a page is no copy of itself
 
     def next_at(self, *, admissions: bool = False) -> float:
@@ -186,8 +188,8 @@ class MemoryFrontier(Frontier):
     # Hosts: what each needs next, and so where it waits
 
     def _rank(self, host: Host) -> int:
-        """Place among the ready hosts. Errands go first: others wait for them."""
-        if host.errands or not host.queue:
+        """Place among the ready hosts. Errands for other hosts go first: these wait for them."""
+        if not host.queue or (host.errands and host.errands[0].home != host.name):
             return -1
         return self._ordering.rank(host.name, host.queue.peek()[0])
 
@@ -262,7 +264,7 @@ class MemoryFrontier(Frontier):
             self.counters.pending -= 1
             self.counters.extracted += 1
             self.counters.host_passed += 1
-        if not host.addresses and not host.resolve_tries:
+        if not (host.addresses or host.resolve_tries or host.is_literal):
             self.counters.lookups += 1
         self._bench.lease(host, with_ip=False)
         self._bench.pass_on(host, now)
@@ -320,14 +322,14 @@ class MemoryFrontier(Frontier):
         ip_next_at = polite.next_at(polite.ip_delay_s, asked_at, ended_at)
         self._bench.vacate(host, with_ip=lease.step is not Step.RESOLVE, ip_next_at=ip_next_at)
         if isinstance(outcome, Fetched | RobotsFetched | RobotsMoved):
-            host.failures = 0
+            host.failures = host.dead_addresses = 0
 
     def _resolved(self, host: Host, outcome: Resolved) -> None:
-        if not host.addresses:
+        if not (host.addresses or host.is_literal):
             self.counters.resolved += 1
         host.addresses = outcome.addresses
         host.resolved_until = outcome.expires_at
-        host.resolve_tries = 0
+        host.resolve_tries = host.dead_addresses = 0
         self._bench.bind(host, outcome.addresses[0])
         if host.counted_ahead == 1 and not self._caps.take_ip(outcome.addresses[0]):
             host.counted_ahead = 2
@@ -360,15 +362,20 @@ class MemoryFrontier(Frontier):
                 self._flush_errands(target, now)
         self._settle(target, now)
 
-    def _robots_unreachable(self, errand: Errand, outcome: RobotsUnreachable, now: float) -> None:
+    def _robots_unreachable(
+        self, host: Host, errand: Errand, outcome: RobotsUnreachable, now: float
+    ) -> None:
         home = self._home(errand)
+        if self._try_next_address(host, outcome.reason):
+            host.add_errand(errand)
+            return
         tries = errand.tries + 1
+        self._back_off(home, tries, outcome.ended_at, outcome.retry_after_s)
         if tries <= self._policy.retry_times:
             self.counters.retried["robots"] += 1
             home.away.discard(errand.origin)
             url = errand.origin + "/robots.txt"
             home.add_errand(Errand(errand.origin, errand.home, url, tries=tries))
-            self._back_off(home, tries, outcome.ended_at, outcome.retry_after_s)
         else:
             self._robots_lost(errand, outcome.reason, now)
         self._settle(home, now)
@@ -432,15 +439,30 @@ class MemoryFrontier(Frontier):
         host.failures += 1
         if host.failures >= self._policy.failures_max:
             self._retire(host, "host_retired", now)
-        if len(host.addresses) > 1:  # the next try goes to the host's next address
-            host.addresses = (*host.addresses[1:], host.addresses[0])
-            self._bench.bind(host, host.addresses[0])
+        if self._try_next_address(host, outcome.reason):
+            self._enqueue(link, now, front=True)
+            return
         if outcome.reason in TRANSIENT and link.retries < self._policy.retry_times:
             self._back_off(host, link.retries + 1, outcome.ended_at)
             self.counters.retried[outcome.reason] += 1
             self._enqueue(link._replace(retries=link.retries + 1), now)
         else:
             self.counters.dropped[outcome.reason] += 1
+
+    def _try_next_address(self, host: Host, reason: str) -> bool:
+        """Turn to the next address of `host`; True when that is a try for nothing.
+
+        Which it is where nobody answered at an address, until each was tried once (RFC 8305, 5).
+        An address that the IP cap refuses is passed over.
+        """
+        addresses = host.addresses
+        for turn in range(1, len(addresses)):
+            if not self._caps.take_ip(addresses[turn]):
+                host.addresses = addresses[turn:] + addresses[:turn]
+                host.dead_addresses += turn
+                self._bench.bind(host, addresses[turn])
+                return reason in UNANSWERED and host.dead_addresses < len(addresses)
+        return False
 
     def _returned(self, host: Host, lease: Lease, now: float) -> None:
         if lease.step is Step.ROBOTS:

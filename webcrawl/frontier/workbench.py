@@ -98,11 +98,14 @@ class Workbench:
             if host.token != entry[2]:
                 continue
             ip = host.ip
-            if ip is None or (not ip.leased and ip.next_at <= now):
+            free = ip is None or (not ip.leased and ip.next_at <= now)
+            if ip is None or (free and not self._better_parked(ip, entry)):
                 return host
             host.state = State.PARKED
             heappush(ip.parked, entry)
-            if not ip.leased:
+            if free:
+                self._unpark(ip)
+            elif not ip.leased:
                 self._arm(ip)
         return None
 
@@ -152,6 +155,13 @@ class Workbench:
             assert leased.get(id(ip), 0) >= ip.leased, f"{address} is leased by no host"
             if any(entry[3].token == entry[2] for entry in ip.parked):
                 assert ip.leased or ip.armed or id(ip) in in_lane, f"{address} is forgotten"
+
+    def _better_parked(self, ip: Ip, entry: _Entry) -> bool:
+        """Whether a host that waits for `ip`, in whichever lane, comes before `entry`."""
+        parked = ip.parked
+        while parked and parked[0][3].token != parked[0][2]:
+            heappop(parked)
+        return bool(parked) and parked[0] < entry
 
     def _token(self, host: Host) -> int:
         self._tokens += 1

@@ -45,6 +45,15 @@ class ParsedPage:
     nofollow: bool = False  # the page asks for its links not to be followed
 
 
+def has_parser(content_type: str) -> bool:
+    """Whether links can be read from what a Content-Type header calls this."""
+    return _media_type(content_type) in PARSERS
+
+
+def _media_type(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
+
+
 def read_page(
     payload: bytes,
     content_type: str,
@@ -61,12 +70,12 @@ def read_page(
     A page that asks for nofollow has `found` 0 and no links, a meta refresh's target included,
     unless `obey_nofollow` is off. `user_agent_token` is our name in robots rules. O(size).
     """
-    parser = PARSERS.get(content_type.partition(";")[0].strip().lower())
+    parser = PARSERS.get(_media_type(content_type))
     if parser is None:
         return ParsedPage()
     page = ParsedPage(sniff(payload, content_type))
     agents = ("robots", user_agent_token.lower())
-    page.nofollow = _header_says_nofollow(x_robots_tag, agents[1])
+    page.nofollow = header_says_nofollow(x_robots_tag, agents[1])
     if page.nofollow and obey_nofollow:
         return page
     markup = parser(payload, page.charset, follow_rel_nofollow=follow_rel_nofollow)
@@ -88,7 +97,7 @@ def _says_nofollow(directives: str) -> bool:
     return "nofollow" in words or "none" in words
 
 
-def _header_says_nofollow(x_robots_tag: str, agent: str) -> bool:
+def header_says_nofollow(x_robots_tag: str, agent: str) -> bool:
     """Whether an X-Robots-Tag that is for all, or for `agent`, says nofollow.
 
     `[agent:] directive, directive`: an agent's name holds to the end of its line, or the next name.

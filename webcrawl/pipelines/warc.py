@@ -20,6 +20,7 @@ from scrapy.http import Response
 from scrapy.settings import BaseSettings
 
 from webcrawl import __version__
+from webcrawl.components import only_looks
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Page
 from webcrawl.pipelines.reconstruction import Reconstructed, reconstruct
@@ -45,7 +46,7 @@ class WarcPipeline:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
-        if not settings.getbool("WARC_ENABLED", True):
+        if not settings.getbool("WARC_ENABLED", True) or only_looks(crawler):
             raise NotConfigured
         files = WarcFiles(
             Path(settings.get("WARC_DIR") or "warc"),

@@ -27,7 +27,7 @@ from webcrawl.components import robots_token
 from webcrawl.console import console_from
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Original, Page
-from webcrawl.parse.page import read_page
+from webcrawl.parse.page import has_parser, header_says_nofollow, read_page
 from webcrawl.parse.urls import canonicalize
 from webcrawl.scheduler import Scheduler
 from webcrawl.spiders.seeds import BadSeed, SeedSource
@@ -156,31 +156,45 @@ class BroadSpider(Spider):
         return page
 
     async def _read_content(self, page: Page, response: Response, media_type: str) -> None:
-        """Links of a page whose content is new; a duplicate is marked and gives none."""
-        exchange = page.exchange
-        if exchange and page.payload_digest and exchange.payload is exchange.body:
-            digest = base64.b32decode(page.payload_digest.removeprefix("sha1:"))
-        else:
-            digest = hashlib.sha1(response.body, usedforsecurity=False).digest()
-        started_time = exchange.started_time if exchange else 0.0
-        original = await self.scheduler.frontier.first_with(
-            digest, Original(page.url, started_time, page.payload_digest)
-        )
-        if original is not None:
-            page.original = original
-            page.duplicate_of = original.url
-            return
+        """Links of a page, unless those of an earlier copy were followed."""
         settings = self.settings
         self._token = self._token or robots_token(settings)
+        media_type = media_type or "text/html"  # House: as browsers guess, in most cases
+        x_robots_tag = b"\n".join(response.headers.getlist("X-Robots-Tag")).decode("latin-1")
+        obeys = settings.getbool("OBEY_NOFOLLOW")
+        depth_max = settings.getint("DEPTH_LIMIT")
+        # What the body itself says is the same for all its copies; this may differ.
+        followed = (
+            has_parser(media_type)
+            and not (depth_max and page.depth >= depth_max)
+            and not (obeys and header_says_nofollow(x_robots_tag, self._token.lower()))
+        )
+        first = await self._first_with(page, response.body, followed=followed)
+        if first is not None:
+            page.original = first
+            page.duplicate_of = first.url
+            if first.followed or not followed:
+                return
         parsed = read_page(
             response.body,
-            media_type or "text/html",  # House: as browsers guess, in most cases
+            media_type,
             page.url,
-            x_robots_tag=b"\n".join(response.headers.getlist("X-Robots-Tag")).decode("latin-1"),
+            x_robots_tag=x_robots_tag,
             follow_rel_nofollow=settings.getbool("FOLLOW_REL_NOFOLLOW"),
-            obey_nofollow=settings.getbool("OBEY_NOFOLLOW"),
+            obey_nofollow=obeys,
             user_agent_token=self._token,
         )
         page.charset = parsed.charset
         page.links = parsed.links
         page.links_found = parsed.found
+
+    async def _first_with(self, page: Page, body: bytes, *, followed: bool) -> Original | None:
+        """The content-seen test for `body`."""
+        exchange = page.exchange
+        if exchange and page.payload_digest and exchange.payload is exchange.body:
+            digest = base64.b32decode(page.payload_digest.removeprefix("sha1:"))
+        else:
+            digest = hashlib.sha1(body, usedforsecurity=False).digest()
+        started_time = exchange.started_time if exchange else 0.0
+        original = Original(page.url, started_time, page.payload_digest, followed)
+        return await self.scheduler.frontier.first_with(digest, original)

@@ -240,5 +240,5 @@ def _is_chunked(body: bytes) -> bool:
         size = int(line[1], 16)
         if size == 0:
             return True
-        at = line.end() + size
+        at = line.end() + min(size, len(body))
     return False
