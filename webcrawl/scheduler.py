@@ -16,6 +16,7 @@ import pickle
 import time
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Self
 
 from scrapy import Request, Spider, signals
@@ -375,10 +376,10 @@ class Scheduler(BaseScheduler):
 
         Such Requests stay in memory until they are answered, as in Scrapy's own scheduler.
         """
-        try:
-            return pickle.dumps(request.to_dict(spider=self._crawler.spider))
-        except (ValueError, TypeError, AttributeError, pickle.PicklingError):
-            self._requests_kept += 1
-            key = b"kept %d" % self._requests_kept
-            self._kept[key] = request
-            return key
+        if not components.only_looks(self._crawler):  # `scrapy shell` sets the callback later
+            with suppress(ValueError, TypeError, AttributeError, pickle.PicklingError):
+                return pickle.dumps(request.to_dict(spider=self._crawler.spider))
+        self._requests_kept += 1
+        key = b"kept %d" % self._requests_kept
+        self._kept[key] = request
+        return key

@@ -45,7 +45,7 @@ class CrawlReport:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         if only_looks(crawler):
-            raise NotConfigured("no crawl")
+            raise NotConfigured
         settings = crawler.settings
         folder = settings.get("REPORT_DIR") or settings.get("WARC_DIR") or "."
         extension = cls(crawler, Path(folder))

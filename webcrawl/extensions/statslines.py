@@ -49,7 +49,7 @@ class StatsLines:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         if only_looks(crawler):
-            raise NotConfigured("no crawl")
+            raise NotConfigured
         settings = crawler.settings
         extension = cls(crawler, seconds(settings, "STATS_INTERVAL"), console_from(settings))
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)
