@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from pathlib import Path
 
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
@@ -25,6 +27,8 @@ from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.disk import DiskFrontier
+from webcrawl.frontier.diskstore import Identity
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
@@ -92,11 +96,34 @@ def frontier_from(settings: BaseSettings) -> Frontier:
     order, store = settings.get("FRONTIER_ORDER"), settings.get("FRONTIER_STORE")
     if order not in ORDERINGS:
         raise SettingError("FRONTIER_ORDER", order, " or ".join(ORDERINGS))
-    if store != "memory":
-        raise SettingError("FRONTIER_STORE", store, "memory")
-    return MemoryFrontier(
-        policy_from(settings), ordering=ORDERINGS[order](), caps=caps_from(settings)
+    policy, ordering, caps = policy_from(settings), ORDERINGS[order](), caps_from(settings)
+    if store == "memory":
+        return MemoryFrontier(policy, ordering=ordering, caps=caps)
+    if store != "disk":
+        raise SettingError("FRONTIER_STORE", store, "memory or disk")
+    now = time.monotonic()
+    return DiskFrontier(
+        Path(settings["JOBDIR"]) if settings.get("JOBDIR") else None,
+        policy,
+        ordering=ordering,
+        caps=caps,
+        active_max=whole_number(settings, "FRONTIER_ACTIVE_HOSTS"),
+        identity=identity_from(settings),
+        now=now,
+        utc_s=time.time() - now,
     )
+
+
+def identity_from(settings: BaseSettings) -> Identity:
+    """The settings that make a crawl what it is: to change them within one is worth a word."""
+    lists = {
+        name: [getattr(item, "__qualname__", str(item)) for item in settings.getlist(name)]
+        for name in ("SCOPE_SUFFIXES", "SCOPE_DENY", "SCOPE_ALLOW", "SCOPE_RULES")
+    }
+    caps = ("MAX_PAGES_PER_HOST", "MAX_PAGES_PER_DOMAIN", "MAX_PAGES_PER_IP", "DEPTH_LIMIT")
+    numbers = {name: whole_number(settings, name) for name in caps}
+    switches = {name: settings.getbool(name) for name in ("FOLLOW_LINKS", "ROBOTSTXT_OBEY")}
+    return {"FRONTIER_ORDER": settings["FRONTIER_ORDER"], **lists, **numbers, **switches}
 
 
 def policy_from(settings: BaseSettings) -> Policy:

@@ -33,7 +33,9 @@ from webcrawl.admissions import Admissions, broken
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.database import StoreError
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
+from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.items import Page
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.scope import Scope
@@ -69,6 +71,7 @@ class Scheduler(BaseScheduler):
         self._target = target
         self._follow = follow
         self._grace_s = grace_s
+        self._problem = ""  # why there is no frontier
         self._admissions: Admissions
         self._window: deque[Lease] = deque()
         self._visits: set[Visit] = set()
@@ -87,9 +90,14 @@ class Scheduler(BaseScheduler):
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
+        problem = ""
+        try:
+            frontier = components.frontier_from(settings)
+        except StoreError as error:
+            frontier, problem = MemoryFrontier(), str(error)
         scheduler = cls(
             crawler,
-            components.frontier_from(settings),
+            frontier,
             components.scope_from(settings),
             concurrency=settings.getint("CONCURRENT_REQUESTS"),
             admissions_max=settings.getint("CONCURRENT_ADMISSIONS"),
@@ -97,9 +105,11 @@ class Scheduler(BaseScheduler):
             follow=settings.getbool("FOLLOW_LINKS"),
             grace_s=settings.getfloat("CLOSE_GRACE"),
         )
+        scheduler._problem = problem
         scheduler._admissions = components.admissions_from(
             settings, outlink=scheduler.redirect, record=scheduler.recorded
         )
+        crawler.signals.connect(scheduler.spider_opened, signals.spider_opened)
         crawler.signals.connect(scheduler.spider_idle, signals.spider_idle)
         crawler.webcrawl_addresses = scheduler._admissions.address  # type: ignore[attr-defined]
         return scheduler
@@ -111,6 +121,17 @@ class Scheduler(BaseScheduler):
     # Scrapy's interface
 
     def open(self, spider: Spider) -> None:
+        """Begin or go on; not when the frontier could not be opened (`spider_opened`)."""
+        if self._problem:
+            return
+        settings = self._crawler.settings
+        if settings.get("JOBDIR") and settings["FRONTIER_STORE"] == "memory":
+            logger.warning("JOBDIR: this crawl cannot go on later, FRONTIER_STORE is 'memory'")
+        for change in self.frontier.changed_settings:
+            logger.warning("JOBDIR: %s", change)
+        if self.frontier.resumed:
+            counters = self.counters
+            logger.info("Goes on with %d URLs, after %d pages", counters.pending, counters.crawled)
         self._pump_task = asyncio.get_running_loop().create_task(self._pump())
 
     def close(self, reason: str) -> Deferred[None]:
@@ -153,7 +174,11 @@ class Scheduler(BaseScheduler):
     async def put_seeds(self, urls: Iterable[str]) -> int:
         """Put canonical URLs as seeds; how many of them were new and in scope."""
         links = [Link(url, host_of(url)) for url in urls if not self._refused(url)]
-        accepted = await self.frontier.put(links, time.monotonic())
+        try:
+            accepted = await self.frontier.put(links, time.monotonic())
+        except StoreError:  # the pump says so and ends the crawl
+            self._changed.set()
+            raise CloseSpider("frontier_error") from None
         self._changed.set()
         return accepted
 
@@ -207,6 +232,12 @@ class Scheduler(BaseScheduler):
         if exchange.method != "HEAD":
             await self._crawler.signals.send_catch_log_async(exchange_recorded, exchange=exchange)
 
+    def spider_opened(self) -> None:
+        """A signal handler: the first moment at which Scrapy can be told to end."""
+        if self._problem:
+            logger.error("JOBDIR: %s", self._problem)
+            raise CloseSpider("frontier_error")
+
     def spider_idle(self) -> None:
         """A signal handler: the frontier is empty. Before the target that is a bad seed."""
         if self.counters.crawled < self._target:
@@ -222,9 +253,9 @@ class Scheduler(BaseScheduler):
                 timer = loop.call_later(await self._turn(), self._changed.set)
                 await self._changed.wait()
                 timer.cancel()
-        except Exception:
-            logger.exception("The frontier failed")
-            await self._crawler.engine.close_spider_async(reason="frontier_error")
+        except Exception as error:
+            self._report(error)
+            self._close_spider("frontier_error")
 
     async def _turn(self) -> float:
         """Move everything one step on; seconds until there may be more to do."""
@@ -262,7 +293,8 @@ class Scheduler(BaseScheduler):
         """Fill the window; seconds until a host may be ready for it."""
         taken = len(self._visits) + len(self._window)
         room = self._concurrency - taken
-        if self._target:
+        if self._target:  # what is finished and not released yet is not in `crawled` yet
+            taken += len(self._finished)
             room = min(room, self._target - self.counters.crawled - taken)
         if room <= 0:
             return _LOOK_S
@@ -319,9 +351,19 @@ class Scheduler(BaseScheduler):
             task.cancel()
         await asyncio.gather(*self._admitting, return_exceptions=True)
         self._wind_down(time.monotonic())
-        await self._deliver(time.monotonic())
+        try:
+            await self._deliver(time.monotonic())
+            await self.frontier.close()
+        except Exception as error:
+            self._report(error)
         await self._admissions.close()
-        await self.frontier.close()
+
+    def _report(self, error: Exception) -> None:
+        """Say once what became of the frontier: a full disk in one line, our own fault in full."""
+        if not self._problem:
+            self._problem = str(error)
+            ours = None if isinstance(error, StoreError) else error
+            logger.error("The frontier failed: %s", error, exc_info=ours)
 
     # Scrapy's engine
 

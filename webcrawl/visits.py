@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self, cast
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import IgnoreRequest, NotConfigured
+from scrapy.exceptions import DropItem, IgnoreRequest, NotConfigured
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
@@ -27,10 +27,14 @@ from webcrawl.items import Page
 logger = logging.getLogger(__name__)
 
 
+class NotArchived(DropItem):
+    """A pipeline raises it to have the page fetched again, by this run or the next."""
+
+
 class Visit:
     """One PAGE lease in the engine. `request.meta["visit"]` holds it, `meta["lease"]` its lease."""
 
-    __slots__ = ("done", "errback", "items_open", "lease", "links", "settled")
+    __slots__ = ("done", "errback", "items_open", "lease", "links", "settled", "unarchived")
 
     def __init__(self, lease: Lease) -> None:
         self.lease = lease
@@ -39,6 +43,7 @@ class Visit:
         self.items_open = 0  # yielded to the item pipelines and not through them yet
         self.settled: asyncio.Future[None] | None = None  # set when items_open falls to 0
         self.done = False
+        self.unarchived = False  # its page could not be kept, so it is to be fetched again
 
     def item_ended(self) -> None:
         self.items_open -= 1
@@ -103,10 +108,11 @@ class VisitMiddleware:
             await visit.items_ended()
             self._keeper.finish(visit, answered(visit, response))
 
-    def item_ended(self, response: Response | None) -> None:
+    def item_ended(self, response: Response | None, exception: BaseException | None = None) -> None:
         """A signal handler: an item of `response` is through the pipelines, however."""
         visit = visit_of(response.request) if isinstance(response, Response) else None
         if visit is not None:
+            visit.unarchived |= isinstance(exception, NotArchived)
             visit.item_ended()
 
     def spider_error(self, response: Response | Failure) -> None:
@@ -122,13 +128,17 @@ def visit_of(request: Request | None) -> Visit | None:
     return visit if isinstance(visit, Visit) and not visit.done else None
 
 
-def answered(visit: Visit, response: Response) -> Fetched:
+def answered(visit: Visit, response: Response) -> Fetched | Returned:
     """The outcome of a visit whose request was answered."""
     links = tuple(visit.links)
     exchange = response.meta.get("exchange")
     if not isinstance(exchange, Exchange):  # a proxy's answer, or a user's middleware made it up
         now = time.monotonic()
+        if visit.unarchived:
+            return Returned(now, now)
         return Fetched(response.status, now, now, links)
+    if visit.unarchived:
+        return Returned(exchange.asked_at, exchange.ended_at)
     return Fetched(
         exchange.status,
         exchange.asked_at,

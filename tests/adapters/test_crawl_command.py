@@ -63,7 +63,7 @@ def test_a_bad_seed_is_told_before_anything_is_asked(
 def test_settings_that_cannot_be_used(scrapy: Scrapy) -> None:
     done = scrapy(
         "crawl", "broad", "-a", "seeds=ufmg.br",
-        "-s", "DOWNLOAD_DELAY=soon", "-s", "FRONTIER_STORE=disk", "-s", "MAX_PAGES_PER_IP=-1",
+        "-s", "DOWNLOAD_DELAY=soon", "-s", "FRONTIER_STORE=tape", "-s", "MAX_PAGES_PER_IP=-1",
     )  # fmt: skip
     assert done.returncode == 2
     lines = [line for line in done.stderr.splitlines() if "cannot be used" in line]

@@ -48,6 +48,7 @@ class Crawl:
         *seeds: str,
         web: Running | None = None,
         spider: Sequence[str] = ("crawl", "broad"),
+        program: str = "scrapy",
         stdin: bytes | None = None,
         **settings: Any,
     ) -> None:
@@ -60,7 +61,7 @@ class Crawl:
                 (folder / "seeds.txt").write_text("\n".join(web.seeds))
                 seeds = (str(folder / "seeds.txt"),)
         chosen |= settings
-        command = [sys.executable, "-m", "scrapy", *spider, "-a", f"seeds={','.join(seeds)}"]
+        command = [sys.executable, "-m", program, *spider, "-a", f"seeds={','.join(seeds)}"]
         for name, value in chosen.items():
             command += ["-s", f"{name}={value}"]
         self._out, self._err = folder / "out.txt", folder / "err.txt"

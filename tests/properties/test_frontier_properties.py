@@ -1,14 +1,17 @@
-"""A frontier against random worlds: never early, one lease a host and an IP, nothing lost or twice.
+"""Frontiers against random worlds: never early, one lease a host and an IP, nothing lost or twice.
 
 Each world has a few hosts on fewer addresses, links between them, and servers that fail, move, wait
 and refuse at random. Time is a number; leases are held for random times and come back in any order.
+A frontier on disk is also killed at random: what was leased is asked for again, and nothing else.
 """
 
 from __future__ import annotations
 
 import asyncio
 import heapq
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +20,7 @@ from tests.contracts.frontier import FOREVER, link
 from webcrawl.admission.robots import ALLOW_ALL, RobotsRules
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.disk import DiskFrontier
 from webcrawl.frontier.lease import (
     Dropped,
     Failed,
@@ -112,12 +116,51 @@ class World:
         self.rules[lease.errand.home][lease.errand.origin] = rules
         return RobotsFetched(rules, now + self.random.choice([9.0, FOREVER]), now, now)
 
+    def killed(self, lease: Lease, now: float) -> None:
+        """The crawler died during `lease`; the server may have been asked up to now."""
+        self.under_way -= {lease.host, self.ips[lease.host]}
+        if lease.step is not Step.RESOLVE:
+            self.host_asked[lease.host] = self.ip_asked[self.ips[lease.host]] = now
 
-async def crawl(world: World, frontier: MemoryFrontier, seeds: list[str]) -> None:
+
+class DiskFrontiers:
+    """One frontier after the other in a folder of their own."""
+
+    def __init__(self, folder: str, policy: Policy, order: str, cap: int, active_max: int) -> None:
+        self.make = lambda now: DiskFrontier(
+            Path(folder),
+            policy,
+            ordering=ORDERINGS[order](),
+            caps=Caps(per_host=cap, per_ip=cap),
+            active_max=active_max,
+            now=now,
+            utc_s=12345.0,
+        )
+        self.frontier = self.make(1.0)
+
+    async def kill(self, now: float) -> DiskFrontier:
+        """What is not committed is lost, as with the process."""
+        await self.frontier.close()
+        self.frontier = self.make(now)
+        return self.frontier
+
+
+AnyFrontier = MemoryFrontier | DiskFrontier
+
+
+async def crawl(
+    world: World, frontier: AnyFrontier, seeds: list[str], disk: DiskFrontiers | None = None
+) -> AnyFrontier:
+    """The whole crawl; the frontier at its end."""
     now = 1.0
     await frontier.put([link(url) for url in seeds], now)
     ends: list[tuple[float, int, Lease]] = []
     for turn in range(20_000):
+        if disk is not None and world.random.random() < 0.03:
+            for _, _, lease in ends:
+                world.killed(lease, now)
+            ends.clear()
+            frontier = await disk.kill(now)
         frontier.audit()
         counters = frontier.counters
         assert (
@@ -128,7 +171,7 @@ async def crawl(world: World, frontier: MemoryFrontier, seeds: list[str]) -> Non
             >= counters.crawled
         )
         if frontier.is_finished():
-            return
+            return frontier
         for admissions in (True, False):
             for lease in await frontier.acquire(now, 3, admissions=admissions):
                 world.begin(lease, now)
@@ -146,15 +189,24 @@ async def crawl(world: World, frontier: MemoryFrontier, seeds: list[str]) -> Non
     raise AssertionError("it does not end")
 
 
+WORLDS = {
+    "seed": st.integers(0, 2**32),
+    "delay_s": st.sampled_from([0.0, 1.0, 10.0]),
+    "ip_delay_s": st.sampled_from([0.0, 0.5, 4.0]),
+    "trouble": st.sampled_from([0.0, 0.1, 0.5]),
+    "order": st.sampled_from(sorted(ORDERINGS)),
+    "cap": st.sampled_from([0, 0, 1, 5]),
+}
+
+
+def assert_all_counted(frontier: AnyFrontier) -> None:
+    counters = frontier.counters
+    assert counters.pending == 0
+    assert counters.extracted == counters.crawled + sum(counters.dropped.values())
+
+
 @settings(max_examples=150, deadline=None)
-@given(
-    seed=st.integers(0, 2**32),
-    delay_s=st.sampled_from([0.0, 1.0, 10.0]),
-    ip_delay_s=st.sampled_from([0.0, 0.5, 4.0]),
-    trouble=st.sampled_from([0.0, 0.1, 0.5]),
-    order=st.sampled_from(sorted(ORDERINGS)),
-    cap=st.sampled_from([0, 0, 1, 5]),
-)
+@given(**WORLDS)
 def test_a_crawl_of_a_random_world_ends_and_is_polite(
     seed: int, delay_s: float, ip_delay_s: float, trouble: float, order: str, cap: int
 ) -> None:
@@ -165,6 +217,25 @@ def test_a_crawl_of_a_random_world_ends_and_is_polite(
         caps=Caps(per_host=cap, per_ip=cap),
     )
     asyncio.run(crawl(world, frontier, [world.url() for _ in range(10)]))
-    counters = frontier.counters
-    assert counters.pending == 0
-    assert counters.extracted == counters.crawled + sum(counters.dropped.values())
+    assert_all_counted(frontier)
+
+
+@settings(max_examples=50, deadline=None)
+@given(active_max=st.integers(1, 9), **WORLDS)
+def test_so_does_one_on_disk_that_is_killed_again_and_again(
+    active_max: int,
+    seed: int,
+    delay_s: float,
+    ip_delay_s: float,
+    trouble: float,
+    order: str,
+    cap: int,
+) -> None:
+    world = World(seed, delay_s=delay_s, ip_delay_s=ip_delay_s, trouble=trouble)
+    policy = Policy(politeness=Politeness(delay_s, ip_delay_s))
+    with TemporaryDirectory() as folder:
+        disk = DiskFrontiers(folder, policy, order, cap, active_max)
+        seeds = [world.url() for _ in range(10)]
+        frontier = asyncio.run(crawl(world, disk.frontier, seeds, disk))
+        assert_all_counted(frontier)
+        asyncio.run(frontier.close())

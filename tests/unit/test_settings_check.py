@@ -52,8 +52,10 @@ def test_every_line_says_name_value_and_what_is_allowed() -> None:
         ("CONTENT_TYPES", [["text/html"], "text/html, image/*", "*/*"], ["html", "a b/c"]),
         ("USER_AGENT", ["bot/1.0 (+https://example.org)"], ["", None, "a\nb", "é", "a\r\nX: y"]),
         ("ROBOTSTXT_USER_AGENT", [None, "bot"], ["", "a\nb"]),
-        ("FRONTIER_STORE", ["memory"], ["disk", "redis://h/", "", None]),
+        ("FRONTIER_STORE", ["memory", "disk"], ["redis://h/", "", None]),
         ("FRONTIER_ORDER", ["level", "depth", "least-visited"], ["opic", "Level", ""]),
+        ("JOBDIR", [None, "", "job", Path("job")], [__file__, 3]),
+        ("FRONTIER_ACTIVE_HOSTS", [1, "50000"], [0, -1, "many"]),
         ("WARC_DIR", ["warc", "/tmp/x", Path("x")], ["", None, 3]),
         ("WARC_PREFIX", ["webcrawl", "a-b.c"], ["", "a/b", "a b", None]),
         ("WARC_OPERATOR", ["", "A. Name <a@example.org>"], ["a\r\nb", None]),
@@ -69,7 +71,7 @@ def test_values(name: str, good: list[Any], bad: list[Any]) -> None:
         assert "\n" not in line
 
 
-@pytest.mark.parametrize("store", ["disk", "redis://..."])
+@pytest.mark.parametrize("store", ["redis://..."])
 def test_a_store_that_comes_later_is_said_to(store: str) -> None:
     assert f"{store} is not available yet" in problems(FRONTIER_STORE=store)[0]
 

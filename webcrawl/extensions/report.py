@@ -61,7 +61,7 @@ class CrawlReport:
     def spider_closed(self, spider: Spider, reason: str) -> None:
         if self._counters is None:
             return
-        elapsed_s = monotonic() - self._started_at
+        elapsed_s = monotonic() - self._started_at + self._counters.earlier_s
         report = {
             "spider": spider.name,
             "started": _utc(self._started_time),

@@ -101,13 +101,13 @@ class Speaker:
         self._stopped = threading.Event()
         self._last_words: tuple[str, ...] = ()
         self._thread = threading.Thread(target=self._run, name="stats-lines", daemon=True)
-        self._started_at = monotonic()
+        self._started_at = monotonic() - counters.earlier_s
 
     def elapsed_s(self) -> float:
         return monotonic() - self._started_at
 
     def start(self) -> None:
-        self._started_at = monotonic()
+        self._started_at = monotonic() - self.counters.earlier_s
         self._thread.start()
 
     def stop(self, *last_words: str) -> None:
@@ -118,8 +118,8 @@ class Speaker:
 
     def _run(self) -> None:
         counters, interval_s = self.counters, self._interval_s
-        last_s, last_pages, last_bits = 0.0, counters.crawled, _bits(counters)
-        tick = 1
+        last_s, last_pages, last_bits = counters.earlier_s, counters.crawled, _bits(counters)
+        tick = int(last_s / interval_s) + 1 if interval_s else 1
         while not self._stopped.wait(tick * interval_s - self.elapsed_s() if interval_s else None):
             now_s, pages, bits = self.elapsed_s(), counters.crawled, _bits(counters)
             new_pages, new_bits, over_s = pages - last_pages, bits - last_bits, now_s - last_s

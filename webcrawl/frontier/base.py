@@ -45,6 +45,8 @@ class Frontier(ABC):
     """All state of a crawl."""
 
     counters: Counters
+    resumed: bool = False  # an earlier run began this crawl
+    changed_settings: Sequence[str] = ()  # since that run, one line each
 
     @abstractmethod
     async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:

@@ -6,7 +6,17 @@ Memory: one integer a host, domain and address seen, and none at all for a cap o
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from webcrawl.parse.domains import registered_domain
+
+
+class Counts(Protocol):
+    """Numbers by name: a dict, or what a store keeps."""
+
+    def get(self, name: str, default: int, /) -> int: ...
+
+    def __setitem__(self, name: str, count: int, /) -> None: ...
 
 
 class Caps:
@@ -16,36 +26,34 @@ class Caps:
         self.per_host = per_host
         self.per_domain = per_domain
         self.per_ip = per_ip
-        self._hosts: dict[str, int] = {}
-        self._domains: dict[str, int] = {}
-        self._ips: dict[str, int] = {}
+        self.counts: Counts = {}
 
     def take_url(self, host: str) -> str:
         """Count a URL of `host`; "" or the cap it exceeds: "host_cap" or "domain_cap". O(1)."""
-        hosts, domains = self._hosts, self._domains
+        counts = self.counts
         if self.per_host:
-            of_host = hosts.get(host, 0)
+            of_host = counts.get("host " + host, 0)
             if of_host >= self.per_host:
                 return "host_cap"
         if self.per_domain:
-            domain = registered_domain(host)
-            of_domain = domains.get(domain, 0)
+            domain = "domain " + registered_domain(host)
+            of_domain = counts.get(domain, 0)
             if of_domain >= self.per_domain:
                 return "domain_cap"
-            domains[domain] = of_domain + 1
+            counts[domain] = of_domain + 1
         if self.per_host:
-            hosts[host] = of_host + 1
+            counts["host " + host] = of_host + 1
         return ""
 
     def take_ip(self, ip: str) -> str:
         """Count a URL at the address `ip`; "" or "ip_cap". O(1)."""
         if self.per_ip:
-            taken = self._ips.get(ip, 0)
+            taken = self.counts.get("ip " + ip, 0)
             if taken >= self.per_ip:
                 return "ip_cap"
-            self._ips[ip] = taken + 1
+            self.counts["ip " + ip] = taken + 1
         return ""
 
     def ip_is_full(self, ip: str) -> bool:
         """Whether `take_ip` would refuse."""
-        return bool(self.per_ip) and self._ips.get(ip, 0) >= self.per_ip
+        return bool(self.per_ip) and self.counts.get("ip " + ip, 0) >= self.per_ip

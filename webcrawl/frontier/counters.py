@@ -10,7 +10,8 @@ moves through these in that order and is counted once in each, whatever its retr
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 
 @dataclass(slots=True)
@@ -19,6 +20,7 @@ class Counters:
 
     pending: int = 0  # Q: URLs waiting in the frontier (goes up and down)
     under_way: int = 0  # fetches under way now, robots.txt among them
+    earlier_s: float = 0.0  # how long earlier runs of this crawl took
     extracted: int = 0  # E: URLs taken from the queue, refused by a cap or not
     host_passed: int = 0  # H: of these, passed the host test
     lookups: int = 0  # names asked of DNS
@@ -44,3 +46,16 @@ class Counters:
         self.crawled += 1
         family = status // 100
         self.codes[f"{family}xx" if 2 <= family <= 5 else "other"] += 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a store keeps for the next run, as JSON has it."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        # Copied in one step, since another thread may count on.
+        return {k: dict(v) if isinstance(v, Counter) else v for k, v in values.items()}
+
+    def restore(self, values: dict[str, Any]) -> None:
+        """Go on from what `to_dict` gave; what is under way is not, any more."""
+        for each in fields(self):
+            if each.name in values and each.name != "under_way":
+                value = values[each.name]
+                setattr(self, each.name, Counter(value) if isinstance(value, dict) else value)

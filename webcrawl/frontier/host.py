@@ -10,9 +10,8 @@ from collections import deque
 from enum import Enum
 from typing import NamedTuple
 
-from webcrawl.admission.robots import RobotsRules
 from webcrawl.frontier.lease import Errand
-from webcrawl.frontier.queue import HostQueue
+from webcrawl.frontier.queue import Queue
 
 
 class State(Enum):
@@ -22,31 +21,37 @@ class State(Enum):
     READY = "ready"  # in a lane of the workbench: may be leased now
     PARKED = "parked"  # would be ready, but its IP address is not
     SNOOZED = "snoozed"  # its clock has not come yet
+    WAITING = "waiting"  # in the store, for a place among the active hosts
     LEASED = "leased"
 
 
 class Rules(NamedTuple):
-    """The robots.txt of one origin. `reason` says why all is refused; "" for rules as served."""
+    """What is known of an origin's robots.txt; its text is in the store.
 
-    rules: RobotsRules
+    `reason` says why all is refused; "" for rules as served.
+    """
+
     expires_at: float
+    crawl_delay_s: float = 0.0
     reason: str = ""
 
 
 class Ip:
     """Clock and lease of one IP address, and the hosts that wait for it."""
 
-    __slots__ = ("armed", "leased", "next_at", "parked")
+    __slots__ = ("address", "armed", "hosts", "leased", "next_at", "parked")
 
-    def __init__(self) -> None:
+    def __init__(self, address: str, next_at: float) -> None:
+        self.address = address
+        self.hosts = 0  # on the workbench that are bound to it
         self.leased = False
         self.armed = False  # a timer of the workbench will unpark the next host
-        self.next_at = 0.0
+        self.next_at = next_at
         self.parked: list[tuple[int, int, int, Host, int]] = []  # heap of the workbench's entries
 
 
 class Host:
-    """State of one host; `frontier.memory` owns its meaning."""
+    """State of one host; `frontier.core` owns its meaning."""
 
     __slots__ = (
         "addresses",
@@ -72,10 +77,10 @@ class Host:
         "token",
     )
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, queue: Queue) -> None:
         self.name = name
         self.state = State.IDLE
-        self.queue = HostQueue()
+        self.queue = queue
         self.rank = 0  # as last placed in a lane
         self.token = 0  # of the one valid entry in the workbench
         self.asked_at = 0.0  # when the last request was answered or given up; 0 for never
@@ -90,7 +95,9 @@ class Host:
         self.resolve_tries = 0
         self.rules: dict[str, Rules] = {}
         self.errands: deque[Errand] | None = None
-        self.away: set[str] = set()  # origins of ours whose robots.txt another host fetches
+        self.away: frozenset[str] = (
+            frozenset()
+        )  # origins of ours whose robots.txt another host fetches
         self.retired_until = 0.0
         self.retired_reason = ""
         # How far the next link went through the funnel when the host was admitted:

@@ -61,6 +61,7 @@ class Lease:
     address: str  # IP address to connect to
     link: Link | None = None
     errand: Errand | None = None
+    number: int = 0  # the link's place in the order of arrival
 
 
 @dataclass(slots=True, frozen=True)

@@ -8,15 +8,18 @@ of FRONTIER_ORDER.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 
+from webcrawl.frontier.caps import Counts
 from webcrawl.frontier.lease import Link
 from webcrawl.parse.domains import registered_domain
 from webcrawl.parse.urls import level_of
 
 
 class Ordering(ABC):
-    """Policy of one crawl. Both methods are O(1)."""
+    """Policy of one crawl. All methods are O(1)."""
+
+    def __init__(self) -> None:
+        self.pages: Counts = {}  # so far, by registered domain, for those who count them
 
     @abstractmethod
     def priority(self, link: Link) -> int:
@@ -47,20 +50,18 @@ class Depth(Ordering):
 class LeastVisited(Ordering):
     """Hosts whose registered domain has the fewest pages so far first (reference 3).
 
-    Memory: one integer a registered domain fetched from.
+    One integer a registered domain fetched from.
     """
-
-    def __init__(self) -> None:
-        self._pages: Counter[str] = Counter()
 
     def priority(self, link: Link) -> int:
         return 0
 
     def rank(self, host: str, priority: int) -> int:
-        return self._pages[registered_domain(host)]
+        return self.pages.get(registered_domain(host), 0)
 
     def visited(self, host: str) -> None:
-        self._pages[registered_domain(host)] += 1
+        domain = registered_domain(host)
+        self.pages[domain] = self.pages.get(domain, 0) + 1
 
 
 ORDERINGS: dict[str, type[Ordering]] = {

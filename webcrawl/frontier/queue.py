@@ -8,6 +8,7 @@ beside the link itself.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -19,6 +20,43 @@ class Entry(NamedTuple):
 
     number: int
     link: Link
+
+
+class Queue(ABC):
+    """Links of one host, the lowest priority number first.
+
+    A link that was popped is out of line but not gone: a store that lasts has it until `drop`.
+    """
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Links in line."""
+
+    @abstractmethod
+    def push(self, priority: int, entry: Entry) -> None:
+        """Add to the end of the line of `priority`; `entry.number` is the highest so far."""
+
+    @abstractmethod
+    def push_front(self, priority: int, entry: Entry) -> None:
+        """Put what was popped last back to where it was."""
+
+    @abstractmethod
+    def best(self) -> tuple[int, int]:
+        """Priority and number of what `peek` shows. IndexError when empty."""
+
+    @abstractmethod
+    def peek(self) -> tuple[int, Entry]:
+        """(priority, entry) of the next pop. IndexError when empty."""
+
+    @abstractmethod
+    def pop(self) -> tuple[int, Entry]:
+        """Take out of line and return what `peek` shows. IndexError when empty."""
+
+    def keep(self, priority: int, entry: Entry) -> None:  # noqa: B027  (nothing in memory)
+        """What was popped last has changed."""
+
+    def drop(self, priority: int, number: int) -> None:  # noqa: B027  (nothing in memory)
+        """What was popped last is done."""
 
 
 class Fifo:
@@ -59,8 +97,8 @@ class Fifo:
         return entry
 
 
-class HostQueue:
-    """Links of one host, the lowest priority number first."""
+class HostQueue(Queue):
+    """In memory."""
 
     __slots__ = ("_buckets", "_length", "_priorities")
 
@@ -84,13 +122,15 @@ class HostQueue:
         self._bucket(priority).push_front(entry)
         self._length += 1
 
+    def best(self) -> tuple[int, int]:
+        priority, entry = self.peek()
+        return priority, entry.number
+
     def peek(self) -> tuple[int, Entry]:
-        """(priority, entry) of the next pop. IndexError when empty."""
         priority = self._priorities[0]
         return priority, self._buckets[priority].peek()
 
     def pop(self) -> tuple[int, Entry]:
-        """Remove and return what `peek` shows. IndexError when empty."""
         priority = self._priorities[0]
         bucket = self._buckets[priority]
         entry = bucket.pop()

@@ -12,13 +12,23 @@ import secrets
 from xxhash import xxh3_128_digest
 
 
+def new_key() -> int:
+    """A key for the fingerprints of one crawl."""
+    return secrets.randbits(64)
+
+
+def fingerprint(url: str, key: int) -> bytes:
+    """16 bytes that stand for `url`, which is canonical."""
+    return xxh3_128_digest(url.encode(), key)
+
+
 class SeenSet:
     """In memory: about 100 bytes a URL."""
 
     __slots__ = ("_key", "_seen")
 
     def __init__(self) -> None:
-        self._key = secrets.randbits(64)
+        self._key = new_key()
         self._seen: set[bytes] = set()
 
     def __len__(self) -> int:
@@ -26,7 +36,6 @@ class SeenSet:
 
     def add(self, url: str) -> bool:
         """True when `url` (canonical) is new; it is then known."""
-        fingerprint = xxh3_128_digest(url.encode(), self._key)
         before = len(self._seen)
-        self._seen.add(fingerprint)
+        self._seen.add(fingerprint(url, self._key))
         return len(self._seen) > before

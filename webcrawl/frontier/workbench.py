@@ -15,6 +15,7 @@ Invariants, checked by `audit`:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import chain
 
@@ -28,8 +29,14 @@ _Entry = tuple[int, int, int, Host, int]  # rank, number, token, host, lane
 class Workbench:
     """All hosts of a frontier and their clocks."""
 
-    def __init__(self, *, ip_clocks: bool = True) -> None:
+    def __init__(
+        self, load: Callable[[str], Host], *, ip_clocks: bool = True, ips_at: float = 0.0
+    ) -> None:
+        """`load` gives a host that is not here; no address is asked before `ips_at`."""
         self.hosts: dict[str, Host] = {}
+        self.active = 0  # hosts that are neither idle nor waiting
+        self._load = load
+        self._ips_at = ips_at
         self._ip_clocks = ip_clocks
         self._ips: dict[str, Ip] = {}
         self._lanes: tuple[list[_Entry], list[_Entry]] = ([], [])
@@ -43,38 +50,54 @@ class Workbench:
     def host(self, name: str) -> Host:
         host = self.hosts.get(name)
         if host is None:
-            host = self.hosts[name] = Host(name)
+            host = self.hosts[name] = self._load(name)
+            if host.addresses:
+                self.bind(host, host.addresses[0])
         return host
+
+    def forget(self, host: Host) -> None:
+        """`host`, idle or waiting, is in the store; so is not its address, until it is free."""
+        del self.hosts[host.name]
+        self._token(host)
+        self._unbind(host)
 
     def bind(self, host: Host, address: str) -> None:
         """From now on `host` is served by `address`."""
-        if self._ip_clocks:
+        if self._ip_clocks and (host.ip is None or host.ip.address != address):
+            self._unbind(host)
             ip = self._ips.get(address)
             if ip is None:
-                ip = self._ips[address] = Ip()
+                ip = self._ips[address] = Ip(address, self._ips_at)
+            ip.hosts += 1
             host.ip = ip
 
     # Moves. Each makes the entry that the host had before invalid.
 
     def ready(self, host: Host, lane: int, rank: int, number: int) -> None:
         """`host` may be leased from `lane`: the lowest (rank, number) first."""
-        host.state = State.READY
+        self._move(host, State.READY)
         host.rank = rank
         heappush(self._lanes[lane], (rank, number, self._token(host), host, lane))
 
     def snooze(self, host: Host, at: float) -> None:
         """`host` comes back from `wake` at `at`."""
-        host.state = State.SNOOZED
+        self._move(host, State.SNOOZED)
         token = self._token(host)
         heappush(self._timers, (at, token, token, host))
 
     def idle(self, host: Host) -> None:
-        host.state = State.IDLE
+        self._move(host, State.IDLE)
+        self._token(host)
+
+    def wait(self, host: Host, rank: int) -> None:
+        """`host` has no place here for now."""
+        self._move(host, State.WAITING)
+        host.rank = rank
         self._token(host)
 
     def lease(self, host: Host, *, with_ip: bool) -> None:
         """`host` is asked now, and its address too unless only DNS is."""
-        host.state = State.LEASED
+        self._move(host, State.LEASED)
         self._token(host)
         if with_ip and host.ip is not None:
             assert not host.ip.leased
@@ -125,6 +148,8 @@ class Workbench:
                 who.armed = False
                 if not who.leased:
                     self._unpark(who)
+                if not who.hosts and who.next_at <= now:
+                    del self._ips[who.address]
             elif who.token == token:
                 woken.append(who)
         return woken
@@ -151,10 +176,24 @@ class Workbench:
         for host in self.hosts.values():
             if host.state is State.LEASED and host.ip is not None:
                 leased[id(host.ip)] = leased.get(id(host.ip), 0) + 1
+        assert self.active == sum(_is_active(host.state) for host in self.hosts.values())
         for address, ip in self._ips.items():
+            assert ip.hosts == sum(host.ip is ip for host in self.hosts.values())
             assert leased.get(id(ip), 0) >= ip.leased, f"{address} is leased by no host"
             if any(entry[3].token == entry[2] for entry in ip.parked):
                 assert ip.leased or ip.armed or id(ip) in in_lane, f"{address} is forgotten"
+
+    def _move(self, host: Host, state: State) -> None:
+        self.active += _is_active(state) - _is_active(host.state)
+        host.state = state
+
+    def _unbind(self, host: Host) -> None:
+        """An address that no host is bound to goes when its clock has come."""
+        ip, host.ip = host.ip, None
+        if ip is not None:
+            ip.hosts -= 1
+            if not ip.hosts:
+                self._arm(ip)
 
     def _better_parked(self, ip: Ip, entry: _Entry) -> bool:
         """Whether a host that waits for `ip`, in whichever lane, comes before `entry`."""
@@ -183,3 +222,7 @@ class Workbench:
                 host.state = State.READY
                 heappush(self._lanes[entry[4]], entry)
                 return
+
+
+def _is_active(state: State) -> bool:
+    return state is not State.IDLE and state is not State.WAITING

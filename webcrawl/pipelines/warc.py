@@ -15,7 +15,7 @@ from typing import Any, Self
 import scrapy
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import CloseSpider, DropItem, NotConfigured
+from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.http import Response
 from scrapy.settings import BaseSettings
 
@@ -25,6 +25,7 @@ from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Page
 from webcrawl.pipelines.reconstruction import Reconstructed, reconstruct
 from webcrawl.signals import exchange_recorded
+from webcrawl.visits import NotArchived
 from webcrawl.warc.files import WarcError, WarcFiles
 from webcrawl.warc.metadata import page_metadata
 from webcrawl.warc.records import Capture, payload_digest
@@ -80,7 +81,7 @@ class WarcPipeline:
                     await self._writer.write(_page_capture(item, exchange))
                 except WarcError as error:
                     self._fail(error)
-                    raise DropItem(str(error)) from None
+                    raise NotArchived(str(error)) from None
         return item
 
     async def close_spider(self) -> None:

@@ -114,7 +114,7 @@ class BroadSpider(Spider):
             self.logger.warning("seeds: %d lines are no URL", source.bad)
         self.crawler.stats.set_value("webcrawl/seeds/bad", source.bad)
         self.crawler.stats.set_value("webcrawl/seeds/accepted", accepted)
-        if not accepted:
+        if not accepted and not self.scheduler.frontier.resumed:
             self.logger.error("bad seed: no seed is in scope")
             raise CloseSpider("bad_seed")
         return

@@ -1,0 +1,107 @@
+"""Queues and lines on disk, against models in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from webcrawl.frontier import diskqueue, rows
+from webcrawl.frontier.database import Database
+from webcrawl.frontier.diskqueue import DiskQueue, WaitingLine
+from webcrawl.frontier.lease import Link
+from webcrawl.frontier.queue import Entry
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    db = Database(tmp_path / "db")
+    yield db
+    db.close()
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        Link("http://a/", "a"),
+        Link("http://a/x?y=%20", "a", 3, 2, "http://b/", 1, True, True, b"\n\npickle\n"),
+    ],
+)
+def test_a_link_is_read_as_it_was_written(link: Link) -> None:
+    assert rows.read_link(rows.link_row(link), link.host) == link
+
+
+def test_waiting_keys_are_in_the_order_of_the_crawl() -> None:
+    places = [(-1, 0), (-1, 5), (0, 2), (1, 1), (1, 300), (256, 0)]
+    keys = [rows.waiting_key(rank, number, 7) for rank, number in places]
+    assert keys == sorted(keys)
+    assert [rows.waiting_place(key) for key in keys] == places
+
+
+def test_a_queue_gives_its_links_in_order(db: Database) -> None:
+    random, queue, model, popped = Random(1), DiskQueue(db, "a", 1), [], []
+    for number in range(1, 500):
+        if random.random() < 0.6:
+            priority = random.randint(1, 5)
+            link = Link(f"http://a/{number}", "a")
+            queue.push(priority, Entry(number, link))
+            model.append((priority, number))
+        elif model:
+            db.commit()
+            model.sort()
+            assert queue.best() == model[0]
+            priority, entry = queue.pop()
+            assert (priority, entry.number) == model.pop(0)
+            assert entry.link.url == f"http://a/{entry.number}"
+            if random.random() < 0.3:
+                queue.push_front(priority, entry)
+                model.append((priority, entry.number))
+            else:
+                queue.drop(priority, entry.number)
+                popped.append(entry.number)
+        assert len(queue) == len(model)
+    assert len(popped) > 50
+    db.commit()
+    stored = [rows.queue_place(key) for key, _ in db.rows(rows.queue_prefix(1))]
+    assert stored == sorted(model)
+
+
+def test_a_popped_link_is_in_line_for_the_next_run(db: Database) -> None:
+    queue = DiskQueue(db, "a", 1)
+    for number in (1, 2):
+        queue.push(4, Entry(number, Link(f"http://a/{number}", "a")))
+    db.commit()
+    priority, entry = queue.pop()
+    assert (len(queue), queue.best()) == (1, (4, 2))
+    assert queue.stored() == (2, (4, 1))
+    queue.drop(priority, entry.number)
+    assert queue.stored() == (1, (4, 2))
+
+
+def test_a_line_gives_its_hosts_in_order(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diskqueue, "_LINE_MAX", 5)
+    random, line, model = Random(2), WaitingLine(db), set()
+    for host_id in range(600):
+        chance = random.random()
+        key = rows.waiting_key(random.randint(-1, 9), random.randint(0, 99), host_id)
+        if chance < 0.55:
+            line.add(key, str(host_id))
+            model.add((key, str(host_id)))
+        elif chance < 0.65 and model:
+            left = random.choice(sorted(model))
+            line.remove(left[0])
+            model.remove(left)
+        else:
+            db.commit()
+            first = min(model, default=None)
+            assert line.best() == (rows.waiting_place(first[0]) if first else None)
+            assert line.take() == (first[1] if first else None)
+            model.discard(first)
+        db.commit()
+    while model:
+        first = min(model)
+        assert line.take() == first[1]
+        model.remove(first)
+    assert line.take() is None

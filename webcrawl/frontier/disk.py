@@ -1,0 +1,172 @@
+"""The frontier on disk: a crawl that outgrows memory, outlives its process and goes on.
+
+Owns the folder, the thread and what the event loop may know; what the crawl is at any moment is
+`frontier.core`'s, what is kept of it `frontier.diskstore`'s (docs/durability.md).
+
+All work is done on one thread, batch after batch, so the event loop never waits for the disk and
+nothing needs a lock. `next_at` and `is_finished` tell of the last batch that was done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeVar
+
+from webcrawl.frontier.base import Frontier, Policy
+from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.core import CrawlState
+from webcrawl.frontier.database import StoreError
+from webcrawl.frontier.diskstore import DiskStore, Identity
+from webcrawl.frontier.lease import Lease, Link, Outcome
+from webcrawl.frontier.orderings import Ordering
+from webcrawl.items import Original
+
+FOLDER = "frontier"  # in JOBDIR
+ACTIVE_HOSTS_MAX = 20_000
+
+T = TypeVar("T")
+
+
+class DiskFrontier(Frontier):
+    """See the module. `jobdir` None is a temporary folder that goes with the run.
+
+    Memory: about 2 KB for each of `active_max` hosts and 200 bytes for each of their origins
+    beyond the first, 70 MB of `Database`, and nothing that grows with the crawl, save hosts whose
+    robots.txt has moved to a host that many others wait for: they stay until they have it.
+    """
+
+    def __init__(
+        self,
+        jobdir: Path | None,
+        policy: Policy | None = None,
+        *,
+        ordering: Ordering | None = None,
+        caps: Caps | None = None,
+        active_max: int = ACTIVE_HOSTS_MAX,
+        identity: Identity | None = None,
+        now: float = 0.0,
+        utc_s: float = 0.0,
+    ) -> None:
+        """Go on with the crawl in `jobdir`, or begin one. StoreError if that cannot be done.
+
+        `now` is monotonic, and with `utc_s` added UTC.
+        """
+        self._folder = JobFolder(jobdir)
+        try:
+            self._store = DiskStore(self._folder.path / FOLDER, identity, utc_s)
+            self._state = CrawlState(
+                self._store,
+                policy,
+                ordering=ordering,
+                caps=caps,
+                active_max=active_max,
+                now=now,
+            )
+        except StoreError:
+            self._folder.close()
+            raise
+        self.counters = self._state.counters
+        self.resumed = self._store.resumed
+        self.changed_settings = self._store.changed
+        self._thread = ThreadPoolExecutor(1, "frontier")
+        self._batches = 0  # handed to the thread and not done
+        self._broken: StoreError | None = None
+        self._publish()
+
+    def __repr__(self) -> str:
+        return f"<DiskFrontier {self._state!r}>"
+
+    async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
+        batch = list(links)
+        return await self._run(lambda: self._state.put(batch, now, force=force))
+
+    async def acquire(self, now: float, limit: int, *, admissions: bool = False) -> list[Lease]:
+        return await self._run(lambda: self._state.acquire(now, limit, admissions=admissions))
+
+    async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
+        await self._run(lambda: self._state.release(done, now))
+
+    async def first_with(self, content: bytes, original: Original) -> Original | None:
+        try:
+            return await self._run(lambda: self._state.first_with(content, original))
+        except StoreError:  # who releases the page hears of it; nothing of this run is kept now
+            return None
+
+    def next_at(self, *, admissions: bool = False) -> float:
+        return self._next_at[admissions]
+
+    def is_finished(self) -> bool:
+        return self._finished and not self._batches
+
+    async def close(self) -> None:
+        """End the run; another may go on. Waits for the batch that is under way."""
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._store.close)
+        finally:
+            self._thread.shutdown()
+            self._folder.close()
+
+    def audit(self) -> None:
+        """Assert the invariants. O(hosts): for tests and debugging, with no batch under way."""
+        self._state.audit()
+
+    async def _run(self, batch: Callable[[], T]) -> T:
+        self._batches += 1
+        try:
+            loop = asyncio.get_running_loop()
+            # A caller that is cancelled must not take back what is done, or will be.
+            return await asyncio.shield(loop.run_in_executor(self._thread, self._do, batch))
+        finally:
+            self._batches -= 1
+
+    def _do(self, batch: Callable[[], T]) -> T:
+        """On the thread. After a failure the state at hand is half a batch ahead of the disk's."""
+        if self._broken is not None:
+            raise self._broken
+        try:
+            result = batch()
+        except StoreError as error:
+            self._broken = error
+            raise
+        self._publish()
+        return result
+
+    def _publish(self) -> None:
+        self._next_at = (self._state.next_at(), self._state.next_at(admissions=True))
+        self._finished = self._state.is_finished()
+
+
+class JobFolder:
+    """The folder of one crawl, held by one process at a time."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Make and lock it. StoreError if that cannot be done, or another process has it."""
+        self._temporary: TemporaryDirectory[str] | None = None
+        if path is None:
+            self._temporary = TemporaryDirectory(prefix="webcrawl-")
+            path = Path(self._temporary.name)
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(path / "frontier.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise StoreError(f"{path} cannot be used: {error.strerror}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.read(self._lock, 32).decode().strip()
+            os.close(self._lock)
+            raise StoreError(f"{path} is in use by another crawl, process {holder}") from None
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, b"%d\n" % os.getpid(), 0)
+
+    def close(self) -> None:
+        os.close(self._lock)
+        if self._temporary is not None:
+            self._temporary.cleanup()

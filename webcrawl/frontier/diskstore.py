@@ -1,0 +1,193 @@
+"""The store on disk: all that a crawl knows, as rows of one database.
+
+Owns what is written when. Every change of a batch, whatever row it touches, is in the one commit
+that ends the batch, so a run that is killed finds one moment of the crawl and not a mixture.
+
+Memory: what `Database` takes, the heads of `WaitingLine`, and the changes of the batch at hand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from webcrawl.admission.robots import RobotsRules
+from webcrawl.frontier import rows
+from webcrawl.frontier.caps import Counts
+from webcrawl.frontier.database import Database, StoreError
+from webcrawl.frontier.diskqueue import DiskQueue, WaitingLine
+from webcrawl.frontier.host import Host, State
+from webcrawl.frontier.hostrows import host_row, queue_of, read_host
+from webcrawl.frontier.seen import fingerprint, new_key
+from webcrawl.frontier.store import Numbers, Store
+from webcrawl.items import Original
+
+Identity = dict[str, Any]  # settings that say which crawl this is, by name
+
+
+class DiskStore(Store):
+    """See the module. `utc_s` is added to a monotonic time to make it UTC."""
+
+    def __init__(self, folder: Path, identity: Identity | None = None, utc_s: float = 0.0) -> None:
+        """Go on with the crawl in `folder`, or begin one. StoreError if that cannot be done."""
+        self._db = Database(folder)
+        self._utc_s = utc_s
+        self._line = WaitingLine(self._db)
+        self._taken: set[str] = set()  # hosts taken from the line since the last commit
+        try:
+            self.changed = self._identify(folder, identity or {})  # settings other than before
+        except StoreError:
+            self._db.close()
+            raise
+        row = self._db.get(rows.NUMBERS)
+        self.resumed = row is not None
+        self.numbers = json.loads(row) if row else {}
+        self._hosts: int = self.numbers.get("hosts", 0)
+        self._hosts_before = self._hosts
+
+    def _identify(self, folder: Path, identity: Identity) -> list[str]:
+        """Which crawl is this? StoreError when `folder` is none that can go on like this."""
+        row = self._db.get(rows.IDENTITY)
+        before: Identity
+        if row is None:
+            if next(self._db.rows(b""), None) is not None:
+                raise StoreError(f"{folder} is no frontier: it is another program's database")
+            created = datetime.now(UTC).isoformat(timespec="seconds")
+            before = {"format": rows.FORMAT, "created": created, "seen_key": new_key()}
+        else:
+            before = json.loads(row)
+        if before["format"] != rows.FORMAT:
+            raise StoreError(
+                f"{folder} has format {before['format']}, this version reads {rows.FORMAT}"
+            )
+        self._seen_key: int = before["seen_key"]
+        known = before.get("settings", identity)
+        order = known.get("FRONTIER_ORDER")
+        if order != identity.get("FRONTIER_ORDER"):
+            raise StoreError(
+                f"{folder} was begun with FRONTIER_ORDER = {order!r}, and can only go on with it"
+            )
+        self._db.put(rows.IDENTITY, json.dumps(before | {"settings": identity}).encode())
+        self._db.commit()
+        return [
+            f"{name} is {value!r}, and was {known.get(name)!r} when this crawl ran before"
+            for name, value in identity.items()
+            if value != known.get(name)
+        ]
+
+    # URLs, contents, rules, counts
+
+    def add_url(self, url: str) -> bool:
+        key = rows.SEEN + fingerprint(url, self._seen_key)
+        if self._db.get(key) is not None:
+            return False
+        self._db.put(key, b"")
+        return True
+
+    def counts(self, kind: str) -> Counts:
+        return _Counts(self._db, rows.COUNT + kind.encode() + b" ")
+
+    def original(self, content: bytes) -> Original | None:
+        row = self._db.get(rows.CONTENT + content)
+        return rows.read_original(row) if row is not None else None
+
+    def keep_original(self, content: bytes, original: Original) -> None:
+        self._db.put(rows.CONTENT + content, rows.original_row(original))
+
+    def rules(self, origin: str) -> RobotsRules:
+        row = self._db.get(rows.RULES + origin.encode())
+        if row is None:
+            raise KeyError(origin)
+        return RobotsRules.from_bytes(row)
+
+    def keep_rules(self, origin: str, rules: RobotsRules) -> None:
+        self._db.put(rows.RULES + origin.encode(), rules.to_bytes())
+
+    # Hosts
+
+    def host(self, name: str) -> Host:
+        row = self._db.get(rows.HOST + name.encode())
+        if row is not None:
+            return read_host(self._db, name, row, self._utc_s)
+        self._hosts += 1
+        return Host(name, DiskQueue(self._db, name, self._hosts))
+
+    def is_of_earlier_run(self, host: Host) -> bool:
+        known: bool = queue_of(host).host_id <= self._hosts_before
+        return known
+
+    def active_before(self) -> list[str]:
+        return [name.decode() for _, name in self._db.rows(rows.ACTIVE)]
+
+    def best_waiting(self) -> tuple[int, int] | None:
+        return self._line.best()
+
+    def next_waiting(self) -> str | None:
+        name = self._line.take()
+        if name is not None:
+            self._taken.add(name)
+        return name
+
+    def all_hosts(self, at_hand: Mapping[str, Host]) -> list[Host]:
+        hosts = dict(at_hand)
+        for key, row in self._db.rows(rows.HOST):
+            name = key[len(rows.HOST) :].decode()
+            if name not in hosts:
+                hosts[name] = read_host(self._db, name, row, self._utc_s)
+        return list(hosts.values())
+
+    # Commits
+
+    def commit(self, changed: Iterable[Host], numbers: Callable[[], Numbers]) -> Iterable[Host]:
+        dispensable = []
+        for host in changed:
+            self._move(host, queue_of(host))
+            self._db.put(rows.HOST + host.name.encode(), host_row(host, self._utc_s))
+            resting = host.state is State.IDLE or host.state is State.WAITING
+            if resting and not host.errands and not host.away:
+                dispensable.append(host)
+        self._taken.clear()
+        self._db.put(rows.NUMBERS, json.dumps(numbers() | {"hosts": self._hosts}).encode())
+        self._db.commit()
+        return dispensable
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _move(self, host: Host, queue: DiskQueue) -> None:
+        """Have exactly one row say where a host with links is, and none where it has none."""
+        before = b"" if host.name in self._taken else queue.place
+        if host.state is State.WAITING:
+            number = queue.best()[1] if queue else 0
+            place = rows.waiting_key(host.rank, number, queue.host_id)
+        else:
+            place = rows.active_key(queue.host_id) if queue.stored()[0] else b""
+        queue.place = place
+        if place == before:
+            return
+        if before.startswith(rows.WAITING):
+            self._line.remove(before)
+        elif before:
+            self._db.delete(before)
+        if place.startswith(rows.WAITING):
+            self._line.add(place, host.name)
+        elif place:
+            self._db.put(place, host.name.encode())
+
+
+class _Counts:
+    """Numbers by name, on disk."""
+
+    def __init__(self, db: Database, prefix: bytes) -> None:
+        self._db = db
+        self._prefix = prefix
+
+    def get(self, name: str, default: int, /) -> int:
+        row = self._db.get(self._prefix + name.encode())
+        return int.from_bytes(row) if row is not None else default
+
+    def __setitem__(self, name: str, count: int, /) -> None:
+        self._db.put(self._prefix + name.encode(), count.to_bytes(8))

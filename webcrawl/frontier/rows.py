@@ -1,0 +1,96 @@
+"""The rows of the frontier on disk: what stands under which key.
+
+| key | value |
+| --- | --- |
+| `s` fingerprint | empty: a URL ever put |
+| `q` host id, priority, number | a link in line, or leased |
+| `h` host name | all that is known of a host |
+| `w` rank, number, host id | its name: it waits for a place on the workbench |
+| `a` host id | its name: it has a place, or is about to get one |
+| `r` origin | the rules of its robots.txt |
+| `d` digest | the first page with this content |
+| `c` kind, name | a number: caps, pages by domain |
+| `m`, `n` | the crawl's identity, and its counters |
+
+Numbers in keys are big-endian, so that the order of the keys is the order of the crawl. Times are
+UTC seconds: monotonic ones mean nothing to the next run.
+"""
+
+from __future__ import annotations
+
+import pickle
+from struct import Struct
+
+from webcrawl.frontier.lease import Link
+from webcrawl.items import Original
+
+FORMAT = 1  # of all rows: a change that an old reader would get wrong raises it
+
+SEEN, QUEUE, HOST, WAITING, ACTIVE, RULES, CONTENT, COUNT = (
+    *(b"s", b"q", b"h", b"w"),
+    *(b"a", b"r", b"d", b"c"),
+)
+IDENTITY, NUMBERS = b"m", b"n"
+
+_QUEUE_KEY = Struct(">cIIQ")
+_WAITING_KEY = Struct(">cIQI")
+_ID_KEY = Struct(">cI")
+
+
+def queue_prefix(host_id: int) -> bytes:
+    return _ID_KEY.pack(QUEUE, host_id)
+
+
+def queue_key(host_id: int, priority: int, number: int) -> bytes:
+    return _QUEUE_KEY.pack(QUEUE, host_id, priority, number)
+
+
+def queue_place(key: bytes) -> tuple[int, int]:
+    """(priority, number) of a queue's key."""
+    _, _, priority, number = _QUEUE_KEY.unpack(key)
+    return priority, number
+
+
+def waiting_key(rank: int, number: int, host_id: int) -> bytes:
+    return _WAITING_KEY.pack(WAITING, rank + 1, number, host_id)  # -1 is the lowest rank
+
+
+def waiting_place(key: bytes) -> tuple[int, int]:
+    """(rank, number) of a waiting host's key."""
+    _, rank, number, _ = _WAITING_KEY.unpack(key)
+    return rank - 1, number
+
+
+def active_key(host_id: int) -> bytes:
+    return _ID_KEY.pack(ACTIVE, host_id)
+
+
+def link_row(link: Link) -> bytes:
+    """A link as lines of text, its payload behind them. URLs have no line ends."""
+    url, _, depth, redirects, via, retries, head_done, counted, payload = link
+    head = f"{depth} {redirects} {retries} {head_done:d} {counted:d}\n{via}\n{url}\n"
+    return head.encode() + payload
+
+
+def read_link(row: bytes, host: str) -> Link:
+    numbers, via, url, payload = row.split(b"\n", 3)
+    depth, redirects, retries, head_done, counted = map(int, numbers.split())
+    return Link(
+        url.decode(),
+        host,
+        depth,
+        redirects,
+        via.decode(),
+        retries,
+        bool(head_done),
+        bool(counted),
+        payload,
+    )
+
+
+def original_row(original: Original) -> bytes:
+    return pickle.dumps(tuple(original), 5)
+
+
+def read_original(row: bytes) -> Original:
+    return Original(*pickle.loads(row))

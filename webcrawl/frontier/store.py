@@ -1,0 +1,123 @@
+"""What a frontier keeps: the interface between its core and the places where state can be.
+
+Plain calls, made by one thread at a time. What a store is told between two commits is there at
+once for those who ask it, and lasts, if the store does, from the next `commit` on: all or nothing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from webcrawl.admission.robots import RobotsRules
+from webcrawl.frontier.caps import Counts
+from webcrawl.frontier.host import Host
+from webcrawl.frontier.queue import HostQueue
+from webcrawl.frontier.seen import SeenSet
+from webcrawl.items import Original
+
+Numbers = dict[str, Any]  # as JSON has it
+
+
+class Store(ABC):
+    """All that a crawl knows."""
+
+    # Hosts that an earlier run knew were last asked before this one began: nobody knows when.
+    resumed: bool = False
+    numbers: Numbers = {}  # of the last commit of an earlier run
+
+    @abstractmethod
+    def add_url(self, url: str) -> bool:
+        """The URL-seen test: True when `url` (canonical) is new; it is then known."""
+
+    @abstractmethod
+    def counts(self, kind: str) -> Counts:
+        """The numbers of one kind, by name."""
+
+    @abstractmethod
+    def original(self, content: bytes) -> Original | None:
+        """Who had `content` (a digest) first."""
+
+    @abstractmethod
+    def keep_original(self, content: bytes, original: Original) -> None: ...
+
+    @abstractmethod
+    def rules(self, origin: str) -> RobotsRules:
+        """What was kept for `origin`; KeyError if nothing was."""
+
+    @abstractmethod
+    def keep_rules(self, origin: str, rules: RobotsRules) -> None: ...
+
+    @abstractmethod
+    def host(self, name: str) -> Host:
+        """A host that is not on the workbench: as it was when `commit` gave it up, or new."""
+
+    @abstractmethod
+    def best_waiting(self) -> tuple[int, int] | None:
+        """(rank, number) of the best host that waits for a place on the workbench."""
+
+    @abstractmethod
+    def next_waiting(self) -> str | None:
+        """Name of that host, which no longer waits."""
+
+    def active_before(self) -> list[str]:
+        """Names of the hosts that had a place on the workbench when an earlier run ended."""
+        return []
+
+    def is_of_earlier_run(self, host: Host) -> bool:
+        return False
+
+    @abstractmethod
+    def commit(self, changed: Iterable[Host], numbers: Callable[[], Numbers]) -> Iterable[Host]:
+        """Keep everything; those of `changed` that need not stay in memory."""
+
+    @abstractmethod
+    def all_hosts(self, at_hand: Mapping[str, Host]) -> list[Host]:
+        """Every host ever seen; those `at_hand` are on the workbench. For tests."""
+
+
+class MemoryStore(Store):
+    """State that ends with the process. All hosts stay on the workbench, so none waits.
+
+    Memory: 100 bytes a URL ever seen, 350 a pending one, 500 a host, 250 a distinct content, the
+    rules of each origin (admission.robots bounds them).
+    """
+
+    def __init__(self) -> None:
+        self._seen = SeenSet()
+        self._contents: dict[bytes, Original] = {}
+        self._rules: dict[str, RobotsRules] = {}
+
+    def add_url(self, url: str) -> bool:
+        return self._seen.add(url)
+
+    def counts(self, kind: str) -> Counts:
+        return {}
+
+    def original(self, content: bytes) -> Original | None:
+        return self._contents.get(content)
+
+    def keep_original(self, content: bytes, original: Original) -> None:
+        self._contents[content] = original
+
+    def rules(self, origin: str) -> RobotsRules:
+        return self._rules[origin]
+
+    def keep_rules(self, origin: str, rules: RobotsRules) -> None:
+        self._rules[origin] = rules
+
+    def host(self, name: str) -> Host:
+        return Host(name, HostQueue())
+
+    def best_waiting(self) -> tuple[int, int] | None:
+        return None
+
+    def next_waiting(self) -> str | None:
+        return None
+
+    def commit(self, changed: Iterable[Host], numbers: Callable[[], Numbers]) -> Iterable[Host]:
+        return ()
+
+    def all_hosts(self, at_hand: Mapping[str, Host]) -> list[Host]:
+        return list(at_hand.values())
