@@ -26,7 +26,6 @@ pytestmark = pytest.mark.slow
 
 UNDER_WAY_MAX = 8
 DISK: dict[str, Any] = {
-    "FRONTIER_STORE": "disk",
     "CONCURRENT_REQUESTS": UNDER_WAY_MAX,
     "FRONTIER_ACTIVE_HOSTS": 10,
 }
