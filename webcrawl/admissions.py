@@ -15,7 +15,7 @@ from webcrawl.admission.guard import AddressGuard
 from webcrawl.admission.robots import ALLOW_ALL, RobotsRules
 from webcrawl.fetch.client import Client
 from webcrawl.fetch.exchange import Exchange, FetchFailed
-from webcrawl.fetch.retryafter import retry_after_s
+from webcrawl.fetch.retryafter import asked_to_wait_s
 from webcrawl.frontier.lease import (
     Errand,
     Failed,
@@ -30,7 +30,7 @@ from webcrawl.frontier.lease import (
     Step,
     Unresolved,
 )
-from webcrawl.parse.urls import canonicalize, host_of
+from webcrawl.parse.urls import host_of, redirect_target
 
 ROBOTS_EXPIRY_S = 24 * 3600.0  # RFC 9309, 2.4: not longer than 24 hours
 ADDRESSES_MAX = 8  # of a host: each may cost a connect time-out
@@ -98,8 +98,7 @@ class Admissions:
         status = exchange.status
         expires_at = exchange.ended_at + ROBOTS_EXPIRY_S
         if 300 <= status < 400:
-            location = exchange.header(b"location").decode("latin-1")
-            target = canonicalize(location, errand.url) if location else None
+            target = redirect_target(exchange.header(b"location"), errand.url)
             if errand.redirects >= ROBOTS_REDIRECTS_MAX or target is None:
                 return RobotsFetched(ALLOW_ALL, expires_at, *times, kind="redirects")
             return RobotsMoved(target, host_of(target), *times)
@@ -108,7 +107,7 @@ class Admissions:
             return RobotsFetched(rules, expires_at, *times)
         if 400 <= status < 500:
             return RobotsFetched(ALLOW_ALL, expires_at, *times, kind="4xx")
-        again_s = retry_after_s(exchange.header(b"retry-after"), exchange.started_time)
+        again_s = asked_to_wait_s(exchange)
         return RobotsUnreachable("5xx", *times, retry_after_s=again_s)
 
     def _head(self, exchange: Exchange, link: Link) -> Outcome:
@@ -116,13 +115,13 @@ class Admissions:
         status = exchange.status
         links: tuple[Link, ...] = ()
         if status in REDIRECTS:
-            target = canonicalize(exchange.header(b"location").decode("latin-1"), link.url)
+            target = redirect_target(exchange.header(b"location"), link.url)
             moved = target and self.outlink(target, link)
             links = (moved,) if moved else ()
         wanted = status in (405, 501) or (
             200 <= status < 300 and self.wants(status, exchange.headers)
         )
-        again_s = retry_after_s(exchange.header(b"retry-after"), exchange.started_time)
+        again_s = asked_to_wait_s(exchange)
         times = (exchange.asked_at, exchange.ended_at)
         return Fetched(status, *times, links, retry_after_s=again_s, wanted=wanted)
 

@@ -20,7 +20,7 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from webcrawl.fetch.exchange import Exchange, FetchFailed
-from webcrawl.fetch.retryafter import retry_after_s
+from webcrawl.fetch.retryafter import asked_to_wait_s
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
 from webcrawl.items import Page
 
@@ -144,7 +144,7 @@ def answered(visit: Visit, response: Response) -> Fetched | Returned:
         exchange.asked_at,
         exchange.ended_at,
         links,
-        retry_after_s(exchange.header(b"retry-after"), exchange.started_time),
+        asked_to_wait_s(exchange),
         len(exchange.head) + len(exchange.body),
         exchange.total_s,
     )

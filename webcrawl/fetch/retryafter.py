@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from email.utils import parsedate_to_datetime
 
+from webcrawl.fetch.exchange import Exchange
+
+
+def asked_to_wait_s(exchange: Exchange) -> float:
+    """Seconds for which the answer asks to be left alone; 0.0 if it does not."""
+    return retry_after_s(exchange.header(b"retry-after"), exchange.started_time)
+
 
 def retry_after_s(value: bytes, now_time: float) -> float:
     """Seconds to wait from `now_time` (UTC, seconds); 0.0 for nothing or nonsense."""

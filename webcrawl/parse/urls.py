@@ -84,6 +84,14 @@ def canonicalize(url: str, base: str | None = None) -> str | None:
         return None
 
 
+def redirect_target(location: bytes, base: str) -> str | None:
+    """Where a Location header leads from `base` (canonical); None for no header and no URL of ours.
+
+    An empty reference is the page itself (RFC 3986, 5.2.2), so it must not be taken for a target.
+    """
+    return canonicalize(location.decode("latin-1"), base) if location else None
+
+
 def canonicalize_many(hrefs: Iterable[str], base: str) -> list[str]:
     """Canonical forms of a page's links: each once, order kept; what has none is left out."""
     return list(dict.fromkeys(canonicalize_each(hrefs, base)))

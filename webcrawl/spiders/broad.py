@@ -14,8 +14,9 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from scrapy import Spider
 from scrapy.exceptions import CloseSpider
@@ -28,7 +29,7 @@ from webcrawl.console import console_from
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Original, Page
 from webcrawl.parse.page import has_parser, header_says_nofollow, read_page
-from webcrawl.parse.urls import canonicalize
+from webcrawl.parse.urls import redirect_target
 from webcrawl.scheduler import Scheduler
 from webcrawl.spiders.seeds import BadSeed, SeedSource
 from webcrawl.warc.records import payload_digest
@@ -72,6 +73,15 @@ async def _in_daemon(function: Callable[[], T]) -> T:
     return await done
 
 
+class _Reading(NamedTuple):
+    """What the settings say of reading pages: looked up once, used for each."""
+
+    agent: str  # our name in robots rules, lower case
+    obey_nofollow: bool
+    follow_rel_nofollow: bool
+    depth_max: int  # 0 is none
+
+
 class BroadSpider(Spider):
     """`scrapy crawl broad -a seeds=FILE_OR_URL[,...]`"""
 
@@ -80,7 +90,16 @@ class BroadSpider(Spider):
     def __init__(self, seeds: str | SeedSource = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.seeds = seeds
-        self._token = ""
+
+    @cached_property
+    def _reading(self) -> _Reading:
+        settings = self.settings
+        return _Reading(
+            robots_token(settings).lower(),
+            settings.getbool("OBEY_NOFOLLOW"),
+            settings.getbool("FOLLOW_REL_NOFOLLOW"),
+            settings.getint("DEPTH_LIMIT"),
+        )
 
     @property
     def scheduler(self) -> Scheduler:
@@ -149,25 +168,22 @@ class BroadSpider(Spider):
             page.truncated = exchange.truncated
             page.payload_digest = payload_digest(exchange)
         if response.status in REDIRECTS:
-            location = (response.headers.get("Location") or b"").decode("latin-1")
-            page.redirect_to = canonicalize(location, response.url) or "" if location else ""
+            location = response.headers.get("Location") or b""
+            page.redirect_to = redirect_target(location, response.url) or ""
         elif 200 <= response.status < 300 and response.body:
             await self._read_content(page, response, media_type)
         return page
 
     async def _read_content(self, page: Page, response: Response, media_type: str) -> None:
         """Links of a page, unless those of an earlier copy were followed."""
-        settings = self.settings
-        self._token = self._token or robots_token(settings)
+        reading = self._reading
         media_type = media_type or "text/html"  # House: as browsers guess, in most cases
         x_robots_tag = b"\n".join(response.headers.getlist("X-Robots-Tag")).decode("latin-1")
-        obeys = settings.getbool("OBEY_NOFOLLOW")
-        depth_max = settings.getint("DEPTH_LIMIT")
         # What the body itself says is the same for all its copies; this may differ.
         followed = (
             has_parser(media_type)
-            and not (depth_max and page.depth >= depth_max)
-            and not (obeys and header_says_nofollow(x_robots_tag, self._token.lower()))
+            and not (reading.depth_max and page.depth >= reading.depth_max)
+            and not (reading.obey_nofollow and header_says_nofollow(x_robots_tag, reading.agent))
         )
         first = await self._first_with(page, response.body, followed=followed)
         if first is not None:
@@ -180,9 +196,9 @@ class BroadSpider(Spider):
             media_type,
             page.url,
             x_robots_tag=x_robots_tag,
-            follow_rel_nofollow=settings.getbool("FOLLOW_REL_NOFOLLOW"),
-            obey_nofollow=obeys,
-            user_agent_token=self._token,
+            follow_rel_nofollow=reading.follow_rel_nofollow,
+            obey_nofollow=reading.obey_nofollow,
+            user_agent_token=reading.agent,
         )
         page.charset = parsed.charset
         page.links = parsed.links
