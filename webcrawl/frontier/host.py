@@ -51,7 +51,7 @@ class Ip:
 
 
 class Host:
-    """State of one host; `frontier.core` owns its meaning."""
+    """State of one host; `frontier.placement` and `frontier.standing` own its meaning."""
 
     __slots__ = (
         "addresses",

@@ -1,0 +1,140 @@
+"""The funnel: what a link passes on its way in and out of line, and how that is counted.
+
+On its way in: depth, redirects, the URL-seen test, the caps. On its way out: the host's standing,
+the IP cap, robots.txt. A link that a host is admitted for counts ahead of its turn.
+
+Invariant: `counters.pending` is the number of queued links less those counted ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from webcrawl.frontier.base import Policy
+from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.host import Host
+from webcrawl.frontier.lease import Link
+from webcrawl.frontier.orderings import Ordering
+from webcrawl.frontier.placement import Placement
+from webcrawl.frontier.queue import Entry
+from webcrawl.frontier.store import Store
+from webcrawl.parse.urls import origin_of, target_of
+
+
+class Funnel:
+    """See the module."""
+
+    def __init__(
+        self,
+        store: Store,
+        policy: Policy,
+        ordering: Ordering,
+        caps: Caps,
+        counters: Counters,
+        placement: Placement,
+    ) -> None:
+        self._store = store
+        self._policy = policy
+        self._ordering = ordering
+        self._caps = caps
+        self._counters = counters
+        self._placement = placement
+        self.queued = 0
+        self.arrivals = 0
+
+    # In
+
+    def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
+        """Queue those of `links` that are new and not refused; how many."""
+        accepted = 0
+        for link in links:
+            if self._refused_before_seen(link) or not (self._store.add_url(link.url) or force):
+                continue
+            refused = self._caps.take_url(link.host)
+            if refused:
+                self._counters.extracted += 1
+                self._counters.dropped[refused] += 1
+                continue
+            self.enqueue(link, now)
+            accepted += 1
+        return accepted
+
+    def enqueue(self, link: Link, now: float, number: int = 0) -> None:
+        """Queue `link`; one that comes back to where it was brings its `number`."""
+        host = self._placement.host(link.host)
+        push = host.queue.push_front if number else host.queue.push
+        if not number:
+            number = self.arrivals = self.arrivals + 1
+        push(self._ordering.priority(link), Entry(number, link))
+        self.queued += 1
+        self._counters.pending += 1
+        self._placement.queued(host, now)
+
+    def _refused_before_seen(self, link: Link) -> bool:
+        """Limits on the way a link was reached: by another way the URL may still come in."""
+        policy = self._policy
+        if policy.depth_max and link.depth > policy.depth_max:
+            self._counters.dropped["depth"] += 1
+        elif link.redirects > policy.redirects_max:
+            self._counters.dropped["redirects"] += 1
+        else:
+            return False
+        return True
+
+    # Out
+
+    def count_ahead(self, host: Host) -> None:
+        """`host` is looked up for its next link, which so passes the host test."""
+        if host.queue and not host.counted_ahead and not host.queue.peek()[1].link.counted:
+            host.counted_ahead = 1
+            self._counters.pending -= 1
+            self._counters.extracted += 1
+            self._counters.host_passed += 1
+
+    def count_address_ahead(self, host: Host) -> None:
+        """`host` was looked up: its next link passes the IP test, if the cap lets it."""
+        if host.counted_ahead == 1 and not self._caps.take_ip(host.addresses[0]):
+            host.counted_ahead = 2
+            self._counters.ip_passed += 1
+
+    def take(self, host: Host, now: float) -> Entry | None:
+        """The next link, through the rest of the funnel; None when it is refused and dropped."""
+        priority, (number, link) = host.queue.pop()
+        self.queued -= 1
+        counters = self._counters
+        ahead = 2
+        if not link.counted:
+            ahead, host.counted_ahead = host.counted_ahead, 0
+        if link.counted or not ahead:
+            counters.pending -= 1
+        if not ahead:
+            counters.extracted += 1
+            counters.host_passed += 1
+        refused = self._refused(host, link, ahead, now)
+        if refused:
+            counters.dropped[refused] += 1
+            host.queue.drop(priority, number)
+            return None
+        if not link.counted:
+            counters.robots_passed += 1
+            link = link._replace(counted=True)
+            host.queue.keep(priority, Entry(number, link))
+        return Entry(number, link)
+
+    def _refused(self, host: Host, link: Link, ahead: int, now: float) -> str:
+        """Why `link` may not be fetched; "" if it may. Counts the IP test."""
+        if host.retired_until > now:
+            return host.retired_reason
+        if ahead < 2:
+            refused = self._caps.take_ip(host.addresses[0])
+            if refused:
+                return refused
+            self._counters.ip_passed += 1
+        if self._policy.obey_robots:
+            origin = origin_of(link.url)
+            if host.rules[origin].reason:
+                return host.rules[origin].reason
+            if not self._store.rules(origin).allows(target_of(link.url)):
+                return "robots"
+        return ""

@@ -1,0 +1,182 @@
+"""Where each host is to be: on the workbench, by what it needs next, or waiting in the store.
+
+Owns the places on the workbench and which hosts have changed since the last commit. Knows nothing
+of outcomes: whoever changes a host has it settled anew.
+
+Hosts on the workbench are bounded: at most `active_max` are active at a time, the others wait in
+the store, best first. A host takes its place anew after each lease: where one that waits has a
+better URL, they change places. So of the active hosts the order is exact, and a better URL on a
+waiting host comes up one release of any lease later, not at once.
+
+Invariants: a host is in one place (host.State); only `settle` places hosts that are not leased.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from webcrawl.frontier import workbench
+from webcrawl.frontier.base import Policy
+from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.host import Host, State
+from webcrawl.frontier.lease import Errand, Step
+from webcrawl.frontier.orderings import Ordering
+from webcrawl.frontier.store import Numbers, Store
+from webcrawl.parse.urls import origin_of
+
+_TURNS_MAX = 2_000  # hosts taken from the waiting line in one `fill`
+
+
+class Placement:
+    """See the module. `began_at` is the beginning of this run."""
+
+    def __init__(
+        self,
+        store: Store,
+        policy: Policy,
+        ordering: Ordering,
+        caps: Caps,
+        counters: Counters,
+        *,
+        active_max: int = sys.maxsize,
+        began_at: float = 0.0,
+    ) -> None:
+        self._store = store
+        self._policy = policy
+        self._ordering = ordering
+        self._caps = caps
+        self._counters = counters
+        self._active_max = active_max
+        self._began_at = began_at
+        polite = policy.politeness
+        # An address that an earlier run asked was asked before now: it waits as for a request.
+        self.bench = workbench.Workbench(
+            self._load,
+            ip_clocks=polite.ip_delay_s > 0,
+            ips_at=began_at + polite.ip_delay_s if store.resumed else 0.0,
+        )
+        self.newly_waiting = False  # hosts since the last commit, so they are in no line yet
+        self._touched: set[Host] = set()  # changed since the last commit
+
+    def host(self, name: str) -> Host:
+        return self.bench.host(name)
+
+    def rank(self, host: Host) -> int:
+        """Place among the ready hosts. Errands for other hosts go first: these wait for them."""
+        if not host.queue or (host.errands and host.errands[0].home != host.name):
+            return -1
+        return self._ordering.rank(host.name, host.queue.best()[0])
+
+    def need(self, host: Host, now: float) -> Step | None:
+        """The step `host` is to be leased for; None when there is nothing to do for now."""
+        if host.retired_until > now:
+            return Step.PAGE if host.queue else None  # each is dropped as it comes up
+        if not host.errands and not host.queue:
+            return None
+        if host.resolved_until <= now:
+            return Step.RESOLVE
+        if host.errands:
+            return Step.ROBOTS
+        link = host.queue.peek()[1].link
+        if self._policy.obey_robots and not self._ip_exhausted(host):
+            origin = origin_of(link.url)
+            known = host.rules.get(origin)
+            if known is None or known.expires_at <= now:
+                if origin in host.away:
+                    return None
+                self._counters.robots_attempted += 1
+                host.add_errand(Errand(origin, host.name, origin + "/robots.txt"))
+                return Step.ROBOTS
+        if self._policy.head_first and not link.head_done and not link.payload:
+            return Step.HEAD
+        return Step.PAGE
+
+    def touch(self, host: Host) -> None:
+        """`host` has changed, and is to be kept as it is at the next commit."""
+        self._touched.add(host)
+
+    def queued(self, host: Host, now: float) -> None:
+        """`host` has a link more: move it if that one is its best."""
+        self._touched.add(host)
+        if host.state is State.IDLE or (
+            host.state in (State.READY, State.PARKED, State.WAITING) and self.rank(host) < host.rank
+        ):
+            self.settle(host, now)
+
+    def settle(self, host: Host, now: float) -> None:
+        """Put a host that is not leased where it belongs."""
+        self._touched.add(host)
+        if host.state is State.LEASED:
+            return
+        step = self.need(host, now)
+        if step is None:
+            self.bench.idle(host)
+            return
+        rank, number = self.rank(host), host.queue.best()[1] if host.queue else 0
+        if host.state in (State.IDLE, State.WAITING) and not self._has_place(rank, number):
+            self.bench.wait(host, rank)
+            self.newly_waiting = True
+            return
+        at = host.resolve_at if step is Step.RESOLVE else host.next_at
+        if at > now and host.retired_until <= now:
+            self.bench.snooze(host, at)
+            return
+        lane = workbench.PAGES if step is Step.PAGE else workbench.ADMISSION
+        self.bench.ready(host, lane, rank, number)
+
+    def wake(self, now: float) -> None:
+        """Settle the hosts whose clock has come, and the best of those that wait for a place."""
+        self._fill(now)
+        for woken in self.bench.wake(now):
+            self.settle(woken, now)
+
+    def next_at(self, lane: int) -> float:
+        """When `lane` may have a host: 0.0 now, inf never unless something changes."""
+        if self.bench.active < self._active_max and self._store.best_waiting() is not None:
+            return 0.0
+        return self.bench.next_at(lane)
+
+    def resume(self, now: float) -> None:
+        """Give the hosts that an earlier run had on its workbench their places again."""
+        for name in self._store.active_before():
+            self.settle(self.host(name), now)
+
+    def commit(self, numbers: Callable[[], Numbers]) -> None:
+        """Have the store keep everything up to here, at once or not at all."""
+        for host in self._store.commit(self._touched, numbers):
+            self.bench.forget(host)
+        self._touched.clear()
+        self.newly_waiting = False
+
+    def _load(self, name: str) -> Host:
+        """A host from the store. One of an earlier run was asked at the end of it, for all we know:
+        it waits its whole delay, counted from the beginning of this one."""
+        host = self._store.host(name)
+        if self._store.is_of_earlier_run(host):
+            host.asked_at = max(host.asked_at, self._began_at)
+            delay_s = self._policy.politeness.host_delay_s(host.crawl_delay_s)
+            host.next_at = max(host.next_at, self._began_at + delay_s)
+        return host
+
+    def _ip_exhausted(self, host: Host) -> bool:
+        """The IP cap lets no further link of `host` pass, so its robots.txt is not asked for."""
+        return host.counted_ahead < 2 and self._caps.ip_is_full(host.addresses[0])
+
+    def _has_place(self, rank: int, number: int) -> bool:
+        """Whether a host with this best link may be active: there is room and no better one."""
+        if self.bench.active >= self._active_max:
+            return False
+        best = self._store.best_waiting()
+        return best is None or (rank, number) <= best
+
+    def _fill(self, now: float) -> None:
+        """Make the best of the waiting hosts active while there is room."""
+        turns = _TURNS_MAX
+        while turns and self.bench.active < self._active_max:
+            name = self._store.next_waiting()
+            if name is None:
+                return
+            self.settle(self.host(name), now)
+            turns -= 1

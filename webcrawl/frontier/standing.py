@@ -1,0 +1,187 @@
+"""The standing of hosts: at which address, by which rules and from when on each may be asked.
+
+Owns what the answers of DNS, robots.txt and servers mean for a host: its clock, its addresses, its
+rules, back-off and retirement. Knows nothing of queues.
+
+An errand is run by the host that serves the robots.txt: after a redirect that is not the one it is
+for, its home.
+"""
+
+from __future__ import annotations
+
+from webcrawl.fetch.exchange import UNANSWERED
+from webcrawl.frontier.base import Policy
+from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.host import Host, Rules
+from webcrawl.frontier.lease import (
+    Errand,
+    Fetched,
+    Lease,
+    Outcome,
+    Resolved,
+    RobotsFetched,
+    RobotsMoved,
+    RobotsUnreachable,
+    Step,
+    Unresolved,
+)
+from webcrawl.frontier.placement import Placement
+from webcrawl.frontier.store import Store
+
+
+class Standing:
+    """See the module."""
+
+    def __init__(
+        self, store: Store, policy: Policy, caps: Caps, counters: Counters, placement: Placement
+    ) -> None:
+        self._store = store
+        self._policy = policy
+        self._polite = policy.politeness
+        self._caps = caps
+        self._counters = counters
+        self._placement = placement
+
+    def stop_clocks(self, host: Host, lease: Lease, outcome: Outcome) -> None:
+        """Free the host and its address, each with its clock set from the request just made."""
+        asked_at = getattr(outcome, "asked_at", 0.0)
+        ended_at = getattr(outcome, "ended_at", 0.0)
+        if isinstance(outcome, RobotsFetched):
+            assert lease.errand is not None
+            delay_s = outcome.rules.crawl_delay_s or 0.0
+            self._store.keep_rules(lease.errand.origin, outcome.rules)
+            self._keep_rules(lease.errand, Rules(outcome.expires_at, delay_s))
+        polite = self._polite
+        host.asked_at = max(host.asked_at, asked_at)
+        delay_s = polite.host_delay_s(host.crawl_delay_s)
+        host.next_at = max(host.next_at, polite.next_at(delay_s, asked_at, ended_at))
+        ip_next_at = polite.next_at(polite.ip_delay_s, asked_at, ended_at)
+        with_ip = lease.step is not Step.RESOLVE
+        self._placement.bench.vacate(host, with_ip=with_ip, ip_next_at=ip_next_at)
+        if isinstance(outcome, Fetched | RobotsFetched | RobotsMoved):
+            host.failures = host.dead_addresses = 0
+
+    # DNS
+
+    def resolved(self, host: Host, outcome: Resolved) -> None:
+        if not (host.addresses or host.is_literal):
+            self._counters.resolved += 1
+        host.addresses = outcome.addresses
+        host.resolved_until = outcome.expires_at
+        host.resolve_tries = host.dead_addresses = 0
+        self._placement.bench.bind(host, outcome.addresses[0])
+
+    def unresolved(self, host: Host, outcome: Unresolved, now: float) -> None:
+        host.resolve_tries += 1
+        if outcome.again and host.resolve_tries <= self._policy.retry_times:
+            self._counters.retried[outcome.reason] += 1
+            host.resolve_at = now + self._polite.backoff_s(host.resolve_tries, 0.0)
+            return
+        host.resolve_tries = 0
+        if host.addresses and outcome.again:  # House: stale is better than none (RFC 8767)
+            host.resolved_until = now + self._policy.retired_s
+            return
+        self.retire(host, outcome.reason, now)
+
+    # robots.txt
+
+    def robots_known(self, errand: Errand, outcome: RobotsFetched, now: float) -> None:
+        self._counters.robots[outcome.kind] += 1
+        self._placement.settle(self._home(errand), now)
+
+    def robots_moved(self, errand: Errand, outcome: RobotsMoved, now: float) -> None:
+        home, target = self._home(errand), self._placement.host(outcome.host)
+        target.add_errand(errand._replace(url=outcome.url, redirects=errand.redirects + 1))
+        if target is home:
+            home.away -= {errand.origin}
+        else:
+            home.away |= {errand.origin}
+            if target.retired_until > now:
+                self._flush_errands(target, now)
+        self._placement.settle(target, now)
+
+    def robots_unreachable(
+        self, host: Host, errand: Errand, outcome: RobotsUnreachable, now: float
+    ) -> None:
+        home = self._home(errand)
+        if self.try_next_address(host, outcome.reason):
+            host.add_errand(errand)
+            return
+        tries = errand.tries + 1
+        self.back_off(home, tries, outcome.ended_at, outcome.retry_after_s)
+        if tries <= self._policy.retry_times:
+            self._counters.retried["robots"] += 1
+            home.away -= {errand.origin}
+            url = errand.origin + "/robots.txt"
+            home.add_errand(Errand(errand.origin, errand.home, url, tries=tries))
+        else:
+            self._robots_lost(errand, outcome.reason, now)
+        self._placement.settle(home, now)
+
+    def _robots_lost(self, errand: Errand, reason: str, now: float) -> None:
+        """Nobody can say what the origin allows: for a while, what it said last or nothing."""
+        self._counters.robots[reason] += 1
+        until = now + self._policy.robots_again_s
+        known = self._home(errand).rules.get(errand.origin)
+        if known is None or known.reason:
+            known = Rules(until, reason="robots_unreachable")
+        self._keep_rules(errand, known._replace(expires_at=until))
+
+    def _keep_rules(self, errand: Errand, rules: Rules) -> None:
+        home = self._home(errand)
+        home.away -= {errand.origin}
+        home.rules[errand.origin] = rules
+        home.crawl_delay_s = max(rules.crawl_delay_s for rules in home.rules.values())
+        delay_s = self._polite.host_delay_s(home.crawl_delay_s)
+        home.next_at = max(home.next_at, self._polite.next_at(delay_s, home.asked_at, 0.0))
+
+    def _home(self, errand: Errand) -> Host:
+        """The host whose robots.txt an errand is for."""
+        return self._placement.host(errand.home)
+
+    # Trouble
+
+    def back_off(self, host: Host, tries: int, ended_at: float, retry_after_s: float = 0.0) -> None:
+        """Leave `host` alone for a while after the `tries`-th failure, or as it asked."""
+        polite = self._polite
+        wait_s = polite.backoff_s(tries, polite.host_delay_s(host.crawl_delay_s))
+        wait_s = max(wait_s, min(retry_after_s, polite.retry_after_max_s))
+        host.next_at = max(host.next_at, ended_at + wait_s)
+
+    def failed(self, host: Host, now: float) -> None:
+        """`host` gave no answer: too often in a row, and it is retired."""
+        host.failures += 1
+        if host.failures >= self._policy.failures_max:
+            self.retire(host, "host_retired", now)
+
+    def try_next_address(self, host: Host, reason: str) -> bool:
+        """Turn to the next address of `host`; True when that is a try for nothing.
+
+        Which it is where nobody answered at an address, until each was tried once (RFC 8305, 5).
+        An address that the IP cap refuses is passed over.
+        """
+        addresses = host.addresses
+        for turn in range(1, len(addresses)):
+            if not self._caps.take_ip(addresses[turn]):
+                host.addresses = addresses[turn:] + addresses[:turn]
+                host.dead_addresses += turn
+                self._placement.bench.bind(host, addresses[turn])
+                return reason in UNANSWERED and host.dead_addresses < len(addresses)
+        return False
+
+    def retire(self, host: Host, reason: str, now: float) -> None:
+        """Give `host` up for a while: its links are dropped as they come up, so are new ones."""
+        host.failures = 0
+        host.retired_reason = reason
+        host.retired_until = now + self._policy.retired_s
+        self._flush_errands(host, now)
+
+    def _flush_errands(self, host: Host, now: float) -> None:
+        """Errands for others cannot be run at a host that is given up."""
+        errands, host.errands = host.errands or (), None
+        for errand in errands:
+            self._robots_lost(errand, host.retired_reason, now)
+            home = self._home(errand)
+            if home is not host:
+                self._placement.settle(home, now)
