@@ -253,6 +253,14 @@ def test_missing() -> None:
     assert faults(crawl.ledger.report()) == []
 
 
+def test_a_crawl_that_may_stop_anywhere_misses_nothing() -> None:
+    crawl = Crawl(partial=True)
+    crawl.ask(0, "/")
+    report = crawl.ledger.report()
+    assert not report.keys() & {"missing", "truth"}
+    assert [line.split(":")[0] for line in faults(report)] == ["1 x before_robots"]
+
+
 def test_head_alone_does_not_make_a_document_reached() -> None:
     crawl = Crawl(hosts=1)
     crawl.ask(0, "/robots.txt")

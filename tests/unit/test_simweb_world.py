@@ -185,17 +185,24 @@ class TestUrls:
 
 
 class TestPages:
-    def test_links_in_the_html_are_the_links_that_count(self) -> None:
-        world = World(WorldSpec(hosts=40, features="none", page_bytes=500))
+    @pytest.mark.parametrize("menu", [0, 30])
+    def test_links_in_the_html_are_the_links_that_count(self, menu: int) -> None:
+        world = World(WorldSpec(hosts=40, features="none", page_bytes=500, menu=menu))
         for place in everything(world)[:200]:
             hrefs = re.findall(rb'<a [^>]*href="([^"]*)"', body_of(world, place))
             urls = [canonicalize(href.decode(), world.url(place)) for href in hrefs]
             assert urls == [world.url(link) for link in world.outlinks(place)]
             assert len(urls) == world.reply(place.host, place).links
-            assert 3 <= len(urls) <= 60
+            assert 3 <= len(urls) - menu <= 60
+
+    def test_a_menu_is_on_all_pages_of_a_host(self) -> None:
+        world = World(WorldSpec(hosts=3, features="none", menu=30))
+        menus = {tuple(world.outlinks(Place(0, page))[-30:]) for page in range(3)}
+        assert len(menus) == 1
+        assert {place.host for place in menus.pop()} == {0}
 
     def test_a_mirror_serves_the_same_bytes(self) -> None:
-        world = World(WorldSpec(hosts=100, features="none,host-mirror"))
+        world = World(WorldSpec(hosts=100, features="none,host-mirror", menu=5))
         mirrors = [host for host in range(100) if world.host(host).kind.mirror]
         assert mirrors
         for mirror in mirrors:

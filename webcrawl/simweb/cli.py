@@ -51,6 +51,13 @@ def _add_world(group: argparse._ArgumentGroup) -> None:
         help="of a page on average (%(default)s)",
     )
     group.add_argument(
+        "--menu",
+        type=int,
+        default=default.menu,
+        metavar="N",
+        help="links that all pages of a host share, beside 5 to 50 of their own (%(default)s)",
+    )
+    group.add_argument(
         "--br-share", type=float, default=default.br_share, metavar="X", help="(%(default)s)"
     )
     group.add_argument(
@@ -87,6 +94,11 @@ def _add_rules(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--scope-suffix", default="", metavar=".br", help="the crawl's scope (all)")
     group.add_argument(
+        "--partial",
+        action="store_true",
+        help="it may stop anywhere: do not walk the world for pages that are missing",
+    )
+    group.add_argument(
         "--token", default=WorldSpec().token, help="its product token in robots.txt (%(default)s)"
     )
 
@@ -108,7 +120,7 @@ def _add_serving(group: argparse._ArgumentGroup) -> None:
 
 def options(args: argparse.Namespace) -> Options:
     if args.survey:
-        spec = survey.spec(args.survey, args.seed, args.page_bytes)
+        spec = survey.spec(args.survey, args.seed, args.page_bytes, args.menu)
     else:
         spec = WorldSpec(
             seed=args.seed,
@@ -118,6 +130,7 @@ def options(args: argparse.Namespace) -> Options:
             features=args.features,
             br_share=args.br_share,
             page_bytes=args.page_bytes,
+            menu=args.menu,
             seeds=args.seeds,
             host_delay_s=args.host_delay,
             token=args.token,
@@ -128,6 +141,7 @@ def options(args: argparse.Namespace) -> Options:
         crawl_delay_max_s=args.crawl_delay_max,
         tolerance_s=args.tolerance,
         scope_suffix=args.scope_suffix,
+        partial=args.partial,
     )
     return Options(
         spec=spec,
@@ -193,11 +207,15 @@ def _stop_with_stdin(web: SimulatedWeb) -> None:
 
 
 def _summary(report: dict[str, Any], wrong: list[str]) -> str:
-    totals, fetched, truth = report["totals"], report["fetched"], report["truth"]
+    totals, fetched = report["totals"], report["fetched"]
+    reached = []
+    if "truth" in report:
+        truth, missing = report["truth"]["pages"], report["missing"]["count"]
+        reached = [f"{truth} pages must be reached, {missing} are missing"]
     lines = [
         f"{totals.get('requests', 0)} requests, {totals.get('robots', 0)} for robots.txt",
         f"{fetched['pages']} pages on {fetched['hosts']} hosts, {totals.get('retries', 0)} retries",
-        f"{truth['pages']} pages must be reached, {report['missing']['count']} are missing",
+        *reached,
         f"{report['dns']['queries']} DNS queries for {report['dns']['names']} names",
         *wrong,
     ]

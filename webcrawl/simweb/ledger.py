@@ -45,6 +45,7 @@ class Rules:
     crawl_delay_max_s: float = float("inf")
     tolerance_s: float = 0.0  # how much earlier is still forgiven
     scope_suffix: str = ""
+    partial: bool = False  # it may stop anywhere, so no page is missing
 
 
 @dataclass(slots=True)
@@ -189,10 +190,8 @@ class Ledger:
             self.totals["links"] += reply.links
 
     def report(self) -> dict[str, Any]:
-        """Everything, as JSON would have it. Walks the whole world: some 25 µs a page."""
-        must = reach(self.world, self.rules.scope_suffix)
+        """Everything, as JSON would have it."""
         got = self._gets.keys()
-        missing = sorted((must.documents - got) | (must.pages - got - self._heads))
         return {
             "totals": dict(sorted(self.totals.items())),
             "statuses": {str(status): count for status, count in sorted(self.statuses.items())},
@@ -201,14 +200,24 @@ class Ledger:
                 name: {"count": found.count, "examples": found.examples}
                 for name, found in self.violations.items()
             },
-            "missing": {
-                "count": len(missing),
-                "examples": [self.world.url(place) for place in missing[:EXAMPLES]],
-            },
             "fetched": {
                 "pages": len(got),
                 "hosts": len({place.host for place in got}),
                 "addresses": len(self._last_ip),
+            },
+            **({} if self.rules.partial else self._completeness()),
+            **self.extra,
+        }
+
+    def _completeness(self) -> dict[str, Any]:
+        """What had to be reached, and was not. Walks the whole world: some 25 µs a page."""
+        must = reach(self.world, self.rules.scope_suffix)
+        got = self._gets.keys()
+        missing = sorted((must.documents - got) | (must.pages - got - self._heads))
+        return {
+            "missing": {
+                "count": len(missing),
+                "examples": [self.world.url(place) for place in missing[:EXAMPLES]],
             },
             "truth": {
                 "pages": len(must.pages),
@@ -216,7 +225,6 @@ class Ledger:
                 "hosts": len(must.hosts),
                 "hosts_in_dns": sum(self.world.host(host).in_dns for host in must.hosts),
             },
-            **self.extra,
         }
 
 
@@ -227,7 +235,7 @@ def faults(report: dict[str, Any]) -> list[str]:
         for name, found in report["violations"].items()
         if found["count"]
     ]
-    if report["missing"]["count"]:
-        missing = report["missing"]
+    missing = report.get("missing")
+    if missing and missing["count"]:
         lines.append(f"{missing['count']} pages missing, e.g. {missing['examples'][0]}")
     return lines

@@ -34,6 +34,7 @@ FEATURES: tuple[Feature, ...] = (*DNS, *ORIGINS, *ROBOTS, *HOSTS, *PAGES, *LINKS
 _PORTS = Ports()
 _CHILD_HOSTS = 3  # links to new hosts from each sound host
 _HOSTS_KEPT = 32768  # 2 to 3 kB each
+_MENUS_KEPT = 8192  # 100 bytes a link
 
 
 class World:
@@ -53,6 +54,7 @@ class World:
         self._links = Draw(LINKS, weights)
         self._draw_hosts()
         self.host = lru_cache(_HOSTS_KEPT)(self._host)
+        self._menu = lru_cache(_MENUS_KEPT)(self._make_menu)
 
     def _draw_hosts(self) -> None:
         spec = self.spec
@@ -249,10 +251,13 @@ class World:
             return [place._replace(plain=False)]
         own = self._original(place)
         kind = self.kind(own)
-        if kind.leads:
-            onward = self.onward(own)
-            return [onward] if onward else self._draw_links(own, self._rng(own))
-        return self._draw_links(own, self._rng(own)) if kind.sound else []
+        onward = self.onward(own) if kind.leads else None
+        if onward:
+            return [onward]
+        if not kind.leads and not kind.sound:
+            return []
+        menu = [Place(own.host, page) for page in self._menu_pages(own.host)]
+        return self._draw_links(own, self._rng(own)) + menu
 
     def _original(self, place: Place) -> Place:
         """A mirror serves the page of its original, links and all."""
@@ -285,6 +290,17 @@ class World:
         return Place(
             host, 0 if where < 0.7 else int((where - 0.7) / 0.3 * self.host(host).site.size)
         )
+
+    def _menu_pages(self, host: int) -> list[int]:
+        """Pages of a host that each of its pages links to; a small host repeats itself."""
+        random, size = Random(mix(self.spec.seed, 12, host)).random, self.host(host).site.size
+        return [int(size * random()) for _ in range(self.spec.menu)]
+
+    def _make_menu(self, host: int) -> tuple[str, ...]:
+        """The menu of a host as it is written."""
+        origin = self.origin(host) if host in self._mirrored else ""
+        path = self.host(host).site.path
+        return tuple(origin + path(page) for page in self._menu_pages(host))
 
     def _child_hosts(self, host: int, page: int) -> list[int]:
         """Hosts whose first link stands on this page."""
@@ -344,4 +360,5 @@ class World:
                 page_scheme,
             )
             hrefs.append(self._links.rows[style].spell(target))
+        hrefs += self._menu(place.host)
         return hrefs

@@ -25,6 +25,7 @@ class WorldSpec:
     features: str = "default"
     br_share: float = 0.6  # of hosts under .br
     page_bytes: int = 25_000  # on average; sizes of pages are log-normal
+    menu: int = 0  # links that all pages of a host share, beside 5 to 50 of their own
     seeds: int = 0  # 0: one for every ten hosts
     host_delay_s: float = 0.5  # what crawl delays are multiples of
     token: str = "webcrawl"  # the crawler's product token in robots.txt

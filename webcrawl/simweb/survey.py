@@ -23,7 +23,7 @@ FEATURES = (
 )
 
 
-def spec(lines: int, seed: int, page_bytes: int) -> WorldSpec:
+def spec(lines: int, seed: int, page_bytes: int, menu: int = 0) -> WorldSpec:
     """The world of a survey of `lines` URLs."""
     hosts = max(1, int(lines * _HOSTS))
     return WorldSpec(
@@ -32,6 +32,7 @@ def spec(lines: int, seed: int, page_bytes: int) -> WorldSpec:
         ips=max(1, int(hosts * _IPS)),
         features=FEATURES,
         page_bytes=page_bytes,
+        menu=menu,
         uniform=True,
     )
 

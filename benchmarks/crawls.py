@@ -1,0 +1,193 @@
+"""Crawls as benchmarks see them: processes of their own on a simulated web, and what they cost.
+
+What counts is CPU time, user and system, of a crawler and all its threads: it suffers little from
+what else the machine does. The servers run in another process and are not in it. Crawlers that are
+compared take turns in one run, and a ratio is the median over their turns.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.watching import Sample, watch
+from webcrawl.simweb import Running, faults, running
+
+# Pages of 25 kB and 100 links, as the median page of the web has, four fifths of them a menu that
+# the pages of a host share; three in ten are sent with gzip, and one in twenty is not found.
+PAGES = "page-plain=40,page-chunked=25,page-gzip=30,page-404=5"
+ROBOTS = "robots-allow-all=50,robots-none=25,robots-some=15,robots-wildcards=10"
+MENU = 80
+
+
+class NotDone(Exception):  # noqa: N818  (an outcome, not an error of ours)
+    """The work was not done, so what it cost says nothing."""
+
+
+@dataclass
+class Cost:
+    """What one crawl took. `pages` were answered, as the servers counted."""
+
+    pages: int
+    cpu_s: float
+    wall_s: float
+    samples: list[Sample]
+    ledger: dict[str, Any]
+    report: dict[str, Any] = field(default_factory=dict)  # report.json; empty where there is none
+
+    @property
+    def cpu_ms(self) -> float:
+        """CPU time a page."""
+        return self.lean_ms(0.0)
+
+    def lean_ms(self, start_s: float) -> float:
+        """CPU time a page, without the `start_s` of CPU time that it takes to start."""
+        return 1000 * (self.cpu_s - start_s) / self.pages
+
+    @property
+    def peak_mb(self) -> float:
+        return max((sample.peak_mb for sample in self.samples), default=0.0)
+
+    @property
+    def pages_per_s(self) -> float:
+        """From the opening of the spider to its close."""
+        return self.pages / (self.report["elapsed_s"] if self.report else self.wall_s)
+
+
+def say(text: str) -> None:
+    """How it goes, on standard error: standard output is for the one line."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def world(hosts: int, pages_per_host: float, *more: str, features: str = "") -> list[str]:
+    """Arguments of a simulated web of realistic pages whose servers ask for no delay."""
+    chosen = ",".join(filter(None, (PAGES, ROBOTS, features)))
+    return [
+        *(f"--hosts={hosts}", f"--pages-per-host={pages_per_host}", f"--seeds={hosts}"),
+        *(f"--features={chosen}", f"--menu={MENU}", "--host-delay=0", *more),
+    ]
+
+
+@dataclass
+class Place:
+    """A simulated web that runs, its seed list, and a folder for what crawls leave."""
+
+    web: Running
+    folder: Path
+    seeds: Path
+
+    def settings(self, **more: Any) -> list[str]:
+        """NAME=VALUE of what a crawl here needs: other than that, the defaults."""
+        chosen = {
+            "DNS_SERVERS": self.web.dns,
+            "ALLOW_PRIVATE_ADDRESSES": 1,
+            "DOWNLOAD_DELAY": 0,
+            "IP_DELAY": 0,
+            "WARC_DIR": self.crawled,
+            **more,
+        }
+        return [f"{name}={value}" for name, value in chosen.items()]
+
+    @property
+    def crawled(self) -> Path:
+        """Where the last crawl left its archive and its report."""
+        return self.folder / "crawl"
+
+    def one_seed(self) -> Path:
+        """A list of one page."""
+        path = self.folder / "one.txt"
+        path.write_text(self.seeds.read_text().split()[0])
+        return path
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[Place]:
+    """A web with these arguments, until the end of the block."""
+    with TemporaryDirectory(prefix="webcrawl-bench-") as name:
+        seeds = Path(name) / "seeds.txt"
+        with running(*arguments, f"--seeds-out={seeds}") as web:
+            yield Place(web, Path(name), seeds)
+
+
+def crawl(place: Place, *, seeds: Path | None = None, **settings: Any) -> Cost:
+    """`scrapy crawl broad` to its end, with default settings but for the delays."""
+    options = [part for setting in place.settings(**settings) for part in ("-s", setting)]
+    cost = run(place, ["scrapy", "crawl", "broad", "-a", f"seeds={seeds or place.seeds}", *options])
+    report = place.crawled / "report.json"
+    cost.report = json.loads(report.read_text()) if report.exists() else {}
+    return cost
+
+
+def run(place: Place, command: Sequence[str]) -> Cost:
+    """A crawler, `python -m COMMAND`, to its end, with a ledger of its own. Raises NotDone."""
+    shutil.rmtree(place.crawled, ignore_errors=True)
+    place.web.reset()
+    done = watch(command, place.folder, place.crawled)
+    if done.exit_code or "Traceback" in done.log or " ERROR: " in done.log:
+        raise NotDone(f"{command[0]} ended with {done.exit_code}: {done.log[-2000:]}")
+    ledger = place.web.ledger()
+    totals = ledger["totals"]
+    pages = sum(count for name, count in totals.items() if re.fullmatch(r"pages_\dxx", name))
+    if not pages:
+        raise NotDone(f"{command[0]} was answered no page")
+    return Cost(pages, done.cpu_s, done.wall_s, done.samples, ledger)
+
+
+# Comparisons.
+
+
+def start_up(runs: Mapping[str, Callable[[], Cost]]) -> dict[str, float]:
+    """CPU seconds of a crawl of one page, by name."""
+    started = {name: once() for name, once in runs.items()}
+    for name, cost in started.items():
+        if cost.pages != 1:
+            raise NotDone(f"{name} was answered {cost.pages} pages instead of one")
+        say(f"  {name} starts in {cost.cpu_s:.2f} s CPU")
+    return {name: cost.cpu_s for name, cost in started.items()}
+
+
+def taking_turns(
+    runs: Mapping[str, Callable[[], Cost]], turns: int, about: str = ""
+) -> dict[str, list[Cost]]:
+    """Run each, then each again ..., `turns` times; the work of all must be the same."""
+    costs: dict[str, list[Cost]] = {name: [] for name in runs}
+    for turn in range(turns):
+        for name, once in runs.items():
+            cost = once()
+            costs[name].append(cost)
+            say(
+                f"  {turn + 1}/{turns} {about}{name}: {cost.pages} pages in {cost.wall_s:.1f} s,"
+                f" {cost.cpu_ms:.3f} ms CPU a page"
+            )
+    check_same(cost for row in costs.values() for cost in row)
+    return costs
+
+
+def check(cost: Cost) -> None:
+    """NotDone if the servers found a fault with a crawl."""
+    if wrong := faults(cost.ledger):
+        raise NotDone("; ".join(wrong))
+
+
+def check_same(costs: Iterable[Cost]) -> None:
+    """NotDone unless all were answered the same number of pages, without a fault."""
+    counts = set()
+    for cost in costs:
+        check(cost)
+        counts.add(cost.pages)
+    if len(counts) != 1:
+        raise NotDone(f"not the same work: {sorted(counts)} pages")
+
+
+def ratio(over: Sequence[float], under: Sequence[float]) -> float:
+    """`over` as a multiple of `under`, turn by turn: the median."""
+    return median(a / b for a, b in zip(over, under, strict=True))

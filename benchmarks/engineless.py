@@ -1,0 +1,179 @@
+"""A crawl by webcrawl's own parts and no more: what `floor` compares with.
+
+    python -m benchmarks.engineless SEEDS [NAME=VALUE ...]
+
+Frontier, admissions, fetch client, link reader and WARC writer, called straight from asyncio. There
+is no engine, Request, Response, middleware, signal, item pipeline or statistic between them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gc
+import sys
+import time
+from pathlib import Path
+
+from scrapy.settings import Settings
+
+from webcrawl import components
+from webcrawl.admissions import REDIRECTS
+from webcrawl.fetch.client import Client
+from webcrawl.fetch.exchange import Exchange, FetchFailed
+from webcrawl.fetch.retryafter import asked_to_wait_s
+from webcrawl.frontier.lease import Failed, Fetched, Lease, Link, Outcome
+from webcrawl.handler import content_type_test, headers_from, limits_from
+from webcrawl.items import Original, Page
+from webcrawl.parse.page import read_page
+from webcrawl.parse.urls import host_of, redirect_target
+from webcrawl.spiders.seeds import SeedSource
+from webcrawl.warc.files import WarcFiles
+from webcrawl.warc.metadata import page_metadata
+from webcrawl.warc.records import Capture, payload_digest
+from webcrawl.warc.writer import WarcWriter
+
+
+class Crawl:
+    """The same settings mean the same here, as far as a crawl that runs to its end needs them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._frontier = components.frontier_from(settings)
+        self._follow = settings.getbool("FOLLOW_LINKS")
+        self._scope = components.scope_from(settings)
+        self._client = Client(limits_from(settings))
+        self._headers = headers_from(settings)
+        self._wants = content_type_test(settings)
+        self._agent = components.robots_token(settings).lower()
+        self._writer = WarcWriter(WarcFiles(Path(settings["WARC_DIR"]), "floor", 1_000_000_000))
+        self._admissions = components.admissions_from(
+            settings, outlink=self._redirect, record=self._record
+        )
+        self._room = {
+            False: settings.getint("CONCURRENT_REQUESTS"),
+            True: settings.getint("CONCURRENT_ADMISSIONS"),
+        }
+        self._finished: list[tuple[Lease, Outcome]] = []
+        self._changed = asyncio.Event()
+
+    async def run(self, seeds: SeedSource) -> None:
+        await self._writer.open()
+        for batch in seeds.batches():
+            links = [Link(url, host_of(url)) for url in batch if self._in_scope(url)]
+            await self._frontier.put(links, time.monotonic())
+        async with asyncio.TaskGroup() as tasks:
+            while not self._frontier.is_finished() or self._finished:
+                self._changed.clear()
+                wait_s = await self._turn(tasks, time.monotonic())
+                timer = asyncio.get_running_loop().call_later(wait_s, self._changed.set)
+                await self._changed.wait()
+                timer.cancel()
+        await self._admissions.close()
+        await self._client.close()
+        await self._frontier.close()
+        await self._writer.close()
+
+    async def _turn(self, tasks: asyncio.TaskGroup, now: float) -> float:
+        """Give back what is done and begin what may be; seconds until there may be more."""
+        finished, self._finished = self._finished, []
+        if finished:
+            await self._frontier.release(finished, now)
+        for admissions in (False, True):
+            leases = await self._frontier.acquire(
+                now, self._room[admissions], admissions=admissions
+            )
+            self._room[admissions] -= len(leases)
+            for lease in leases:
+                tasks.create_task(self._carry_out(lease, admissions))
+        return min(0.25, *(self._frontier.next_at(admissions=each) - now for each in self._room))
+
+    async def _carry_out(self, lease: Lease, admission: bool) -> None:
+        run = self._admissions.run if admission else self._visit
+        outcome = await run(lease)
+        self._finished.append((lease, outcome))
+        self._room[admission] += 1
+        self._changed.set()
+
+    async def _visit(self, lease: Lease) -> Outcome:
+        link = lease.link
+        assert link is not None
+        try:
+            exchange = await self._client.fetch(
+                "GET", lease.url, lease.address, self._headers, wants=self._wants
+            )
+        except FetchFailed as failure:
+            return Failed(failure.reason, failure.ended_at * failure.asked, failure.ended_at)
+        links: list[Link] = []
+        if not exchange.body_skipped:
+            page = await self._read(exchange, link)
+            links = self._outlinks(page, link)
+            metadata = page_metadata(page, exchange)
+            capture = Capture(exchange, page.payload_digest, page.original, metadata)
+            await self._writer.write(capture)
+        return Fetched(
+            exchange.status,
+            exchange.asked_at,
+            exchange.ended_at,
+            tuple(links),
+            asked_to_wait_s(exchange),
+            len(exchange.head) + len(exchange.body),
+            exchange.total_s,
+        )
+
+    async def _read(self, exchange: Exchange, link: Link) -> Page:
+        page = Page(exchange.url, exchange.status, depth=link.depth, via=link.via)
+        page.payload_digest = payload_digest(exchange)
+        if exchange.status in REDIRECTS:
+            target = exchange.header(b"location")
+            page.redirect_to = redirect_target(target, page.url) or ""
+        elif 200 <= exchange.status < 300 and exchange.payload:
+            content = base64.b32decode(page.payload_digest.removeprefix("sha1:"))
+            original = Original(page.url, exchange.started_time, page.payload_digest)
+            page.original = await self._frontier.first_with(content, original)
+            if page.original is None:
+                media_type = exchange.header(b"content-type").decode("latin-1")
+                agent = self._agent
+                parsed = read_page(exchange.payload, media_type, page.url, user_agent_token=agent)
+                page.charset, page.links = parsed.charset, parsed.links
+        return page
+
+    def _outlinks(self, page: Page, link: Link) -> list[Link]:
+        if not self._follow:
+            return []
+        moved = page.redirect_to and self._redirect(page.redirect_to, link)
+        depth = link.depth + 1
+        links = [
+            Link(url, host_of(url), depth, via=link.url)
+            for url in page.links
+            if self._in_scope(url)
+        ]
+        return [moved, *links] if moved else links
+
+    def _in_scope(self, url: str) -> bool:
+        return not self._scope.refuses(url, host_of(url))
+
+    def _redirect(self, url: str, link: Link) -> Link | None:
+        if not self._in_scope(url):
+            return None
+        return Link(url, host_of(url), link.depth, link.redirects + 1, link.url)
+
+    async def _record(self, exchange: Exchange) -> None:
+        await self._writer.write(Capture(exchange, payload_digest(exchange)))
+
+
+def main(seeds: str, *chosen: str) -> None:
+    settings = Settings()
+    settings.setmodule("webcrawl.settings")
+    for name, _, value in (each.partition("=") for each in chosen):
+        settings.set(name, value)
+    gc.freeze()
+    gc.set_threshold(*settings["GC_THRESHOLD"])
+    asyncio.run(crawl(settings, seeds))
+
+
+async def crawl(settings: Settings, seeds: str) -> None:
+    await Crawl(settings).run(SeedSource(seeds))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,63 @@
+"""Pages per CPU second against plain Scrapy as its page on broad crawls advises.
+
+Both crawl the same web to its end. webcrawl does so with its default settings, frontier on disk,
+DNS and WARC files; plain Scrapy (benchmarks/plain_scrapy.py) needs neither. The first figures leave
+out what it takes each to start, measured with a crawl of one page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from functools import partial
+from statistics import median
+
+from benchmarks.crawls import crawl, ratio, run, serving, start_up, taking_turns, world
+from webcrawl.simweb import cli
+from webcrawl.simweb.model import World
+
+TARGET = 12
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--hosts", type=int, default=60, help="of the web")
+    parser.add_argument("--pages-per-host", type=int, default=40, help="on average")
+    parser.add_argument("--turns", type=int, default=2, help="of each crawl")
+
+
+def measure(arguments: argparse.Namespace) -> str:
+    described = world(arguments.hosts, arguments.pages_per_host)
+    with serving(*described) as place:
+        table = place.folder / "hosts.json"
+        table.write_text(json.dumps(addresses(described)))
+        one = place.one_seed()
+        plain = ["benchmarks.plain_scrapy", str(table)]
+        ours = partial(crawl, place, FRONTIER_STORE="disk")
+        start_s = start_up(
+            {
+                "webcrawl": partial(ours, seeds=one, FOLLOW_LINKS=0),
+                "Scrapy": partial(run, place, [*plain, str(one), "--seeds-only"]),
+            }
+        )
+        costs = taking_turns(
+            {"webcrawl": ours, "Scrapy": partial(run, place, [*plain, str(place.seeds)])},
+            arguments.turns,
+        )
+    webcrawl, scrapy = (
+        [cost.lean_ms(start_s[name]) for cost in costs[name]] for name in ("webcrawl", "Scrapy")
+    )
+    whole = ratio(*([cost.cpu_ms for cost in costs[name]] for name in ("Scrapy", "webcrawl")))
+    return (
+        f"{costs['webcrawl'][0].pages} pages: webcrawl {median(webcrawl):.2f} ms CPU a page,"
+        f" plain Scrapy {median(scrapy):.2f}, {ratio(scrapy, webcrawl):.1f} times"
+        f" (target {TARGET}); {whole:.1f} times with {start_s['webcrawl']:.1f} and"
+        f" {start_s['Scrapy']:.1f} s to start"
+    )
+
+
+def addresses(described: list[str]) -> dict[str, str]:
+    """Name to address of each host of a world."""
+    parser = argparse.ArgumentParser()
+    cli.add_arguments(parser)
+    known = World(cli.options(parser.parse_args(described)).spec)
+    return {name: known.host(host).dns.addresses[0] for host, name in enumerate(known.names())}

@@ -1,0 +1,107 @@
+"""One process from start to end: what it cost, and how it went, second by second."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+LOOK_S = 0.05
+SAMPLE_S = 1.0
+_CRAWLED = re.compile(rb" C +(\d+) L ")  # of a stats line
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A process at one moment, `at_s` after its start."""
+
+    at_s: float
+    pages: int  # as its last stats line has them
+    rss_mb: float
+    peak_mb: float
+    cpu_s: float
+    disk_mb: float
+
+
+@dataclass
+class Run:
+    """A process that has ended. `cpu_s` is user and system time of all threads and children."""
+
+    exit_code: int
+    cpu_s: float
+    wall_s: float
+    samples: list[Sample]
+    log: str  # standard error
+
+
+def watch(command: Sequence[str], folder: Path, disk: Path | None = None) -> Run:
+    """`python -m COMMAND` in the project, to its end. Output goes to `folder`.
+
+    `disk` is the folder whose size is sampled.
+    """
+    out, log = folder / "out.txt", folder / "log.txt"
+    samples: list[Sample] = []
+    began = time.monotonic()
+    with out.open("wb") as stdout, log.open("wb") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *command],
+            cwd=ROOT, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
+        )  # fmt: skip
+    try:
+        sample_at = began
+        while True:
+            ended, status, usage = os.wait4(process.pid, os.WNOHANG)
+            now = time.monotonic()
+            if ended:
+                process.returncode = os.waitstatus_to_exitcode(status)
+                break
+            if now >= sample_at and (sample := _sample(process.pid, now - began, out, disk)):
+                samples.append(sample)
+                sample_at = now + SAMPLE_S
+            time.sleep(LOOK_S)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            process.wait()
+    cpu_s = usage.ru_utime + usage.ru_stime
+    return Run(process.returncode, cpu_s, now - began, samples, log.read_text())
+
+
+def _sample(pid: int, at_s: float, out: Path, disk: Path | None) -> Sample | None:
+    """None for a process that has just ended."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    memory = dict(line.split(":", 1) for line in lines)
+    if "VmRSS" not in memory:
+        return None
+    rss_mb, peak_mb = (int(memory[name].split()[0]) / 1000 for name in ("VmRSS", "VmHWM"))
+    return Sample(at_s, _crawled(out), rss_mb, peak_mb, cpu_s_of(pid), _size_mb(disk))
+
+
+def cpu_s_of(pid: int) -> float:
+    """CPU time so far, user and system, of a process that runs (proc(5))."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _crawled(out: Path) -> int:
+    with out.open("rb") as file:
+        file.seek(max(0, out.stat().st_size - 4096))
+        found = _CRAWLED.findall(file.read())
+    return int(found[-1]) if found else 0
+
+
+def _size_mb(folder: Path | None) -> float:
+    size = 0
+    for path in folder.rglob("*") if folder else ():
+        try:
+            size += path.stat().st_size
+        except FileNotFoundError:  # renamed meanwhile
+            continue
+    return size / 1e6

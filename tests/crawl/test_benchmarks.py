@@ -1,0 +1,47 @@
+"""The benchmarks do their work and say so in one line. Nothing is timed here."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.crawls import NotDone, check_same, crawl, serving, world
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+NUMBER = r"-?\d+\.\d+"
+COSTS = rf"{NUMBER} ms CPU a page"
+
+
+def benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False
+    )
+
+
+LINES = {
+    "vs-scrapy": (
+        rf"vs-scrapy: \d+ pages: webcrawl {COSTS}, plain Scrapy {NUMBER}, {NUMBER} times"
+        rf" \(target 12\); {NUMBER} times with {NUMBER} and {NUMBER} s to start"
+    ),
+    "floor": (rf"floor: \d+ pages: by Scrapy {COSTS}, its parts alone {NUMBER}, {NUMBER} times"),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_the_line(name: str) -> None:
+    done = benchmark(name, "--hosts=8", "--pages-per-host=6", "--turns=1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.fullmatch(LINES[name] + "\n", done.stdout), done.stdout
+
+
+def test_less_work_is_no_result() -> None:
+    with serving(*world(4, 4)) as place:
+        whole, part = crawl(place), crawl(place, CLOSESPIDER_PAGECOUNT=3)
+    with pytest.raises(NotDone, match="missing"):
+        check_same([whole, part])
