@@ -142,6 +142,10 @@ def _options(read_only: bool) -> Options:
     options.set_block_based_table_factory(tables)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_write_buffer_size(_WRITE_BUFFER_BYTES)
+    # A filter for the write buffer as well: most keys that are looked up are not in it (a third to
+    # a half off each look-up).
+    options.set_memtable_whole_key_filtering(True)
+    options.set_memtable_prefix_bloom_ratio(0.1)
     # A reader beside a crawl opens all at once: the crawl deletes files that it has merged.
     options.set_max_open_files(-1 if read_only else _OPEN_FILES_MAX)
     options.set_keep_log_file_num(2)

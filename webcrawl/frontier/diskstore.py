@@ -21,7 +21,7 @@ from webcrawl.frontier.database import Database, StoreError
 from webcrawl.frontier.diskqueue import DiskQueue, WaitingLine
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.hostrows import host_row, queue_of, read_host
-from webcrawl.frontier.seen import fingerprint, new_key
+from webcrawl.frontier.seen import RecentKeys, fingerprint, new_key
 from webcrawl.frontier.store import Numbers, Store
 from webcrawl.items import Original
 
@@ -36,6 +36,7 @@ class DiskStore(Store):
         self._db = Database(folder)
         self._utc_s = utc_s
         self._line = WaitingLine(self._db)
+        self._recent = RecentKeys()
         self._taken: set[str] = set()  # hosts taken from the line since the last commit
         try:
             self.changed = self._identify(folder, identity or {})  # settings other than before
@@ -82,7 +83,7 @@ class DiskStore(Store):
 
     def add_url(self, url: str) -> bool:
         key = rows.SEEN + fingerprint(url, self._seen_key)
-        if self._db.get(key) is not None:
+        if not self._recent.add(key) or self._db.get(key) is not None:
             return False
         self._db.put(key, b"")
         return True

