@@ -190,6 +190,7 @@ def test_requirements_name_what_is_imported(house: Modules) -> None:
     text = (ROOT / "requirements.txt").read_text()
     required = {canonical(name) for name in re.findall(r"^[\w.-]+", text, re.MULTILINE)}
     imported = {root(name) for tree in house.values() for name in imports_of(tree)}
+    imported.add("uvloop")  # the settings name it, and Scrapy imports it
     imported -= {"webcrawl", *NEWER_PYTHON, *sys.stdlib_module_names}
     names = packages_distributions()
     providers = {top: set(map(canonical, names.get(top, ()))) for top in imported}

@@ -25,6 +25,7 @@ from webcrawl.frontier.database import StoreError
 from webcrawl.frontier.diskstore import DiskStore, Identity
 from webcrawl.frontier.lease import Lease, Link, Outcome
 from webcrawl.frontier.orderings import Ordering
+from webcrawl.frontier.together import Together
 from webcrawl.items import Original
 
 FOLDER = "frontier"  # in JOBDIR
@@ -77,6 +78,7 @@ class DiskFrontier(Frontier):
         self._thread = ThreadPoolExecutor(1, "frontier")
         self._batches = 0  # handed to the thread and not done
         self._broken: StoreError | None = None
+        self._originals = Together(self._first_with_each)
         self._publish()
 
     def __repr__(self) -> str:
@@ -94,7 +96,7 @@ class DiskFrontier(Frontier):
 
     async def first_with(self, content: bytes, original: Original) -> Original | None:
         try:
-            return await self._run(lambda: self._state.first_with(content, original))
+            return await self._originals.ask((content, original))
         except StoreError:  # who releases the page hears of it; nothing of this run is kept now
             return None
 
@@ -115,6 +117,12 @@ class DiskFrontier(Frontier):
     def audit(self) -> None:
         """Assert the invariants. O(hosts): for tests and debugging, with no batch under way."""
         self._state.audit()
+
+    async def _first_with_each(
+        self, contents: list[tuple[bytes, Original]]
+    ) -> list[Original | None]:
+        first_with = self._state.first_with
+        return await self._run(lambda: [first_with(*content) for content in contents])
 
     async def _run(self, batch: Callable[[], T]) -> T:
         self._batches += 1
