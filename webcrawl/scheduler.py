@@ -158,7 +158,7 @@ class Scheduler(BaseScheduler):
         if visit is not None:  # a middleware put it in place of the Request we made
             self.finish(visit, replaced(request))
             request.errback = visit.errback
-            for key in ("visit", "lease", "exchange", "fetch_failed", "download_slot"):
+            for key in ("visit", "lease", "exchange", "fetch_failed"):
                 request.meta.pop(key, None)
         url = canonicalize(request.url)
         if url is None or self._refused(url):
@@ -393,7 +393,6 @@ class Scheduler(BaseScheduler):
             "lease": lease,
             "visit": visit,
             "depth": link.depth,
-            "download_slot": "frontier",
             "verbatim_url": True,  # it is canonical
         }
         if not link.payload:

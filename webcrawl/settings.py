@@ -58,6 +58,7 @@ RETRY_TIMES = 2
 CLOSE_GRACE = 5.0  # seconds that fetches under way are given when the crawl is stopped
 DNS_SERVERS: list[str] = []
 ALLOW_PRIVATE_ADDRESSES = False
+DOWNLOADER = "webcrawl.downloader.Downloader"
 DOWNLOAD_HANDLERS = {
     "http": "webcrawl.handler.DownloadHandler",
     "https": "webcrawl.handler.DownloadHandler",
@@ -100,6 +101,8 @@ DOWNLOADER_MIDDLEWARES = {
     "webcrawl.middlewares.HostUniqueness": 70,
     "webcrawl.middlewares.IpUniqueness": 80,
     "webcrawl.middlewares.RobotsTxt": 100,
+    "webcrawl.middlewares.DownloaderStats": 850,
+    "scrapy.downloadermiddlewares.stats.DownloaderStats": None,
     "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
     "scrapy.downloadermiddlewares.downloadtimeout.DownloadTimeoutMiddleware": None,
@@ -120,9 +123,6 @@ SPIDER_MIDDLEWARES = {
     "scrapy.spidermiddlewares.depth.DepthMiddleware": None,
     "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": None,
 }
-# All leases pass through one slot of Scrapy's downloader, which must not wait: the frontier has.
-DOWNLOAD_SLOTS = {"frontier": {"concurrency": 1_000_000, "delay": 0, "jitter": 0}}
-
 # The engine. Measured: 100 (Scrapy's default) costs 1.5 ms a page in tasks that do nothing.
 CONCURRENT_ITEMS = 1
 SCRAPER_SLOT_MAX_ACTIVE_SIZE = 64 * 1024 * 1024

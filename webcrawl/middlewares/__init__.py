@@ -4,5 +4,6 @@ from webcrawl.middlewares.domainfilter import DomainFilter
 from webcrawl.middlewares.hostuniqueness import HostUniqueness
 from webcrawl.middlewares.ipuniqueness import IpUniqueness
 from webcrawl.middlewares.robotstxt import RobotsTxt
+from webcrawl.middlewares.stats import DownloaderStats
 
-__all__ = ["DomainFilter", "HostUniqueness", "IpUniqueness", "RobotsTxt"]
+__all__ = ["DomainFilter", "DownloaderStats", "HostUniqueness", "IpUniqueness", "RobotsTxt"]
