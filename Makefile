@@ -8,13 +8,16 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo install test lint format clean
+.PHONY: help demo bench install test lint format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.run ## crawl a simulated web for half a minute, and let it judge the crawler
 	@$(BIN)/python benchmarks/demo.py
+
+bench: $(VENV)/.run ## pages per CPU second against plain Scrapy, in some three minutes
+	@$(BIN)/python -m benchmarks vs-scrapy
 
 install: $(VENV)/.run ## what a crawl needs, into .venv
 

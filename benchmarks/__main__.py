@@ -11,13 +11,35 @@ import argparse
 import sys
 from types import ModuleType
 
-from benchmarks import floor, https, vs_scrapy
+from benchmarks import (
+    backlog,
+    floor,
+    https,
+    memory,
+    memory_vs_disk,
+    overheads,
+    parts,
+    seeds,
+    soak,
+    survey,
+    sweep,
+    vs_scrapy,
+)
 from benchmarks.crawls import NotDone
 
 BENCHMARKS: dict[str, ModuleType] = {
     "vs-scrapy": vs_scrapy,
     "floor": floor,
+    "parts": parts,
     "https": https,
+    "survey": survey,
+    "memory": memory,
+    "backlog": backlog,
+    "soak": soak,
+    "sweep": sweep,
+    "memory-vs-disk": memory_vs_disk,
+    "overheads": overheads,
+    "seeds": seeds,
 }
 
 

@@ -7,6 +7,7 @@ compared take turns in one run, and a ratio is the median over their turns.
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shutil
@@ -19,14 +20,19 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from scrapy.settings import Settings
+
 from benchmarks.watching import Sample, watch
-from webcrawl.simweb import Running, faults, running
+from webcrawl.simweb import Running, cli, faults, running
+from webcrawl.simweb.model import World
+from webcrawl.simweb.origins import Ports
 
 # Pages of 25 kB and 100 links, as the median page of the web has, four fifths of them a menu that
 # the pages of a host share; three in ten are sent with gzip, and one in twenty is not found.
 PAGES = "page-plain=40,page-chunked=25,page-gzip=30,page-404=5"
 ROBOTS = "robots-allow-all=50,robots-none=25,robots-some=15,robots-wildcards=10"
 MENU = 80
+LONGEST_S = 3600.0  # a crawl that takes longer hangs
 
 
 class NotDone(Exception):  # noqa: N818  (an outcome, not an error of ours)
@@ -77,6 +83,23 @@ def world(hosts: int, pages_per_host: float, *more: str, features: str = "") -> 
     ]
 
 
+def described_world(arguments: Sequence[str], web: Running | None = None) -> World:
+    """The world of these arguments as values, with the ports that `web` serves it on."""
+    parser = argparse.ArgumentParser()
+    cli.add_arguments(parser)
+    ports = Ports(web.port, web.https) if web else Ports()
+    return World(cli.options(parser.parse_args(arguments)).spec, ports)
+
+
+def project_settings(*chosen: str) -> Settings:
+    """The project's, with NAME=VALUE in place of some: as a crawl has them."""
+    settings = Settings()
+    settings.setmodule("webcrawl.settings")
+    for name, _, value in (each.partition("=") for each in chosen):
+        settings.set(name, value)
+    return settings
+
+
 @dataclass
 class Place:
     """A simulated web that runs, its seed list, and a folder for what crawls leave."""
@@ -118,20 +141,23 @@ def serving(*arguments: str) -> Iterator[Place]:
             yield Place(web, Path(name), seeds)
 
 
-def crawl(place: Place, *, seeds: Path | None = None, **settings: Any) -> Cost:
+def crawl(
+    place: Place, *, seeds: Path | None = None, longest_s: float = LONGEST_S, **settings: Any
+) -> Cost:
     """`scrapy crawl broad` to its end, with default settings but for the delays."""
     options = [part for setting in place.settings(**settings) for part in ("-s", setting)]
-    cost = run(place, ["scrapy", "crawl", "broad", "-a", f"seeds={seeds or place.seeds}", *options])
+    command = ["scrapy", "crawl", "broad", "-a", f"seeds={seeds or place.seeds}", *options]
+    cost = run(place, command, longest_s)
     report = place.crawled / "report.json"
     cost.report = json.loads(report.read_text()) if report.exists() else {}
     return cost
 
 
-def run(place: Place, command: Sequence[str]) -> Cost:
+def run(place: Place, command: Sequence[str], longest_s: float = LONGEST_S) -> Cost:
     """A crawler, `python -m COMMAND`, to its end, with a ledger of its own. Raises NotDone."""
     shutil.rmtree(place.crawled, ignore_errors=True)
     place.web.reset()
-    done = watch(command, place.folder, place.crawled)
+    done = watch(command, place.folder, longest_s, disk=place.crawled)
     if done.exit_code or "Traceback" in done.log or " ERROR: " in done.log:
         raise NotDone(f"{command[0]} ended with {done.exit_code}: {done.log[-2000:]}")
     ledger = place.web.ledger()
@@ -155,9 +181,7 @@ def start_up(runs: Mapping[str, Callable[[], Cost]]) -> dict[str, float]:
     return {name: cost.cpu_s for name, cost in started.items()}
 
 
-def taking_turns(
-    runs: Mapping[str, Callable[[], Cost]], turns: int, about: str = ""
-) -> dict[str, list[Cost]]:
+def taking_turns(runs: Mapping[str, Callable[[], Cost]], turns: int) -> dict[str, list[Cost]]:
     """Run each, then each again ..., `turns` times; the work of all must be the same."""
     costs: dict[str, list[Cost]] = {name: [] for name in runs}
     for turn in range(turns):
@@ -165,7 +189,7 @@ def taking_turns(
             cost = once()
             costs[name].append(cost)
             say(
-                f"  {turn + 1}/{turns} {about}{name}: {cost.pages} pages in {cost.wall_s:.1f} s,"
+                f"  {turn + 1}/{turns} {name}: {cost.pages} pages in {cost.wall_s:.1f} s,"
                 f" {cost.cpu_ms:.3f} ms CPU a page"
             )
     check_same(cost for row in costs.values() for cost in row)

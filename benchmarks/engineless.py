@@ -16,7 +16,9 @@ import time
 from pathlib import Path
 
 from scrapy.settings import Settings
+from scrapy.utils.misc import load_object
 
+from benchmarks.crawls import project_settings
 from webcrawl import components
 from webcrawl.admissions import REDIRECTS
 from webcrawl.fetch.client import Client
@@ -162,13 +164,12 @@ class Crawl:
 
 
 def main(seeds: str, *chosen: str) -> None:
-    settings = Settings()
-    settings.setmodule("webcrawl.settings")
-    for name, _, value in (each.partition("=") for each in chosen):
-        settings.set(name, value)
+    settings = project_settings(*chosen)
     gc.freeze()
     gc.set_threshold(*settings["GC_THRESHOLD"])
-    asyncio.run(crawl(settings, seeds))
+    loop = settings["ASYNCIO_EVENT_LOOP"]
+    with asyncio.Runner(loop_factory=load_object(loop) if loop else None) as runner:
+        runner.run(crawl(settings, seeds))
 
 
 async def crawl(settings: Settings, seeds: str) -> None:

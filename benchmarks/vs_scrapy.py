@@ -12,9 +12,16 @@ import json
 from functools import partial
 from statistics import median
 
-from benchmarks.crawls import crawl, ratio, run, serving, start_up, taking_turns, world
-from webcrawl.simweb import cli
-from webcrawl.simweb.model import World
+from benchmarks.crawls import (
+    crawl,
+    described_world,
+    ratio,
+    run,
+    serving,
+    start_up,
+    taking_turns,
+    world,
+)
 
 TARGET = 12
 
@@ -29,7 +36,9 @@ def measure(arguments: argparse.Namespace) -> str:
     described = world(arguments.hosts, arguments.pages_per_host)
     with serving(*described) as place:
         table = place.folder / "hosts.json"
-        table.write_text(json.dumps(addresses(described)))
+        known = described_world(described, place.web)
+        addresses = [known.host(host).dns.addresses[0] for host in range(arguments.hosts)]
+        table.write_text(json.dumps(dict(zip(known.names(), addresses, strict=True))))
         one = place.one_seed()
         plain = ["benchmarks.plain_scrapy", str(table)]
         ours = partial(crawl, place, FRONTIER_STORE="disk")
@@ -53,11 +62,3 @@ def measure(arguments: argparse.Namespace) -> str:
         f" (target {TARGET}); {whole:.1f} times with {start_s['webcrawl']:.1f} and"
         f" {start_s['Scrapy']:.1f} s to start"
     )
-
-
-def addresses(described: list[str]) -> dict[str, str]:
-    """Name to address of each host of a world."""
-    parser = argparse.ArgumentParser()
-    cli.add_arguments(parser)
-    known = World(cli.options(parser.parse_args(described)).spec)
-    return {name: known.host(host).dns.addresses[0] for host, name in enumerate(known.names())}

@@ -41,10 +41,10 @@ class Run:
     log: str  # standard error
 
 
-def watch(command: Sequence[str], folder: Path, disk: Path | None = None) -> Run:
-    """`python -m COMMAND` in the project, to its end. Output goes to `folder`.
+def watch(command: Sequence[str], folder: Path, longest_s: float, disk: Path | None = None) -> Run:
+    """`python -m COMMAND` in the project, to its end, or killed after `longest_s`.
 
-    `disk` is the folder whose size is sampled.
+    Output goes to `folder`. `disk` is the folder whose size is sampled.
     """
     out, log = folder / "out.txt", folder / "log.txt"
     samples: list[Sample] = []
@@ -62,6 +62,8 @@ def watch(command: Sequence[str], folder: Path, disk: Path | None = None) -> Run
             if ended:
                 process.returncode = os.waitstatus_to_exitcode(status)
                 break
+            if now - began > longest_s:
+                process.kill()
             if now >= sample_at and (sample := _sample(process.pid, now - began, out, disk)):
                 samples.append(sample)
                 sample_at = now + SAMPLE_S

@@ -6,10 +6,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
+from benchmarks.__main__ import BENCHMARKS
 from benchmarks.crawls import NotDone, check_same, crawl, serving, world
+from benchmarks.plot import Panel, svg
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -38,6 +41,20 @@ def test_the_line(name: str) -> None:
     done = benchmark(name, "--hosts=8", "--pages-per-host=6", "--turns=1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.fullmatch(LINES[name] + "\n", done.stdout), done.stdout
+
+
+def test_each_has_a_help_that_says_what_it_is() -> None:
+    done = benchmark("--help")
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"^    ([a-z-]+)(?: |$)", done.stdout, re.MULTILINE) == list(BENCHMARKS)
+
+
+def test_a_picture_has_a_line_for_each_panel() -> None:
+    panels = [Panel("flat", [5.0, 5.0, 5.0]), Panel("nothing", [0.0, 0.0, 0.0])]
+    picture = ET.fromstring(svg("title", "minutes", [0.1, 0.2, 0.3], panels))
+    lines = [path.get("d", "") for path in picture.iter("{http://www.w3.org/2000/svg}path")]
+    heights = [{point.split(",")[1] for point in line.split()} for line in lines]
+    assert [len(each) for each in heights] == [1, 1]
 
 
 def test_less_work_is_no_result() -> None:

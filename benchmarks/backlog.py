@@ -1,0 +1,83 @@
+"""Memory and speed of a crawl whose frontier on disk has millions of URLs pending.
+
+The frontier is filled first, straight into its store, with pages of the simulated web; then a crawl
+goes on with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from benchmarks import crawls
+from benchmarks.crawls import Place, check, crawl, described_world, project_settings, say, serving
+from benchmarks.memory import TARGET_MB, resident
+from webcrawl import components
+from webcrawl.frontier.lease import Link
+from webcrawl.parse.urls import host_of
+from webcrawl.simweb.model import World
+from webcrawl.simweb.spec import Place as Page
+
+BATCH = 10_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--pending", type=int, default=1_000_000, help="URLs in the frontier")
+    parser.add_argument("--hosts", type=int, default=100_000, help="that they are on")
+    parser.add_argument("--pages", type=int, default=20_000, help="that are crawled then")
+    parser.add_argument("--fetches", type=int, default=500, help="at once")
+    parser.add_argument("--latency", type=float, default=0.4, help="of the servers, in seconds")
+
+
+def measure(arguments: argparse.Namespace) -> str:
+    pages_per_host = 3 * arguments.pending / arguments.hosts  # 1.2 times as many at the least
+    slow = ("--partial", f"--slowness={arguments.latency}", f"--seeds={arguments.hosts}")
+    described = crawls.world(
+        arguments.hosts, pages_per_host, *slow, features="host-plain=0,host-slow=1"
+    )
+    with serving(*described) as place:
+        job = place.folder / "job"
+        known = described_world(described, place.web)
+        asyncio.run(fill(place, job, pages(known, arguments.pending)))
+        del known
+        disk_gb = sum(path.stat().st_size for path in job.rglob("*")) / 1e9
+        cost = crawl(
+            place,
+            seeds=place.one_seed(),
+            JOBDIR=job,
+            CONCURRENT_REQUESTS=arguments.fetches,
+            CLOSESPIDER_PAGECOUNT=arguments.pages,
+            STATS_INTERVAL=1,
+        )
+    check(cost)
+    return (
+        f"{arguments.pending} URLs pending on {arguments.hosts} hosts ({disk_gb:.2f} GB),"
+        f" {cost.pages} pages at {cost.pages_per_s:.0f} pages/s, {cost.cpu_ms:.2f} ms CPU a page;"
+        f" {resident(cost)} (target {TARGET_MB})"
+    )
+
+
+def pages(known: World, count: int) -> Iterator[str]:
+    """The first pages of all hosts, home pages first."""
+    urls = (
+        known.url(Page(host, page))
+        for page in range(count)
+        for host in range(known.spec.hosts)
+        if page < known.host(host).site.size
+    )
+    return islice(urls, count)
+
+
+async def fill(place: Place, job: Path, urls: Iterator[str]) -> None:
+    frontier = components.frontier_from(project_settings(*place.settings(JOBDIR=job)))
+    began = time.monotonic()
+    done = 0
+    while batch := [Link(url, host_of(url)) for url in islice(urls, BATCH)]:
+        done += await frontier.put(batch, time.monotonic())
+        if done % (50 * BATCH) == 0:
+            say(f"  {done} URLs pending after {time.monotonic() - began:.0f} s")
+    await frontier.close()

@@ -1,0 +1,101 @@
+"""An hour at full speed: are pages a second and memory steady?
+
+Writes soak.csv, a line a second, and soak.svg. The archive grows by some 10 kB a page: see that
+--folder, where all that is temporary goes, has the room (30 GB an hour at 1,000 pages a second).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+
+from benchmarks.crawls import Cost, NotDone, check, crawl, serving, world
+from benchmarks.plot import Panel, svg
+from benchmarks.watching import ROOT, Sample
+
+BINS = 240
+WARM_UP = 0.02  # of the crawl, not counted in its first quarter
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--minutes", type=float, default=60, help="of crawling")
+    parser.add_argument("--hosts", type=int, default=8000, help="of the web")
+    parser.add_argument("--pages-per-host", type=int, default=600, help="on average")
+    parser.add_argument("--folder", default=tempfile.gettempdir(), help="for what is temporary")
+    parser.add_argument("--out", type=Path, default=ROOT / "crawl" / "soak", help="for the files")
+
+
+def measure(arguments: argparse.Namespace) -> str:
+    tempfile.tempdir = arguments.folder
+    described = world(arguments.hosts, arguments.pages_per_host, "--partial")
+    with serving(*described) as place:
+        cost = crawl(
+            place,
+            longest_s=60 * arguments.minutes + 600,
+            JOBDIR=place.crawled / "job",
+            CLOSESPIDER_TIMEOUT=60 * arguments.minutes,
+            STATS_INTERVAL=1,
+        )
+    check(cost)
+    if cost.report["finish_reason"] != "closespider_timeout":
+        raise NotDone(f"the web was too small: {cost.report['finish_reason']}")
+    steps = thinned(cost.samples)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    write_csv(arguments.out / "soak.csv", cost.samples)
+    (arguments.out / "soak.svg").write_text(picture(cost, steps), encoding="utf-8")
+    quarter = len(steps) // 4
+    first, last = steps[int(len(steps) * WARM_UP) : quarter + 1], steps[-quarter - 1 :]
+    rates = [pages_per_s(part) for part in (first, last)]
+    resident = [fmean(sample.rss_mb for sample in part) for part in (first, last)]
+    return (
+        f"{arguments.minutes:g} minutes, {cost.pages} pages: {rates[0]:.0f} pages/s in the first"
+        f" quarter, {rates[1]:.0f} in the last ({100 * rates[1] / rates[0] - 100:+.1f} %); RSS"
+        f" {resident[0]:.0f} MB and {resident[1]:.0f}, {cost.peak_mb:.0f} at most;"
+        f" {cost.cpu_ms:.2f} ms CPU a page; {arguments.out / 'soak.svg'}"
+    )
+
+
+def thinned(samples: Sequence[Sample]) -> list[Sample]:
+    """Those of the crawl proper, at most BINS and one."""
+    crawling = [sample for sample in samples if sample.pages]
+    if len(crawling) < 8:
+        raise NotDone(f"{len(crawling)} samples are too few: crawl longer")
+    return crawling[:: max(1, len(crawling) // BINS)]
+
+
+def pages_per_s(part: Sequence[Sample]) -> float:
+    return (part[-1].pages - part[0].pages) / (part[-1].at_s - part[0].at_s)
+
+
+def write_csv(path: Path, samples: Sequence[Sample]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.DictWriter(file, fieldnames=list(asdict(samples[0])))
+        rows.writeheader()
+        rows.writerows(
+            {name: round(value, 3) for name, value in asdict(s).items()} for s in samples
+        )
+
+
+def picture(cost: Cost, steps: Sequence[Sample]) -> str:
+    pairs = list(pairwise(steps))
+    spans_s = [b.at_s - a.at_s for a, b in pairs]
+    panels = [
+        Panel(
+            "pages a second",
+            [(b.pages - a.pages) / s for (a, b), s in zip(pairs, spans_s, strict=True)],
+        ),
+        Panel("resident memory, MB", [b.rss_mb for _, b in pairs]),
+        Panel(
+            "processors busy",
+            [(b.cpu_s - a.cpu_s) / s for (a, b), s in zip(pairs, spans_s, strict=True)],
+        ),
+        Panel("archive and frontier on disk, GB", [b.disk_mb / 1000 for _, b in pairs]),
+    ]
+    minutes = [b.at_s / 60 for _, b in pairs]
+    return svg(f"{cost.pages:,} pages", "minutes since the start", minutes, panels)
