@@ -14,7 +14,16 @@ from itertools import islice
 from pathlib import Path
 
 from benchmarks import crawls
-from benchmarks.crawls import Place, check, crawl, described_world, project_settings, say, serving
+from benchmarks.crawls import (
+    NotDone,
+    Place,
+    check,
+    crawl,
+    described_world,
+    project_settings,
+    say,
+    serving,
+)
 from benchmarks.memory import TARGET_MB, resident
 from webcrawl import components
 from webcrawl.frontier.lease import Link
@@ -34,15 +43,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def measure(arguments: argparse.Namespace) -> str:
-    pages_per_host = 3 * arguments.pending / arguments.hosts  # 1.2 times as many at the least
-    slow = ("--partial", f"--slowness={arguments.latency}", f"--seeds={arguments.hosts}")
+    pages_per_host = 3 * arguments.pending / arguments.hosts  # the smallest have 0.4 times that
+    slow = ("--partial", f"--slowness={arguments.latency}", "--seeds=1")
     described = crawls.world(
         arguments.hosts, pages_per_host, *slow, features="host-plain=0,host-slow=1"
     )
     with serving(*described) as place:
         job = place.folder / "job"
         known = described_world(described, place.web)
-        asyncio.run(fill(place, job, pages(known, arguments.pending)))
+        put = asyncio.run(fill(place, job, pages(known, arguments.pending)))
+        if put != arguments.pending:
+            raise NotDone(f"{put} URLs are pending, and must be {arguments.pending}")
         del known
         disk_gb = sum(path.stat().st_size for path in job.rglob("*")) / 1e9
         cost = crawl(
@@ -62,17 +73,16 @@ def measure(arguments: argparse.Namespace) -> str:
 
 
 def pages(known: World, count: int) -> Iterator[str]:
-    """The first pages of all hosts, home pages first."""
-    urls = (
-        known.url(Page(host, page))
-        for page in range(count)
-        for host in range(known.spec.hosts)
-        if page < known.host(host).site.size
+    """The first pages of each host, as many of each."""
+    hosts = known.spec.hosts
+    each = -(-count // hosts)
+    return islice(
+        (known.url(Page(host, page)) for host in range(hosts) for page in range(each)), count
     )
-    return islice(urls, count)
 
 
-async def fill(place: Place, job: Path, urls: Iterator[str]) -> None:
+async def fill(place: Place, job: Path, urls: Iterator[str]) -> int:
+    """Put `urls` into the frontier of `job`; how many were new."""
     frontier = components.frontier_from(project_settings(*place.settings(JOBDIR=job)))
     began = time.monotonic()
     done = 0
@@ -81,3 +91,4 @@ async def fill(place: Place, job: Path, urls: Iterator[str]) -> None:
         if done % (50 * BATCH) == 0:
             say(f"  {done} URLs pending after {time.monotonic() - began:.0f} s")
     await frontier.close()
+    return done
