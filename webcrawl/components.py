@@ -34,7 +34,7 @@ from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.handler import content_type_test, headers_from, limits_from
 from webcrawl.politeness.clocks import Politeness
-from webcrawl.scope import Scope
+from webcrawl.scope import PathLimits, Scope
 
 
 class SettingError(ValueError):
@@ -71,14 +71,18 @@ def seconds(settings: BaseSettings, name: str) -> float:
 def scope_from(settings: BaseSettings) -> Scope:
     """What belongs to the crawl. `SCOPE_RULES` are import paths of scope rules, or rules.
 
-    URLLENGTH_LIMIT = 0 is no limit, as in Scrapy.
+    A limit of 0 is none, as in Scrapy.
     """
+    traps = PathLimits(
+        whole_number(settings, "PATH_DEPTH_LIMIT"), whole_number(settings, "PATH_REPEAT_LIMIT")
+    )
+    rules = [load_object(rule) for rule in settings.getlist("SCOPE_RULES")]
     return Scope(
         suffixes=settings.getlist("SCOPE_SUFFIXES"),
         deny=settings.getlist("SCOPE_DENY"),
         allow=settings.getlist("SCOPE_ALLOW"),
         max_length=whole_number(settings, "URLLENGTH_LIMIT") or sys.maxsize,
-        rules=[load_object(rule) for rule in settings.getlist("SCOPE_RULES")],
+        rules=[traps, *rules],
     )
 
 
@@ -122,8 +126,9 @@ def identity_from(settings: BaseSettings) -> Identity:
         name: [getattr(item, "__qualname__", str(item)) for item in settings.getlist(name)]
         for name in ("SCOPE_SUFFIXES", "SCOPE_DENY", "SCOPE_ALLOW", "SCOPE_RULES")
     }
-    caps = ("MAX_PAGES_PER_HOST", "MAX_PAGES_PER_DOMAIN", "MAX_PAGES_PER_IP", "DEPTH_LIMIT")
-    numbers = {name: whole_number(settings, name) for name in caps}
+    caps = ("MAX_PAGES_PER_HOST", "MAX_PAGES_PER_DOMAIN", "MAX_PAGES_PER_IP")
+    limits = ("DEPTH_LIMIT", "PATH_DEPTH_LIMIT", "PATH_REPEAT_LIMIT", "SEQUENCE_LIMIT")
+    numbers = {name: whole_number(settings, name) for name in caps + limits}
     switches = {name: settings.getbool(name) for name in ("FOLLOW_LINKS", "ROBOTSTXT_OBEY")}
     return {"FRONTIER_ORDER": settings["FRONTIER_ORDER"], **lists, **numbers, **switches}
 

@@ -30,6 +30,7 @@ from twisted.python.failure import Failure
 
 from webcrawl import components
 from webcrawl.admissions import Admissions, broken
+from webcrawl.deliveries import LINKS_AT_A_TIME, Deliveries
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import Counters
@@ -37,6 +38,7 @@ from webcrawl.frontier.database import StoreError
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.items import Page
+from webcrawl.outlinks import Outlinks
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.scope import Scope
 from webcrawl.signals import exchange_recorded, fetches_cut
@@ -61,11 +63,12 @@ class Scheduler(BaseScheduler):
         admissions_max: int,
         target: int,
         follow: bool,
+        sequence_max: int,
         grace_s: float,
     ) -> None:
         self._crawler = crawler
         self.frontier = frontier
-        self.scope = scope
+        self._outlinks = Outlinks(scope, frontier.counters.dropped, sequence_max)
         self._concurrency = concurrency
         self._admissions_max = admissions_max
         self._target = target
@@ -76,11 +79,9 @@ class Scheduler(BaseScheduler):
         self._window: deque[Lease] = deque()
         self._visits: set[Visit] = set()
         self._admitting: set[asyncio.Task[None]] = set()
-        self._incoming: list[tuple[Link, bool]] = []  # with `force`
-        self._finished: list[tuple[Lease, Outcome]] = []
+        self._deliveries = Deliveries(frontier)
         self._requests_kept = 0
         self._kept: dict[bytes, Request] = {}  # users' Requests that do not serialise
-        self._delivering = False
         self._changed = asyncio.Event()
         self._pump_task: asyncio.Task[None] | None = None
         self._end_task: asyncio.Task[None] | None = None
@@ -103,6 +104,7 @@ class Scheduler(BaseScheduler):
             admissions_max=settings.getint("CONCURRENT_ADMISSIONS"),
             target=settings.getint("CLOSESPIDER_PAGECOUNT"),
             follow=settings.getbool("FOLLOW_LINKS"),
+            sequence_max=settings.getint("SEQUENCE_LIMIT"),
             grace_s=settings.getfloat("CLOSE_GRACE"),
         )
         scheduler._problem = problem
@@ -138,8 +140,7 @@ class Scheduler(BaseScheduler):
         return deferred_from_coro(self._close())
 
     def has_pending_requests(self) -> bool:
-        here = self._incoming or self._finished or self._delivering
-        return bool(here) or not self.frontier.is_finished()
+        return bool(self._deliveries) or not self.frontier.is_finished()
 
     def next_request(self) -> Request | None:
         while self._window:
@@ -161,11 +162,11 @@ class Scheduler(BaseScheduler):
             for key in ("visit", "lease", "exchange", "fetch_failed"):
                 request.meta.pop(key, None)
         url = canonicalize(request.url)
-        if url is None or self._refused(url):
+        if url is None or self._outlinks.refuses(url, host_of(url)):
             return False
         payload = self._serialise(request)
         link = Link(url, host_of(url), request.meta.get("depth", 0), payload=payload)
-        self._incoming.append((link, request.dont_filter))
+        self._deliveries.put(link, force=request.dont_filter)
         self._changed.set()
         return True
 
@@ -173,7 +174,8 @@ class Scheduler(BaseScheduler):
 
     async def put_seeds(self, urls: Iterable[str]) -> int:
         """Put canonical URLs as seeds; how many of them were new and in scope."""
-        links = [Link(url, host_of(url)) for url in urls if not self._refused(url)]
+        seeds = [Link(url, host_of(url)) for url in urls]
+        links = [link for link in seeds if not self._outlinks.refuses(link.url, link.host)]
         try:
             accepted = await self.frontier.put(links, time.monotonic())
         except StoreError:  # the pump says so and ends the crawl
@@ -182,8 +184,11 @@ class Scheduler(BaseScheduler):
         self._changed.set()
         return accepted
 
-    def page_found(self, visit: Visit, page: Page) -> None:
-        """The spider yielded `page`: keep its outlinks for the end of the visit."""
+    async def page_found(self, visit: Visit, page: Page) -> None:
+        """The spider yielded `page`: keep its outlinks for the end of the visit.
+
+        Gives way to the event loop now and then: there may be 750,000 of them.
+        """
         link = visit.lease.link
         assert link is not None
         counters = self.counters
@@ -197,16 +202,15 @@ class Scheduler(BaseScheduler):
             moved = self.redirect(page.redirect_to, link)
             if moved is not None:
                 visit.links.append(moved)
-        depth, via = link.depth + 1, link.url
-        visit.links += [
-            Link(url, host_of(url), depth, via=via) for url in page.links if not self._refused(url)
-        ]
+        visit.links += self._outlinks.of_page(page.links[:LINKS_AT_A_TIME], link)
+        for start in range(LINKS_AT_A_TIME, len(page.links), LINKS_AT_A_TIME):
+            await asyncio.sleep(0)
+            urls = page.links[start : start + LINKS_AT_A_TIME]
+            visit.links += self._outlinks.of_page(urls, link)
 
     def redirect(self, url: str, link: Link) -> Link | None:
         """The link that a redirect from `link` to the canonical `url` makes, if it is in scope."""
-        if not self._follow or self._refused(url):
-            return None
-        return Link(url, host_of(url), link.depth, link.redirects + 1, link.url)
+        return self._outlinks.of_redirect(url, link) if self._follow else None
 
     def finish(self, visit: Visit, outcome: Outcome) -> None:
         """Give the lease of `visit` back; only the first call counts."""
@@ -220,7 +224,7 @@ class Scheduler(BaseScheduler):
         if self._kept and not isinstance(outcome, Returned | Failed):
             assert visit.lease.link is not None
             self._kept.pop(visit.lease.link.payload, None)
-        self._finished.append((visit.lease, outcome))
+        self._deliveries.release(visit.lease, outcome)
         self._changed.set()
 
     async def recorded(self, exchange: Exchange) -> None:
@@ -260,7 +264,10 @@ class Scheduler(BaseScheduler):
     async def _turn(self) -> float:
         """Move everything one step on; seconds until there may be more to do."""
         now = time.monotonic()
-        await self._deliver(now)
+        await self._deliveries.deliver(now)
+        if self._deliveries:  # more of a large page, or what came meanwhile
+            self._changed.set()
+            await asyncio.sleep(0)
         slot = self._crawler.engine._slot
         if slot is None or slot.closing is not None:
             self._wind_down(now)
@@ -277,24 +284,12 @@ class Scheduler(BaseScheduler):
             self._wake_engine()
         return wait_s
 
-    async def _deliver(self, now: float) -> None:
-        """Hand the frontier what has come in since the last turn."""
-        incoming, self._incoming = self._incoming, []
-        finished, self._finished = self._finished, []
-        self._delivering = True  # on the way to a store, and in neither place
-        for force in (False, True) if incoming else ():
-            links = [link for link, forced in incoming if forced is force]
-            await self.frontier.put(links, now, force=force)
-        if finished:
-            await self.frontier.release(finished, now)
-        self._delivering = False
-
     async def _refill(self, now: float) -> float:
         """Fill the window; seconds until a host may be ready for it."""
         taken = len(self._visits) + len(self._window)
         room = self._concurrency - taken
         if self._target:  # what is finished and not released yet is not in `crawled` yet
-            taken += len(self._finished)
+            taken += self._deliveries.ended
             room = min(room, self._target - self.counters.crawled - taken)
         if room <= 0:
             return _LOOK_S
@@ -322,7 +317,7 @@ class Scheduler(BaseScheduler):
             logger.exception("Error in the admission of %s", lease.url or lease.host)
             outcome = broken(lease, time.monotonic())
         finally:
-            self._finished.append((lease, outcome))
+            self._deliveries.release(lease, outcome)
             self._changed.set()
 
     def _drop_orphans(self, in_engine: set[Request]) -> None:
@@ -337,7 +332,8 @@ class Scheduler(BaseScheduler):
         """The engine is closing: take nothing new, and cut what does not end by itself."""
         if not self._closing_at:
             self._closing_at = now
-            self._finished += [(lease, Returned()) for lease in self._window]
+            for lease in self._window:
+                self._deliveries.release(lease, Returned())
             self._window.clear()
             for task in self._admitting:
                 task.cancel()
@@ -352,7 +348,8 @@ class Scheduler(BaseScheduler):
         await asyncio.gather(*self._admitting, return_exceptions=True)
         self._wind_down(time.monotonic())
         try:
-            await self._deliver(time.monotonic())
+            while self._deliveries:
+                await self._deliveries.deliver(time.monotonic())
             await self.frontier.close()
         except Exception as error:
             self._report(error)
@@ -377,13 +374,6 @@ class Scheduler(BaseScheduler):
         if self._end_task is None:
             coro = self._crawler.engine.close_spider_async(reason=reason)
             self._end_task = asyncio.create_task(coro)
-
-    def _refused(self, url: str) -> bool:
-        """Whether scope refuses `url`; each refusal is counted."""
-        reason = self.scope.refuses(url, host_of(url))
-        if reason:
-            self.counters.dropped["scope_" + reason] += 1
-        return bool(reason)
 
     def _request(self, visit: Visit) -> Request:
         """The Request of a lease: a new one, or the user's own."""

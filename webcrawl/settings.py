@@ -38,6 +38,10 @@ OBEY_NOFOLLOW = True  # meta robots and X-Robots-Tag
 FOLLOW_REL_NOFOLLOW = True  # rel=nofollow is a hint to rankers (RFC-less; HTML 4.6.7.13)
 DEPTH_LIMIT = 0
 URLLENGTH_LIMIT = 2083
+# Traps. Of 91,000 real URLs none meets the first two; docs/architecture.md has the reasons.
+PATH_DEPTH_LIMIT = 20  # Heritrix's TooManyPathSegmentsDecideRule
+PATH_REPEAT_LIMIT = 4  # of one segment; 3 times is usual: /sympy/sympy/blob/master/sympy/
+SEQUENCE_LIMIT = 500  # numbered pages in a row, each found on the one before: four hours at 30 s
 MAX_PAGES_PER_HOST = 0
 MAX_PAGES_PER_DOMAIN = 0
 MAX_PAGES_PER_IP = 0

@@ -60,7 +60,7 @@ class Visit:
 class LeaseKeeper(Protocol):
     """Who hears of a visit: the scheduler."""
 
-    def page_found(self, visit: Visit, page: Page) -> None: ...
+    async def page_found(self, visit: Visit, page: Page) -> None: ...
 
     def finish(self, visit: Visit, outcome: Outcome) -> None: ...
 
@@ -102,7 +102,7 @@ class VisitMiddleware:
                 else:
                     visit.items_open += 1
                     if isinstance(output, Page):
-                        self._keeper.page_found(visit, output)
+                        await self._keeper.page_found(visit, output)
                 yield output
         finally:
             await visit.items_ended()

@@ -11,6 +11,7 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]
 
 from tests.crawl.crawling import Crawl, Result, assert_clean, assert_faultless, crawl
+from tests.crawl.knownsite import answer, served
 from webcrawl.simweb import running
 from webcrawl.warc.check import check
 
@@ -18,7 +19,15 @@ pytestmark = pytest.mark.slow
 
 PROMISES = ("--host-delay", "0.1", "--ip-delay", "0.02", "--slowness", "0.2")
 SMALL = ("--hosts", "25", "--pages-per-host", "4", "--page-bytes", "3000")
-TRAPS = ("page-calendar", "page-tunnel", "page-redirects", "page-fan")
+TRAPS = {  # what ends each, and after how many steps
+    "page-calendar": ("scope_sequence", 30),
+    "page-months": ("scope_sequence", 30),
+    "page-tunnel": ("scope_repeated_path", 4),
+    "page-well": ("scope_path_depth", 20),
+    "page-redirects": ("redirects", 20),
+    "page-fan": ("", 0),  # a cap
+}
+NO_LIMITS = {"PATH_DEPTH_LIMIT": 0, "PATH_REPEAT_LIMIT": 0, "SEQUENCE_LIMIT": 0}
 # Names for which nobody answers take 10 s a try, so they have a test of their own.
 SILENT_NAMES = ("dns-silent", "dns-garbage", "dns-loop")
 LEFT_OUT = ("dns-private", "page-huge-chunk", *SILENT_NAMES, *TRAPS)
@@ -183,7 +192,7 @@ def test_a_trap_is_bounded_by_a_cap(tmp_path: Path, trap: str) -> None:
     world = ("--hosts", "4", "--pages-per-host", "8", "--features", f"none,{trap}=1000")
     with running(*world, "--host-delay", "0.01") as web:
         settings = {"DOWNLOAD_DELAY": 0.01, "IP_DELAY": 0, "MAX_PAGES_PER_HOST": 15}
-        result = crawl(tmp_path, web=web, **settings)
+        result = crawl(tmp_path, web=web, **settings, **NO_LIMITS)
         ledger = web.ledger()
     assert_clean(result)
     assert_one_outcome_each(result)
@@ -196,12 +205,48 @@ def test_a_trap_is_bounded_by_a_cap(tmp_path: Path, trap: str) -> None:
 def test_a_trap_is_bounded_by_depth(tmp_path: Path, trap: str) -> None:
     world = ("--hosts", "4", "--pages-per-host", "8", "--features", f"none,{trap}=1000")
     with running(*world, "--host-delay", "0.01") as web:
-        result = crawl(tmp_path, web=web, DOWNLOAD_DELAY=0.01, IP_DELAY=0, DEPTH_LIMIT=15)
+        settings = {"DOWNLOAD_DELAY": 0.01, "IP_DELAY": 0, "DEPTH_LIMIT": 15}
+        result = crawl(tmp_path, web=web, **settings, **NO_LIMITS)
         ledger = assert_faultless(web)
     assert_clean(result)
     assert_one_outcome_each(result)
     assert result.report["counts"]["dropped/depth"] > 0
     assert ledger["totals"]["trapped"] > 0
+
+
+@pytest.mark.parametrize("trap", sorted(TRAPS.keys() - {"page-fan"}))
+def test_a_trap_ends_by_itself(tmp_path: Path, trap: str) -> None:
+    """And all that is no trap is fetched; the defaults do it, but 500 steps take too long here."""
+    reason, steps = TRAPS[trap]
+    world = ("--hosts", "4", "--pages-per-host", "8", "--features", f"none,{trap}=10,page-plain=1")
+    with running(*world, "--host-delay", "0.01") as web:
+        result = crawl(tmp_path, web=web, DOWNLOAD_DELAY=0.01, IP_DELAY=0, SEQUENCE_LIMIT=30)
+        totals = assert_faultless(web)["totals"]
+    assert_clean(result)
+    assert_one_outcome_each(result)
+    counts = result.report["counts"]
+    assert [name for name in counts if name.startswith("dropped/")] == [f"dropped/{reason}"]
+    assert 0 < totals["trapped"] <= (totals["pages"] - totals["trapped"]) * steps
+
+
+def test_pages_that_are_found_one_from_the_other(tmp_path: Path) -> None:
+    """An honest archive of 150 pages, each of which links to the next only."""
+    pages = {
+        f"/arquivo?pagina={n}": answer(b'%d <a href="?pagina=%d">mais</a>' % (n, n + 1))
+        for n in range(1, 150)
+    }
+    last = {"/arquivo?pagina=150": answer(b"fim")}
+    chosen = {"ALLOW_PRIVATE_ADDRESSES": 1, "DOWNLOAD_DELAY": 0, "IP_DELAY": 0}
+    with served(pages | last) as site:
+        result = crawl(tmp_path / "whole", f"{site.url}/arquivo?pagina=1", **chosen)
+        assert all(len(site.requests[path]) == 1 for path in pages | last)
+        assert_clean(result)
+        site.requests.clear()
+        result = crawl(
+            tmp_path / "cut", f"{site.url}/arquivo?pagina=1", **chosen, SEQUENCE_LIMIT=100
+        )
+    assert len(site.requests) == 102  # robots.txt, the first page and a hundred more
+    assert result.report["counts"]["dropped/scope_sequence"] == 1
 
 
 def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:

@@ -53,6 +53,8 @@ def links(page: str, **options: object) -> list[str]:
         "<script><!--><script></script><a href=x>",
         "<script>'</scripty>'</script><a href=x>",
         "<svg><title/></svg><a href=x>",
+        "<svg><title><a href=x></title></svg>",
+        "<svg><title>t</title></svg><title><a href=y></title><a href=x>",
         "<svg><template><a href=x></svg>",
         "<svg/><title><a href=y></title><a href=x>",
         "<template><template></template><a href=y></template><a href=x>",

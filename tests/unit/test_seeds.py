@@ -183,7 +183,7 @@ def test_bad_lines_are_counted_and_the_first_shown_with_their_numbers() -> None:
     write("l.txt", "a.br\n" + "".join(f"bad line {n}\n" for n in range(50)) + "b.br\n")
     source = SeedSource("l.txt")
     assert rest_of(source) == ["http://a.br/", "http://b.br/"]
-    assert (source.usable, source.bad, len(source.bad_examples)) == (2, 50, 10)
+    assert (source.bad, len(source.bad_examples)) == (50, 10)
     assert source.bad_examples[1] == "l.txt:3: not a URL: 'bad line 1'"
 
 
@@ -226,7 +226,7 @@ def test_check_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         source = SeedSource("-")
         source.check()
         source.check()
-    assert (source.usable, source.bad) == (1, 1)
+    assert source.bad == 1
     assert list(source.batches()) == [["http://a.br/"], ["http://b.br/"]]
     assert source.opened == []
     assert source.bad_examples == ["standard input:2: not a URL: 'bad line'"]

@@ -167,14 +167,23 @@ class TestUrls:
                 urls = [canonicalize(href.decode(), world.url(place)) for href in hrefs]
                 assert urls == [world.url(link) for link in world.outlinks(place)]
 
-    def test_a_path_that_grows(self) -> None:
-        world = World(WorldSpec(hosts=5, features="none,page-tunnel=1000", pages_per_host=9))
-        place = next(place for place in everything(world) if world.kind(place).grows)
+    @pytest.mark.parametrize(
+        ("trap", "third"),
+        [("tunnel", "/mais/mais/mais"), ("well", "/verde/rio/mar"), ("months", "/2030/04")],
+    )
+    def test_a_step_in_the_path(self, trap: str, third: str) -> None:
+        world = World(WorldSpec(hosts=5, features=f"none,page-{trap}=1000", pages_per_host=9))
+        place = next(place for place in everything(world) if world.kind(place).trail)
+        assert world.target(place._replace(step=3)).endswith(third)
         for step in (1, 2, 300):
             deep = place._replace(step=step)
-            assert world.target(deep).endswith("/mais" * step)
             assert world.resolve(place.host, world.target(deep)) == deep
-        assert world.resolve(place.host, world.target(place) + "/menos") is None
+            hrefs = re.findall(rb'<a [^>]*href="([^"]*)"', body_of(world, deep))
+            urls = [canonicalize(href.decode(), world.url(deep)) for href in hrefs]
+            near = [place._replace(step=step + 1), place._replace(step=step - 1)]
+            assert urls == [world.url(each) for each in near[: len(urls)]]
+        for wrong in ("/menos", "/2030/99", "/2029/12", "/2030/4"):
+            assert world.resolve(place.host, world.target(place) + wrong) is None
 
     def test_a_port_is_in_every_url(self) -> None:
         world = World(WorldSpec(hosts=5), ports=Ports(8080))

@@ -27,6 +27,7 @@ class Link(NamedTuple):
     head_done: bool = False  # HEAD said it is worth a GET
     counted: bool = False  # it passed through the funnel of the stats lines once
     payload: bytes = b""  # a user's own Request, serialised by the adapter that made it
+    sequence: int = 0  # hops in a row that led here, between numbered URLs of its host
 
 
 class Errand(NamedTuple):

@@ -24,7 +24,7 @@ from struct import Struct
 from webcrawl.frontier.lease import Link
 from webcrawl.items import Original
 
-FORMAT = 1  # of all rows: a change that an old reader would get wrong raises it
+FORMAT = 2  # of all rows: a change that an old reader would get wrong raises it
 
 SEEN, QUEUE, HOST, WAITING, ACTIVE, RULES, CONTENT, COUNT = (
     *(b"s", b"q", b"h", b"w"),
@@ -67,14 +67,15 @@ def active_key(host_id: int) -> bytes:
 
 def link_row(link: Link) -> bytes:
     """A link as lines of text, its payload behind them. URLs have no line ends."""
-    url, _, depth, redirects, via, retries, head_done, counted, payload = link
-    head = f"{depth} {redirects} {retries} {head_done:d} {counted:d}\n{via}\n{url}\n"
+    url, _, depth, redirects, via, retries, head_done, counted, payload, sequence = link
+    numbers = f"{depth} {redirects} {retries} {head_done:d} {counted:d} {sequence}"
+    head = f"{numbers}\n{via}\n{url}\n"
     return head.encode() + payload
 
 
 def read_link(row: bytes, host: str) -> Link:
     numbers, via, url, payload = row.split(b"\n", 3)
-    depth, redirects, retries, head_done, counted = map(int, numbers.split())
+    depth, redirects, retries, head_done, counted, sequence = map(int, numbers.split())
     return Link(
         url.decode(),
         host,
@@ -85,6 +86,7 @@ def read_link(row: bytes, host: str) -> Link:
         bool(head_done),
         bool(counted),
         payload,
+        sequence,
     )
 
 

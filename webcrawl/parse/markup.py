@@ -61,8 +61,11 @@ _OTHER = (
     rf"|<(?!{_OF_INTEREST}){_USUAL_TAG}"
     rf"|<(?!{_OF_INTEREST}|{_CLOSES_ONE})(?:{_ANY_TAG}|{_COMMENT}|{_BOGUS_COMMENT}|)"
 )
+# Up to a tag of interest, or past so many others: a match holds the interpreter until it ends.
+_OTHERS_AT_A_TIME = 20_000
 _next_tag = re.compile(
-    rf"[^<]*+(?:(?:{_OTHER}|{_STOP})[^<]*+)*+<(/?[A-Za-z]++)({_ATTRIBUTES})>".encode()
+    rf"[^<]*+(?:(?:{_OTHER}|{_STOP})[^<]*+){{0,{_OTHERS_AT_A_TIME}}}+"
+    rf"(?:<(/?[A-Za-z]++)({_ATTRIBUTES})>)?".encode()
 ).match
 _text_end = {
     name.encode(): re.compile(f"</{_any_of((name,), _TAG_NAME_END)}".encode()).search
@@ -83,15 +86,19 @@ def tags(payload: bytes, *, xml: bool = False) -> Iterator[tuple[bytes, bytes]]:
     the page (HTML, 4.12.3). `xml`: `<title/>` has no content. O(size): about 6 us a KB.
     """
     at = templates = foreign = 0
-    while match := _next_tag(payload, at):
-        name, attributes = match.groups()
-        name = name.lower()
+    while (match := _next_tag(payload, at)) and match.end() > at:
         at = match.end()
+        name, attributes = match.groups()
+        if name is None:
+            continue
+        name = name.lower()
         if name in _ORDINARY:
             pass
         elif name in _text_end:
-            # 13.2.6.5: only XML, SVG and MathML have elements that close themselves
-            if not (attributes.endswith(b"/") and (xml or foreign)):
+            # 13.2.6.5: only XML, SVG and MathML have elements that close themselves; SVG's title
+            # holds HTML. House: its scripts and styles are read as HTML's, "</svg>" may be missing.
+            closed = attributes.endswith(b"/") and (xml or foreign)
+            if not closed and not (foreign and name == b"title"):
                 at = _end_of_text(payload, at, name)
         elif name == b"template":
             templates += not foreign and b"shadowrootmode" not in attributes.lower()
@@ -112,9 +119,9 @@ def metas(payload: bytes) -> Iterator[bytes]:
     those in comments, but those in scripts. O(size).
     """
     at = 0
-    while match := _next_tag(payload, at):
+    while (match := _next_tag(payload, at)) and match.end() > at:
         at = match.end()
-        if match[1].lower() == b"meta":
+        if match[1] and match[1].lower() == b"meta":
             yield match[2]
 
 

@@ -86,9 +86,7 @@ def read_page(
         return page
     # A base that is not http(s) counts for nothing (HTML, 4.2.3: data: and javascript: do not).
     base = (markup.base and canonicalize(markup.base, url)) or url
-    found = canonicalize_each(markup.hrefs, base, page.charset)
-    page.found = len(found)
-    page.links = list(dict.fromkeys(found))
+    page.links, page.found = canonicalize_each(markup.hrefs, base, page.charset)
     return page
 
 

@@ -77,7 +77,7 @@ def canonicalize(url: str, base: str | None = None) -> str | None:
     O(length), bounded by MAX_LENGTH; about 1 us.
     """
     if base is not None:
-        return next(iter(canonicalize_each((url,), base)), None)
+        return next(iter(canonicalize_each((url,), base)[0]), None)
     try:
         return _canonical(str(URL.parse(_bounded(url))))
     except (URLError, UnicodeError):
@@ -92,13 +92,10 @@ def redirect_target(location: bytes, base: str) -> str | None:
     return canonicalize(location.decode("latin-1"), base) if location else None
 
 
-def canonicalize_many(hrefs: Iterable[str], base: str) -> list[str]:
-    """Canonical forms of a page's links: each once, order kept; what has none is left out."""
-    return list(dict.fromkeys(canonicalize_each(hrefs, base)))
-
-
-def canonicalize_each(hrefs: Iterable[str], base: str, charset: str = "utf-8") -> list[str]:
-    """Canonical forms of a page's links, repeats kept; what has none is left out.
+def canonicalize_each(
+    hrefs: Iterable[str], base: str, charset: str = "utf-8"
+) -> tuple[list[str], int]:
+    """Canonical forms of a page's links, each once, and how many there were with repeats.
 
     `charset` is the page's: a browser writes the query in it (WHATWG URL, 4.4, query state). The
     base is parsed once and each href once: about 0.8 us for a new one, 0.1 us for a repeat. Ends
@@ -107,9 +104,10 @@ def canonicalize_each(hrefs: Iterable[str], base: str, charset: str = "utf-8") -
     try:
         join = URL.parse(_bounded(base)).join
     except (URLError, UnicodeError):
-        return []
+        return [], 0
     known: dict[str, str | None] = {}
-    found = []
+    forms: dict[str, None] = {}
+    found = 0
     room = MAX_PAGE_LENGTH
     for href in hrefs:
         if "#" in href:
@@ -121,9 +119,10 @@ def canonicalize_each(hrefs: Iterable[str], base: str, charset: str = "utf-8") -
             room -= len(form or "")
             if room < 0:
                 break
-        if form is not None:
-            found.append(form)
-    return found
+            if form is not None:
+                forms[form] = None
+        found += form is not None
+    return list(forms), found
 
 
 def _joined(join: Callable[[str], URL], href: str, charset: str) -> str | None:
@@ -219,15 +218,6 @@ def target_of(url: str) -> str:
 def scheme_of(url: str) -> str:
     """Scheme of a canonical URL: "http" or "https"."""
     return url[: url.index(":")]
-
-
-def port_of(url: str) -> int:
-    """Port of a canonical URL, the scheme's own when it names none."""
-    authority = url[url.index("//") + 2 : url.index("/", 8)]
-    port = authority[authority.rfind("]") + 1 :].partition(":")[2]
-    if port:
-        return int(port)
-    return 443 if url.startswith("https") else 80
 
 
 def level_of(url: str) -> int:

@@ -34,6 +34,8 @@ from webcrawl.warc.writer import WarcWriter
 
 logger = logging.getLogger(__name__)
 
+_MANY_LINKS = 20_000  # each is a line of the metadata record; of 750,000 they take 0.2 s
+
 
 class WarcPipeline:
     """Item pipeline. Takes `Page` items that have an exchange; all others pass by."""
@@ -78,7 +80,11 @@ class WarcPipeline:
             exchange = item.exchange
             if exchange is not None and not exchange.body_skipped:
                 try:
-                    await self._writer.write(_page_capture(item, exchange))
+                    if len(item.links) <= _MANY_LINKS:
+                        capture = _page_capture(item, exchange)
+                    else:
+                        capture = await asyncio.to_thread(_page_capture, item, exchange)
+                    await self._writer.write(capture)
                 except WarcError as error:
                     self._fail(error)
                     raise NotArchived(str(error)) from None

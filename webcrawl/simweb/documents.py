@@ -184,3 +184,15 @@ def rel_nofollow(page: Page) -> Reply:
 
 def calendar(page: Page) -> Reply:
     return answer(200, page.html([page.onward]), links=1)
+
+
+def months(page: Page) -> Reply:
+    hrefs = [page.onward, page.back] if page.back else [page.onward]
+    return answer(200, page.html(hrefs), links=len(hrefs))
+
+
+def deeper(page: Page) -> Reply:
+    """One link, relative where it can be: what a missing slash makes of a site."""
+    near = page.step and not page.whole
+    href = "/".join(page.onward.rsplit("/", 2)[1:]) if near else page.onward
+    return answer(200, page.html([href]), links=1)

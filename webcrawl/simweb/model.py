@@ -328,6 +328,7 @@ class World:
     def _page(self, place: Place, attempt: int) -> Page:
         own = self._original(place)
         onward = self.onward(own)
+        back = own._replace(step=own.step - 1) if own.step else None
         last_word = self.host(own.host).site.path(own.page).rstrip("/").rpartition("/")[2]
         number = mix(self.spec.seed, 11, *own)
         return Page(
@@ -337,6 +338,7 @@ class World:
             attempt=attempt,
             size_bytes=int(self.spec.page_bytes * SIZES[number & 4095]),
             onward=self.url(onward).replace("&", "&amp;") if onward else "",
+            back=self.url(back).replace("&", "&amp;") if back else "",
             whole=own.host in self._mirrored,
             draw_hrefs=lambda: self._hrefs(own),
         )

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import brotli  # type: ignore[import-untyped]
 
@@ -27,8 +28,31 @@ from webcrawl.simweb import hostile
 from webcrawl.simweb.features import Feature
 from webcrawl.simweb.pages import Page
 from webcrawl.simweb.reply import Reply
+from webcrawl.simweb.words import WORDS
 
 ENDLESS = 1_000_000
+
+
+class Trail(NamedTuple):
+    """How a step is told by the path behind its page's, and read again."""
+
+    write: Callable[[int], str]
+    read: Callable[[str], int]  # of what `write` gave; anything for what it did not
+
+
+def _a_segment_each(word: Callable[[int], str]) -> Trail:
+    return Trail(
+        lambda step: "".join(f"/{word(number)}" for number in range(1, step + 1)),
+        lambda path: path.count("/"),
+    )
+
+
+MORE = _a_segment_each(lambda number: "mais")
+WORDS_ON = _a_segment_each(lambda number: WORDS[number % len(WORDS)])
+MONTHS = Trail(
+    lambda step: f"/{2030 + step // 12}/{step % 12 + 1:02}",
+    lambda path: (int(path[1:5]) - 2030) * 12 + int(path[6:]) - 1 if path[6:].isdigit() else 0,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,14 +61,14 @@ class PageKind(Feature):
 
     `leads` says where a redirect leads: "on" to its next step until the last, which is a document;
     "back" and forth between two steps; "away" to another host. `shut` is True where a step must
-    not be asked for, since only a nofollow link leads there; `grows` where a step is in the path.
+    not be asked for, since only a nofollow link leads there; `trail` where a step is in the path.
     """
 
     build: Callable[[Page], Reply]
     steps: int = 0
     leads: str = ""
     shut: bool = False
-    grows: bool = False
+    trail: Trail | None = None
 
     @property
     def trap(self) -> bool:
@@ -96,7 +120,7 @@ def _shut(name: str, about: str, build: Build) -> PageKind:
     )
 
 
-def _trap(name: str, about: str, build: Build, grows: bool = False) -> PageKind:
+def _trap(name: str, about: str, build: Build, trail: Trail | None = None) -> PageKind:
     return PageKind(
         name=f"page-{name}",
         weight=0.3,
@@ -105,7 +129,7 @@ def _trap(name: str, about: str, build: Build, grows: bool = False) -> PageKind:
         steps=ENDLESS,
         sound=False,
         default=False,
-        grows=grows,
+        trail=trail,
     )
 
 
@@ -201,7 +225,9 @@ PAGES = (
     _shut("meta-nofollow", "meta robots nofollow", doc.nofollow(meta=doc.META_NOFOLLOW)),
     _shut("x-robots", "X-Robots-Tag: nofollow", doc.nofollow("X-Robots-Tag: noindex, nofollow")),
     _trap("calendar", "each page links to the next one, for ever", doc.calendar),
-    _trap("tunnel", "each page links to one a directory deeper, for ever", doc.calendar, True),
+    _trap("tunnel", "each page links to `mais` in a directory of its own", doc.deeper, MORE),
+    _trap("well", "each page links a directory deeper, by another word", doc.deeper, WORDS_ON),
+    _trap("months", "each page links to the next month and the last", doc.months, MONTHS),
     _trap("fan", "each page links to the same 20,000 others", hostile.fan),
     _trap("redirects", "each page redirects to the next one, for ever", bad.redirect(302)),
 )

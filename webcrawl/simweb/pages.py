@@ -21,7 +21,8 @@ SIZES = tuple(min(_RNG.lognormvariate(-0.405, 0.9), 40.0) for _ in range(4096))
 
 @dataclass(slots=True)
 class Page:
-    """`onward` is the URL of its next step: where a redirect leads, or the link not to follow."""
+    """`onward` is the URL of its next step: where a redirect leads, or the link not to follow;
+    `back` is the URL of the step before, "" on the first."""
 
     title: str  # different for any two pages that are not mirrors
     number: int  # a hash, for whatever has to vary
@@ -31,6 +32,7 @@ class Page:
     onward: str
     whole: bool  # a mirror has it too: what it says must mean the same there
     draw_hrefs: Callable[[], list[str]]
+    back: str = ""
 
     def hrefs(self) -> list[str]:
         """Attribute values of its links, escaped."""

@@ -15,7 +15,7 @@ from webcrawl.simweb.words import DIRECTORIES, WORDS
 _ENDINGS = ("", "", "", "/", ".html")
 _PAGE = re.compile(r"-(\d{1,9})(?:/|\.html)?$").search
 _STEP = re.compile(r"de=(\d{1,9})&passo=(\d{1,7})$").match
-_GROWN = re.compile(r"(.+?)((?:/mais)+)").fullmatch
+_TRAIL = re.compile(r".*?-(\d{1,9})(?:\.html)?(/[^?]+)").fullmatch
 _SESSION = re.compile(r";jsessionid=\w+|[?&]PHPSESSID=\w+", re.IGNORECASE)
 
 
@@ -81,25 +81,27 @@ class Site:
         return f"?de={page}&passo={step}" if step else ""
 
     def target(self, page: int, step: int) -> str:
-        if step and self.kinds[page].grows:
-            return self.path(page).rstrip("/") + "/mais" * step
+        trail = self.kinds[page].trail
+        if step and trail:
+            return self.path(page).rstrip("/") + trail.write(step)
         return self.path(page) + self.query(page, step)
 
     def resolve(self, target: str) -> tuple[int, int] | None:
         """Page and step of a request target: the canonical spelling first, then any other."""
         return (
             self._resolve(target)
-            or self._resolve_grown(target)
+            or self._resolve_trail(target)
             or self._resolve(_canonical(target))
         )
 
-    def _resolve_grown(self, target: str) -> tuple[int, int] | None:
-        grown = _GROWN(target)
-        number = _PAGE(grown[1]) if grown else None
-        if not grown or not number or int(number[1]) >= self.size:
+    def _resolve_trail(self, target: str) -> tuple[int, int] | None:
+        found = _TRAIL(target)
+        page = int(found[1]) if found else self.size
+        if not found or page >= self.size:
             return None
-        page, step = int(number[1]), len(grown[2]) // len("/mais")
-        return (page, step) if self.target(page, step) == target else None
+        trail = self.kinds[page].trail
+        step = trail.read(found[2]) if trail else 0
+        return (page, step) if step > 0 and self.target(page, step) == target else None
 
     def _resolve(self, target: str) -> tuple[int, int] | None:
         path, _, query = target.partition("?")

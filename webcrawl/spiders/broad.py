@@ -14,7 +14,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -35,6 +35,8 @@ from webcrawl.spiders.seeds import BadSeed, SeedSource
 from webcrawl.warc.records import payload_digest
 
 SEEDS_PER_BATCH = 1000
+# Larger pages are read beside the event loop: 10 MiB of nothing but links take three seconds.
+LARGE_PAGE_BYTES = 256 * 1024
 T = TypeVar("T")
 
 
@@ -90,6 +92,9 @@ class BroadSpider(Spider):
     def __init__(self, seeds: str | SeedSource = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.seeds = seeds
+        self._reading_large = (
+            asyncio.Lock()
+        )  # one at a time: each takes its share of the loop's CPU
 
     @cached_property
     def _reading(self) -> _Reading:
@@ -191,7 +196,8 @@ class BroadSpider(Spider):
             page.duplicate_of = first.url
             if first.followed or not followed:
                 return
-        parsed = read_page(
+        read = partial(
+            read_page,
             response.body,
             media_type,
             page.url,
@@ -200,6 +206,11 @@ class BroadSpider(Spider):
             obey_nofollow=reading.obey_nofollow,
             user_agent_token=reading.agent,
         )
+        if len(response.body) <= LARGE_PAGE_BYTES:
+            parsed = read()
+        else:
+            async with self._reading_large:
+                parsed = await asyncio.to_thread(read)
         page.charset = parsed.charset
         page.links = parsed.links
         page.links_found = parsed.found

@@ -78,7 +78,7 @@ class SeedSource:
     """What `spec` names, as a stream that is read once.
 
     `root` is the project's folder. Raises BadSeed for a file that is missing and for a word that
-    means nothing. `bad` counts the lines that are no URL so far, `usable` those that are one.
+    means nothing. `bad` counts the lines that are no URL so far.
     """
 
     def __init__(self, spec: str, root: Path | None = None) -> None:
@@ -87,7 +87,6 @@ class SeedSource:
         self._urls: Iterator[str] = self._read()
         self.bad = 0
         self.bad_examples: list[str] = []
-        self.usable = 0
 
     @property
     def opened(self) -> list[tuple[str, int]]:
@@ -122,7 +121,6 @@ class SeedSource:
     def _read(self) -> Iterator[str]:
         for source in self._sources:
             if source.open is None:
-                self.usable += 1
                 yield source.url
                 continue
             with source.open() as file:
@@ -136,7 +134,6 @@ class SeedSource:
                 if not text:
                     continue
                 if len(line) < MAX_LINE and (url := line_url(text)):
-                    self.usable += 1
                     yield url
                 else:
                     self._count_bad(f"{name}:{number}: not a URL: {_shown(text)}")

@@ -1,0 +1,56 @@
+"""From the URLs of a page to the links that the frontier is given.
+
+Owns who may come in: what scope refuses, and a sequence that has gone on for too long, is counted
+here and goes no further. A sequence is a matter of the way a URL was reached, so it is judged
+before the URL-seen test: by another way the same URL may still come in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from webcrawl.frontier.lease import Link
+from webcrawl.parse.urls import host_of
+from webcrawl.scope import Scope, is_numbered
+
+
+class Outlinks:
+    """Makes links of canonical URLs. `dropped` is where refusals are counted."""
+
+    def __init__(self, scope: Scope, dropped: Counter[str], sequence_max: int = 0) -> None:
+        self._scope = scope
+        self._dropped = dropped
+        self._sequence_max = sequence_max
+
+    def refuses(self, url: str, host: str) -> bool:
+        """Whether scope refuses `url`; each refusal is counted."""
+        reason = self._scope.refuses(url, host)
+        if reason:
+            self._dropped["scope_" + reason] += 1
+        return bool(reason)
+
+    def of_page(self, urls: Iterable[str], page: Link) -> list[Link]:
+        """The links that `page` has to `urls`. O(length) a URL: about 2 us."""
+        return self._leading_on(urls, page, page.depth + 1, 0)
+
+    def of_redirect(self, url: str, page: Link) -> Link | None:
+        """The link that a redirect from `page` makes; None when it is refused."""
+        return next(iter(self._leading_on((url,), page, page.depth, page.redirects + 1)), None)
+
+    def _leading_on(
+        self, urls: Iterable[str], page: Link, depth: int, redirects: int
+    ) -> list[Link]:
+        via, home, longest = page.url, page.host, self._sequence_max
+        further = page.sequence + 1 if longest and is_numbered(via) else 0
+        links = []
+        for url in urls:
+            host = host_of(url)
+            if self.refuses(url, host):
+                continue
+            sequence = further if further and host == home and is_numbered(url) else 0
+            if sequence > longest:
+                self._dropped["scope_sequence"] += 1
+                continue
+            links.append(Link(url, host, depth, redirects, via, sequence=sequence))
+        return links
