@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -49,6 +50,7 @@ def main() -> int:
     parser.add_argument("--hosts", type=int, default=100_000)
     parser.add_argument("--active", type=int, default=50_000)
     parser.add_argument("--pages", type=int, default=20_000, help="leased at each size")
+    parser.add_argument("--big", type=int, default=0, help="links that one host has beforehand")
     parser.add_argument("--store", choices=("disk", "memory"), default="disk")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -61,11 +63,12 @@ def run(store: DiskStore | MemoryStore, arguments: argparse.Namespace, folder: P
     policy = Policy(politeness=Politeness(delay_s=0.0, ip_delay_s=0.0))
     state = CrawlState(store, policy, active_max=arguments.active)
     links = random_links(Random(1), arguments.hosts)
+    put(state, big_links(), arguments.big)
     size, put_so_far = max(arguments.urls // 100, BATCH), 0
     while put_so_far < arguments.urls:
-        count = min(size, arguments.urls) - put_so_far
-        put_us = cost(partial(put, state, links, count), count)
-        put_so_far += count
+        more = min(size, arguments.urls) - put_so_far
+        put_us = cost(partial(put, state, links, more), more)
+        put_so_far += more
         times = work(state, links, arguments.pages)
         disk = size_bytes(folder) >> 20 if folder.exists() else 0
         print(
@@ -91,6 +94,12 @@ def random_links(random: Random, hosts: int) -> Iterator[Link]:
         path = "/".join(("section", "article", "page")[: random.randrange(4)])
         url = f"http://{host}/{path}/{number}.html"
         yield Link(url, host, 3, via="http://www.example.com/some/other/page.html")
+
+
+def big_links() -> Iterator[Link]:
+    """Links of one host, behind those of the others."""
+    for number in count():
+        yield Link(f"http://big.example.com/a/b/c/d/{number}.html", "big.example.com", 3)
 
 
 def take(links: Iterator[Link], count: int) -> list[Link]:

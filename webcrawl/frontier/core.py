@@ -42,6 +42,7 @@ from webcrawl.frontier.store import Numbers, Store
 from webcrawl.items import Original
 
 _DROPS_MAX = 2_000  # URLs refused in one `acquire` before it gives way to the event loop
+_DROPS_OF_A_HOST = 100  # of these, before it lets the others go first
 
 
 class CrawlState:
@@ -91,6 +92,7 @@ class CrawlState:
         lane = workbench.ADMISSION if admissions else workbench.PAGES
         leases: list[Lease] = []
         drops_left = _DROPS_MAX
+        drops: dict[Host, int] = {}
         while len(leases) < limit and drops_left:
             host = self._bench.pop(lane, now)
             if host is None:
@@ -101,11 +103,16 @@ class CrawlState:
             lease = self._lease(host, lane, now)
             if lease is None:
                 drops_left -= 1
-                placement.settle(host, now)
+                drops[host] = drops.get(host, 0) + 1
+                if drops[host] < _DROPS_OF_A_HOST:
+                    placement.settle(host, now)
                 self._bench.pass_on(host, now)
             else:
                 self._leases.add(lease)
                 leases.append(lease)
+        for host, count in drops.items():
+            if count == _DROPS_OF_A_HOST:
+                placement.settle(host, now)
         # A lease that is lost comes up again; a drop is final, and who waits is in line from a
         # commit on.
         if placement.newly_waiting or drops_left < _DROPS_MAX:

@@ -1,0 +1,117 @@
+"""A host with very many links costs the other hosts nothing, in either store.
+
+Cost is counted in calls, since times depend on the machine: what the frontier calls for a few
+hosts, with a big one beside them and without.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from tests.contracts.frontier import POLITE, answer, link
+from webcrawl.frontier import rows
+from webcrawl.frontier.base import Policy
+from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.core import CrawlState
+from webcrawl.frontier.diskstore import DiskStore
+from webcrawl.frontier.lease import Failed, Lease, Link, Outcome, Step
+from webcrawl.frontier.store import MemoryStore, Store
+
+MANY = 200_000
+OTHERS = [f"http://other-{n}.example/{m}" for m in range(5) for n in range(20)]
+
+
+@pytest.fixture(params=["memory", "disk"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    if request.param == "memory":
+        yield MemoryStore()
+    else:
+        made = DiskStore(tmp_path / "frontier")
+        yield made
+        made.close()
+
+
+def big(count: int) -> list[Link]:
+    return [link(f"http://big.example/{number}") for number in range(count)]
+
+
+class Walk:
+    """Crawls, and notes when each page of the others was leased and what it took in calls."""
+
+    def __init__(self, store: Store, caps: Caps | None = None, *, big_answers: bool = True) -> None:
+        self.state = CrawlState(store, Policy(politeness=POLITE), caps=caps)
+        self._big_answers = big_answers
+        self.now = 100.0
+        self.calls = 0
+        self.pages: list[tuple[float, str]] = []
+
+    def turn(self) -> None:
+        """One acquire of each kind, everything answered at once, then time goes on."""
+        state = self.state
+        leases = state.acquire(self.now, 1000, admissions=True) + state.acquire(self.now, 1000)
+        state.release([(lease, self._outcome(lease)) for lease in leases], self.now)
+        next_at = min(state.next_at(), state.next_at(admissions=True))
+        self.now = max(self.now + 0.5, next_at)
+
+    def _outcome(self, lease: Lease) -> Outcome:
+        if lease.step is Step.PAGE:
+            if lease.host != "big.example":
+                self.pages.append((self.now, lease.url))
+            elif not self._big_answers:
+                return Failed("connect", self.now, self.now)
+        return answer(lease, self.now)
+
+    def others(self) -> None:
+        """Put the other hosts' links and crawl until there is none left of them."""
+        sys.setprofile(self._count)
+        try:
+            self.state.put(map(link, OTHERS), self.now)
+            while len(self.pages) < len(OTHERS):
+                self.turn()
+        finally:
+            sys.setprofile(None)
+
+    def _count(self, frame: FrameType, event: str, what: object) -> None:
+        self.calls += event == "call"
+
+
+def test_it_takes_its_turn_like_any_other(store: Store, tmp_path: Path) -> None:
+    small, large = Walk(MemoryStore()), Walk(store)
+    if isinstance(store, DiskStore):
+        small = Walk(other := DiskStore(tmp_path / "small"))
+    small.state.put(big(20), small.now)
+    large.state.put(big(MANY), large.now)
+    small.others()
+    large.others()
+    assert large.pages == small.pages
+    assert large.calls == pytest.approx(small.calls, rel=0.01)
+    large.state.audit()
+    if isinstance(store, DiskStore):
+        other.close()
+
+
+def test_links_over_a_cap_are_never_queued(store: Store) -> None:
+    walk = Walk(store, Caps(per_host=10))
+    assert walk.state.put(big(5000), walk.now) == 10
+    assert walk.state.counters.pending == 10
+    assert walk.state.counters.dropped["host_cap"] == 4990
+    if isinstance(store, DiskStore):
+        assert len(list(store._db.rows(rows.QUEUE))) == 10
+    walk.others()
+    assert len(walk.pages) == len(OTHERS)
+
+
+def test_the_others_go_on_while_its_links_are_dropped(store: Store) -> None:
+    """As they are when it is given up: each in its turn, and that takes a while."""
+    walk = Walk(store, big_answers=False)
+    walk.state.put(big(20_000), walk.now)
+    while not walk.state.counters.dropped["host_retired"]:
+        walk.turn()
+    walk.others()
+    assert walk.state.counters.dropped["host_retired"] < 20_000
+    walk.state.audit()
