@@ -178,8 +178,7 @@ class CrawlState:
             return self._lease_resolve(host, now)
         address = host.addresses[0] if host.addresses else ""
         if step is Step.ROBOTS:
-            assert host.errands
-            errand = host.errands.popleft()
+            errand = host.take_errand()
             self._bench.lease(host, with_ip=True)
             return Lease(host.name, step, errand.url, address, errand=errand)
         entry = self._funnel.take(host, now)

@@ -113,6 +113,14 @@ class Host:
         return ":" in self.name or self.name[-1:].isdigit()
 
     def add_errand(self, errand: Errand) -> None:
-        if self.errands is None:
+        if self.errands is None:  # most hosts have none most of the time, and a deque takes 700 bytes
             self.errands = deque()
         self.errands.append(errand)
+
+    def take_errand(self) -> Errand:
+        """The oldest. There must be one."""
+        assert self.errands
+        errand = self.errands.popleft()
+        if not self.errands:
+            self.errands = None
+        return errand
