@@ -101,12 +101,10 @@ def frontier_from(settings: BaseSettings) -> Frontier:
     if order not in ORDERINGS:
         raise SettingError("FRONTIER_ORDER", order, " or ".join(ORDERINGS))
     policy, ordering, caps = policy_from(settings), ORDERINGS[order](), caps_from(settings)
-    if store == "auto":
-        store = "disk" if settings.get("JOBDIR") else "memory"
     if store == "memory":
         return MemoryFrontier(policy, ordering=ordering, caps=caps)
     if store != "disk":
-        raise SettingError("FRONTIER_STORE", store, "auto or memory or disk")
+        raise SettingError("FRONTIER_STORE", store, "memory or disk")
     now = time.monotonic()
     return DiskFrontier(
         Path(settings["JOBDIR"]) if settings.get("JOBDIR") else None,

@@ -70,7 +70,7 @@ DOWNLOAD_HANDLERS = {
 
 # The frontier.
 SCHEDULER = "webcrawl.scheduler.Scheduler"
-FRONTIER_STORE = "auto"  # disk where JOBDIR is set, else memory
+FRONTIER_STORE = "disk"  # in JOBDIR, or a temporary folder that goes with the run; or memory
 FRONTIER_ACTIVE_HOSTS = 20_000  # in memory, 2 KB each; at 30 s a host enough for 660 pages/s
 FRONTIER_ORDER = "level"
 

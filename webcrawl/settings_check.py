@@ -186,7 +186,7 @@ RULES: dict[str, Rule] = {
     "CLOSE_GRACE": _seconds(),
     "DNS_SERVERS": Rule(_each(_is_dns_server), "addresses, such as 127.0.0.1:5353,[::1]:53"),
     "ALLOW_PRIVATE_ADDRESSES": _BOOL,
-    "FRONTIER_STORE": _one_of("auto", "memory", "disk", later=("redis://...",)),
+    "FRONTIER_STORE": _one_of("memory", "disk", later=("redis://...",)),
     "FRONTIER_ACTIVE_HOSTS": _whole(1),
     "JOBDIR": Rule(
         lambda value: not value or (_is_path(value) and not os.path.isfile(str(value))),

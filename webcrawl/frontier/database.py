@@ -5,7 +5,9 @@ Owns the engine and its options; knows nothing of what the rows mean. One thread
 What a `commit` has returned from is the operating system's: a kill of this process loses nothing
 of it. At a loss of power the last commits may be gone, from some moment on; a commit is never torn.
 
-Memory: `_CACHE_BYTES` of blocks, indexes and filters, two write buffers, what is not committed yet.
+Memory: two write buffers, `_CACHE_BYTES` of blocks, a filter (1.2 bytes a row) of all levels but the
+last, an index of a few bytes for each 4 KB on disk, what is not committed yet: 50 MB with ten
+million URLs (docs/performance.md has more). Blocks of data are left to the system's file cache.
 Writes go to sorted files one after the other, so the cost of a random key does not grow with the
 map as it does in a B-tree (docs/dependencies.md).
 """
@@ -18,16 +20,16 @@ from pathlib import Path
 
 from rocksdict import (
     AccessType,
-    BlockBasedIndexType,
     BlockBasedOptions,
     Cache,
     DBCompressionType,
     Options,
     Rdict,
+    ReadOptions,
     WriteBatch,
 )
 
-_CACHE_BYTES = 32 << 20
+_CACHE_BYTES = 8 << 20
 _WRITE_BUFFER_BYTES = 16 << 20
 _BLOOM_BITS = 10  # a key: 1 % of the look-ups of unknown keys go to disk
 _OPEN_FILES_MAX = 400
@@ -52,6 +54,7 @@ class Database:
             raise StoreError(f"{folder} is no frontier: it holds other files")
         try:
             self._rows = Rdict(str(folder), _options(read_only), access_type=access)
+            self._rows.set_read_options(_read_options())
         except Exception as error:
             raise self._broken(error) from None
 
@@ -130,16 +133,13 @@ def _options(read_only: bool) -> Options:
     tables = BlockBasedOptions()
     tables.set_block_cache(Cache(_CACHE_BYTES))
     tables.set_bloom_filter(_BLOOM_BITS, False)
-    # Filters and indexes live in the cache, in small parts: as a whole they outgrow its shards,
-    # and then each look-up reads one anew (12 times slower at a million URLs).
-    tables.set_cache_index_and_filter_blocks(True)
-    tables.set_index_type(BlockBasedIndexType.two_level_index_search())
-    tables.set_partition_filters(True)
-    tables.set_pin_top_level_index_and_filter(True)
     tables.set_format_version(5)
     options = Options(raw_mode=True)
     options.create_if_missing(not read_only)
     options.set_block_based_table_factory(tables)
+    # The last level holds nine rows of ten, and most keys that are looked up are there (a page's
+    # links are mostly known ones): a filter for it would cost 1.2 bytes a row and save little.
+    options.set_optimize_filters_for_hits(True)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_write_buffer_size(_WRITE_BUFFER_BYTES)
     # A filter for the write buffer as well: most keys that are looked up are not in it (a third to
@@ -149,4 +149,11 @@ def _options(read_only: bool) -> Options:
     # A reader beside a crawl opens all at once: the crawl deletes files that it has merged.
     options.set_max_open_files(-1 if read_only else _OPEN_FILES_MAX)
     options.set_keep_log_file_num(2)
+    return options
+
+
+def _read_options() -> ReadOptions:
+    """A crawl hardly ever meets the same block twice in a while: the cache would only churn."""
+    options = ReadOptions()
+    options.fill_cache(False)
     return options

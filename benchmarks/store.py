@@ -1,0 +1,107 @@
+"""The store of the frontier on disk alone, up to a hundred million URLs.
+
+Each URL is tested and marked as seen and its link put in line, in commits of a thousand. At each
+power of ten known and unknown URLs are looked up, and the first links of random hosts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+from webcrawl.frontier import rows
+from webcrawl.frontier.database import Database, size_bytes
+from webcrawl.frontier.lease import Link
+from webcrawl.frontier.seen import fingerprint
+
+BATCH = 1000
+LOOKUPS = 20_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--urls", type=int, default=1_000_000)
+    parser.add_argument("--hosts", type=int, default=1_000_000)
+    parser.add_argument("--folder", type=Path, help="where the store is made: a temporary folder")
+
+
+def measure(arguments: argparse.Namespace) -> str:
+    with TemporaryDirectory(dir=arguments.folder) as folder:
+        place = Path(folder) / "frontier"
+        store = Database(place)
+        told, done = [], 0
+        for size in sizes(arguments.urls):
+            fresh = range(done, size)
+            put_us = spent_us(partial(put, store, fresh, arguments.hosts), len(fresh))
+            done = size
+            line = f"{done:,} URLs: put {put_us:.1f} {looks(store, done, arguments.hosts)}"
+            told.append(f"{line}, {rss_mb()} MB memory, {size_bytes(place) >> 20:,} MB disk")
+            print(told[-1], file=sys.stderr, flush=True)
+        store.close()
+    return "µs CPU, all threads: " + "; ".join(told)
+
+
+def sizes(urls: int) -> Iterator[int]:
+    size = 100_000
+    while size < urls:
+        yield size
+        size *= 10
+    yield urls
+
+
+def url_of(number: int, hosts: int) -> tuple[str, str, int]:
+    """URL, host and host id."""
+    host_id = number * 2_654_435_761 % hosts
+    host = f"www.host-{host_id}.example.com"
+    return f"http://{host}/section/article/{number}.html", host, host_id
+
+
+def put(store: Database, numbers: range, hosts: int) -> None:
+    for begin in range(numbers.start, numbers.stop, BATCH):
+        for number in range(begin, min(begin + BATCH, numbers.stop)):
+            url, host, host_id = url_of(number, hosts)
+            seen = rows.SEEN + fingerprint(url, 0)
+            if store.get(seen) is not None:
+                raise AssertionError(f"{url} is taken for a known one")
+            store.put(seen, b"")
+            link = Link(url, host, 3, via=f"http://{host}/")
+            store.put(rows.queue_key(host_id, number % 10, number), rows.link_row(link))
+        store.commit()
+
+
+def looks(store: Database, urls: int, hosts: int) -> str:
+    random = Random(urls)
+    known = [url_of(random.randrange(urls), hosts) for _ in range(LOOKUPS)]
+    known_us = spent_us(lambda: look(store, [url for url, _, _ in known], new=False), LOOKUPS)
+    unknown = [url_of(urls + number, hosts)[0] + "?" for number in range(LOOKUPS)]
+    new_us = spent_us(lambda: look(store, unknown, new=True), LOOKUPS)
+    first_us = spent_us(lambda: first(store, [host_id for _, _, host_id in known]), LOOKUPS)
+    return f"known {known_us:.1f} new {new_us:.1f} first of a queue {first_us:.1f}"
+
+
+def look(store: Database, urls: list[str], *, new: bool) -> None:
+    for url in urls:
+        if (store.get(rows.SEEN + fingerprint(url, 0)) is None) is not new:
+            raise AssertionError(f"{url} is {'known' if new else 'new'}")
+
+
+def first(store: Database, hosts: list[int]) -> None:
+    for host_id in hosts:
+        next(store.rows(rows.queue_prefix(host_id)))
+
+
+def spent_us(work: Callable[[], None], count: int) -> float:
+    began = time.process_time()
+    work()
+    return 1e6 * (time.process_time() - began) / count
+
+
+def rss_mb() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() >> 20
