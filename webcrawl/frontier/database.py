@@ -155,5 +155,5 @@ def _options(read_only: bool) -> Options:
 def _read_options() -> ReadOptions:
     """A crawl hardly ever meets the same block twice in a while: the cache would only churn."""
     options = ReadOptions()
-    options.fill_cache(False)
+    options.fill_cache(False)  # type: ignore[call-arg]  # its stub has forgotten the argument
     return options

@@ -113,7 +113,9 @@ class Host:
         return ":" in self.name or self.name[-1:].isdigit()
 
     def add_errand(self, errand: Errand) -> None:
-        if self.errands is None:  # most hosts have none most of the time, and a deque takes 700 bytes
+        if (
+            self.errands is None
+        ):  # most hosts have none most of the time, and a deque takes 700 bytes
             self.errands = deque()
         self.errands.append(errand)
 
