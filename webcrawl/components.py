@@ -24,6 +24,12 @@ from webcrawl.admission.robots import MAX_BODY_BYTES, product_token
 from webcrawl.admissions import Admissions
 from webcrawl.fetch.client import Client
 from webcrawl.fetch.exchange import Exchange
+from webcrawl.fetch_settings import (
+    content_type_test,
+    headers_from,
+    limits_from,
+    tls_context_from,
+)
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
@@ -32,7 +38,6 @@ from webcrawl.frontier.diskstore import Identity
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
-from webcrawl.handler import content_type_test, headers_from, limits_from
 from webcrawl.politeness.clocks import Politeness
 from webcrawl.scope import PathLimits, Scope
 
@@ -186,7 +191,10 @@ def admissions_from(
     return Admissions(
         resolver=resolver_from(settings),
         guard=guard_from(settings),
-        client=Client(replace(limits_from(settings), max_size_bytes=MAX_BODY_BYTES)),
+        client=Client(
+            replace(limits_from(settings), max_size_bytes=MAX_BODY_BYTES),
+            tls_context_from(settings),
+        ),
         headers=headers_from(settings),
         robots_token=robots_token(settings),
         wants=content_type_test(settings),

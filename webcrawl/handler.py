@@ -3,10 +3,10 @@
 With it goes `request.meta["exchange"]`, the Exchange as it was on the wire, or
 `request.meta["fetch_failed"]` beside the exception, the FetchFailed.
 
-A request with `meta["lease"]` is the frontier's: it connects to the lease's address, its answer is
-dropped at the header when CONTENT_TYPES does not name it, and what had to be cut is kept and
-flagged "truncated". Any other request is a user's own, and what is cut is an exception as in
-Scrapy: DOWNLOAD_MAXSIZE, DOWNLOAD_TIMEOUT, DOWNLOAD_FAIL_ON_DATALOSS.
+A request with `meta["lease"]` is the frontier's: it connects to the lease's address. One for a link
+is dropped at the header when CONTENT_TYPES does not name it, and what had to be cut is kept and
+flagged "truncated". Any other is a user's own, and what is cut is an exception as in Scrapy
+(`own_requests`).
 
 Stands in for the middlewares UserAgent, DefaultHeaders, HttpCompression and DownloadTimeout.
 Nothing that a peer does is a line in the log.
@@ -15,6 +15,7 @@ Nothing that a peer does is a line in the log.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import sys
 import time
@@ -33,30 +34,35 @@ from scrapy.exceptions import (
     DownloadConnectionRefusedError,
     DownloadFailedError,
     DownloadTimeoutError,
+    IgnoreRequest,
     NotConfigured,
-    ResponseDataLossError,
     StopDownload,
     UnsupportedURLSchemeError,
 )
 from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
-from scrapy.settings import BaseSettings
 from scrapy.utils.asyncio import is_asyncio_available
 from scrapy.utils.misc import build_from_crawler, load_object
-from scrapy.utils.python import without_none_values
 from twisted.python.failure import Failure
 
 from webcrawl.fetch.client import Client, Limits, Wants, split_url
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.http1 import Headers as WireHeaders
 from webcrawl.fetch.http1 import content_length
-from webcrawl.fetch.tls import client_context
+from webcrawl.fetch_settings import (
+    content_type_test,
+    headers_from,
+    limits_from,
+    pairs,
+    tls_context_from,
+)
+from webcrawl.frontier.lease import Lease
+from webcrawl.own_requests import BodyRules, is_own
 from webcrawl.signals import fetches_cut
 
-Resolve = Callable[[str], Awaitable[str]]  # host -> address to connect to; raises FetchFailed
+logger = logging.getLogger(__name__)
 
-# House: fetch.decode removes br and zstd too, but archives are read by tools that know gzip.
-ACCEPT_ENCODING = b"gzip, deflate"
+Resolve = Callable[[str], Awaitable[str]]  # host -> address to connect to; raises FetchFailed
 
 FAILURES: dict[str, type[Exception]] = {
     "dns": CannotResolveHostError,
@@ -66,52 +72,11 @@ FAILURES: dict[str, type[Exception]] = {
     "timeout": DownloadTimeoutError,
     "cancelled": DownloadCancelledError,
 }  # DownloadFailedError for all others
-CUTS: dict[str, type[Exception]] = {
-    "length": DownloadCancelledError,
-    "time": DownloadTimeoutError,
-    "disconnect": ResponseDataLossError,
-}
 
 PROXY_HANDLERS = {  # by TWISTED_REACTOR_ENABLED
     True: "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler",
     False: "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler",
 }
-
-
-def limits_from(settings: BaseSettings) -> Limits:
-    """What one fetch may cost. DOWNLOAD_MAXSIZE = 0 is no limit, as in Scrapy."""
-    return Limits(
-        timeout_s=settings.getfloat("DOWNLOAD_TIMEOUT"),
-        max_size_bytes=settings.getint("DOWNLOAD_MAXSIZE") or sys.maxsize,
-        max_header_bytes=settings.getint("DOWNLOAD_MAXHEADERSIZE", 64 << 10),
-    )
-
-
-def headers_from(settings: BaseSettings) -> WireHeaders:
-    """The headers of a request that has none of its own, in the order of a browser's."""
-    headers = Headers({"User-Agent": settings["USER_AGENT"]} if settings["USER_AGENT"] else {})
-    headers.update(without_none_values(settings.getdict("DEFAULT_REQUEST_HEADERS")))
-    headers.setdefault("Accept-Encoding", ACCEPT_ENCODING)
-    return _pairs(headers)
-
-
-def content_type_test(settings: BaseSettings) -> Wants:
-    """Whether the body of an answer is worth reading: by CONTENT_TYPES for a 2xx, else always.
-
-    An answer that does not say its type is wanted: it may be anything. O(headers).
-    """
-    wanted = frozenset(each.strip().lower().encode() for each in settings.getlist("CONTENT_TYPES"))
-
-    def wants(status: int, headers: WireHeaders) -> bool:
-        if not wanted or not 200 <= status < 300:
-            return True
-        for name, value in headers:
-            if name.lower() == b"content-type":
-                media_type = value.partition(b";")[0].strip().lower()
-                return not media_type or media_type in wanted
-        return True
-
-    return wants
 
 
 async def system_address(host: str) -> str:
@@ -135,13 +100,15 @@ class DownloadHandler(BaseDownloadHandler):
         client: Client,
         headers: WireHeaders,
         wants: Wants,
-        fail_on_dataloss: bool = True,
+        bodies: BodyRules,
+        tls_logging: bool = False,
     ) -> None:
         super().__init__(crawler)
         self._client = client
         self._headers = headers
         self._wants = wants
-        self._fail_on_dataloss = fail_on_dataloss
+        self._bodies = bodies
+        self._tls_logging = tls_logging
         self._proxied: BaseDownloadHandler | None = None
         crawler.signals.connect(client.abort, fetches_cut)
 
@@ -150,27 +117,30 @@ class DownloadHandler(BaseDownloadHandler):
         if not is_asyncio_available():
             raise NotConfigured(f"{cls.__name__} needs asyncio: see TWISTED_REACTOR")
         settings = crawler.settings
-        bind = settings.get("DOWNLOAD_BIND_ADDRESS") or None
         client = Client(
             limits_from(settings),
-            client_context(verify=settings.getbool("DOWNLOAD_VERIFY_CERTIFICATES")),
-            local_address=(bind, 0) if isinstance(bind, str) else bind,
+            tls_context_from(settings),
+            local_address=_bind_address(settings.get("DOWNLOAD_BIND_ADDRESS")),
         )
         return cls(
             crawler,
             client,
             headers_from(settings),
             content_type_test(settings),
-            settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS"),
+            BodyRules(settings),
+            settings.getbool("DOWNLOADER_CLIENT_TLS_VERBOSE_LOGGING"),
         )
 
     async def download_request(self, request: Request) -> Response:
         meta = request.meta
-        if meta.get("proxy"):
-            return await self._through_proxy(request)
         meta.pop("exchange", None)  # of an earlier try
         meta.pop("fetch_failed", None)
-        wants = self._wants if "lease" in meta else None
+        if "lease" in meta and meta["lease"].refused:
+            raise _refusal(meta["lease"])
+        if meta.get("proxy"):
+            return await self._through_proxy(request)
+        own = is_own(request)
+        wants = self._bodies.wants(request) if own else self._wants
         listeners = _Listeners.of(self.crawler, request, wants)
         try:
             exchange = await self._fetch(request, wants, listeners)
@@ -182,8 +152,13 @@ class DownloadHandler(BaseDownloadHandler):
         meta["exchange"] = exchange
         meta["download_latency"] = exchange.connect_s + exchange.first_byte_s
         stopped = listeners.stopped if listeners else None
-        if exchange.truncated and not stopped and "lease" not in meta:
-            self._refuse_cut(request, exchange)
+        if exchange.tls and self._tls_logging:
+            logger.debug(
+                "SSL connection to %s using protocol %s, cipher %s",
+                split_url(request.url).host, exchange.tls.version, exchange.tls.cipher,
+            )  # fmt: skip
+        if own and not stopped:
+            self._bodies.judge(request, exchange)
         return _response(exchange, stopped)
 
     async def close(self) -> None:
@@ -192,7 +167,7 @@ class DownloadHandler(BaseDownloadHandler):
             await self._proxied.close()
 
     async def _fetch(
-        self, request: Request, wants: Wants | None, listeners: _Listeners | None
+        self, request: Request, wants: Wants, listeners: _Listeners | None
     ) -> Exchange:
         url, meta = request.url, request.meta
         started_at = time.monotonic()
@@ -208,6 +183,7 @@ class DownloadHandler(BaseDownloadHandler):
             listeners.on_head if listeners else wants,
             on_content=listeners.on_content if listeners else None,
             limits=self._limits(meta),
+            local_address=_bind_address(meta.get("bindaddress")),
         )
         exchange.dns_s = dns_s
         return exchange
@@ -229,8 +205,8 @@ class DownloadHandler(BaseDownloadHandler):
         own = request.headers
         if not own:
             return self._headers
-        pairs = [pair for pair in _pairs(own) if pair[0] != b"Proxy-Authorization"]
-        return pairs + [pair for pair in self._headers if pair[0] not in own]
+        its = [pair for pair in pairs(own) if pair[0] != b"Proxy-Authorization"]
+        return its + [pair for pair in self._headers if pair[0] not in own]
 
     def _limits(self, meta: dict[str, Any]) -> Limits:
         limits = self._client.limits
@@ -239,14 +215,6 @@ class DownloadHandler(BaseDownloadHandler):
         if "download_maxsize" in meta:
             limits = replace(limits, max_size_bytes=int(meta["download_maxsize"]) or sys.maxsize)
         return limits
-
-    def _refuse_cut(self, request: Request, exchange: Exchange) -> None:
-        """Scrapy's rules for a body that is not whole."""
-        if exchange.truncated == "disconnect" and not request.meta.get(
-            "download_fail_on_dataloss", self._fail_on_dataloss
-        ):
-            return
-        raise CUTS[exchange.truncated](f"{request.url}: body cut ({exchange.truncated})")
 
     async def _through_proxy(self, request: Request) -> Response:
         """By Scrapy's own handler: no Exchange, and no content coding that it would not remove."""
@@ -264,14 +232,14 @@ class DownloadHandler(BaseDownloadHandler):
 class _Listeners:
     """Those who hear headers_received and bytes_received, and may end the download by it."""
 
-    def __init__(self, crawler: Crawler, request: Request, wants: Wants | None) -> None:
+    def __init__(self, crawler: Crawler, request: Request, wants: Wants) -> None:
         self._crawler = crawler
         self._request = request
         self._wants = wants
         self.stopped: StopDownload | None = None
 
     @classmethod
-    def of(cls, crawler: Crawler, request: Request, wants: Wants | None) -> Self | None:
+    def of(cls, crawler: Crawler, request: Request, wants: Wants) -> Self | None:
         """None when nobody listens, as in most crawls. 3 us."""
         for signal in (signals.headers_received, signals.bytes_received):
             for _ in getAllReceivers(crawler.signals.sender, signal):
@@ -283,7 +251,7 @@ class _Listeners:
             signals.headers_received,
             headers=_scrapy_headers(headers),
             body_length=content_length(headers),
-        ) and (self._wants is None or self._wants(status, headers))
+        ) and self._wants(status, headers)
 
     def on_content(self, data: bytes) -> bool:
         return self._send(signals.bytes_received, data=data)
@@ -292,10 +260,25 @@ class _Listeners:
         results = self._crawler.signals.send_catch_log(
             signal, request=self._request, spider=self._crawler.spider, **what
         )
-        for _, result in results:
+        for receiver, result in results:
             if isinstance(result, Failure) and isinstance(result.value, StopDownload):
                 self.stopped = result.value
+                logger.debug(
+                    "Download stopped for %s from signal handler %s",
+                    self._request, receiver.__qualname__,
+                )  # fmt: skip
         return self.stopped is None
+
+
+def _refusal(lease: Lease) -> Exception:
+    """What a user's Request that the frontier refused ends with."""
+    silent = lease.refused in ("host_retired", "robots_unreachable")  # nobody answered there
+    error = FAILURES.get(lease.refused, DownloadFailedError if silent else IgnoreRequest)
+    return error(f"{lease.url}: {lease.refused}")
+
+
+def _bind_address(value: str | tuple[str, int] | None) -> tuple[str, int] | None:
+    return (value, 0) if value and isinstance(value, str) else value or None
 
 
 def _response(exchange: Exchange, stopped: StopDownload | None) -> Response:
@@ -331,10 +314,6 @@ def _flags(exchange: Exchange, stopped: StopDownload | None) -> list[str]:
     if exchange.truncated:
         return ["dataloss" if exchange.truncated == "disconnect" else "truncated"]
     return []
-
-
-def _pairs(headers: Headers) -> WireHeaders:
-    return [(name, value) for name, values in headers.items() for value in values]
 
 
 def _scrapy_headers(pairs: WireHeaders) -> Headers:

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import pickle
 import time
 from collections import deque
 from collections.abc import Iterable
-from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Self
 
 from scrapy import Request, Spider, signals
@@ -24,7 +23,6 @@ from scrapy.core.scheduler import BaseScheduler
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.defer import deferred_from_coro
-from scrapy.utils.request import request_from_dict
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
@@ -32,13 +30,14 @@ from webcrawl import components
 from webcrawl.admissions import Admissions, broken
 from webcrawl.deliveries import LINKS_AT_A_TIME, Deliveries
 from webcrawl.fetch.exchange import Exchange
-from webcrawl.frontier.base import Frontier
+from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.database import StoreError
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.items import Page
 from webcrawl.outlinks import Outlinks
+from webcrawl.own_requests import OwnRequests, is_of_the_web, is_plain
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.scope import Scope
 from webcrawl.signals import exchange_recorded, fetches_cut
@@ -58,6 +57,7 @@ class Scheduler(BaseScheduler):
         crawler: Crawler,
         frontier: Frontier,
         scope: Scope,
+        policy: Policy,
         *,
         concurrency: int,
         admissions_max: int,
@@ -69,6 +69,12 @@ class Scheduler(BaseScheduler):
         self._crawler = crawler
         self.frontier = frontier
         self._outlinks = Outlinks(scope, frontier.counters.dropped, sequence_max)
+        self._policy = policy
+        self._own = OwnRequests(
+            crawler,
+            policy.retry_times,
+            keep=components.only_looks(crawler),  # `scrapy shell` sets the callback later
+        )
         self._concurrency = concurrency
         self._admissions_max = admissions_max
         self._target = target
@@ -80,8 +86,6 @@ class Scheduler(BaseScheduler):
         self._visits: set[Visit] = set()
         self._admitting: set[asyncio.Task[None]] = set()
         self._deliveries = Deliveries(frontier)
-        self._requests_kept = 0
-        self._kept: dict[bytes, Request] = {}  # users' Requests that do not serialise
         self._changed = asyncio.Event()
         self._pump_task: asyncio.Task[None] | None = None
         self._end_task: asyncio.Task[None] | None = None
@@ -100,6 +104,7 @@ class Scheduler(BaseScheduler):
             crawler,
             frontier,
             components.scope_from(settings),
+            components.policy_from(settings),
             concurrency=settings.getint("CONCURRENT_REQUESTS"),
             admissions_max=settings.getint("CONCURRENT_ADMISSIONS"),
             target=settings.getint("CLOSESPIDER_PAGECOUNT"),
@@ -140,7 +145,8 @@ class Scheduler(BaseScheduler):
         return deferred_from_coro(self._close())
 
     def has_pending_requests(self) -> bool:
-        return bool(self._deliveries) or not self.frontier.is_finished()
+        here = self._deliveries or self._own
+        return bool(here) or not self.frontier.is_finished()
 
     def next_request(self) -> Request | None:
         while self._window:
@@ -151,23 +157,31 @@ class Scheduler(BaseScheduler):
             except Exception:  # a user's Request of an earlier run, whose code has changed
                 logger.exception("The request of %s cannot be restored", visit.lease.url)
                 self.finish(visit, Dropped("unreadable"))
-        return None
+        return self._own.take_aside()
 
     def enqueue_request(self, request: Request) -> bool:
-        """Take a user's own Request; False when it is out of scope or no URL of ours."""
+        """Take a user's own Request; False when it is out of scope, or no URL, or a duplicate.
+
+        Whether it is a duplicate of a link only the frontier can tell, later.
+        """
         visit = visit_of(request)
         if visit is not None:  # a middleware put it in place of the Request we made
             self.finish(visit, replaced(request))
             request.errback = visit.errback
             for key in ("visit", "lease", "exchange", "fetch_failed"):
                 request.meta.pop(key, None)
-        url = canonicalize(request.url)
-        if url is None or self._outlinks.refuses(url, host_of(url)):
+        url = canonicalize(request.url) if is_of_the_web(request) else ""
+        if url is None or (url and self._outlinks.refuses(url, host_of(url))):
             return False
-        payload = self._serialise(request)
-        link = Link(url, host_of(url), request.meta.get("depth", 0), payload=payload)
-        self._deliveries.put(link, force=request.dont_filter)
-        self._changed.set()
+        told_apart = bool(url) and is_plain(request)  # by the URL-seen test
+        if not told_apart and self._own.is_seen(request):
+            return False
+        if url:
+            force = request.dont_filter or not told_apart
+            self._deliveries.put(self._own.link(request, url), force=force)
+            self._changed.set()
+        else:
+            self._own.put_aside(request)
         return True
 
     # What the spider and the visits tell
@@ -221,11 +235,23 @@ class Scheduler(BaseScheduler):
         if isinstance(outcome, Fetched):
             self.counters.page_bytes += outcome.size_bytes
             self.counters.fetch_s += outcome.took_s
-        if self._kept and not isinstance(outcome, Returned | Failed):
-            assert visit.lease.link is not None
-            self._kept.pop(visit.lease.link.payload, None)
+        link = visit.lease.link
+        assert link is not None
+        if link.payload and not self.comes_again(link, outcome):
+            self._own.ended(link)
         self._deliveries.release(visit.lease, outcome)
         self._changed.set()
+
+    def comes_again(self, link: Link, outcome: Outcome) -> bool:
+        """Whether `outcome` is not the end of a user's own Request."""
+        match outcome:
+            case Returned():
+                return True
+            case Failed(reason):
+                return self._policy.tries_again(reason, link.retries)
+            case Fetched(status):
+                return self._policy.asks_again(status, link.retries, outcome.retry_after_s)
+        return False
 
     async def recorded(self, exchange: Exchange) -> None:
         """Count an admission's exchange; robots.txt belongs in the archive, a HEAD's answer not.
@@ -387,30 +413,28 @@ class Scheduler(BaseScheduler):
         }
         if not link.payload:
             return Request(lease.url, errback=self._errback, meta=meta, dont_filter=True)
-        request = self._kept.get(link.payload) or request_from_dict(
-            pickle.loads(link.payload), spider=self._crawler.spider
-        )
+        request = self._own.request(link)
         visit.errback, request.errback = request.errback, self._errback
         request.meta.update(meta)
         return request
 
     def _errback(self, failure: Failure) -> Any:
+        """A request's end without an answer: for a user's own, unless it will be tried again, its
+        errback. Without one Scrapy says in the log what happened; for a page it is only counted.
+        """
         request: Request = failure.request  # type: ignore[attr-defined]
         visit = visit_of(request)
         if visit is None:
             return None
-        self.finish(visit, failed(request, failure.value, time.monotonic()))
-        return visit.errback(failure) if visit.errback is not None else None
-
-    def _serialise(self, request: Request) -> bytes:
-        """A user's Request as bytes, or a key to it: a lambda for a callback has no name to keep.
-
-        Such Requests stay in memory until they are answered, as in Scrapy's own scheduler.
-        """
-        if not components.only_looks(self._crawler):  # `scrapy shell` sets the callback later
-            with suppress(ValueError, TypeError, AttributeError, pickle.PicklingError):
-                return pickle.dumps(request.to_dict(spider=self._crawler.spider))
-        self._requests_kept += 1
-        key = b"kept %d" % self._requests_kept
-        self._kept[key] = request
-        return key
+        outcome, link = failed(request, failure.value, time.monotonic()), visit.lease.link
+        assert link is not None
+        if not link.payload:
+            self.finish(visit, outcome)
+            return None
+        again = self.comes_again(link, outcome)
+        if isinstance(outcome, Failed) and not again:
+            outcome = replace(outcome, final=True)
+        self.finish(visit, outcome)
+        if again:
+            return None
+        return visit.errback(failure) if visit.errback is not None else failure

@@ -18,6 +18,7 @@ from scrapy.utils.misc import load_object
 
 from webcrawl.admission.dns import read_server
 from webcrawl.components import SettingError, robots_token, scope_from
+from webcrawl.fetch_settings import TLS_VERSIONS
 from webcrawl.scope import ScopeError
 
 
@@ -141,6 +142,10 @@ def _is_file_prefix(value: object) -> bool:
 _BOOL = Rule(_is_bool, "True or False")
 _LIST = Rule(_is_list, "names with commas between them, or a list in settings.py")
 
+_TLS_VERSION = Rule(
+    lambda value: value is None or value in TLS_VERSIONS, "None or " + " or ".join(TLS_VERSIONS)
+)
+
 RULES: dict[str, Rule] = {
     "USER_AGENT": Rule(_is_header_value, "one line of ASCII text, such as name/1.0 (+URL)"),
     "ROBOTSTXT_USER_AGENT": Rule(
@@ -180,6 +185,8 @@ RULES: dict[str, Rule] = {
     "DOWNLOAD_TIMEOUT": _seconds(0.001),
     "DOWNLOAD_MAXSIZE": _whole(0),
     "DOWNLOAD_MAXHEADERSIZE": _whole(1),
+    "DOWNLOAD_TLS_MIN_VERSION": _TLS_VERSION,
+    "DOWNLOAD_TLS_MAX_VERSION": _TLS_VERSION,
     "REDIRECT_MAX_TIMES": _whole(0),
     "RETRY_TIMES": _whole(0),
     "RETRY_HTTP_CODES": Rule(_each(re.compile(r"[1-5]\d\d").fullmatch), "codes, such as 429,503"),

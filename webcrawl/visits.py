@@ -15,7 +15,11 @@ from typing import Any, Protocol, Self, cast
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import DropItem, IgnoreRequest, NotConfigured
+from scrapy.exceptions import (
+    DropItem,
+    IgnoreRequest,
+    NotConfigured,
+)
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
@@ -23,12 +27,21 @@ from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.retryafter import asked_to_wait_s
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
 from webcrawl.items import Page
+from webcrawl.own_requests import is_own
 
 logger = logging.getLogger(__name__)
 
 
 class NotArchived(DropItem):
     """A pipeline raises it to have the page fetched again, by this run or the next."""
+
+
+class AskedAgain(IgnoreRequest):
+    """Keeps an answer that is not the last one from a user's callback."""
+
+    def __init__(self, outcome: Fetched) -> None:
+        super().__init__()
+        self.outcome = outcome
 
 
 class Visit:
@@ -64,6 +77,8 @@ class LeaseKeeper(Protocol):
 
     def finish(self, visit: Visit, outcome: Outcome) -> None: ...
 
+    def comes_again(self, link: Link, outcome: Outcome) -> bool: ...
+
 
 class VisitMiddleware:
     """Spider middleware: gathers a visit's outlinks and gives its lease back at its end."""
@@ -84,6 +99,15 @@ class VisitMiddleware:
     @property
     def _keeper(self) -> LeaseKeeper:
         return cast("LeaseKeeper", self._crawler.engine.scheduler)
+
+    def process_spider_input(self, response: Response) -> None:
+        visit = visit_of(response.request)
+        link = visit.lease.link if visit is not None else None
+        if visit is None or link is None or not link.payload:
+            return
+        outcome = answered(visit, response)
+        if isinstance(outcome, Fetched) and self._keeper.comes_again(link, outcome):
+            raise AskedAgain(outcome)
 
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
@@ -130,15 +154,46 @@ def visit_of(request: Request | None) -> Visit | None:
 
 def answered(visit: Visit, response: Response) -> Fetched | Returned:
     """The outcome of a visit whose request was answered."""
-    links = tuple(visit.links)
     exchange = response.meta.get("exchange")
     if not isinstance(exchange, Exchange):  # a proxy's answer, or a user's middleware made it up
         now = time.monotonic()
         if visit.unarchived:
             return Returned(now, now)
-        return Fetched(response.status, now, now, links)
+        return Fetched(response.status, now, now, tuple(visit.links))
     if visit.unarchived:
         return Returned(exchange.asked_at, exchange.ended_at)
+    return _fetched(exchange, tuple(visit.links))
+
+
+def replaced(request: Request) -> Dropped:
+    """The outcome of a visit for which a middleware made another Request."""
+    return Dropped("replaced", *_times(request))
+
+
+def failed(request: Request, error: BaseException | None, now: float) -> Outcome:
+    """The outcome of a visit whose request ended in the errback."""
+    lease: Lease = request.meta["lease"]
+    if lease.refused:
+        return Dropped(lease.refused)
+    if isinstance(error, AskedAgain):
+        return error.outcome
+    if isinstance(error, IgnoreRequest):
+        return Dropped("middleware", *_times(request))
+    failure = request.meta.get("fetch_failed")
+    if isinstance(failure, FetchFailed):
+        asked_at = failure.ended_at if failure.asked else 0.0
+        if failure.reason == "cancelled":
+            return Returned(asked_at, failure.ended_at)
+        return Failed(failure.reason, asked_at, failure.ended_at)
+    if not is_own(request):  # of those Scrapy says so
+        logger.error("Error while fetching %s", request.url, exc_info=error)
+    exchange = request.meta.get("exchange")
+    if isinstance(exchange, Exchange):  # the fault came after it
+        return _fetched(exchange)
+    return Failed("error", now, now)
+
+
+def _fetched(exchange: Exchange, links: tuple[Link, ...] = ()) -> Fetched:
     return Fetched(
         exchange.status,
         exchange.asked_at,
@@ -150,26 +205,12 @@ def answered(visit: Visit, response: Response) -> Fetched | Returned:
     )
 
 
-def replaced(request: Request) -> Dropped:
-    """The outcome of a visit for which a middleware made another Request."""
+def _times(request: Request) -> tuple[float, float]:
+    """When `request` was asked, and when that ended; zeros when no server can have heard of it."""
     exchange = request.meta.get("exchange")
     if isinstance(exchange, Exchange):
-        return Dropped("replaced", exchange.asked_at, exchange.ended_at)
+        return exchange.asked_at, exchange.ended_at
     failure = request.meta.get("fetch_failed")
     if isinstance(failure, FetchFailed) and failure.asked:
-        return Dropped("replaced", failure.ended_at, failure.ended_at)
-    return Dropped("replaced")
-
-
-def failed(request: Request, error: BaseException | None, now: float) -> Outcome:
-    """The outcome of a visit whose request ended in the errback."""
-    failure = request.meta.get("fetch_failed")
-    if isinstance(failure, FetchFailed):
-        asked_at = failure.ended_at if failure.asked else 0.0
-        if failure.reason == "cancelled":
-            return Returned(asked_at, failure.ended_at)
-        return Failed(failure.reason, asked_at, failure.ended_at)
-    if isinstance(error, IgnoreRequest):
-        return Dropped("middleware")
-    logger.error("Error while fetching %s", request.url, exc_info=error)
-    return Failed("error", now, now)
+        return failure.ended_at, failure.ended_at
+    return 0.0, 0.0

@@ -31,8 +31,9 @@ from stock_crawl import run, site
 
 from tests.adapters.rawserver import RawServer, identity, read_request, server_context
 from webcrawl.fetch.exchange import REASONS, Exchange, FetchFailed
+from webcrawl.fetch_settings import content_type_test, headers_from, limits_from
 from webcrawl.frontier.lease import Lease, Step
-from webcrawl.handler import FAILURES, DownloadHandler, content_type_test, headers_from, limits_from
+from webcrawl.handler import FAILURES, DownloadHandler
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 SETTINGS: dict[str, Any] = {

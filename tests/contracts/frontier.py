@@ -404,6 +404,33 @@ class FrontierContract:
         assert counters.dropped == {"robots": 1}
         assert (counters.ip_passed, counters.robots_passed) == (2, 1)
 
+    def test_a_users_request_that_is_refused_is_leased_to_be_told(self) -> None:
+        async def check() -> tuple[list[Lease], Any]:
+            driver, told = self.driver(), []
+            await driver.put("http://a/private", "http://gone/", payload=b"a Request")
+            rules = RobotsRules.parse(b"user-agent: *\ndisallow: /private", "x")
+            plan: dict[str, Outcome] = {
+                "http://a/robots.txt": RobotsFetched(rules, FOREVER, 100.0, 100.0),
+                "gone": Unresolved("dns", again=False),
+            }
+            while not driver.frontier.is_finished():
+                for lease in await driver.leases():
+                    outcome = plan.get(lease.url or lease.host) or answer(lease, driver.now)
+                    if lease.step is Step.PAGE:
+                        told.append(lease)
+                        outcome = Dropped(lease.refused)
+                    await driver.give_back(lease, outcome)
+                driver.wait()
+            return told, driver.frontier.counters
+
+        told, counters = run(check())
+        assert {lease.url: lease.refused for lease in told} == {
+            "http://a/private": "robots",
+            "http://gone/": "dns",
+        }
+        assert counters.dropped == {"robots": 1, "dns": 1}
+        assert (counters.extracted, counters.robots_passed, counters.pending) == (2, 0, 0)
+
     def test_each_origin_has_its_own_robots(self) -> None:
         async def check() -> list[str]:
             driver, robots = self.driver(), []
@@ -605,6 +632,20 @@ class FrontierContract:
             return addresses
 
         assert run(check()) == ["10.0.0.1", "10.0.0.2"]
+
+    def test_a_failure_that_was_told_is_final(self) -> None:
+        async def check() -> tuple[list[str], Any]:
+            driver = self.driver(obey_robots=False)
+            await driver.put("http://a/")
+            plan: dict[str, list[Outcome]] = {
+                "a": [Resolved(("10.0.0.1", "10.0.0.2"), FOREVER)],
+                "http://a/": [Failed("connect", 0.0, 100.0, final=True)],
+            }
+            return await driver.run(plan), driver.frontier.counters
+
+        pages, counters = run(check())
+        assert pages == ["http://a/"]
+        assert counters.dropped == {"connect": 1}
 
     def test_every_address_is_tried_before_a_host_counts_as_dead(self) -> None:
         async def check() -> tuple[list[str], Any]:

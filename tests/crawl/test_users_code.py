@@ -7,8 +7,13 @@ ends, the promises hold, and nothing is lost that it did not drop itself.
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from textwrap import dedent
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -84,6 +89,83 @@ def test_a_users_own_requests_pass_the_frontier(tmp_path: Path) -> None:
     assert len(own) == len(set(own)), "no page twice"
     assert result.exit_code == 0
     assert all(item.get("mark") == "m" for item in items(tmp_path) if "own" in item)
+
+
+def test_a_users_own_request_ends_once_in_its_callback_or_its_errback(tmp_path: Path) -> None:
+    code = """
+        class Users(BroadSpider):
+            name = "users"
+            async def start(self):
+                async for seed in super().start():
+                    yield seed
+                for url in (
+                    "http://no-such-name.invalid/", "http://127.0.0.1:1/", "data:,aside",
+                    SEED + "robots.txt",  # a media type that the crawl has no use for
+                ):
+                    yield scrapy.Request(url, self.parse_own, errback=self.failed)
+            def parse_own(self, response):
+                yield {"own": response.url, "size": len(response.body)}
+            def failed(self, failure):
+                yield {"failed": failure.request.url, "error": type(failure.value).__name__}
+    """
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, f"SEED = {web.seeds[0]!r}\n" + dedent(code))
+        assert_faultless(web)
+    assert result.exit_code == 0
+    found = [item for item in items(tmp_path) if "own" in item or "failed" in item]
+    *others, robots = sorted(found, key=str)
+    assert others == [
+        {"failed": "http://127.0.0.1:1/", "error": "DownloadFailedError"},
+        {"failed": "http://no-such-name.invalid/", "error": "CannotResolveHostError"},
+        {"own": "data:,aside", "size": 5},
+    ]
+    assert robots["own"].endswith("/robots.txt")
+    assert robots["size"] > 0
+
+
+def test_a_users_own_request_is_called_back_for_the_last_try_only(tmp_path: Path) -> None:
+    code = """
+        class Users(BroadSpider):
+            name = "users"
+            async def start(self):
+                for path in ("better", "worse"):
+                    yield scrapy.Request(BUSY + path, self.parse_own, errback=self.failed)
+            def parse_own(self, response):
+                yield {"path": response.url.rpartition("/")[2], "status": response.status}
+            def failed(self, failure):
+                yield {"error": repr(failure.value)}
+    """
+    with running(*WORLD, *PROMISES) as web, busy_server() as (url, asked):
+        result = run(tmp_path, web, f"BUSY = {url!r}\n" + dedent(code))
+    assert result.exit_code == 0
+    assert sorted(items(tmp_path), key=str) == [
+        {"path": "better", "status": 200},
+        {"path": "worse", "status": 503},
+    ]
+    assert asked["/better"] == asked["/worse"] == 3
+
+
+@contextmanager
+def busy_server() -> Iterator[tuple[str, Counter[str]]]:
+    """Answers /better at the third time and /worse never; its URL, and what it was asked."""
+    asked: Counter[str] = Counter()
+
+    class Busy(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked[self.path] += 1
+            well = self.path == "/better" and asked[self.path] == 3
+            self.send_response(404 if "robots" in self.path else 200 if well else 503)
+            self.end_headers()
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Busy) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/", asked
+        server.shutdown()
+        thread.join()
 
 
 def test_a_request_out_of_scope_is_refused(tmp_path: Path) -> None:

@@ -85,6 +85,7 @@ class Client:
         *,
         on_content: OnContent | None = None,
         limits: Limits | None = None,
+        local_address: tuple[str, int] | None = None,
     ) -> Exchange:
         """Ask `address` for `url`. Raises FetchFailed; ValueError if it is no http or https URL.
 
@@ -100,7 +101,7 @@ class Client:
         self._under_way.add(fetch)
         try:
             context = self._context if target.secure else None
-            await fetch.run(context, target, address, self._local_address)
+            await fetch.run(context, target, address, local_address or self._local_address)
         finally:
             self._under_way.discard(fetch)
         return self._exchange(fetch, url, target, address, limits)

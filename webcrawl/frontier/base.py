@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.lease import Lease, Link, Outcome
 from webcrawl.items import Original
@@ -40,6 +41,18 @@ class Policy:
     # RFC 9309, 2.3.1.4: an unreachable robots.txt is complete disallow; asked again after this.
     robots_again_s: float = 3600.0
 
+    def tries_again(self, reason: str, retries: int) -> bool:
+        """Whether a link that failed for `reason` after `retries` retries gets another."""
+        return reason in TRANSIENT and retries < self.retry_times
+
+    def asks_again(self, status: int, retries: int, retry_after_s: float) -> bool:
+        """Whether a link is asked for again after an answer, which may be another by then."""
+        return (
+            status in self.retry_codes
+            and retries < self.retry_times
+            and retry_after_s <= self.politeness.retry_after_max_s
+        )
+
 
 class Frontier(ABC):
     """All state of a crawl."""
@@ -61,7 +74,8 @@ class Frontier(ABC):
         """Up to `limit` leases, best first: PAGE leases, or with `admissions` all other steps.
 
         O(log hosts) a lease. URLs that robots.txt or the IP cap refuse are dropped on the way, a
-        bounded number a call: fewer leases than `limit` is no proof that there are none.
+        bounded number a call: fewer leases than `limit` is no proof that there are none. One with a
+        payload is not dropped but leased with `refused`, for somebody to be told.
         """
 
     @abstractmethod

@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 
-from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier import workbench
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
@@ -181,12 +180,12 @@ class CrawlState:
             errand = host.take_errand()
             self._bench.lease(host, with_ip=True)
             return Lease(host.name, step, errand.url, address, errand=errand)
-        entry = self._funnel.take(host, now)
-        if entry is None:
+        taken = self._funnel.take(host, now)
+        if taken is None:
             return None
-        number, link = entry
+        (number, link), refused = taken
         self._bench.lease(host, with_ip=True)
-        return Lease(host.name, step, link.url, address, link, number=number)
+        return Lease(host.name, step, link.url, address, link, number=number, refused=refused)
 
     def _lease_resolve(self, host: Host, now: float) -> Lease:
         self._funnel.count_ahead(host)
@@ -235,30 +234,25 @@ class CrawlState:
             self._funnel.enqueue(link._replace(head_done=True), now, lease.number)
             return
         self._funnel.put(outcome.links, now)
-        if outcome.status in self._policy.retry_codes and self._retry_answer(host, link, outcome):
-            self.counters.retried[str(outcome.status)] += 1
+        status, wait_s = outcome.status, outcome.retry_after_s
+        if status in self._policy.retry_codes:
+            self._standing.back_off(host, link.retries + 1, outcome.ended_at, wait_s)
+        if self._policy.asks_again(status, link.retries, wait_s):
+            self.counters.retried[str(status)] += 1
             self._funnel.enqueue(link._replace(retries=link.retries + 1), now)
             return
-        self.counters.count_code(outcome.status)
+        self.counters.count_code(status)
         self._ordering.visited(host.name)
-
-    def _retry_answer(self, host: Host, link: Link, outcome: Fetched) -> bool:
-        """Whether an answer that may change is asked for again; the host backs off either way."""
-        self._standing.back_off(host, link.retries + 1, outcome.ended_at, outcome.retry_after_s)
-        return (
-            link.retries < self._policy.retry_times
-            and outcome.retry_after_s <= self._policy.politeness.retry_after_max_s
-        )
 
     def _failed(self, host: Host, lease: Lease, outcome: Failed, now: float) -> None:
         link = lease.link
         assert link is not None
         self.counters.failed[outcome.reason] += 1
         self._standing.failed(host, now)
-        if self._standing.try_next_address(host, outcome.reason):
+        if self._standing.try_next_address(host, outcome.reason) and not outcome.final:
             self._funnel.enqueue(link, now, lease.number)
             return
-        if outcome.reason in TRANSIENT and link.retries < self._policy.retry_times:
+        if self._policy.tries_again(outcome.reason, link.retries) and not outcome.final:
             self._standing.back_off(host, link.retries + 1, outcome.ended_at)
             self.counters.retried[outcome.reason] += 1
             self._funnel.enqueue(link._replace(retries=link.retries + 1), now)

@@ -98,8 +98,11 @@ class Funnel:
             host.counted_ahead = 2
             self._counters.ip_passed += 1
 
-    def take(self, host: Host, now: float) -> Entry | None:
-        """The next link, through the rest of the funnel; None when it is refused and dropped."""
+    def take(self, host: Host, now: float) -> tuple[Entry, str] | None:
+        """The next link, through the rest of the funnel; None when it is refused and dropped.
+
+        A user's Request comes with why it is refused: somebody waits to hear of it.
+        """
         priority, (number, link) = host.queue.pop()
         self.queued -= 1
         counters = self._counters
@@ -112,15 +115,15 @@ class Funnel:
             counters.extracted += 1
             counters.host_passed += 1
         refused = self._refused(host, link, ahead, now)
-        if refused:
+        if refused and not link.payload:
             counters.dropped[refused] += 1
             host.queue.drop(priority, number)
             return None
         if not link.counted:
-            counters.robots_passed += 1
+            counters.robots_passed += not refused
             link = link._replace(counted=True)
             host.queue.keep(priority, Entry(number, link))
-        return Entry(number, link)
+        return Entry(number, link), refused
 
     def _refused(self, host: Host, link: Link, ahead: int, now: float) -> str:
         """Why `link` may not be fetched; "" if it may. Counts the IP test."""

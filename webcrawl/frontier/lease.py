@@ -63,6 +63,7 @@ class Lease:
     link: Link | None = None
     errand: Errand | None = None
     number: int = 0  # the link's place in the order of arrival
+    refused: str = ""  # why a user's Request may not be asked: to be told, then given back Dropped
 
 
 @dataclass(slots=True, frozen=True)
@@ -133,6 +134,7 @@ class Failed:
     reason: str
     asked_at: float  # 0.0 when no request can have reached the server
     ended_at: float
+    final: bool = False  # not to be tried again: its end was told
 
 
 @dataclass(slots=True, frozen=True)

@@ -1,0 +1,96 @@
+"""What settings say of a fetch: its limits, its headers, its TLS, and which bodies are wanted.
+
+One place for the pages and for what runs beside them (robots.txt, HEAD).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+import sys
+
+from scrapy.http import Headers
+from scrapy.settings import BaseSettings
+from scrapy.utils.python import without_none_values
+
+from webcrawl.fetch.client import Limits, Wants
+from webcrawl.fetch.http1 import Headers as WireHeaders
+from webcrawl.fetch.tls import client_context
+
+logger = logging.getLogger(__name__)
+
+# House: fetch.decode removes br and zstd too, but archives are read by tools that know gzip.
+ACCEPT_ENCODING = b"gzip, deflate"
+
+TLS_VERSIONS = {
+    "TLSv1.0": ssl.TLSVersion.TLSv1,
+    "TLSv1.1": ssl.TLSVersion.TLSv1_1,
+    "TLSv1.2": ssl.TLSVersion.TLSv1_2,
+    "TLSv1.3": ssl.TLSVersion.TLSv1_3,
+}
+
+
+def limits_from(settings: BaseSettings) -> Limits:
+    """What one fetch may cost. DOWNLOAD_MAXSIZE = 0 is no limit, as in Scrapy."""
+    return Limits(
+        timeout_s=settings.getfloat("DOWNLOAD_TIMEOUT"),
+        max_size_bytes=settings.getint("DOWNLOAD_MAXSIZE") or sys.maxsize,
+        max_header_bytes=settings.getint("DOWNLOAD_MAXHEADERSIZE", 64 << 10),
+    )
+
+
+def headers_from(settings: BaseSettings) -> WireHeaders:
+    """The headers of a request that has none of its own, in the order of a browser's."""
+    headers = Headers({"User-Agent": settings["USER_AGENT"]} if settings["USER_AGENT"] else {})
+    headers.update(without_none_values(settings.getdict("DEFAULT_REQUEST_HEADERS")))
+    headers.setdefault("Accept-Encoding", ACCEPT_ENCODING)
+    return pairs(headers)
+
+
+def pairs(headers: Headers) -> WireHeaders:
+    """Scrapy's headers as they go on the wire."""
+    return [(name, value) for name, values in headers.items() for value in values]
+
+
+def content_type_test(settings: BaseSettings) -> Wants:
+    """Whether the body of an answer is worth reading: by CONTENT_TYPES for a 2xx, else always.
+
+    An answer that does not say its type is wanted: it may be anything. O(headers).
+    """
+    wanted = frozenset(each.strip().lower().encode() for each in settings.getlist("CONTENT_TYPES"))
+
+    def wants(status: int, headers: WireHeaders) -> bool:
+        if not wanted or not 200 <= status < 300:
+            return True
+        for name, value in headers:
+            if name.lower() == b"content-type":
+                media_type = value.partition(b";")[0].strip().lower()
+                return not media_type or media_type in wanted
+        return True
+
+    return wants
+
+
+def tls_context_from(settings: BaseSettings) -> ssl.SSLContext:
+    """The house's context within what Scrapy's settings ask for, with SSLKEYLOGFILE obeyed."""
+    context = client_context(verify=settings.getbool("DOWNLOAD_VERIFY_CERTIFICATES"))
+    for name, bound in (
+        ("DOWNLOAD_TLS_MIN_VERSION", "minimum_version"),
+        ("DOWNLOAD_TLS_MAX_VERSION", "maximum_version"),
+    ):
+        if settings[name] is None:
+            continue
+        if settings[name] not in TLS_VERSIONS:
+            raise ValueError(f"Unknown {name} value: {settings[name]}")
+        setattr(context, bound, TLS_VERSIONS[settings[name]])
+    ciphers = settings["DOWNLOADER_CLIENT_TLS_CIPHERS"]
+    if ciphers and ciphers != "DEFAULT":  # that one is the house's, with old ones in it
+        context.set_ciphers(ciphers)
+    keylog = os.environ.get("SSLKEYLOGFILE")
+    if keylog:
+        try:
+            context.keylog_filename = keylog
+        except OSError as error:
+            logger.warning("Cannot write TLS session keys to %s: %s", keylog, error)
+    return context
