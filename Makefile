@@ -21,7 +21,7 @@ bench: $(VENV)/.run ## pages per CPU second against plain Scrapy, in some three 
 
 install: $(VENV)/.run ## what a crawl needs, into .venv
 
-test: lint $(VENV)/pywb/.installed ## lint, types and all tests
+test: lint $(VENV)/pywb/.installed $(VENV)/scrapy-suite/.installed ## lint, types and all tests
 	$(BIN)/python -m pytest -n 4
 
 lint: $(VENV)/.test ## ruff and mypy
@@ -55,4 +55,13 @@ $(VENV)/.test: requirements.txt requirements-test.txt | $(BIN)/python
 $(VENV)/pywb/.installed: requirements-pywb.txt | $(BIN)/python
 	$(BIN)/python -m venv $(VENV)/pywb
 	$(VENV)/pywb/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-pywb.txt
+	@touch $@
+
+# Scrapy's own tests are in its sdist. They run on pytest-twisted, which puts a reactor into every
+# run of pytest that finds it: so it stands in a folder of its own.
+$(VENV)/scrapy-suite/.installed: $(VENV)/.test requirements-scrapy-suite.txt
+	rm -rf $(@D)
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary Scrapy \
+		--dest $(@D) Scrapy==$$($(BIN)/python -c 'import scrapy; print(scrapy.__version__)')
+	$(PIP) --no-deps --target $(@D)/lib -r requirements-scrapy-suite.txt
 	@touch $@

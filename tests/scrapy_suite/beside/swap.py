@@ -1,0 +1,20 @@
+"""The swap is in effect: what Scrapy's tests crawl with is this project's."""
+
+from __future__ import annotations
+
+from scrapy.utils.test import get_crawler
+from tests.mockserver.http import MockServer
+from tests.spiders import SingleRequestSpider
+from tests.utils.decorators import coroutine_test
+
+from webcrawl.fetch.exchange import Exchange
+from webcrawl.frontier.lease import Lease
+
+
+@coroutine_test
+async def test_a_crawl_is_by_our_scheduler_and_our_handler(mockserver: MockServer) -> None:
+    crawler = get_crawler(SingleRequestSpider)
+    await crawler.crawl_async(seed=mockserver.url("/status?n=200"))
+    (response,) = crawler.spider.meta["responses"]
+    assert isinstance(response.meta["lease"], Lease)
+    assert isinstance(response.meta["exchange"], Exchange)

@@ -1,0 +1,87 @@
+"""Scrapy's own tests, on this project's scheduler and download handler.
+
+They come with Scrapy's sdist, which `make test` downloads; each group runs in a pytest of its own,
+as Scrapy's tests are a package `tests` too and need a reactor. gaps.py has what must fail.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+import scrapy
+from gaps import GAPS
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+SUITE = ROOT / ".venv" / "scrapy-suite"
+SDIST = SUITE / f"scrapy-{scrapy.__version__}.tar.gz"
+
+# The files in which a scheduler, a handler or the engine between them takes part.
+GROUPS = {
+    "handler": ("webcrawl_handler",),
+    "engine": (
+        "webcrawl_swap", "core_scraper", "engine", "engine_close_spider", "engine_download",
+        "engine_loop", "engine_stop_download_bytes", "engine_stop_download_headers",
+        "scheduler", "scheduler_base", "downloaderslotssettings", "closespider",
+    ),
+    "crawl": ("crawl", "spider_crawl", "spider_start", "request_left"),
+    "middlewares": (
+        "downloadermiddleware", "downloadermiddleware_robotstxt", "spidermiddleware",
+        "spidermiddleware_httperror", "spidermiddleware_output_chain",
+        "spidermiddleware_process_start", "request_attribute_binding", "request_cb_kwargs",
+        "signals", "pipelines", "pipeline_crawl", "pipeline_media", "feedexport",
+    ),
+}  # fmt: skip
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not SDIST.exists(), reason=f"`make test` downloads {SDIST.name}"),
+]
+
+
+@pytest.fixture
+def sdist(tmp_path: Path) -> Path:
+    """Scrapy's source, with our tests beside its own."""
+    with tarfile.open(SDIST) as archive:
+        archive.extractall(tmp_path, filter="data")
+    folder = tmp_path / SDIST.name.removesuffix(".tar.gz")
+    for path in (HERE / "beside").glob("*.py"):
+        shutil.copy(path, folder / "tests" / f"test_webcrawl_{path.name}")
+    shutil.rmtree(folder / "scrapy")  # what is tested is the one that is installed
+    return folder
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_scrapys_own_tests(group: str, sdist: Path) -> None:
+    plugins = ["declared_gaps"] + ["swapped_defaults"] * (group != "handler")
+    # pytest is newer than Scrapy's tests, and a plugin that they have a mark for is not there.
+    warnings = ["PytestRemovedIn10Warning", "PytestUnknownMarkWarning"]
+    options = [f"-p{plugin}" for plugin in plugins]
+    options += [f"-Wignore::pytest.{warning}" for warning in warnings]
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=short", "--reactor=asyncio",
+         "-pno:cacheprovider", "-pno:xdist", "-mnot requires_internet", *options,
+         *(f"tests/test_{name}.py" for name in GROUPS[group])],
+        cwd=sdist, env=environment(), capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout[-20_000:] + result.stderr[-2_000:]
+
+
+def environment() -> dict[str, str]:
+    """Ours without what an outer pytest left in it, and with what the inner one needs."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    return kept | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, HERE, SUITE / "lib")))}
+
+
+def test_the_documentation_has_each_gap() -> None:
+    text = " ".join((ROOT / "docs" / "scrapy-compat.md").read_text().split())
+    for reason, tests in GAPS.items():
+        names = dict.fromkeys(f"`{test.rpartition('::')[2]}`" for test in tests)
+        assert f"| {reason} | {' '.join(names)} |" in text
+    assert text.count("| `test_") == len(GAPS)
