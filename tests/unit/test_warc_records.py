@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from base64 import b32encode
 from dataclasses import replace
 from itertools import count
 
@@ -17,6 +19,7 @@ from webcrawl.warc.records import (
     capture_records,
     digest,
     payload_digest,
+    raw_digest,
     warc_date,
     warc_fields,
     warcinfo_record,
@@ -138,6 +141,13 @@ def test_which_heads_have_a_payload_digest(start: bytes, has_one: bool) -> None:
 def test_a_digest_is_of_its_parts_in_a_row() -> None:
     assert digest() == "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"
     assert digest(b"hel", b"lo") == digest(b"hello") == "sha1:VL2MMHO4YXUKFWV63YHTWSBM3GXKSQ2N"
+
+
+@pytest.mark.parametrize("parts", [(), (b"hello",), (b"1",), (b"2", b"3")])
+def test_a_digest_is_base32_of_sha1_and_back(parts: tuple[bytes, ...]) -> None:
+    raw = hashlib.sha1(b"".join(parts), usedforsecurity=False).digest()
+    assert digest(*parts) == "sha1:" + b32encode(raw).decode()
+    assert raw_digest(digest(*parts)) == raw
 
 
 def test_without_an_address_no_field() -> None:

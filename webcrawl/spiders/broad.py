@@ -8,7 +8,6 @@ fetched when is the frontier's affair. To do more with each page, subclass it an
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -32,7 +31,7 @@ from webcrawl.parse.page import has_parser, header_says_nofollow, read_page
 from webcrawl.parse.urls import redirect_target
 from webcrawl.scheduler import Scheduler
 from webcrawl.spiders.seeds import BadSeed, SeedSource
-from webcrawl.warc.records import payload_digest
+from webcrawl.warc.records import payload_digest, raw_digest
 
 SEEDS_PER_BATCH = 1000
 # Larger pages are read beside the event loop: 10 MiB of nothing but links take three seconds.
@@ -219,7 +218,7 @@ class BroadSpider(Spider):
         """The content-seen test for `body`."""
         exchange = page.exchange
         if exchange and page.payload_digest and exchange.payload is exchange.body:
-            digest = base64.b32decode(page.payload_digest.removeprefix("sha1:"))
+            digest = raw_digest(page.payload_digest)
         else:
             digest = hashlib.sha1(body, usedforsecurity=False).digest()
         started_time = exchange.started_time if exchange else 0.0

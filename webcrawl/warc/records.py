@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from base64 import b32encode
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,6 +26,10 @@ from webcrawl.items import Original
 
 NewId = Callable[[], str]  # a fresh WARC-Record-ID, "<urn:uuid:...>" (5.2)
 Fields = Iterable[tuple[str, str]]
+
+_BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+_BASE32_PAIRS = [first + second for first in _BASE32 for second in _BASE32]
+_TO_INT_DIGITS = str.maketrans(_BASE32, "0123456789abcdefghijklmnopqrstuv")
 
 REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"  # 6.7.2
 FORMAT = (
@@ -63,7 +66,18 @@ def digest(*parts: bytes) -> str:
     sha1 = hashlib.sha1(usedforsecurity=False)
     for part in parts:
         sha1.update(part)
-    return "sha1:" + b32encode(sha1.digest()).decode()
+    return "sha1:" + _base32(sha1.digest())
+
+
+def raw_digest(labelled: str) -> bytes:
+    """The 20 bytes of what `digest` gave."""
+    return int(labelled.removeprefix("sha1:").translate(_TO_INT_DIGITS), 32).to_bytes(20)
+
+
+def _base32(sha1: bytes) -> str:
+    """RFC 4648, 6. A third of the time of `base64.b32encode`, four times a page."""
+    number = int.from_bytes(sha1)
+    return "".join([_BASE32_PAIRS[number >> bits & 1023] for bits in range(150, -1, -10)])
 
 
 def payload_digest(exchange: Exchange) -> str:
