@@ -7,6 +7,8 @@ setting that cannot be used is a `SettingError`, one line that names it.
 from __future__ import annotations
 
 import math
+import os
+import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -38,8 +40,13 @@ from webcrawl.frontier.diskstore import Identity
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
+from webcrawl.frontier.remote import RemoteFrontier
+from webcrawl.frontier.server import FrontierServer
 from webcrawl.politeness.clocks import Politeness
 from webcrawl.scope import PathLimits, Scope
+
+SOCKET_STORE = "socket:"  # and a file descriptor: the FRONTIER_STORE of a worker
+END_S = 10.0  # beyond CLOSE_GRACE, for a worker to hand back what it has
 
 
 class SettingError(ValueError):
@@ -100,8 +107,49 @@ def caps_from(settings: BaseSettings) -> Caps:
     )
 
 
+def processes_from(settings: BaseSettings) -> int:
+    """How many processes crawl: `CRAWL_PROCESSES`, 0 is one for each core. None without a fetch."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    processes = whole_number(settings, "CRAWL_PROCESSES") or cores or 1
+    return min(processes, settings.getint("CONCURRENT_REQUESTS"))
+
+
+def share_of(settings: BaseSettings, name: str, number: int = 1) -> int:
+    """What process `number` of the crawl gets of a setting that counts for all together.
+
+    The first, which also keeps the frontier, gets half of what each other does.
+    """
+    total, others = settings.getint(name), processes_from(settings) - 1
+    first = max(1, total // (2 * others + 1))
+    if number == 1:
+        return first
+    return (total - first) // others + (number - 2 < (total - first) % others)
+
+
+def is_worker(settings: BaseSettings) -> bool:
+    """Whether this process is one that the crawl's main process has started."""
+    return str(settings.get("FRONTIER_STORE")).startswith(SOCKET_STORE)
+
+
 def frontier_from(settings: BaseSettings) -> Frontier:
-    """All state of the crawl, in the store and the order that were asked for."""
+    """All state of the crawl, in the store and the order that were asked for.
+
+    Served to the crawl's other processes where there are any; in one of these, the way to it.
+    """
+    if is_worker(settings):
+        descriptor = int(settings["FRONTIER_STORE"].removeprefix(SOCKET_STORE))
+        return RemoteFrontier(socket.socket(fileno=descriptor))
+    frontier = _own_frontier_from(settings)
+    if processes_from(settings) == 1:
+        return frontier
+    return FrontierServer(
+        frontier,
+        target=settings.getint("CLOSESPIDER_PAGECOUNT"),
+        grace_s=settings.getfloat("CLOSE_GRACE") + END_S,
+    )
+
+
+def _own_frontier_from(settings: BaseSettings) -> Frontier:
     order, store = settings.get("FRONTIER_ORDER"), settings.get("FRONTIER_STORE")
     if order not in ORDERINGS:
         raise SettingError("FRONTIER_ORDER", order, " or ".join(ORDERINGS))

@@ -92,6 +92,10 @@ class OwnRequests:
             return kept.copy()  # it will be asked for once more after a failure
         return request_from_dict(pickle.loads(link.payload), spider=self._crawler.spider)
 
+    def keeps(self, link: Link) -> bool:
+        """Whether the Request of `link` is in the memory of this process only."""
+        return link.payload in self._kept
+
     def ended(self, link: Link) -> None:
         self._kept.pop(link.payload, None)
 

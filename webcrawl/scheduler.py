@@ -4,8 +4,9 @@ Scrapy asks synchronously, the frontier answers asynchronously and in batches. B
 a small window of acquired leases, refilled by one task, the pump, which also gives finished leases
 back, puts what the spider enqueued and starts admissions. Nothing else talks to the frontier.
 
-Invariants: pages leased and not released are at most CONCURRENT_REQUESTS, so Scrapy's downloader is
-never full; with CLOSESPIDER_PAGECOUNT = n, pages answered and under way are at most n.
+Invariants: pages leased and not released are at most the share of CONCURRENT_REQUESTS that this
+process has, so Scrapy's downloader is never full; with CLOSESPIDER_PAGECOUNT = n, pages answered
+and under way are at most n.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from webcrawl.outlinks import Outlinks
 from webcrawl.own_requests import OwnRequests, is_of_the_web, is_plain
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.scope import Scope
-from webcrawl.signals import exchange_recorded, fetches_cut
+from webcrawl.signals import crawl_closing, exchange_recorded, fetches_cut
 from webcrawl.visits import Visit, failed, replaced, visit_of
 
 logger = logging.getLogger(__name__)
@@ -86,6 +87,7 @@ class Scheduler(BaseScheduler):
         self._visits: set[Visit] = set()
         self._admitting: set[asyncio.Task[None]] = set()
         self._deliveries = Deliveries(frontier)
+        self._under_way = 0
         self._changed = asyncio.Event()
         self._pump_task: asyncio.Task[None] | None = None
         self._end_task: asyncio.Task[None] | None = None
@@ -105,8 +107,8 @@ class Scheduler(BaseScheduler):
             frontier,
             components.scope_from(settings),
             components.policy_from(settings),
-            concurrency=settings.getint("CONCURRENT_REQUESTS"),
-            admissions_max=settings.getint("CONCURRENT_ADMISSIONS"),
+            concurrency=components.share_of(settings, "CONCURRENT_REQUESTS"),
+            admissions_max=components.share_of(settings, "CONCURRENT_ADMISSIONS"),
             target=settings.getint("CLOSESPIDER_PAGECOUNT"),
             follow=settings.getbool("FOLLOW_LINKS"),
             sequence_max=settings.getint("SEQUENCE_LIMIT"),
@@ -178,11 +180,22 @@ class Scheduler(BaseScheduler):
             return False
         if url:
             force = request.dont_filter or not told_apart
-            self._deliveries.put(self._own.link(request, url), force=force)
+            link = self._own.link(request, url)
+            if self.frontier.shared and self._own.keeps(link):
+                self._refuse(request, link)
+                return False
+            self._deliveries.put(link, force=force)
             self._changed.set()
         else:
             self._own.put_aside(request)
         return True
+
+    def _refuse(self, request: Request, link: Link) -> None:
+        """Drop a user's Request that this process alone could answer, when any may lease it."""
+        if not self.counters.dropped["unserialisable"]:
+            logger.error("CRAWL_PROCESSES: %s cannot be pickled, and is dropped", request)
+        self.counters.dropped["unserialisable"] += 1
+        self._own.ended(link)
 
     # What the spider and the visits tell
 
@@ -275,6 +288,10 @@ class Scheduler(BaseScheduler):
 
     # The pump
 
+    def look(self) -> None:
+        """Have the pump turn now."""
+        self._changed.set()
+
     async def _pump(self) -> None:
         loop = asyncio.get_running_loop()
         try:
@@ -286,6 +303,8 @@ class Scheduler(BaseScheduler):
         except Exception as error:
             self._report(error)
             self._close_spider("frontier_error")
+            await asyncio.sleep(0)  # it is closing now
+            self._crawler.signals.send_catch_log(fetches_cut)  # they cannot be given back
 
     async def _turn(self) -> float:
         """Move everything one step on; seconds until there may be more to do."""
@@ -305,7 +324,7 @@ class Scheduler(BaseScheduler):
             self._orphans_at = now + _ORPHANS_S
             self._drop_orphans(slot.inprogress)
         wait_s = min(_LOOK_S, await self._refill(now), await self._admit(now))
-        self.counters.under_way = len(self._visits) + self._admissions.client.active
+        self._count_under_way(len(self._visits) + self._admissions.client.active)
         if self._window or self.frontier.is_finished():
             self._wake_engine()
         return wait_s
@@ -328,12 +347,20 @@ class Scheduler(BaseScheduler):
         room = self._admissions_max - len(self._admitting)
         if room <= 0:
             return _LOOK_S
+        ready_at = self.frontier.next_at(admissions=True)
+        if ready_at > now:  # so there are none, without a call
+            return ready_at - now
         leases = await self.frontier.acquire(now, room, admissions=True)
         for lease in leases:
             task = asyncio.create_task(self._run_admission(lease))
             self._admitting.add(task)
             task.add_done_callback(self._admitting.discard)
         return _LOOK_S if len(leases) == room else self.frontier.next_at(admissions=True) - now
+
+    def _count_under_way(self, fetches: int) -> None:
+        """Bring this process's part of the count up to date."""
+        self.counters.under_way += fetches - self._under_way
+        self._under_way = fetches
 
     async def _run_admission(self, lease: Lease) -> None:
         outcome: Outcome = Returned()  # when it is cancelled
@@ -358,6 +385,7 @@ class Scheduler(BaseScheduler):
         """The engine is closing: take nothing new, and cut what does not end by itself."""
         if not self._closing_at:
             self._closing_at = now
+            self._crawler.signals.send_catch_log(crawl_closing)
             for lease in self._window:
                 self._deliveries.release(lease, Returned())
             self._window.clear()

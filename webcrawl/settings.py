@@ -52,6 +52,7 @@ CLOSESPIDER_TIMEOUT = 0
 
 # How it is fetched.
 CONCURRENT_REQUESTS = 512
+CRAWL_PROCESSES = 1  # 0: one for each core; the crawl is one, whatever their number
 CONCURRENT_ADMISSIONS = 512  # DNS look-ups, robots.txt and HEAD requests, beside the pages
 DOWNLOAD_TIMEOUT = 15
 DOWNLOAD_MAXSIZE = 10 * 1024 * 1024
@@ -92,6 +93,7 @@ LOGSTATS_INTERVAL = 0  # the stats lines say more
 EXTENSIONS = {
     "webcrawl.extensions.statslines.StatsLines": 100,
     "webcrawl.extensions.report.CrawlReport": 200,
+    "webcrawl.extensions.processes.Processes": 300,
     "webcrawl.extensions.garbage.GcTuning": 900,
     # Its page count is the scheduler's here, exact even with fetches under way.
     "scrapy.extensions.closespider.CloseSpider": None,

@@ -4,5 +4,8 @@
 # pass through Scrapy's engine, but belong in the archive.
 exchange_recorded = object()
 
+# Sent when the crawl begins to close, for whatever reason: nothing new is fetched from now on.
+crawl_closing = object()
+
 # Sent when the crawl is closing and its grace is over: what is still being fetched is cut off.
 fetches_cut = object()

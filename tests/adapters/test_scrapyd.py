@@ -135,6 +135,23 @@ def test_a_crawl(scrapyd: Scrapyd) -> None:
     assert_valid_warcs(scrapyd.folder / "archive")
 
 
+def test_a_crawl_in_two_processes(scrapyd: Scrapyd) -> None:
+    with running(*SIMWEB[:-4], "--features", "none,page-slow=90", *SIMWEB[-2:]) as web:
+        job = schedule(
+            scrapyd,
+            "STATS_INTERVAL=1", f"DNS_SERVERS={web.dns}", "ALLOW_PRIVATE_ADDRESSES=1",
+            "DOWNLOAD_DELAY=0.2", "IP_DELAY=0", "WARC_DIR=archive-2", "CONCURRENT_REQUESTS=2",
+            "CRAWL_PROCESSES=2",
+            seeds=",".join(web.seeds),
+        )  # fmt: skip
+        log = finish(scrapyd, job)
+        ledger = web.ledger()
+    assert "'finish_reason': 'finished'" in log
+    assert "[process 2] 1 WARC files with" in log
+    assert f"'webcrawl/crawled': {ledger['fetched']['pages']}," in log
+    assert_valid_warcs(scrapyd.folder / "archive-2")
+
+
 def assert_valid_warcs(folder: Path) -> None:
     files = list(folder.glob("*.warc.gz"))
     assert files

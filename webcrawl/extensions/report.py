@@ -15,7 +15,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 
-from webcrawl.components import counters_of, only_looks
+from webcrawl.components import counters_of, is_worker, only_looks
 from webcrawl.frontier.counters import Counters
 from webcrawl.report.lines import named_counts, named_rates, outcome_line, summary
 
@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 # The settings that say which crawl this was: DESIGN.md's table.
 SETTINGS = (
     *("DOWNLOAD_DELAY", "IP_DELAY", "CRAWL_DELAY_MAX", "CONCURRENT_REQUESTS", "DOWNLOAD_TIMEOUT"),
+    "CRAWL_PROCESSES",
     *("DOWNLOAD_MAXSIZE", "ROBOTSTXT_OBEY", "USER_AGENT", "ROBOTSTXT_USER_AGENT", "DEPTH_LIMIT"),
     *("CLOSESPIDER_PAGECOUNT", "CLOSESPIDER_TIMEOUT", "JOBDIR", "SCOPE_SUFFIXES", "SCOPE_DENY"),
     *("SCOPE_ALLOW", "FOLLOW_LINKS", "MAX_PAGES_PER_HOST", "MAX_PAGES_PER_DOMAIN"),
@@ -44,9 +45,9 @@ class CrawlReport:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        if only_looks(crawler):
-            raise NotConfigured
         settings = crawler.settings
+        if only_looks(crawler) or is_worker(settings):
+            raise NotConfigured
         folder = settings.get("REPORT_DIR") or settings.get("WARC_DIR") or "."
         extension = cls(crawler, Path(folder))
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)

@@ -18,7 +18,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.asyncio import create_looping_call
 
-from webcrawl.components import counters_of, only_looks, seconds
+from webcrawl.components import counters_of, is_worker, only_looks, seconds
 from webcrawl.console import Say, console_from
 from webcrawl.frontier.counters import Counters
 from webcrawl.report.lines import (
@@ -48,9 +48,9 @@ class StatsLines:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        if only_looks(crawler):
-            raise NotConfigured
         settings = crawler.settings
+        if only_looks(crawler) or is_worker(settings):
+            raise NotConfigured
         extension = cls(crawler, seconds(settings, "STATS_INTERVAL"), console_from(settings))
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)
         crawler.signals.connect(extension.spider_closed, signals.spider_closed)

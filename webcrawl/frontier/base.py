@@ -60,6 +60,7 @@ class Frontier(ABC):
     counters: Counters
     resumed: bool = False  # an earlier run began this crawl
     changed_settings: Sequence[str] = ()  # since that run, one line each
+    shared: bool = False  # other processes lease what this one puts
 
     @abstractmethod
     async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:

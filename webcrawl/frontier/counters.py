@@ -59,3 +59,25 @@ class Counters:
             if each.name in values and each.name != "under_way":
                 value = values[each.name]
                 setattr(self, each.name, Counter(value) if isinstance(value, dict) else value)
+
+    def add(self, changed: dict[str, Any]) -> None:
+        """Add what `differences` gave: another process has counted it."""
+        for name, value in changed.items():
+            if isinstance(value, dict):
+                getattr(self, name).update(value)  # a Counter's update adds
+            else:
+                setattr(self, name, getattr(self, name) + value)
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """What has changed from one `to_dict` to a later one, by name."""
+    changed: dict[str, Any] = {}
+    for name, value in now.items():
+        was = before[name]
+        if value == was:
+            continue
+        if isinstance(value, dict):
+            changed[name] = {key: n - was.get(key, 0) for key, n in value.items()}
+        else:
+            changed[name] = value - was
+    return changed

@@ -15,9 +15,10 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 from scrapy import Spider
+from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 from scrapy.utils.conf import closest_scrapy_cfg
@@ -91,9 +92,16 @@ class BroadSpider(Spider):
     def __init__(self, seeds: str | SeedSource = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.seeds = seeds
+        self.crawl_arguments: tuple[tuple[Any, ...], dict[str, Any]] = (), {}
         self._reading_large = (
             asyncio.Lock()
         )  # one at a time: each takes its share of the loop's CPU
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        spider.crawl_arguments = args, kwargs  # for the crawl's other processes
+        return spider
 
     @cached_property
     def _reading(self) -> _Reading:

@@ -1,0 +1,310 @@
+"""A frontier in another process against the contract, over a real socket; the process is this one.
+
+And what a server adds to a frontier: whose a lease is, the target, the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from tests.contracts import frontier as contract
+from tests.contracts.frontier import POLITE, FrontierContract, answer, link
+from webcrawl.frontier.base import Frontier, Policy
+from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.database import StoreError
+from webcrawl.frontier.lease import Fetched, Link, Returned, Step
+from webcrawl.frontier.memory import MemoryFrontier
+from webcrawl.frontier.orderings import ORDERINGS
+from webcrawl.frontier.remote import GONE, RemoteFrontier
+from webcrawl.frontier.server import FrontierServer
+from webcrawl.items import Original
+
+
+class Pair:
+    """A process that is served: its end of the socket, and what the server has and hears of it."""
+
+    def __init__(self, server: FrontierServer) -> None:
+        ours, theirs = socket.socketpair()
+        self.heard: list[Any] = []
+        self.member = server.serve(
+            ours,
+            left=lambda reason, stats: self.heard.append((reason, stats)),
+            gone=self.heard.append,
+        )
+        self.remote = RemoteFrontier(theirs)
+
+    async def die(self) -> None:
+        """As a process that is killed: its sockets end."""
+        self.remote._channel.close()
+        await self.member.gone.wait()
+        await self.member.settle()
+
+
+class TestRemoteFrontier(FrontierContract):
+    # It asks before it knows.
+    test_a_new_frontier_is_finished_and_waits_for_ever = None
+
+    @pytest.fixture(autouse=True)
+    def pairs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._pairs: list[Pair] = []
+        monkeypatch.setattr(contract, "run", self.run)
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        async def run_and_close() -> Any:
+            result = await coroutine
+            for pair in self._pairs:
+                await pair.die()
+            return result
+
+        return asyncio.run(run_and_close())
+
+    def make(
+        self, policy: Policy | None = None, *, order: str = "level", caps: Caps | None = None
+    ) -> Frontier:
+        frontier = MemoryFrontier(policy, ordering=ORDERINGS[order](), caps=caps)
+        pair = Pair(FrontierServer(frontier))
+        pair.remote.counters = frontier.counters  # those of the crawl, for the contract to see
+        pair.remote._differences = dict  # type: ignore[method-assign]  # and nothing is added
+        self._pairs.append(pair)
+        return pair.remote
+
+
+# What a server adds
+
+
+def served(**policy: Any) -> FrontierServer:
+    return FrontierServer(MemoryFrontier(Policy(politeness=POLITE, obey_robots=False, **policy)))
+
+
+def links(count: int) -> list[Link]:
+    return [link(f"http://host-{n}/") for n in range(count)]
+
+
+async def resolve(frontier: Frontier, now: float = 100.0) -> None:
+    """All hosts get their address."""
+    while leases := await frontier.acquire(now, 100, admissions=True):
+        await frontier.release([(lease, answer(lease, now)) for lease in leases], now)
+
+
+def test_two_processes_share_one_frontier() -> None:
+    async def check() -> None:
+        server = served()
+        pairs = [Pair(server), Pair(server)]
+        one, two = (pair.remote for pair in pairs)
+        assert await one.put(links(6), 100.0) == 6
+        assert await two.put(links(6), 100.0) == 0
+        await resolve(two)
+        leases = [await one.acquire(100.0, 2), await two.acquire(100.0, 2)]
+        leases.append(await server.acquire(100.0, 9))
+        assert [len(each) for each in leases] == [2, 2, 2]
+        assert len({lease.host for each in leases for lease in each}) == 6
+        for frontier, taken in zip((one, two, server), leases, strict=True):
+            assert not frontier.is_finished()
+            await frontier.release([(lease, answer(lease, 101.0)) for lease in taken], 101.0)
+        assert server.is_finished()
+        assert server.counters.crawled == 6
+        assert await two.acquire(102.0, 1) == []
+        assert two.is_finished(), "news comes with each answer"
+        for pair in pairs:
+            await pair.die()
+
+    asyncio.run(check())
+
+
+def test_the_leases_of_a_process_that_dies_come_back_as_asked() -> None:
+    async def check() -> None:
+        server = served()
+        dead, other = Pair(server), Pair(server)
+        await dead.remote.put([link("http://a/1"), link("http://a/2"), link("http://b/")], 0.0)
+        began = time.monotonic()
+        (resolving,) = await dead.remote.acquire(began, 1, admissions=True)
+        await resolve(other.remote, began)
+        leases = await dead.remote.acquire(began, 9)
+        assert len(leases) == 1
+        await dead.die()
+        assert dead.heard == [2]
+        assert not server.is_finished()
+        (again,) = await other.remote.acquire(began, 9, admissions=True)
+        assert (again.host, again.step) == (resolving.host, Step.RESOLVE)
+        await other.remote.release([(again, answer(again, began))], began)
+        (at_once,) = await other.remote.acquire(time.monotonic(), 9)
+        assert at_once.host == resolving.host, "nobody was asked for it"
+        assert await other.remote.acquire(began + 9.9, 9) == []
+        (later,) = await other.remote.acquire(time.monotonic() + 10, 9)
+        assert later.url == leases[0].url, "it is as it was"
+        await other.die()
+
+    asyncio.run(check())
+
+
+def test_what_a_process_leaves_behind_was_not_asked() -> None:
+    async def check() -> None:
+        server = served()
+        pair = Pair(server)
+        await pair.remote.put(links(2), 100.0)
+        await resolve(pair.remote)
+        leases = await pair.remote.acquire(100.0, 9)
+        pair.remote.counters.under_way = 5
+        await pair.remote.release([(leases[0], Fetched(200, 100.0, 100.0))], 100.0)
+        assert server.counters.under_way == 5
+        pair.remote.leave("finished", {"items": 3})
+        await pair.member.left.wait()
+        await pair.member.settle()
+        assert server.counters.under_way == 0
+        assert [lease.url for lease in await server.acquire(100.0, 9)] == [leases[1].url]
+        await pair.die()
+        assert pair.heard == [("finished", {"items": 3}), 0]
+
+    asyncio.run(check())
+
+
+def test_what_processes_count_is_added_up() -> None:
+    async def check() -> Counters:
+        server = served()
+        pairs = [Pair(server), Pair(server)]
+        server.counters.links = 1
+        for pair in pairs:
+            for _ in range(2):
+                counters = pair.remote.counters
+                counters.links += 10
+                counters.fetch_s += 0.5
+                counters.dropped["scope_deny"] += 1
+                await pair.remote.acquire(100.0, 1)
+        for pair in pairs:
+            await pair.die()
+        return server.counters
+
+    counters = asyncio.run(check())
+    assert (counters.links, counters.fetch_s, counters.dropped["scope_deny"]) == (41, 2.0, 4)
+
+
+def test_a_target_holds_for_all_processes_together() -> None:
+    async def check() -> None:
+        frontier = MemoryFrontier(Policy(politeness=POLITE, obey_robots=False))
+        server = FrontierServer(frontier, target=5)
+        pair = Pair(server)
+        await server.put(links(9), 100.0)
+        await resolve(server)
+        ours = await server.acquire(100.0, 2)
+        theirs = await pair.remote.acquire(100.0, 9)
+        assert (len(ours), len(theirs)) == (2, 3)
+        assert await server.acquire(100.0, 9) == []
+        assert pair.remote.next_at() == server.next_at() == float("inf")
+        await pair.remote.release([(theirs[0], Returned())], 100.0)
+        assert pair.remote.next_at() == 0.0
+        await server.release([(lease, answer(lease, 100.0)) for lease in ours], 100.0)
+        assert len(await pair.remote.acquire(100.0, 9)) == 1
+        await pair.die()
+        assert len(await server.acquire(time.monotonic() + 10, 9)) == 3
+
+    asyncio.run(check())
+
+
+def test_the_others_go_first() -> None:
+    async def check() -> None:
+        server = served()
+        pair = Pair(server)
+        looked = asyncio.Event()
+        pair.remote.when_ready = looked.set
+        await pair.remote.acquire(100.0, 2, admissions=True)
+        await server.put(links(3), 100.0)
+        await looked.wait()
+        assert pair.remote.next_at(admissions=True) == 0.0, "news comes with the word"
+        assert await server.acquire(100.0, 9, admissions=True) == []
+        assert 100.0 < server.next_at(admissions=True) < 100.1
+        assert len(await pair.remote.acquire(100.0, 2, admissions=True)) == 2
+        moment = server.next_at(admissions=True)
+        assert len(await server.acquire(moment, 9, admissions=True)) == 1, "it has what it wanted"
+        await pair.die()
+
+    asyncio.run(check())
+
+
+def test_who_does_not_look_is_waited_for_once() -> None:
+    async def check() -> None:
+        server = served()
+        pair = Pair(server)
+        await pair.remote.acquire(100.0, 2, admissions=True)
+        await server.put(links(1), 100.0)
+        moment = server.next_at(admissions=True)
+        await server.put(links(2), moment)
+        assert len(await server.acquire(moment, 9, admissions=True)) == 2
+        await pair.die()
+        await server.put(links(3), moment)
+        assert len(await server.acquire(moment, 9, admissions=True)) == 1
+
+    asyncio.run(check())
+
+
+def test_the_end_is_told_and_waited_for() -> None:
+    async def check() -> None:
+        server = served()
+        server._grace_s = 60
+        ready, never_began = Pair(server), Pair(server)
+        await ready.remote.put(links(1), 100.0)
+        await resolve(ready.remote)
+        leases = await ready.remote.acquire(100.0, 1)
+        closing = asyncio.create_task(server.close())
+        assert await ready.remote.ended() == "shutdown"
+        assert await never_began.remote.ended() == GONE
+        assert await ready.remote.acquire(100.0, 9, admissions=True) == [], "nothing new"
+        await ready.remote.release([(leases[0], Returned())], 100.0)
+        assert not closing.done()
+        ready.remote.leave("shutdown", {})
+        await closing
+        await ready.die()
+
+    asyncio.run(check())
+
+
+def test_who_does_not_end_in_time_is_not_waited_for() -> None:
+    async def check() -> None:
+        server = served()
+        pair = Pair(server)
+        await pair.remote.put(links(1), 100.0)
+        await pair.remote.acquire(100.0, 1, admissions=True)
+        await server.close()
+        assert not server._frontier._state._leases
+        await pair.member.gone.wait()
+        with pytest.raises(StoreError, match="the main process has ended"):
+            await pair.remote.acquire(100.0, 1)
+
+    asyncio.run(check())
+
+
+def test_the_end_of_the_main_process_is_an_error_of_the_store() -> None:
+    async def check() -> None:
+        pair = Pair(served())
+        gone = []
+        pair.remote.when_gone = lambda: gone.append(True)
+        await pair.remote.put(links(1), 100.0)
+        pair.member.channel.close()
+        with pytest.raises(StoreError):
+            await pair.remote.acquire(100.0, 1)
+        assert await pair.remote.first_with(b"content", Original("http://a/", 0.0, "")) is None
+        assert await pair.remote.ended() == GONE
+        assert gone == [True]
+
+    asyncio.run(check())
+
+
+def test_a_lease_of_somebody_else_is_not_taken() -> None:
+    async def check() -> None:
+        server = served()
+        pairs = [Pair(server), Pair(server)]
+        for pair in pairs:
+            await pair.remote.put(links(1), 100.0)
+        leases = await pairs[0].remote.acquire(100.0, 1, admissions=True)
+        with pytest.raises(KeyError):
+            await pairs[1].remote.release([(leases[0], Returned())], 100.0)
+        for pair in pairs:
+            await pair.die()
+
+    asyncio.run(check())

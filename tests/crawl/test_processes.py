@@ -1,0 +1,312 @@
+"""Crawls in several processes: one crawl to the servers, in its numbers and in its archive.
+
+Few requests at a time, and some answers that are slow, so that every process has its part.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from tests.crawl.crawling import Crawl, Result, assert_clean, assert_faultless, crawl
+from tests.crawl.knownsite import Record, records
+from webcrawl.simweb import Running, faults, running
+from webcrawl.warc.check import check
+
+pytestmark = pytest.mark.slow
+
+FEATURES = "none,page-slow=90,page-302,page-404,page-503,page-gzip,robots-none,host-mirror=40"
+WORLD = ("--hosts", "25", "--seeds", "25", "--pages-per-host", "4", "--features", FEATURES)
+PROMISES = ("--host-delay", "0.1", "--ip-delay", "0.02", "--slowness", "0.2")
+PIDS = re.compile(r"Crawls in \d+ processes: this one and ([\d, ]+)")
+
+AGAIN = re.compile(r"Process 2 is started again, as (\d+)")
+
+
+def few(processes: int) -> dict[str, Any]:
+    """Settings with which no process can do it alone."""
+    return {
+        "CRAWL_PROCESSES": processes,
+        "CONCURRENT_REQUESTS": processes,
+        "CONCURRENT_ADMISSIONS": processes,
+    }
+
+
+class Processes:
+    """Those that a crawl has started."""
+
+    def __init__(self, crawl: Crawl) -> None:
+        crawl.until("*** crawling")
+        found = PIDS.search((crawl.folder / "err.txt").read_text())
+        assert found
+        self._folder = crawl.folder
+        self.pids = [int(pid) for pid in found[1].split(", ")]
+
+    def wait_for_work(self) -> None:
+        """Until each has a page in its archive."""
+        deadline = time.monotonic() + 60
+        while not all(self._captured(pid) for pid in self.pids):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def _captured(self, pid: int) -> bool:
+        files = (self._folder / "warc").glob(f"*-{pid}.warc.gz.open")
+        return any(file.stat().st_size > 2000 for file in files)  # a warcinfo has some hundred
+
+    def wait_for_another(self) -> None:
+        """Until one that takes a dead one's place has a page in its archive."""
+        deadline = time.monotonic() + 60
+        while not (found := AGAIN.search((self._folder / "err.txt").read_text())):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        self.pids = [int(found[1])]
+        self.wait_for_work()
+
+    def assert_gone_within(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while any(map(is_alive, self.pids)):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def archived(result: Result) -> list[tuple[str, Record]]:
+    """All records of the archive, each with the name of its file; all are as they must be."""
+    assert not list((result.folder / "warc").glob("*.open"))
+    assert [problem for path in result.warcs for problem in check(path)] == []
+    return [(path.name, each) for path in result.warcs for each in records(path)]
+
+
+def answers(result: Result) -> dict[str, tuple[str, Record]]:
+    """The file and the record of each page; there is one."""
+    found = [
+        (each.url, (name, each))
+        for name, each in archived(result)
+        if each.type in ("response", "revisit") and not each.url.endswith("/robots.txt")
+    ]
+    pages = dict(found)
+    assert len(found) == len(pages)
+    return pages
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_the_crawl_is_one(tmp_path: Path, processes: int) -> None:
+    with running(*WORLD, *PROMISES) as web:
+        result = crawl(tmp_path, web=web, **few(processes))
+        ledger = assert_faultless(web)
+    assert result.exit_code == 0
+    assert_clean(result)
+    counts, totals = result.report["counts"], ledger["totals"]
+    assert counts["crawled"] == ledger["fetched"]["pages"]
+    assert counts["codes/2xx"] == totals["pages_2xx"]
+    assert counts["links"] > totals["pages_2xx"]
+    assert counts["resolved"] == ledger["fetched"]["hosts"]
+    assert counts["page_bytes"] + counts["robots_bytes"] >= totals["bytes"]
+    assert counts["pending"] == counts["under_way"] == 0
+    assert result.log.count("Dumping Scrapy stats") == 1
+    assert f"'webcrawl/warc/records': {len(archived(result))}," in result.log
+    assert f"'downloader/request_count': {totals['pages']}," in result.log
+    assert len(result.warcs) == processes, "each has its part"
+    assert_revisits_cross_processes(result)
+
+
+def assert_revisits_cross_processes(result: Result) -> None:
+    """The content-seen test is one, too."""
+    pages = answers(result)
+    revisits = [(name, each) for name, each in pages.values() if each.type == "revisit"]
+    originals = [pages[each.fields["warc-refers-to-target-uri"]] for _, each in revisits]
+    assert all(original.type == "response" for _, original in originals)
+    pairs = zip(revisits, originals, strict=True)
+    assert any(file != original_file for (file, _), (original_file, _) in pairs)
+
+
+def test_a_target_is_met_exactly(tmp_path: Path) -> None:
+    with running(*WORLD[:-1], "none,page-slow=90", *PROMISES) as web:
+        result = crawl(tmp_path, web=web, CRAWL_PROCESSES=3, CLOSESPIDER_PAGECOUNT=37)
+        assert web.ledger()["totals"]["pages"] == 37
+    assert result.exit_code == 0
+    assert_clean(result)
+    assert result.report["finish_reason"] == "closespider_pagecount"
+    assert len(answers(result)) == 37
+
+
+def test_ctrl_c_ends_all_cleanly(tmp_path: Path) -> None:
+    with running("--hosts", "2000", *PROMISES) as web:
+        running_crawl = Crawl(tmp_path, web=web, CRAWL_PROCESSES=3, CLOSE_GRACE=2)
+        processes = Processes(running_crawl)
+        processes.wait_for_work()
+        running_crawl.interrupt()
+        result = running_crawl.wait(30)
+        processes.assert_gone_within(0)
+    assert_clean(result)
+    assert "HTTP codes:" in result.output
+    assert not list((tmp_path / "warc").glob("*.open"))
+
+
+def test_a_process_that_is_killed_is_replaced(tmp_path: Path) -> None:
+    with running(*WORLD, *PROMISES, "--pages-per-host", "12") as web:
+        running_crawl = Crawl(tmp_path, web=web, **few(3))
+        processes = Processes(running_crawl)
+        processes.wait_for_work()
+        os.kill(processes.pids[0], signal.SIGKILL)
+        processes.wait_for_another()
+        result = running_crawl.wait()
+        ledger = web.ledger()
+    assert_clean(result)
+    assert "Process 2 ended by signal 9: its" in result.log
+    again = ledger["violations"].pop("twice")
+    assert again["count"] <= 1, "its one lease"
+    assert not faults(ledger), json.dumps(faults(ledger), indent=1)
+    assert result.report["counts"]["crawled"] == ledger["fetched"]["pages"]
+    assert archived(result), "what it left behind is mended"
+
+
+def test_when_the_first_is_killed_all_end_and_the_next_run_goes_on(tmp_path: Path) -> None:
+    with running(*WORLD, *PROMISES) as web:
+        settings = few(3) | {"JOBDIR": tmp_path / "job"}
+        first = Crawl(tmp_path, web=web, **settings)
+        processes = Processes(first)
+        processes.wait_for_work()
+        first.process.kill()
+        processes.assert_gone_within(2)
+        first.wait()
+        result = crawl(tmp_path, web=web, **settings)
+        ledger = web.ledger()
+    assert result.exit_code == 0
+    assert_clean(result)
+    again = ledger["violations"].pop("twice")
+    assert again["count"] <= 3
+    assert not faults(ledger), json.dumps(faults(ledger), indent=1)
+    assert result.report["counts"]["crawled"] == ledger["fetched"]["pages"]
+    pages = {each.url for _, each in archived(result) if each.type in ("response", "revisit")}
+    assert (
+        len({page for page in pages if not page.endswith("/robots.txt")})
+        == (ledger["fetched"]["pages"])
+    )
+
+
+# Users' code
+
+
+def run(folder: Path, web: Running, code: str, **settings: Any) -> Result:
+    """Crawl in two processes with the spider in `code`, a subclass of BroadSpider."""
+    head = """
+        import os, scrapy
+        from pathlib import Path
+        from scrapy.exceptions import CloseSpider
+        from webcrawl.spiders.broad import BroadSpider
+    """
+    module = folder / "users.py"
+    module.write_text(dedent(head) + dedent(code))
+    feeds = json.dumps({str(folder / "items.jsonl"): {"format": "jsonlines"}})
+    spider = ("runspider", str(module), "-a", "mark=m")
+    return crawl(folder, web=web, spider=spider, FEEDS=feeds, **few(2) | settings)
+
+
+def items(folder: Path) -> list[list[dict[str, Any]]]:
+    """What each process put to its feed."""
+    return [
+        [json.loads(line) for line in (folder / name).read_text().splitlines()]
+        for name in ("items.jsonl", "items-2.jsonl")
+    ]
+
+
+def test_requests_and_items_of_a_users_spider(tmp_path: Path) -> None:
+    code = """
+        class Users(BroadSpider):
+            name = "users"
+            async def start(self):
+                async for each in super().start():
+                    yield each
+                yield {"started": os.getpid()}
+            async def parse(self, response, **kwargs):
+                async for page in super().parse(response):
+                    page.links = []
+                    yield page
+                for href in response.css("a::attr(href)").getall():
+                    own = {"found_by": os.getpid()}
+                    yield response.follow(href, self.parse_own, cb_kwargs=own)
+            def parse_own(self, response, found_by):
+                passed_on = found_by != os.getpid()
+                yield {"own": response.url, "passed_on": passed_on, "mark": self.mark}
+    """
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, code)
+        ledger = web.ledger()
+    assert result.exit_code == 0
+    assert_clean(result)
+    assert not any(found["count"] for found in ledger["violations"].values()), ledger
+    first, second = items(tmp_path)
+    assert [each for each in first + second if "started" in each] == first[:1]
+    own = [each for each in first + second if "own" in each]
+    assert len({each["own"] for each in own}) == len(own)
+    assert all(each["mark"] == "m" for each in own)
+    assert any(each["passed_on"] for each in own), "the request of one is answered by another"
+    assert second
+
+
+def test_a_callback_without_a_name_is_refused(tmp_path: Path) -> None:
+    code = """
+        class Users(BroadSpider):
+            name = "users"
+            async def parse(self, response, **kwargs):
+                async for page in super().parse(response):
+                    yield page
+                yield response.follow("/own", lambda response: None)
+    """
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, code)
+        assert_faultless(web)
+    assert 1 <= result.log.count("cannot be pickled, and is dropped") <= 2, "once a process"
+    counts = result.report["counts"]
+    assert counts["dropped/unserialisable"] >= counts["codes/2xx"]
+
+
+def test_a_process_that_wants_to_end_ends_the_crawl(tmp_path: Path) -> None:
+    code = """
+        class Users(BroadSpider):
+            name = "users"
+            async def parse(self, response, **kwargs):
+                async for page in super().parse(response):
+                    yield page
+                if self.settings["FRONTIER_STORE"].startswith("socket:"):
+                    raise CloseSpider("enough")
+    """
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, code)
+    assert_clean(result)
+    assert result.report["finish_reason"] == "enough"
+
+
+def test_a_process_that_cannot_begin_is_not_missed(tmp_path: Path) -> None:
+    code = """
+        class Users(BroadSpider):
+            name = "users"
+            def __init__(self, **kwargs):
+                super().__init__(**kwargs)
+                begun = Path(__file__).with_name("begun")
+                if begun.exists():
+                    raise SystemExit(3)
+                begun.touch()
+    """
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, code)
+        assert_faultless(web)
+    assert result.exit_code == 0
+    assert "Process 2 ended with exit code 3" in result.log
+    assert "Process 2 is not started again" in result.log

@@ -1,0 +1,113 @@
+"""What a crawl's processes share out: numbers, files, the lines of the log."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.settings import Settings
+
+from webcrawl import settings as defaults
+from webcrawl.components import SettingError, is_worker, processes_from, share_of
+from webcrawl.frontier.counters import Counters, differences
+from webcrawl.worker import numbered, settings_of
+
+
+def settings(**overrides: Any) -> Settings:
+    made = Settings()
+    made.setmodule(defaults, priority="project")
+    made.setdict(overrides, priority="cmdline")
+    made.freeze()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("total", "processes", "shares"),
+    [
+        (512, 1, [512]),
+        (512, 2, [170, 342]),
+        (512, 4, [73, 147, 146, 146]),
+        (3, 3, [1, 1, 1]),
+        (2, 8, [1, 1]),
+    ],
+)
+def test_requests_are_shared_out_and_none_is_lost(
+    total: int, processes: int, shares: list[int]
+) -> None:
+    crawl = settings(CONCURRENT_REQUESTS=total, CRAWL_PROCESSES=processes)
+    numbers = range(1, processes_from(crawl) + 1)
+    assert [share_of(crawl, "CONCURRENT_REQUESTS", number) for number in numbers] == shares
+    for number in numbers[1:]:
+        own = settings_of(crawl, number, 7)
+        assert share_of(own, "CONCURRENT_REQUESTS") == shares[number - 1]
+
+
+def test_no_number_is_one_for_each_core() -> None:
+    assert processes_from(settings(CRAWL_PROCESSES=0)) >= 1
+
+
+def test_a_worker_has_the_crawls_settings_and_no_target_of_its_own() -> None:
+    crawl = settings(
+        CRAWL_PROCESSES=3,
+        JOBDIR="job",
+        CLOSESPIDER_PAGECOUNT=9,
+        CLOSESPIDER_TIMEOUT=9,
+        DOWNLOAD_DELAY=3,
+        SPIDER_MIDDLEWARES={"their.Middleware": 5},
+    )
+    own = pickle.loads(pickle.dumps(settings_of(crawl, 2, 7)))
+    assert is_worker(own)
+    assert not is_worker(crawl)
+    assert processes_from(own) == 1
+    assert own["JOBDIR"] is None
+    assert own.getint("CLOSESPIDER_PAGECOUNT") == own.getint("CLOSESPIDER_TIMEOUT") == 0
+    assert own["DOWNLOAD_DELAY"] == 3
+    assert own.getdict("SPIDER_MIDDLEWARES")["their.Middleware"] == 5
+    own.set("JOBDIR", "job", "spider")  # a spider's custom_settings come after
+    assert own["JOBDIR"] is None
+
+
+def test_a_workers_lines_of_the_log_say_whose_they_are() -> None:
+    own = settings_of(settings(CRAWL_PROCESSES=2), 2, 7)
+    record = logging.LogRecord("name", logging.INFO, "", 0, "words", None, None)
+    assert logging.Formatter(own["LOG_FORMAT"]).format(record).endswith("INFO: [process 2] words")
+
+
+@pytest.mark.parametrize(
+    ("uri", "own"),
+    [
+        ("items.jsonl", "items-2.jsonl"),
+        ("out/items", "out/items-2"),
+        ("out.d/items", "out.d/items-2"),
+        ("items.v1.csv", "items.v1-2.csv"),
+        ("items.jsonl.gz", "items-2.jsonl.gz"),
+        ("s3://bucket/%(name)s/%(time)s.json", "s3://bucket/%(name)s/%(time)s-2.json"),
+        (Path("/data/items.xml"), "/data/items-2.xml"),
+    ],
+)
+def test_a_feed_of_its_own(uri: str | Path, own: str) -> None:
+    assert numbered(uri, 2) == own
+
+
+def test_standard_output_takes_the_items_of_one() -> None:
+    with pytest.raises(SettingError, match="FEEDS = 'stdout:' cannot be used: a file"):
+        settings_of(settings(CRAWL_PROCESSES=2, FEEDS={"stdout:": {"format": "csv"}}), 2, 7)
+
+
+def test_counts_of_another_process_are_added() -> None:
+    ours, theirs = Counters(links=1), Counters()
+    ours.dropped["host_cap"] = 2
+    before = theirs.to_dict()
+    theirs.links += 5
+    theirs.fetch_s += 0.5
+    theirs.dropped["host_cap"] += 1
+    ours.add(differences(before, theirs.to_dict()))
+    before = theirs.to_dict()
+    theirs.dropped["scope_deny"] += 1
+    assert differences(before, before) == {}
+    ours.add(differences(before, theirs.to_dict()))
+    assert (ours.links, ours.fetch_s) == (6, 0.5)
+    assert ours.dropped == {"host_cap": 3, "scope_deny": 1}

@@ -1,0 +1,301 @@
+"""One frontier for several processes: of the process that owns it, and of those it serves.
+
+The state stays in one place, so everything that a frontier promises holds for the crawl as a whole.
+What is added here: whose a lease is, so that it comes back when its process dies; who is next; and
+the crawl's target, since no process knows by itself how many pages the others have under way.
+
+The others go first, since the owner has the frontier to keep as well: when one of them has found
+less than it had room for and there is something now, it is told, and the owner waits a moment.
+
+Invariant: with a target of n, pages answered and PAGE leases out are at most n.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from webcrawl.frontier.base import Frontier
+from webcrawl.frontier.database import StoreError
+from webcrawl.frontier.lease import Lease, Link, Outcome, Returned, Step
+from webcrawl.frontier.wire import (
+    Channel,
+    Packed,
+    pack_lease,
+    unpack_links,
+    unpack_outcome,
+)
+from webcrawl.items import Original
+
+logger = logging.getLogger(__name__)
+
+_MOMENT_S = 0.02
+
+Left = Callable[[str, dict[str, Any]], None]
+Gone = Callable[[int], None]
+
+
+class FrontierServer(Frontier):
+    """See the module. `target` 0 is none; `grace_s` is what processes are given to end."""
+
+    def __init__(self, frontier: Frontier, *, target: int = 0, grace_s: float = 0.0) -> None:
+        self.counters = frontier.counters
+        self.resumed = frontier.resumed
+        self.changed_settings = frontier.changed_settings
+        self._frontier = frontier
+        self._target = target
+        self._grace_s = grace_s
+        self._pages_out = 0  # leased, or asked for by an `acquire` under way
+        self._members: list[Member] = []
+        self._ours_at = [0.0, 0.0]  # PAGE leases and the others, for the owner of the frontier
+        self.is_ending = False
+
+    def __repr__(self) -> str:
+        return f"<FrontierServer of {self._frontier!r} for {len(self._members)} processes>"
+
+    # The frontier's interface
+
+    async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
+        accepted = await self._frontier.put(links, now, force=force)
+        self._offer(now)
+        return accepted
+
+    async def acquire(self, now: float, limit: int, *, admissions: bool = False) -> list[Lease]:
+        self._offer(now)
+        if now < self._ours_at[admissions]:
+            return []
+        return await self.lease(now, limit, admissions=admissions)
+
+    async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
+        await self._frontier.release(done, now)
+        self._pages_out -= sum(lease.step is Step.PAGE for lease, _ in done)
+        self._offer(now)
+
+    async def first_with(self, content: bytes, original: Original) -> Original | None:
+        return await self._frontier.first_with(content, original)
+
+    def next_at(self, *, admissions: bool = False) -> float:
+        return max(self.ready_at(admissions=admissions), self._ours_at[admissions])
+
+    def is_finished(self) -> bool:
+        return self._frontier.is_finished()
+
+    async def close(self) -> None:
+        """End the crawl for all, wait for the others a bounded time, and close the frontier."""
+        self.end("shutdown")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._grace_s):
+                for member in self._members:
+                    await member.left.wait()
+        for member in self._members:
+            await member.settle()
+        await self._frontier.close()
+
+    # The other processes
+
+    async def lease(self, now: float, limit: int, *, admissions: bool) -> list[Lease]:
+        """`acquire` for whomever."""
+        if admissions or not self._target:
+            return await self._frontier.acquire(now, limit, admissions=admissions)
+        limit = min(limit, self._room())
+        if limit <= 0:
+            return []
+        self._pages_out += limit
+        leases = await self._frontier.acquire(now, limit)
+        self._pages_out -= limit - len(leases)
+        return leases
+
+    def ready_at(self, *, admissions: bool) -> float:
+        """`next_at` for whomever."""
+        if self._target and not admissions and self._room() <= 0:
+            return float("inf")
+        return self._frontier.next_at(admissions=admissions)
+
+    def _room(self) -> int:
+        return self._target - self.counters.crawled - self._pages_out
+
+    def _offer(self, now: float) -> None:
+        """Tell those who have found too little before, if there is something now."""
+        for admissions in (False, True):
+            if self.ready_at(admissions=admissions) > now:
+                continue
+            for member in self._members:
+                if member.wants[admissions] and not member.told:
+                    member.tell()
+                    self._ours_at[admissions] = now + _MOMENT_S
+
+    def serve(
+        self, sock: socket.socket, *, left: Left, gone: Gone, greeting: bytes = b""
+    ) -> Member:
+        """Serve the process at the other end of `sock`, from now on until it ends.
+
+        `greeting` is a frame that it reads first. `left` hears its goodbye, with its reason and
+        numbers; `gone` that it is no more, with the number of leases it had not given back.
+        """
+        self.shared = True
+        member = Member(self, sock, left, gone)
+        member.channel.write(greeting)
+        self._members.append(member)
+        return member
+
+    def end(self, reason: str) -> None:
+        """Tell all to end, and lease nothing more to them. Only the first call counts."""
+        if not self.is_ending:
+            self.is_ending = True
+            for member in self._members:
+                member.end(reason)
+
+
+class Member:
+    """A process that is served. Its leases are its own, what it counts is everybody's.
+
+    `left` is set when it has said goodbye or is gone; then `gone`, when it is no more.
+    """
+
+    def __init__(self, server: FrontierServer, sock: socket.socket, left: Left, gone: Gone) -> None:
+        self.left = asyncio.Event()
+        self.gone = asyncio.Event()
+        self._server = server
+        self._tell_left = left
+        self._tell_gone = gone
+        self.wants = [False, False]  # PAGE leases, others: it had room for more than it got
+        self.told = False  # to look again, since it did last
+        self._leases: dict[int, Lease] = {}
+        self._leased = 0  # ever
+        self._under_way = 0  # its part of `counters.under_way`
+        self.has_left = False  # with a goodbye
+        self._has_begun = False
+        self.channel = Channel(self._heard, self._lost)
+        self._calls: dict[str, Callable[..., Coroutine[Any, Any, Any]]] = {
+            "put": self._put,
+            "acquire": self._acquire,
+            "release": self._release,
+            "first_with": self._first_with,
+        }
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._do(self.channel.open(sock))
+
+    @property
+    def has_worked(self) -> bool:
+        """Whether it was ever given a lease."""
+        return self._leased > 0
+
+    def tell(self) -> None:
+        """Have it look again."""
+        self.told = True
+        self.channel.send(("look", self._news()))
+
+    def end(self, reason: str) -> None:
+        """Have it end; at once if it has not begun."""
+        if self._has_begun:
+            self.channel.send(("end", reason))
+        else:
+            self.channel.close()
+
+    async def settle(self) -> None:
+        """Wait for no more of it: return once all it had is given back."""
+        if not self.left.is_set():
+            self._take_back(asked=True)
+            self.channel.close()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _heard(self, message: tuple[Any, ...]) -> None:
+        self._has_begun = True
+        match message:
+            case "calls", number, calls, counted:
+                self._count(counted)
+                self._do(self._answer(number, [self._calls[each[0]](*each[1:]) for each in calls]))
+            case "leave", reason, stats, counted:
+                self._count(counted)
+                self.has_left = True
+                self._take_back(asked=False)
+                self._tell_left(reason, stats)
+
+    def _lost(self) -> None:
+        leases = len(self._leases)
+        self._take_back(asked=True)
+        self.gone.set()
+        self._tell_gone(leases)
+
+    def _take_back(self, *, asked: bool) -> None:
+        """Give back the leases that it will not; it may have `asked` the hosts until now."""
+        self.left.set()
+        self.told = True  # it does not look any more
+        self._server.counters.under_way -= self._under_way
+        self._under_way = 0
+        leases, self._leases = list(self._leases.values()), {}
+        if leases:
+            self._do(self._return(leases, asked=asked))
+
+    async def _return(self, leases: list[Lease], *, asked: bool) -> None:
+        now = time.monotonic()
+        outcome = Returned(now, now) if asked else Returned()
+        done = [(each, Returned() if each.step is Step.RESOLVE else outcome) for each in leases]
+        with suppress(StoreError):  # the next call of this process's own scheduler tells of it
+            await self._server.release(done, now)
+
+    def _count(self, counted: dict[str, Any]) -> None:
+        self._under_way += counted.get("under_way", 0)
+        self._server.counters.add(counted)
+
+    async def _answer(self, number: int, calls: list[Coroutine[Any, Any, Any]]) -> None:
+        """Carry out calls, begun in their order, and answer all of them at once."""
+        if len(calls) == 1:  # saves a task
+            answers = [await self._result(calls[0])]
+        else:
+            answers = await asyncio.gather(*map(self._result, calls))
+        self.channel.send(("answers", number, answers, self._news()))
+
+    def _news(self) -> tuple[float, float, bool]:
+        """What its frontier tells without a call."""
+        ready_at, finished = self._server.ready_at, self._server.is_finished()
+        return ready_at(admissions=False), ready_at(admissions=True), finished
+
+    async def _result(self, call: Coroutine[Any, Any, Any]) -> tuple[Any, str]:
+        """The result, or why there is none."""
+        try:
+            return await call, ""
+        except StoreError as error:
+            return None, str(error)
+        except Exception as error:  # ours, and the end of the crawl for who called
+            logger.exception("Error in a call of another process")
+            return None, repr(error)
+
+    async def _put(self, links: list[Packed], now: float, force: bool) -> int:
+        return await self._server.put(unpack_links(links), now, force=force)
+
+    async def _acquire(self, now: float, limit: int, admissions: bool) -> list[Packed]:
+        if self._server.is_ending:
+            return []
+        self.told = False
+        leases = await self._server.lease(now, limit, admissions=admissions)
+        self.wants[admissions] = len(leases) < limit
+        if self.left.is_set():  # meanwhile
+            await self._return(leases, asked=False)
+            return []
+        packed = []
+        for lease in leases:
+            self._leased += 1
+            self._leases[self._leased] = lease
+            packed.append(pack_lease(self._leased, lease))
+        return packed
+
+    def _release(self, done: list[tuple[int, Packed]], now: float) -> Coroutine[Any, Any, None]:
+        """From this moment on the leases are given back, even if the process ends in the next."""
+        outcomes = [(self._leases.pop(key), unpack_outcome(packed)) for key, packed in done]
+        return self._server.release(outcomes, now)
+
+    async def _first_with(self, content: bytes, original: Packed) -> Packed | None:
+        first = await self._server.first_with(content, Original._make(original))
+        return first and tuple(first)
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
