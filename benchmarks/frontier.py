@@ -1,8 +1,9 @@
 """`python benchmarks/frontier.py`: what the frontier costs as it grows, in time and in memory.
 
 One process, no network: links are put, leased and released as fast as it goes, with delays of 0.
-The hosts have names of usual length, and each page brings links to random ones. One line for each
-size, then one for the end; times are CPU time of all threads.
+The hosts have names of usual length, and each page brings links to random ones: new URLs, and with
+`--known` some that were put before. One line for each size, then one for the end; times are CPU
+time of all threads. With several `--order`, all of them take turns, and a last line compares.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import argparse
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -35,6 +37,8 @@ from webcrawl.frontier.lease import (  # noqa: E402
     RobotsFetched,
     Step,
 )
+from webcrawl.frontier.orderings import ORDERINGS  # noqa: E402
+from webcrawl.frontier.queue import HeapQueue, HostQueue  # noqa: E402
 from webcrawl.frontier.store import MemoryStore  # noqa: E402
 from webcrawl.politeness.clocks import Politeness  # noqa: E402
 
@@ -52,29 +56,47 @@ def main() -> int:
     parser.add_argument("--pages", type=int, default=20_000, help="leased at each size")
     parser.add_argument("--big", type=int, default=0, help="links that one host has beforehand")
     parser.add_argument("--store", choices=("disk", "memory"), default="disk")
+    parser.add_argument("--known", type=int, default=0, help="links of a page to known URLs")
+    parser.add_argument("--order", choices=ORDERINGS, nargs="+", default=["level"])
+    parser.add_argument("--rounds", type=int, default=1)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        store = DiskStore(Path(folder) / "f") if arguments.store == "disk" else MemoryStore()
-        run(store, arguments, Path(folder) / "f")
+    spent: dict[str, list[float]] = {order: [] for order in arguments.order}
+    for order in arguments.order * arguments.rounds:
+        with tempfile.TemporaryDirectory() as folder:
+            began = time.process_time()
+            run(order, arguments, Path(folder) / "f")
+            spent[order].append(time.process_time() - began)
+    first = min(spent[arguments.order[0]])
+    for order in arguments.order[1:]:
+        print(
+            f"{order}: {min(spent[order]) / first:.2f} times the CPU time of {arguments.order[0]}"
+        )
     return 0
 
 
-def run(store: DiskStore | MemoryStore, arguments: argparse.Namespace, folder: Path) -> None:
+def run(order: str, arguments: argparse.Namespace, folder: Path) -> None:
+    ordering = ORDERINGS[order]()
+    store: DiskStore | MemoryStore
+    if arguments.store == "disk":
+        store = DiskStore(folder)
+    else:
+        store = MemoryStore(HeapQueue if ordering.moves_links else HostQueue)
     policy = Policy(politeness=Politeness(delay_s=0.0, ip_delay_s=0.0))
-    state = CrawlState(store, policy, active_max=arguments.active)
-    links = random_links(Random(1), arguments.hosts)
-    put(state, big_links(), arguments.big)
+    state = CrawlState(store, policy, ordering=ordering, active_max=arguments.active)
+    links = RandomLinks(Random(1), arguments.hosts, arguments.known)
+    put(state, big_links(arguments.big))
     size, put_so_far = max(arguments.urls // 100, BATCH), 0
     while put_so_far < arguments.urls:
         more = min(size, arguments.urls) - put_so_far
-        put_us = cost(partial(put, state, links, more), more)
+        put_us = cost(partial(put, state, islice(links.seeds(), more)), more)
         put_so_far += more
         times = work(state, links, arguments.pages)
         disk = size_bytes(folder) >> 20 if folder.exists() else 0
         print(
-            f"{arguments.store}: {put_so_far:>11,} URLs  {rss_mb():4} MB memory  {disk:5} MB disk"
+            f"{arguments.store}, {order}: {put_so_far:>11,} URLs  {rss_mb():4} MB memory"
+            f"  {disk:5} MB disk"
             f"  µs: put {put_us:5.1f}  acquire {times['acquire']:5.1f}"
-            f"  release {times['release']:5.1f} with {LINKS} links",
+            f"  release {times['release']:5.1f} with {LINKS + arguments.known} links at most",
             flush=True,
         )
         size *= 10
@@ -85,33 +107,56 @@ def run(store: DiskStore | MemoryStore, arguments: argparse.Namespace, folder: P
 LINKS = 10
 
 
-def random_links(random: Random, hosts: int) -> Iterator[Link]:
-    """Links that are all new, a page's in a row."""
-    number = 0
-    while True:
-        host = f"www.host-{random.randrange(hosts)}.example.com"
-        number += 1
+class RandomLinks:
+    """Links to URLs of random hosts. Of a page's known ones three in four are on its own host, the
+    others anywhere, to what was made first most often."""
+
+    def __init__(self, random: Random, hosts: int, known: int) -> None:
+        self._random = random
+        self._hosts = hosts
+        self._known = known
+        self._numbers = count()
+        self._made: list[str] = []
+        self._of_host: dict[str, list[str]] = defaultdict(list)
+
+    def seeds(self) -> Iterator[Link]:
+        while True:
+            yield Link(*self._new())
+
+    def of_page(self, host: str) -> tuple[Link, ...]:
+        random, made, near = self._random.random, self._made, self._of_host.get(host, ())
+        on_host = self._known * 3 // 4
+        links = [self._new() for _ in range(LINKS)]
+        links += [(near[int(len(near) * random())], host) for _ in range(on_host)]
+        for _ in range(self._known - on_host):
+            url = made[int(len(made) * random() ** 3)]
+            links.append((url, url.split("/", 3)[2]))
+        via = "http://www.example.com/some/other/page.html"
+        return tuple(Link(url, host, 1, via=via) for url, host in dict(links).items())
+
+    def _new(self) -> tuple[str, str]:
+        random = self._random
+        host = f"www.host-{random.randrange(self._hosts)}.example.com"
         path = "/".join(("section", "article", "page")[: random.randrange(4)])
-        url = f"http://{host}/{path}/{number}.html"
-        yield Link(url, host, 3, via="http://www.example.com/some/other/page.html")
+        url = f"http://{host}/{path}/{next(self._numbers)}.html"
+        if self._known:  # else all memory is the frontier's
+            self._made.append(url)
+            self._of_host[host].append(url)
+        return url, host
 
 
-def big_links() -> Iterator[Link]:
+def big_links(links: int) -> Iterator[Link]:
     """Links of one host, behind those of the others."""
-    for number in count():
+    for number in range(links):
         yield Link(f"http://big.example.com/a/b/c/d/{number}.html", "big.example.com", 3)
 
 
-def take(links: Iterator[Link], count: int) -> list[Link]:
-    return [next(links) for _ in range(count)]
+def put(state: CrawlState, links: Iterator[Link]) -> None:
+    while batch := list(islice(links, BATCH)):
+        state.put(batch, 1.0)
 
 
-def put(state: CrawlState, links: Iterator[Link], count: int) -> None:
-    for _ in range(0, count, BATCH):
-        state.put(take(links, BATCH), 1.0)
-
-
-def work(state: CrawlState, links: Iterator[Link], pages: int) -> dict[str, float]:
+def work(state: CrawlState, links: RandomLinks, pages: int) -> dict[str, float]:
     """Fetch so many pages; µs a page of each call, admissions of new hosts apart."""
     spent, done = {"acquire": 0.0, "release": 0.0}, 0
 
@@ -125,7 +170,7 @@ def work(state: CrawlState, links: Iterator[Link], pages: int) -> dict[str, floa
         for lease in iter_admissions(state):
             state.release([(lease, admitted(lease))], 1.0)
         leases = timed("acquire", partial(state.acquire, 1.0, TURN))
-        outcomes = [(lease, page(links)) for lease in leases]
+        outcomes = [(lease, page(links, lease)) for lease in leases]
         timed("release", partial(state.release, outcomes, 1.0))
         done += len(leases)
     return {name: 1e6 * seconds / done for name, seconds in spent.items()}
@@ -143,8 +188,8 @@ def admitted(lease: Lease) -> Outcome:
     return RobotsFetched(RULES, FOREVER, 0.5, 0.5)
 
 
-def page(links: Iterator[Link]) -> Outcome:
-    return Fetched(200, 0.5, 0.5, tuple(take(links, LINKS)))
+def page(links: RandomLinks, lease: Lease) -> Outcome:
+    return Fetched(200, 0.5, 0.5, links.of_page(lease.host))
 
 
 def cost(call: Callable[[], None], count: int) -> float:

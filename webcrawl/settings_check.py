@@ -200,7 +200,7 @@ RULES: dict[str, Rule] = {
         lambda value: not value or (_is_path(value) and not os.path.isfile(str(value))),
         "the path of a folder",
     ),
-    "FRONTIER_ORDER": _one_of("level", "depth", "least-visited", later=("opic",)),
+    "FRONTIER_ORDER": _one_of("level", "depth", "least-visited", "opic"),
     "WARC_ENABLED": _BOOL,
     "WARC_DIR": Rule(_is_writable, "a folder that can be written"),
     "WARC_PREFIX": Rule(_is_file_prefix, "the start of a file name, without / and spaces"),

@@ -117,15 +117,17 @@ def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
 
 
 class FrontierContract:
-    """Subclasses give `make`; `name` is the FRONTIER_STORE they test."""
+    """Subclasses give `make`; `order` is the FRONTIER_ORDER where a test asks for none."""
+
+    order = "level"
 
     def make(
-        self, policy: Policy | None = None, *, order: str = "level", caps: Caps | None = None
+        self, policy: Policy | None = None, *, order: str = "", caps: Caps | None = None
     ) -> Frontier:
         raise NotImplementedError
 
-    def driver(self, **policy: Any) -> Driver:
-        return Driver(self.make(Policy(**{"politeness": POLITE} | policy)))
+    def driver(self, *, order: str = "", **policy: Any) -> Driver:
+        return Driver(self.make(Policy(**{"politeness": POLITE} | policy), order=order))
 
     # The way of one URL
 
@@ -244,7 +246,7 @@ class FrontierContract:
 
     def test_the_lowest_level_first_and_first_in_first_out_within(self) -> None:
         async def check() -> list[str]:
-            driver = self.driver()
+            driver = self.driver(order="level")
             urls = ["http://a/1/2", "http://a/1", "http://a/", "http://a/2", "http://a/0"]
             await driver.put(*urls)
             return await driver.run()
@@ -255,7 +257,7 @@ class FrontierContract:
 
     def test_depth_is_breadth_first(self) -> None:
         async def check() -> list[str]:
-            driver = Driver(self.make(Policy(politeness=POLITE), order="depth"))
+            driver = self.driver(order="depth")
             for depth in (2, 0, 1):
                 await driver.put(f"http://a/{depth}", depth=depth)
             return await driver.run()
@@ -279,7 +281,7 @@ class FrontierContract:
 
     def test_hosts_come_up_by_their_best_link(self) -> None:
         async def check() -> list[str]:
-            driver = self.driver(obey_robots=False)
+            driver = self.driver(order="level", obey_robots=False)
             await driver.put("http://a/1/2", "http://b/1", "http://c/")
             for lease in await driver.leases():
                 await driver.give_back(lease, answer(lease, driver.now))
@@ -289,7 +291,7 @@ class FrontierContract:
 
     def test_a_better_link_moves_its_host_up(self) -> None:
         async def check() -> list[str]:
-            driver = self.driver(obey_robots=False)
+            driver = self.driver(order="level", obey_robots=False)
             await driver.put("http://a/1/2", "http://b/1")
             for lease in await driver.leases():
                 await driver.give_back(lease, answer(lease, driver.now))
@@ -297,6 +299,34 @@ class FrontierContract:
             return [lease.url for lease in await driver.leases()]
 
         assert run(check()) == ["http://a/", "http://b/1"]
+
+    def test_a_url_in_line_that_more_pages_link_to_comes_first(self) -> None:
+        async def check() -> list[str]:
+            driver = self.driver(order="opic")
+            await driver.put("http://a/1", "http://a/2")
+            links = [link(f"http://a/{name}", depth=1) for name in ("x", "y", "z")]
+            return await driver.run(
+                {
+                    "http://a/1": [Fetched(200, 100.0, 100.0, tuple(links))],
+                    "http://a/2": [Fetched(200, 100.0, 100.0, (links[1],))],
+                }
+            )
+
+        assert [url[9:] for url in run(check())] == ["1", "2", "y", "x", "z"]
+
+    def test_a_lease_that_comes_back_has_the_cash_that_came_meanwhile(self) -> None:
+        async def check() -> list[str]:
+            driver = self.driver(order="opic", obey_robots=False)
+            await driver.put("http://a/1", "http://b/")
+            for lease in await driver.leases():
+                await driver.give_back(lease, answer(lease, driver.now))
+            a, b = await driver.leases()
+            links = (link("http://a/2", depth=1), link("http://a/1"), link("http://a/2", depth=1))
+            await driver.give_back(b, answer(b, driver.now, links=links))
+            await driver.give_back(a, Returned())
+            return await driver.run()
+
+        assert run(check()) == ["http://a/1", "http://a/2"]
 
     # Clocks and leases
 
@@ -684,7 +714,7 @@ class FrontierContract:
 
     def test_hosts_of_one_address_come_up_by_their_best_link_too(self) -> None:
         async def check() -> list[str]:
-            driver = self.driver()
+            driver = self.driver(order="level")
             hosts = "cabdfe"
             await driver.put(*(f"http://{host}/{'x/' * ord(host)}"[: 10 + 2 * (ord(host) - 97)]
                                for host in hosts))  # fmt: skip
@@ -733,4 +763,4 @@ class FrontierContract:
         assert run(check()) == [False, False, False, True]
 
     def test_every_ordering_has_a_name(self) -> None:
-        assert {"level", "depth", "least-visited"} <= set(ORDERINGS)
+        assert {"level", "depth", "least-visited", "opic"} <= set(ORDERINGS)

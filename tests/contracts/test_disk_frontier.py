@@ -25,14 +25,22 @@ class TestDiskFrontier(FrontierContract):
             frontier._do(frontier._store.close)
 
     def make(
-        self, policy: Policy | None = None, *, order: str = "level", caps: Caps | None = None
+        self, policy: Policy | None = None, *, order: str = "", caps: Caps | None = None
     ) -> Frontier:
         jobdir = self._folder / str(len(self._made))
         made = DiskFrontier(
-            jobdir, policy, ordering=ORDERINGS[order](), caps=caps, active_max=self.active_max
+            jobdir,
+            policy,
+            ordering=ORDERINGS[order or self.order](),
+            caps=caps,
+            active_max=self.active_max,
         )
         self._made.append(made)
         return made
+
+
+class TestDiskFrontierByCash(TestDiskFrontier):
+    order = "opic"
 
 
 class TestSmallDiskFrontier(TestDiskFrontier):

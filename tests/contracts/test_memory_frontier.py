@@ -11,6 +11,10 @@ from webcrawl.frontier.orderings import ORDERINGS
 
 class TestMemoryFrontier(FrontierContract):
     def make(
-        self, policy: Policy | None = None, *, order: str = "level", caps: Caps | None = None
+        self, policy: Policy | None = None, *, order: str = "", caps: Caps | None = None
     ) -> Frontier:
-        return MemoryFrontier(policy, ordering=ORDERINGS[order](), caps=caps)
+        return MemoryFrontier(policy, ordering=ORDERINGS[order or self.order](), caps=caps)
+
+
+class TestMemoryFrontierByCash(TestMemoryFrontier):
+    order = "opic"

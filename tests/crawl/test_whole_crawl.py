@@ -35,10 +35,12 @@ def test_every_page_is_fetched_once_and_politely(tmp_path: Path, seed: int) -> N
     assert [problem for problem in problems if not any(lie in problem for lie in LIES)] == []
 
 
-@pytest.mark.parametrize("order", ["depth", "least-visited"])
-def test_other_orderings_fetch_the_same_pages(tmp_path: Path, order: str) -> None:
+@pytest.mark.parametrize(
+    ("order", "store"), [("depth", "memory"), ("least-visited", "memory"), ("opic", "disk")]
+)
+def test_other_orderings_fetch_the_same_pages(tmp_path: Path, order: str, store: str) -> None:
     with running(*SMALL, *PROMISES) as web:
-        result = crawl(tmp_path, web=web, FRONTIER_ORDER=order)
+        result = crawl(tmp_path, web=web, FRONTIER_ORDER=order, FRONTIER_STORE=store)
         assert_faultless(web)
     assert_clean(result)
 

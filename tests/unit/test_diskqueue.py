@@ -12,7 +12,7 @@ from webcrawl.frontier import diskqueue, rows
 from webcrawl.frontier.database import Database
 from webcrawl.frontier.diskqueue import DiskQueue, WaitingLine
 from webcrawl.frontier.lease import Link
-from webcrawl.frontier.queue import Entry
+from webcrawl.frontier.queue import Entry, HeapQueue, HostQueue
 
 
 @pytest.fixture
@@ -40,32 +40,43 @@ def test_waiting_keys_are_in_the_order_of_the_crawl() -> None:
     assert [rows.waiting_place(key) for key in keys] == places
 
 
-def test_a_queue_gives_its_links_in_order(db: Database) -> None:
-    random, queue, model, popped = Random(1), DiskQueue(db, "a", 1), [], []
-    for number in range(1, 500):
+@pytest.mark.parametrize("kind", ["disk", "heap", "buckets"])
+def test_a_queue_gives_its_links_in_order(db: Database, kind: str) -> None:
+    queue = {"disk": lambda: DiskQueue(db, "a", 1), "heap": HeapQueue, "buckets": HostQueue}[kind]()
+    random, model, popped = Random(1), [], []
+    for number in range(1, 800):
         if random.random() < 0.6:
-            priority = random.randint(1, 5)
-            link = Link(f"http://a/{number}", "a")
-            queue.push(priority, Entry(number, link))
+            priority = random.randint(1000, 1005)
+            queue.push(priority, Entry(number, Link(f"http://a/{number}", "a")))
             model.append((priority, number))
         elif model:
             db.commit()
             model.sort()
             assert queue.best() == model[0]
+            place = model.pop(0)
             priority, entry = queue.pop()
-            assert (priority, entry.number) == model.pop(0)
+            assert (priority, entry.number) == place
             assert entry.link.url == f"http://a/{entry.number}"
+            if kind != "buckets" and random.random() < 0.3:  # while it is leased
+                queue.promote(priority, entry.number, priority - 1)
+                place = (priority - 1, entry.number)
             if random.random() < 0.3:
-                queue.push_front(priority, entry)
-                model.append((priority, entry.number))
+                queue.put_back(entry.link)
+                model.append(place)
             else:
-                queue.drop(priority, entry.number)
+                queue.drop()
                 popped.append(entry.number)
+        if kind != "buckets" and model and random.random() < 0.3:
+            at = random.randrange(len(model))
+            priority, moved = model[at]
+            model[at] = (priority - random.randint(1, 3), moved)
+            queue.promote(priority, moved, model[at][0])
         assert len(queue) == len(model)
     assert len(popped) > 50
     db.commit()
-    stored = [rows.queue_place(key) for key, _ in db.rows(rows.queue_prefix(1))]
-    assert stored == sorted(model)
+    if kind == "disk":
+        stored = [rows.queue_place(key) for key, _ in db.rows(rows.queue_prefix(1))]
+        assert stored == sorted(model)
 
 
 def test_a_popped_link_is_in_line_for_the_next_run(db: Database) -> None:
@@ -73,10 +84,10 @@ def test_a_popped_link_is_in_line_for_the_next_run(db: Database) -> None:
     for number in (1, 2):
         queue.push(4, Entry(number, Link(f"http://a/{number}", "a")))
     db.commit()
-    priority, entry = queue.pop()
+    queue.pop()
     assert (len(queue), queue.best()) == (1, (4, 2))
     assert queue.stored() == (2, (4, 1))
-    queue.drop(priority, entry.number)
+    queue.drop()
     assert queue.stored() == (1, (4, 2))
 
 

@@ -53,7 +53,7 @@ def test_every_line_says_name_value_and_what_is_allowed() -> None:
         ("USER_AGENT", ["bot/1.0 (+https://example.org)"], ["", None, "a\nb", "é", "a\r\nX: y"]),
         ("ROBOTSTXT_USER_AGENT", [None, "bot"], ["", "a\nb"]),
         ("FRONTIER_STORE", ["memory", "disk"], ["redis://h/", "auto", "", None]),
-        ("FRONTIER_ORDER", ["level", "depth", "least-visited"], ["opic", "Level", ""]),
+        ("FRONTIER_ORDER", ["level", "depth", "least-visited", "opic"], ["Level", ""]),
         ("JOBDIR", [None, "", "job", Path("job")], [__file__, 3]),
         ("FRONTIER_ACTIVE_HOSTS", [1, "50000"], [0, -1, "many"]),
         ("WARC_DIR", ["warc", "/tmp/x", Path("x")], ["", None, 3]),

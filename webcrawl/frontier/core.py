@@ -61,7 +61,7 @@ class CrawlState:
         self._store = store
         self._policy = policy = policy or Policy()
         self._ordering = ordering = ordering or Level()
-        ordering.pages = store.counts("pages")
+        ordering.open(store)
         caps = caps or Caps()
         caps.counts = store.counts("caps")
         self._began_at = now
@@ -141,6 +141,7 @@ class CrawlState:
         leased = [host.name for host in hosts if host.state is State.LEASED]
         assert sorted(leased) == sorted(lease.host for lease in self._leases)
         self._bench.audit()
+        self._ordering.audit()
 
     # From run to run
 
@@ -154,7 +155,12 @@ class CrawlState:
         counters["pending"] += out
         counters["earlier_s"] += now - self._began_at
         funnel = self._funnel
-        return {"queued": funnel.queued + out, "arrivals": funnel.arrivals, "counters": counters}
+        return {
+            "queued": funnel.queued + out,
+            "arrivals": funnel.arrivals,
+            "counters": counters,
+            "ordering": self._ordering.numbers(),
+        }
 
     def _resume(self, now: float) -> None:
         numbers = self._store.numbers
@@ -183,9 +189,9 @@ class CrawlState:
         taken = self._funnel.take(host, now)
         if taken is None:
             return None
-        (number, link), refused = taken
+        link, refused = taken
         self._bench.lease(host, with_ip=True)
-        return Lease(host.name, step, link.url, address, link, number=number, refused=refused)
+        return Lease(host.name, step, link.url, address, link, refused=refused)
 
     def _lease_resolve(self, host: Host, now: float) -> Lease:
         self._funnel.count_ahead(host)
@@ -202,7 +208,6 @@ class CrawlState:
         host, standing = self._bench.hosts[lease.host], self._standing
         standing.stop_clocks(host, lease, outcome)
         if lease.link is not None:
-            host.queue.drop(self._ordering.priority(lease.link), lease.number)
             self._contents.page_ended(lease.url, outcome)
         match outcome:
             case Resolved():
@@ -221,7 +226,8 @@ class CrawlState:
             case Failed():
                 self._failed(host, lease, outcome, now)
             case Dropped():
-                self.counters.dropped[outcome.reason] += 1
+                assert lease.link is not None
+                self._funnel.drop(host, lease.link, outcome.reason)
             case Returned():
                 self._returned(host, lease, now)
         self._bench.idle(host)
@@ -231,16 +237,19 @@ class CrawlState:
         link = lease.link
         assert link is not None
         if lease.step is Step.HEAD and outcome.wanted:
-            self._funnel.enqueue(link._replace(head_done=True), now, lease.number)
+            self._funnel.put_back(host, link._replace(head_done=True), now)
             return
-        self._funnel.put(outcome.links, now)
         status, wait_s = outcome.status, outcome.retry_after_s
         if status in self._policy.retry_codes:
             self._standing.back_off(host, link.retries + 1, outcome.ended_at, wait_s)
         if self._policy.asks_again(status, link.retries, wait_s):
             self.counters.retried[str(status)] += 1
-            self._funnel.enqueue(link._replace(retries=link.retries + 1), now)
+            self._funnel.put(outcome.links, now, cash=0.0)
+            self._funnel.put_again(host, link, now)
             return
+        links, cash = self._ordering.spend(link, outcome.links)
+        self._funnel.put(links, now, cash=cash)
+        host.queue.drop()
         self.counters.count_code(status)
         self._ordering.visited(host.name)
 
@@ -250,20 +259,20 @@ class CrawlState:
         self.counters.failed[outcome.reason] += 1
         self._standing.failed(host, now)
         if self._standing.try_next_address(host, outcome.reason) and not outcome.final:
-            self._funnel.enqueue(link, now, lease.number)
+            self._funnel.put_back(host, link, now)
             return
         if self._policy.tries_again(outcome.reason, link.retries) and not outcome.final:
             self._standing.back_off(host, link.retries + 1, outcome.ended_at)
             self.counters.retried[outcome.reason] += 1
-            self._funnel.enqueue(link._replace(retries=link.retries + 1), now)
+            self._funnel.put_again(host, link, now)
         else:
-            self.counters.dropped[outcome.reason] += 1
+            self._funnel.drop(host, link, outcome.reason)
 
     def _returned(self, host: Host, lease: Lease, now: float) -> None:
         if lease.step is Step.ROBOTS:
             host.add_errand(_errand(lease))
         elif lease.link is not None:
-            self._funnel.enqueue(lease.link, now, lease.number)
+            self._funnel.put_back(host, lease.link, now)
 
 
 def _errand(lease: Lease) -> Errand:

@@ -56,10 +56,6 @@ class DiskQueue(Queue):
         if self._best is None or place < self._best:
             self._best, self._link = place, entry.link
 
-    def push_front(self, priority: int, entry: Entry) -> None:
-        self._out = None
-        self.push(priority, entry)
-
     def best(self) -> tuple[int, int]:
         if self._best is None:
             raise IndexError("the queue is empty")
@@ -84,14 +80,34 @@ class DiskQueue(Queue):
             self._best, self._link = rows.queue_place(key), rows.read_link(row, self._host)
         return popped
 
-    def keep(self, priority: int, entry: Entry) -> None:
-        self._db.put(
-            rows.queue_key(self.host_id, priority, entry.number), rows.link_row(entry.link)
-        )
-
-    def drop(self, priority: int, number: int) -> None:
+    def put_back(self, link: Link) -> None:
+        assert self._out is not None
+        priority, number = self._out
         self._out = None
-        self._db.delete(rows.queue_key(self.host_id, priority, number))
+        self.push(priority, Entry(number, link))
+
+    def keep(self, link: Link) -> None:
+        assert self._out is not None
+        self._db.put(rows.queue_key(self.host_id, *self._out), rows.link_row(link))
+
+    def drop(self) -> None:
+        assert self._out is not None
+        self._db.delete(rows.queue_key(self.host_id, *self._out))
+        self._out = None
+
+    def promote(self, priority: int, number: int, better: int) -> None:
+        before, after = (priority, number), (better, number)
+        key = rows.queue_key(self.host_id, *before)
+        row = self._db.get(key)
+        assert row is not None, f"a link of {self._host} is gone"
+        self._db.delete(key)
+        self._db.put(rows.queue_key(self.host_id, *after), row)
+        if before == self._out:
+            self._out = after
+        elif before == self._best:
+            self._best = after
+        elif self._best is not None and after < self._best:
+            self._best, self._link = after, None
 
 
 class WaitingLine:

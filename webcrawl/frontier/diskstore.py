@@ -22,8 +22,10 @@ from webcrawl.frontier.diskqueue import DiskQueue, WaitingLine
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.hostrows import host_row, queue_of, read_host
 from webcrawl.frontier.seen import RecentKeys, fingerprint, new_key
-from webcrawl.frontier.store import Numbers, Store
+from webcrawl.frontier.store import Credit, Credits, Numbers, Store
 from webcrawl.items import Original
+
+_CREDIT_SLOTS = 1 << 16
 
 Identity = dict[str, Any]  # settings that say which crawl this is, by name
 
@@ -90,6 +92,9 @@ class DiskStore(Store):
 
     def counts(self, kind: str) -> Counts:
         return _Counts(self._db, rows.COUNT + kind.encode() + b" ")
+
+    def credits(self) -> Credits:
+        return _Credits(self._db, self._seen_key)
 
     def original(self, content: bytes) -> Original | None:
         row = self._db.get(rows.CONTENT + content)
@@ -192,3 +197,41 @@ class _Counts:
 
     def __setitem__(self, name: str, count: int, /) -> None:
         self._db.put(self._prefix + name.encode(), count.to_bytes(8))
+
+
+class _Credits:
+    """Credits by URL, on disk under its fingerprint. Those of late are in memory too, in a table of
+    one place a slot: at most 20 MB."""
+
+    def __init__(self, db: Database, seen_key: int) -> None:
+        self._db = db
+        self._seen_key = seen_key
+        self._slots: list[tuple[bytes, Credit | None]] = [(b"", None)] * _CREDIT_SLOTS
+
+    def get(self, url: str, /) -> Credit | None:
+        key = rows.CREDIT + fingerprint(url, self._seen_key)
+        recent, credit = self._slots[_slot(key)]
+        if recent == key:
+            return credit
+        row = self._db.get(key)
+        return rows.CREDIT_ROW.unpack(row) if row is not None else None
+
+    def __setitem__(self, url: str, credit: Credit, /) -> None:
+        key = rows.CREDIT + fingerprint(url, self._seen_key)
+        self._db.put(key, rows.CREDIT_ROW.pack(*credit))
+        self._slots[_slot(key)] = key, credit
+
+    def pop(self, url: str, default: None, /) -> Credit | None:
+        credit = self.get(url)
+        if credit is not None:
+            key = rows.CREDIT + fingerprint(url, self._seen_key)
+            self._db.delete(key)
+            self._slots[_slot(key)] = key, None
+        return credit
+
+    def values(self) -> Iterable[Credit]:
+        return (rows.CREDIT_ROW.unpack(row) for _, row in self._db.rows(rows.CREDIT))
+
+
+def _slot(key: bytes) -> int:
+    return int.from_bytes(key[-3:]) % _CREDIT_SLOTS

@@ -45,31 +45,61 @@ class Funnel:
 
     # In
 
-    def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
-        """Queue those of `links` that are new and not refused; how many."""
+    def put(
+        self, links: Iterable[Link], now: float, *, cash: float | None = None, force: bool = False
+    ) -> int:
+        """Queue those of `links` that are new and not refused; how many.
+
+        `cash` is what the page that they are on gives to each, known ones too.
+        """
         accepted = 0
         for link in links:
-            if self._refused_before_seen(link) or not (self._store.add_url(link.url) or force):
+            if self._refused_before_seen(link):
                 continue
+            if not self._store.add_url(link.url):
+                if cash is not None:
+                    self._pay(link, cash, now)
+                if not force:
+                    continue
+                self._ordering.forfeit(link)  # it may be in line, and begins anew
             refused = self._caps.take_url(link.host)
             if refused:
                 self._counters.extracted += 1
                 self._counters.dropped[refused] += 1
                 continue
-            self.enqueue(link, now)
+            self._enqueue(link, now, cash)
             accepted += 1
         return accepted
 
-    def enqueue(self, link: Link, now: float, number: int = 0) -> None:
-        """Queue `link`; one that comes back to where it was brings its `number`."""
+    def put_back(self, host: Host, link: Link, now: float) -> None:
+        """A leased link gets in line where it was."""
+        host.queue.put_back(link)
+        self._queued_one(host, now)
+
+    def put_again(self, host: Host, link: Link, now: float) -> None:
+        """A leased link gets in line for another try, at the end."""
+        host.queue.drop()
+        self._enqueue(link._replace(retries=link.retries + 1), now)
+
+    def _enqueue(self, link: Link, now: float, cash: float | None = None) -> None:
         host = self._placement.host(link.host)
-        push = host.queue.push_front if number else host.queue.push
-        if not number:
-            number = self.arrivals = self.arrivals + 1
-        push(self._ordering.priority(link), Entry(number, link))
+        number = self.arrivals = self.arrivals + 1
+        host.queue.push(self._ordering.enter(link, number, cash), Entry(number, link))
+        self._queued_one(host, now)
+
+    def _queued_one(self, host: Host, now: float) -> None:
         self.queued += 1
         self._counters.pending += 1
         self._placement.queued(host, now)
+
+    def _pay(self, link: Link, cash: float, now: float) -> None:
+        """`link` is known. If it is in line, this may move it there."""
+        move = self._ordering.pay(link, cash)
+        if move is not None:
+            priority, number, better = move
+            host = self._placement.host(link.host)
+            host.queue.promote(priority, number, better)
+            self._placement.promoted(host, (better, number), now)
 
     def _refused_before_seen(self, link: Link) -> bool:
         """Limits on the way a link was reached: by another way the URL may still come in."""
@@ -98,12 +128,13 @@ class Funnel:
             host.counted_ahead = 2
             self._counters.ip_passed += 1
 
-    def take(self, host: Host, now: float) -> tuple[Entry, str] | None:
+    def take(self, host: Host, now: float) -> tuple[Link, str] | None:
         """The next link, through the rest of the funnel; None when it is refused and dropped.
 
         A user's Request comes with why it is refused: somebody waits to hear of it.
         """
-        priority, (number, link) = host.queue.pop()
+        _, entry = host.queue.pop()
+        link = entry.link
         self.queued -= 1
         counters = self._counters
         ahead = 2
@@ -116,14 +147,19 @@ class Funnel:
             counters.host_passed += 1
         refused = self._refused(host, link, ahead, now)
         if refused and not link.payload:
-            counters.dropped[refused] += 1
-            host.queue.drop(priority, number)
+            self.drop(host, link, refused)
             return None
         if not link.counted:
             counters.robots_passed += not refused
             link = link._replace(counted=True)
-            host.queue.keep(priority, Entry(number, link))
-        return Entry(number, link), refused
+            host.queue.keep(link)
+        return link, refused
+
+    def drop(self, host: Host, link: Link, reason: str) -> None:
+        """`link`, which was taken, is not fetched."""
+        self._counters.dropped[reason] += 1
+        self._ordering.forfeit(link)
+        host.queue.drop()
 
     def _refused(self, host: Host, link: Link, ahead: int, now: float) -> str:
         """Why `link` may not be fetched; "" if it may. Counts the IP test."""

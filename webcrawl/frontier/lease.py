@@ -62,7 +62,6 @@ class Lease:
     address: str  # IP address to connect to
     link: Link | None = None
     errand: Errand | None = None
-    number: int = 0  # the link's place in the order of arrival
     refused: str = ""  # why a user's Request may not be asked: to be told, then given back Dropped
 
 

@@ -13,6 +13,7 @@ from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.lease import Lease, Link, Outcome
 from webcrawl.frontier.orderings import Ordering
+from webcrawl.frontier.queue import HeapQueue, HostQueue
 from webcrawl.frontier.store import MemoryStore
 from webcrawl.items import Original
 
@@ -27,7 +28,8 @@ class MemoryFrontier(Frontier):
         ordering: Ordering | None = None,
         caps: Caps | None = None,
     ) -> None:
-        self._state = CrawlState(MemoryStore(), policy, ordering=ordering, caps=caps)
+        store = MemoryStore(HeapQueue if ordering and ordering.moves_links else HostQueue)
+        self._state = CrawlState(store, policy, ordering=ordering, caps=caps)
         self.counters = self._state.counters
 
     def __repr__(self) -> str:

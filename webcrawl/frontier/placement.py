@@ -105,6 +105,17 @@ class Placement:
         ):
             self.settle(host, now)
 
+    def promoted(self, host: Host, place: tuple[int, int], now: float) -> None:
+        """A link of `host` has got up to `place` in its queue: its best may be another now."""
+        if host.state is State.LEASED:
+            self._touched.add(host)
+        elif host.queue.best() == place:
+            self._touched.add(host)
+            if host.state is not State.SNOOZED:
+                self.settle(host, now)
+        elif host.state is State.IDLE or host.state is State.WAITING:
+            self._touched.add(host)  # so that it need not stay in memory
+
     def settle(self, host: Host, now: float) -> None:
         """Put a host that is not leased where it belongs."""
         self._touched.add(host)

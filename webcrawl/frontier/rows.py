@@ -10,6 +10,7 @@
 | `r` origin | the rules of its robots.txt |
 | `d` digest | the first page with this content |
 | `c` kind, name | a number: caps, pages by domain |
+| `o` fingerprint | cash of a URL in line, and its number there (`opic` only) |
 | `m`, `n` | the crawl's identity, and its counters |
 
 Numbers in keys are big-endian, so that the order of the keys is the order of the crawl. Times are
@@ -26,15 +27,16 @@ from webcrawl.items import Original
 
 FORMAT = 2  # of all rows: a change that an old reader would get wrong raises it
 
-SEEN, QUEUE, HOST, WAITING, ACTIVE, RULES, CONTENT, COUNT = (
+SEEN, QUEUE, HOST, WAITING, ACTIVE, RULES, CONTENT, COUNT, CREDIT = (
     *(b"s", b"q", b"h", b"w"),
-    *(b"a", b"r", b"d", b"c"),
+    *(b"a", b"r", b"d", b"c", b"o"),
 )
 IDENTITY, NUMBERS = b"m", b"n"
 
 _QUEUE_KEY = Struct(">cIIQ")
 _WAITING_KEY = Struct(">cIQI")
 _ID_KEY = Struct(">cI")
+CREDIT_ROW = Struct(">ddQ")  # a store.Credit
 
 
 def queue_prefix(host_id: int) -> bytes:

@@ -8,16 +8,31 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from webcrawl.admission.robots import RobotsRules
 from webcrawl.frontier.caps import Counts
 from webcrawl.frontier.host import Host
-from webcrawl.frontier.queue import HostQueue
+from webcrawl.frontier.queue import HostQueue, Queue
 from webcrawl.frontier.seen import SeenSet
 from webcrawl.items import Original
 
 Numbers = dict[str, Any]  # as JSON has it
+# Of a URL in line: cash received, what each had been given before, number in its host's queue.
+Credit = tuple[float, float, int]
+
+
+class Credits(Protocol):
+    """Credits of URLs in line: a dict, or what a store keeps."""
+
+    def get(self, url: str, /) -> Credit | None: ...
+
+    def __setitem__(self, url: str, credit: Credit, /) -> None: ...
+
+    def pop(self, url: str, default: None, /) -> Credit | None: ...
+
+    def values(self) -> Iterable[Credit]:
+        """All of them, as of the last commit. For tests."""
 
 
 class Store(ABC):
@@ -34,6 +49,10 @@ class Store(ABC):
     @abstractmethod
     def counts(self, kind: str) -> Counts:
         """The numbers of one kind, by name."""
+
+    @abstractmethod
+    def credits(self) -> Credits:
+        """What the ordering keeps of URLs in line, where it does."""
 
     @abstractmethod
     def original(self, content: bytes) -> Original | None:
@@ -84,7 +103,8 @@ class MemoryStore(Store):
     rules of each origin (admission.robots bounds them).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, queue: Callable[[], Queue] = HostQueue) -> None:
+        self._queue = queue
         self._seen = SeenSet()
         self._contents: dict[bytes, Original] = {}
         self._rules: dict[str, RobotsRules] = {}
@@ -94,6 +114,10 @@ class MemoryStore(Store):
 
     def counts(self, kind: str) -> Counts:
         return {}
+
+    def credits(self) -> Credits:
+        by_url: dict[str, Credit] = {}
+        return by_url
 
     def original(self, content: bytes) -> Original | None:
         return self._contents.get(content)
@@ -108,7 +132,7 @@ class MemoryStore(Store):
         self._rules[origin] = rules
 
     def host(self, name: str) -> Host:
-        return Host(name, HostQueue())
+        return Host(name, self._queue())
 
     def best_waiting(self) -> tuple[int, int] | None:
         return None
