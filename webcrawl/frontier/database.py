@@ -30,7 +30,7 @@ from rocksdict import (
 )
 
 _CACHE_BYTES = 8 << 20
-_WRITE_BUFFER_BYTES = 16 << 20
+_WRITE_BUFFER_BYTES = 8 << 20
 _BLOOM_BITS = 10  # a key: 1 % of the look-ups of unknown keys go to disk
 _OPEN_FILES_MAX = 400
 
