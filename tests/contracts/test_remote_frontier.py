@@ -66,9 +66,9 @@ class TestRemoteFrontier(FrontierContract):
         return asyncio.run(run_and_close())
 
     def make(
-        self, policy: Policy | None = None, *, order: str = "level", caps: Caps | None = None
+        self, policy: Policy | None = None, *, order: str = "", caps: Caps | None = None
     ) -> Frontier:
-        frontier = MemoryFrontier(policy, ordering=ORDERINGS[order](), caps=caps)
+        frontier = MemoryFrontier(policy, ordering=ORDERINGS[order or self.order](), caps=caps)
         pair = Pair(FrontierServer(frontier))
         pair.remote.counters = frontier.counters  # those of the crawl, for the contract to see
         pair.remote._differences = dict  # type: ignore[method-assign]  # and nothing is added
