@@ -60,7 +60,7 @@ def test_an_outcome_is_the_same(outcome: Outcome) -> None:
     [
         Lease("a", Step.RESOLVE, "", ""),
         Lease("b", Step.ROBOTS, "http://b/robots.txt", "10.0.0.1", errand=ERRAND),
-        Lease("a", Step.PAGE, "http://a/1", "10.0.0.1", LINK, number=7, refused="robots"),
+        Lease("a", Step.PAGE, "http://a/1", "10.0.0.1", LINK, refused="robots"),
     ],
     ids=lambda lease: lease.step.value,
 )
