@@ -100,6 +100,9 @@ def test_two_processes_share_one_frontier() -> None:
         one, two = (pair.remote for pair in pairs)
         assert await one.put(links(6), 100.0) == 6
         assert await two.put(links(6), 100.0) == 0
+        original = Original("http://host-0/", 0.0, "sha1:A")
+        assert await one.first_with(b"content", original) is None
+        assert await two.first_with(b"content", Original("http://x/", 1.0, "")) == original
         await resolve(two)
         leases = [await one.acquire(100.0, 2), await two.acquire(100.0, 2)]
         leases.append(await server.acquire(100.0, 9))
