@@ -36,7 +36,7 @@ from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.disk import DiskFrontier
-from webcrawl.frontier.diskstore import Identity
+from webcrawl.frontier.identity import Identity
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS

@@ -81,7 +81,7 @@ class Scheduler(BaseScheduler):
         self._target = target
         self._follow = follow
         self._grace_s = grace_s
-        self._problem = ""  # why there is no frontier
+        self.problem = ""  # why there is no frontier
         self._admissions: Admissions
         self._window: deque[Lease] = deque()
         self._visits: set[Visit] = set()
@@ -114,7 +114,7 @@ class Scheduler(BaseScheduler):
             sequence_max=settings.getint("SEQUENCE_LIMIT"),
             grace_s=settings.getfloat("CLOSE_GRACE"),
         )
-        scheduler._problem = problem
+        scheduler.problem = problem
         scheduler._admissions = components.admissions_from(
             settings, outlink=scheduler.redirect, record=scheduler.recorded
         )
@@ -131,13 +131,13 @@ class Scheduler(BaseScheduler):
 
     def open(self, spider: Spider) -> None:
         """Begin or go on; not when the frontier could not be opened (`spider_opened`)."""
-        if self._problem:
+        if self.problem:
             return
         settings = self._crawler.settings
         if settings.get("JOBDIR") and settings["FRONTIER_STORE"] == "memory":
             logger.warning("JOBDIR: this crawl cannot go on later, FRONTIER_STORE is 'memory'")
-        for change in self.frontier.changed_settings:
-            logger.warning("JOBDIR: %s", change)
+        for warning in self.frontier.warnings:
+            logger.warning("JOBDIR: %s", warning)
         if self.frontier.resumed:
             counters = self.counters
             logger.info("Goes on with %d URLs, after %d pages", counters.pending, counters.crawled)
@@ -220,6 +220,7 @@ class Scheduler(BaseScheduler):
         assert link is not None
         counters = self.counters
         counters.links += page.links_found
+        visit.duplicate_of = page.duplicate_of
         if 200 <= page.status < 300:
             counters.html_pages += 1
             counters.html_bytes += page.size_bytes
@@ -277,8 +278,8 @@ class Scheduler(BaseScheduler):
 
     def spider_opened(self) -> None:
         """A signal handler: the first moment at which Scrapy can be told to end."""
-        if self._problem:
-            logger.error("JOBDIR: %s", self._problem)
+        if self.problem:
+            logger.error("JOBDIR: %s", self.problem)
             raise CloseSpider("frontier_error")
 
     def spider_idle(self) -> None:
@@ -411,8 +412,8 @@ class Scheduler(BaseScheduler):
 
     def _report(self, error: Exception) -> None:
         """Say once what became of the frontier: a full disk in one line, our own fault in full."""
-        if not self._problem:
-            self._problem = str(error)
+        if not self.problem:
+            self.problem = str(error)
             ours = None if isinstance(error, StoreError) else error
             logger.error("The frontier failed: %s", error, exc_info=ours)
 

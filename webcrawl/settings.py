@@ -95,6 +95,9 @@ EXTENSIONS = {
     "webcrawl.extensions.report.CrawlReport": 200,
     "webcrawl.extensions.processes.Processes": 300,
     "webcrawl.extensions.garbage.GcTuning": 900,
+    # Scrapy's leaves half a file when it is killed, and a traceback when the disk is full.
+    "scrapy.extensions.spiderstate.SpiderState": None,
+    "webcrawl.extensions.spiderstate.SpiderState": 0,
     # Its page count is the scheduler's here, exact even with fetches under way.
     "scrapy.extensions.closespider.CloseSpider": None,
     "webcrawl.extensions.closespider.CloseSpider": 0,

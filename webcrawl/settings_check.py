@@ -196,10 +196,7 @@ RULES: dict[str, Rule] = {
     "ALLOW_PRIVATE_ADDRESSES": _BOOL,
     "FRONTIER_STORE": _one_of("memory", "disk", later=("redis://...",)),
     "FRONTIER_ACTIVE_HOSTS": _whole(1),
-    "JOBDIR": Rule(
-        lambda value: not value or (_is_path(value) and not os.path.isfile(str(value))),
-        "the path of a folder",
-    ),
+    "JOBDIR": Rule(lambda value: not value or _is_writable(value), "a folder that can be written"),
     "FRONTIER_ORDER": _one_of("level", "depth", "least-visited", "opic"),
     "WARC_ENABLED": _BOOL,
     "WARC_DIR": Rule(_is_writable, "a folder that can be written"),

@@ -47,12 +47,16 @@ class AskedAgain(IgnoreRequest):
 class Visit:
     """One PAGE lease in the engine. `request.meta["visit"]` holds it, `meta["lease"]` its lease."""
 
-    __slots__ = ("done", "errback", "items_open", "lease", "links", "settled", "unarchived")
+    __slots__ = (
+        *("done", "duplicate_of", "errback", "items_open", "lease", "links"),
+        *("settled", "unarchived"),
+    )
 
     def __init__(self, lease: Lease) -> None:
         self.lease = lease
         self.errback: Callable[[Failure], Any] | None = None  # the user's own
         self.links: list[Link] = []
+        self.duplicate_of = ""
         self.items_open = 0  # yielded to the item pipelines and not through them yet
         self.settled: asyncio.Future[None] | None = None  # set when items_open falls to 0
         self.done = False
@@ -162,7 +166,7 @@ def answered(visit: Visit, response: Response) -> Fetched | Returned:
         return Fetched(response.status, now, now, tuple(visit.links))
     if visit.unarchived:
         return Returned(exchange.asked_at, exchange.ended_at)
-    return _fetched(exchange, tuple(visit.links))
+    return _fetched(exchange, tuple(visit.links), visit.duplicate_of)
 
 
 def replaced(request: Request) -> Dropped:
@@ -193,7 +197,7 @@ def failed(request: Request, error: BaseException | None, now: float) -> Outcome
     return Failed("error", now, now)
 
 
-def _fetched(exchange: Exchange, links: tuple[Link, ...] = ()) -> Fetched:
+def _fetched(exchange: Exchange, links: tuple[Link, ...] = (), duplicate_of: str = "") -> Fetched:
     return Fetched(
         exchange.status,
         exchange.asked_at,
@@ -202,6 +206,7 @@ def _fetched(exchange: Exchange, links: tuple[Link, ...] = ()) -> Fetched:
         asked_to_wait_s(exchange),
         len(exchange.head) + len(exchange.body),
         exchange.total_s,
+        duplicate_of=duplicate_of,
     )
 
 

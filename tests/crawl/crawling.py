@@ -40,7 +40,10 @@ class Result:
 
 
 class Crawl:
-    """A crawl that runs. `wait` for its end, or `interrupt` it."""
+    """A crawl that runs. `wait` for its end, or `interrupt` it.
+
+    `within` is a command that runs the command behind it, as `env` does.
+    """
 
     def __init__(
         self,
@@ -48,7 +51,8 @@ class Crawl:
         *seeds: str,
         web: Running | None = None,
         spider: Sequence[str] = ("crawl", "broad"),
-        program: str = "scrapy",
+        program: Sequence[str] = ("scrapy",),
+        within: Sequence[str] = (),
         stdin: bytes | None = None,
         **settings: Any,
     ) -> None:
@@ -61,7 +65,15 @@ class Crawl:
                 (folder / "seeds.txt").write_text("\n".join(web.seeds))
                 seeds = (str(folder / "seeds.txt"),)
         chosen |= settings
-        command = [sys.executable, "-m", program, *spider, "-a", f"seeds={','.join(seeds)}"]
+        command = [
+            *within,
+            sys.executable,
+            "-m",
+            *program,
+            *spider,
+            "-a",
+            f"seeds={','.join(seeds)}",
+        ]
         for name, value in chosen.items():
             command += ["-s", f"{name}={value}"]
         self._out, self._err = folder / "out.txt", folder / "err.txt"

@@ -1,34 +1,115 @@
-"""`python -m tests.crawl.faulty ...` is `scrapy ...` that kills itself at one of its commits.
+"""`python -m tests.crawl.faulty FAULTS REPORT -- ...` is `scrapy ...`, killed again and again.
 
-FAULT = "before 7" or "after 7" in the environment says at which, and on which side of it.
+FAULTS are words with commas between them. "before-commit:7" kills at the 7th commit, before it is
+made; POINTS names the places. "random:400" kills 400 ms after the start. Each is a run in a process
+of its own, forked where Scrapy has been imported and nothing has begun; at the end comes a run that
+nobody kills. REPORT gets a line of JSON for each kill: the fault, and the URLs leased then.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from scrapy.cmdline import execute
 
+from webcrawl import handler, scheduler
 from webcrawl.frontier.database import Database
+from webcrawl.frontier.disk import DiskFrontier
+from webcrawl.frontier.lease import Lease
+from webcrawl.pipelines import warc
+from webcrawl.warc import files, recovery
+from webcrawl.warc.files import WarcFiles
+
+PRELOADED = (handler, scheduler, warc)  # or each run would import them again
+
+# Where a run may be killed: a callable of the program, before, within or after the call.
+POINTS: dict[str, tuple[Any, str]] = {
+    "open": (Database, "__init__"),
+    "commit": (Database, "commit"),
+    "write": (WarcFiles, "write"),  # the records of a page
+    "append": (files._File, "append"),  # their bytes; killed within, half of them are written
+    "release": (DiskFrontier, "release"),  # a page is archived, and not committed
+    "mend": (recovery, "publish"),  # a file of a run that was killed: cut, and not yet named
+}
 
 
 def main() -> None:
-    side, _, at = os.environ.get("FAULT", "never 0").partition(" ")
-    commit, count = Database.commit, 0
-
-    def faulty(database: Database) -> None:
-        nonlocal count
-        count += 1
-        if side == "before" and count == int(at):
-            os.kill(os.getpid(), signal.SIGKILL)
-        commit(database)
-        if side == "after" and count == int(at):
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    Database.commit = faulty  # type: ignore[method-assign]
+    faults, report, _, *sys.argv[1:] = sys.argv[1:]
+    for fault in faults.split(","):
+        child = os.fork()
+        if not child:
+            run(fault, Path(report))
+        _, status = os.waitpid(child, 0)
+        if not os.WIFSIGNALED(status):  # the crawl has ended before
+            sys.exit(os.waitstatus_to_exitcode(status))
     sys.exit(execute())
+
+
+def run(fault: str, report: Path) -> None:
+    """A crawl that ends in `fault`."""
+    leased: dict[Lease, None] = {}
+    keep_account(leased)
+
+    def die() -> None:
+        line = {"fault": fault, "leased": [lease.url for lease in list(leased)]}
+        with report.open("a") as out:
+            out.write(json.dumps(line) + "\n")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    place, _, number = fault.partition(":")
+    if place == "random":
+        signal.signal(signal.SIGALRM, lambda *_: die())
+        signal.setitimer(signal.ITIMER_REAL, int(number) / 1000)
+    else:
+        side, _, point = place.partition("-")
+        arm(*POINTS[point], side, int(number), die)
+    sys.exit(execute())
+
+
+def keep_account(leased: dict[Lease, None]) -> None:
+    """Have `leased` hold the leases that are not committed back."""
+    acquire, release = DiskFrontier.acquire, DiskFrontier.release
+
+    async def acquired(self: DiskFrontier, *args: Any, **kwargs: Any) -> list[Lease]:
+        leases = await acquire(self, *args, **kwargs)
+        leased.update(dict.fromkeys(leases))
+        return leases
+
+    async def released(self: DiskFrontier, done: list[Any], now: float) -> None:
+        await release(self, done, now)
+        for lease, _ in done:
+            del leased[lease]
+
+    DiskFrontier.acquire, DiskFrontier.release = acquired, released  # type: ignore[method-assign,assignment]
+
+
+def arm(owner: Any, name: str, side: str, number: int, die: Callable[[], None]) -> None:
+    """Have the `number`-th call of `owner.name` kill this process."""
+    real, calls = getattr(owner, name), 0
+
+    def faulty(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls != number:
+            return real(*args, **kwargs)
+        if side == "before":
+            die()
+        if side == "within":
+            file, members = args
+            data = b"".join(members)
+            os.pwrite(file.fd, data[: len(data) // 2], file.size)
+            die()
+        result = real(*args, **kwargs)
+        die()
+        return result
+
+    setattr(owner, name, faulty)
 
 
 if __name__ == "__main__":

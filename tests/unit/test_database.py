@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from webcrawl.frontier.database import Database, StoreError
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_a_commit_lasts_and_what_came_after_it_does_not(tmp_path: Path) -> None:
@@ -57,3 +61,10 @@ def test_a_reader_makes_no_folder(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is none"):
         Database(tmp_path / "db", read_only=True)
     assert not (tmp_path / "db").exists()
+
+
+def test_a_commit_that_was_told_of_outlives_a_kill_at_any_moment(tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "tests.properties.killed_commits", tmp_path / "db", "1", "120"]
+    result = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout) > 100

@@ -110,14 +110,21 @@ class RobotsRules:
     def allows(self, target: str) -> bool:
         """Whether `target`, path and query of a canonical URL, may be asked for.
 
-        /robots.txt itself always may (2.2.2). O(rules * length of target).
+        O(rules * length of target).
+        """
+        return self.deciding(target)[:1] != "-"
+
+    def deciding(self, target: str) -> str:
+        """The rule that decides on `target`: "+" or "-" and a normalised pattern; "" if none does.
+
+        None does on /robots.txt itself (2.2.2).
         """
         if target == "/robots.txt":
-            return True
+            return ""
         forms = _forms(target)
         winners = [*_winning_literals(self.literals, forms)]
         winners += _winning_wildcard(self.wildcards, forms)
-        return not winners or max(winners, key=_precedence)[0] == "+"
+        return max(winners, key=_precedence, default="")
 
     def to_bytes(self) -> bytes:
         """The rules for a store; `from_bytes` reads them back."""

@@ -6,19 +6,29 @@ import argparse
 import sys
 import time
 from pathlib import Path
+from typing import cast
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
+from scrapy.settings import Settings
 
 from webcrawl.components import scope_from
 from webcrawl.frontier.database import StoreError
 from webcrawl.frontier.disk import FOLDER
+from webcrawl.frontier.explanation import explain
 from webcrawl.frontier.inspection import Inspection
 from webcrawl.parse.urls import canonicalize, host_of
+from webcrawl.scope import Scope, ScopeError
+from webcrawl.scope.rules import entries_of
+
+SCOPE_SETTINGS = {
+    *("SCOPE_SUFFIXES", "SCOPE_DENY", "SCOPE_ALLOW"),
+    *("PATH_DEPTH_LIMIT", "PATH_REPEAT_LIMIT"),
+}
 
 
 class Command(ScrapyCommand):
-    """Says what scope, frontier, robots.txt and clocks have to do with one URL."""
+    """Says what scope, caps, robots.txt, line and clocks have to do with one URL."""
 
     requires_crawler_process = False
     default_settings = {"LOG_ENABLED": False}
@@ -27,25 +37,56 @@ class Command(ScrapyCommand):
         return "<URL> -s JOBDIR=..."
 
     def short_desc(self) -> str:
-        return "Say why a URL is fetched, refused or waiting"
+        return "Say why a URL was fetched, refused or is waiting"
+
+    def long_desc(self) -> str:
+        return (
+            f"{self.short_desc()}: what came of it and when, the scope rule, cap or line of"
+            " robots.txt that decided, its level, the page it was found on, its place in line, and"
+            " when its host may be asked next. Times are UTC. Works while the crawl runs, and"
+            " shows it as of the last commit; nothing is changed."
+        )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        assert self.settings is not None
-        jobdir = self.settings.get("JOBDIR")
-        if len(args) != 1 or not jobdir:
+        settings = cast("Settings", self.settings)
+        if len(args) != 1 or not settings.get("JOBDIR"):
             raise UsageError("one URL, and the crawl's folder with -s JOBDIR=...")
         url = canonicalize(args[0])
         if url is None:
-            raise UsageError(f"{args[0]} is no http(s) URL")
-        print(url)
-        refused = scope_from(self.settings).refuses(url, host_of(url))
-        if refused:
-            print(f"It is out of scope by {refused}, as the settings are now.")
+            raise UsageError(f"{args[0]} is no http(s) URL", print_help=False)
         try:
-            frontier = Inspection(Path(jobdir) / FOLDER)
-        except StoreError as error:
+            frontier = Inspection(Path(settings["JOBDIR"]) / FOLDER)
+            # The scope of the crawl, which may have been given on its command line.
+            for name in SCOPE_SETTINGS & frontier.settings.keys():
+                settings.set(name, frontier.settings[name], "cmdline")
+            print(url, *of_scope(settings, url), sep="\n")
+            print(*explain(frontier, url, time.time()), sep="\n")
+            frontier.close()
+        except (StoreError, ScopeError) as error:
             print(error, file=sys.stderr)
             self.exitcode = 1
-            return
-        print(*frontier.explain(url, time.time()), sep="\n")
-        frontier.close()
+
+
+def of_scope(settings: Settings, url: str) -> list[str]:
+    """Why `url` is out of scope, if it is."""
+    match scope_from(settings).refuses(url, host_of(url)):
+        case "":
+            return []
+        case "deny":
+            entries = entries_of("SCOPE_DENY", settings.getlist("SCOPE_DENY"))
+            entry = next(e for e in entries if Scope(deny=[e]).refuses(url, host_of(url)))
+            why = f"SCOPE_DENY has {entry}"
+        case "allow":
+            why = "nothing in SCOPE_ALLOW matches it"
+        case "suffix":
+            suffixes = ", ".join(settings.getlist("SCOPE_SUFFIXES"))
+            why = f"its host is not under SCOPE_SUFFIXES = {suffixes}"
+        case "length":
+            why = f"it is longer than URLLENGTH_LIMIT = {settings['URLLENGTH_LIMIT']}"
+        case "path_depth":
+            why = f"its path is deeper than PATH_DEPTH_LIMIT = {settings['PATH_DEPTH_LIMIT']}"
+        case "repeated_path":
+            why = f"its path repeats itself, PATH_REPEAT_LIMIT = {settings['PATH_REPEAT_LIMIT']}"
+        case reason:
+            why = f"a rule of SCOPE_RULES says {reason}"
+    return [f"It is out of scope: {why}."]

@@ -40,6 +40,7 @@ class CrawlReport:
         self._crawler = crawler
         self._folder = folder
         self._counters: Counters | None = None
+        self._before: dict[str, float] = {}  # what earlier runs of the crawl counted
         self._started_at = 0.0
         self._started_time = datetime.now(UTC)
 
@@ -55,22 +56,28 @@ class CrawlReport:
         return extension
 
     def spider_opened(self) -> None:
-        self._counters = counters_of(self._crawler)
+        if not getattr(self._crawler.engine.scheduler, "problem", ""):  # else it was no crawl
+            self._counters = counters_of(self._crawler)
+        if self._counters is not None:
+            self._before = named_counts(self._counters)
         self._started_at = monotonic()
         self._started_time = datetime.now(UTC)
 
     def spider_closed(self, spider: Spider, reason: str) -> None:
         if self._counters is None:
             return
-        elapsed_s = monotonic() - self._started_at + self._counters.earlier_s
+        run_s = monotonic() - self._started_at
+        elapsed_s = run_s + self._counters.earlier_s
+        counts = named_counts(self._counters)
         report = {
             "spider": spider.name,
             "started": _utc(self._started_time),
             "finished": _utc(datetime.now(UTC)),
             "elapsed_s": round(elapsed_s, 3),
             "finish_reason": reason,
-            "counts": named_counts(self._counters),
+            "counts": counts,
             "rates": named_rates(self._counters, elapsed_s),
+            "this_run": {"elapsed_s": round(run_s, 3), "counts": self._of_this_run(counts)},
             "settings": _chosen(self._crawler.settings),
         }
         lines = [outcome_line(self._counters, elapsed_s), "", *summary(self._counters, elapsed_s)]
@@ -83,6 +90,15 @@ class CrawlReport:
             logger.error("No report in REPORT_DIR = %s: %s", self._folder, error)
         else:
             logger.info("Report: %s", path)
+
+    def _of_this_run(self, counts: dict[str, float]) -> dict[str, float]:
+        """What was added to `counts`; how many there are at the moment is no matter of runs."""
+        momentary = ("pending", "under_way", "earlier_s")
+        return {
+            name: count - self._before.get(name, 0)
+            for name, count in counts.items()
+            if name not in momentary
+        }
 
 
 def _chosen(settings: BaseSettings) -> dict[str, Any]:

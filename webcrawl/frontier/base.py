@@ -59,7 +59,7 @@ class Frontier(ABC):
 
     counters: Counters
     resumed: bool = False  # an earlier run began this crawl
-    changed_settings: Sequence[str] = ()  # since that run, one line each
+    warnings: Sequence[str] = ()  # settings that differ from that run, and the like
     shared: bool = False  # other processes lease what this one puts
 
     @abstractmethod

@@ -227,7 +227,7 @@ class CrawlState:
                 self._failed(host, lease, outcome, now)
             case Dropped():
                 assert lease.link is not None
-                self._funnel.drop(host, lease.link, outcome.reason)
+                self._funnel.drop(host, lease.link, outcome.reason, now)
             case Returned():
                 self._returned(host, lease, now)
         self._bench.idle(host)
@@ -252,6 +252,8 @@ class CrawlState:
         host.queue.drop()
         self.counters.count_code(status)
         self._ordering.visited(host.name)
+        what = f"head {outcome.status}" if lease.step is Step.HEAD else str(outcome.status)
+        self._store.keep_fate(link, what, now, outcome.duplicate_of)
 
     def _failed(self, host: Host, lease: Lease, outcome: Failed, now: float) -> None:
         link = lease.link
@@ -266,7 +268,7 @@ class CrawlState:
             self.counters.retried[outcome.reason] += 1
             self._funnel.put_again(host, link, now)
         else:
-            self._funnel.drop(host, link, outcome.reason)
+            self._funnel.drop(host, link, outcome.reason, now)
 
     def _returned(self, host: Host, lease: Lease, now: float) -> None:
         if lease.step is Step.ROBOTS:

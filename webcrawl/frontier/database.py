@@ -15,14 +15,17 @@ map as it does in a B-tree (docs/dependencies.md).
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rocksdict import (
     AccessType,
     BlockBasedOptions,
     Cache,
     DBCompressionType,
+    DBRecoveryMode,
     Options,
     Rdict,
     ReadOptions,
@@ -33,6 +36,11 @@ _CACHE_BYTES = 8 << 20
 _WRITE_BUFFER_BYTES = 8 << 20
 _BLOOM_BITS = 10  # a key: 1 % of the look-ups of unknown keys go to disk
 _OPEN_FILES_MAX = 400
+# What the engine makes before its file CURRENT says that there is a database.
+_NOT_BEGUN = re.compile(
+    r"LOCK|LOG(\.old\.\d+)?|IDENTITY|MANIFEST-000001|00000\d\.dbtmp|rocksdict-config\.json"
+)
+_LOG_BLOCK_BYTES, _LOG_HEAD_BYTES = 32 << 10, 7  # of the engine's log format
 
 
 class StoreError(Exception):
@@ -42,18 +50,20 @@ class StoreError(Exception):
 class Database:
     """Rows by key. `get` sees what was put before; `rows` and `after` see the last commit."""
 
-    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
-        """Open what is in `folder`, or begin there. StoreError if that cannot be done."""
+    def __init__(self, folder: Path, *, read_only: bool = False, damaged_log: bool = True) -> None:
+        """Open what is in `folder`, or begin there. StoreError if that cannot be done.
+
+        A reader changes nothing, not even in a folder that is not ours. With `damaged_log` the rows
+        are those of the last commit before the damage; a log that was cut off is not damaged.
+        """
         self.folder = folder
         self._read_only = read_only
         self._changes: dict[bytes, bytes | None] = {}
         access = AccessType.read_only() if read_only else AccessType.read_write()
-        if read_only and not (folder / "CURRENT").exists():
+        if not is_begun(folder) and read_only:
             raise StoreError(f"{folder} is no frontier: there is none")
-        if folder.exists() and any(folder.iterdir()) and not (folder / "CURRENT").exists():
-            raise StoreError(f"{folder} is no frontier: it holds other files")
         try:
-            self._rows = Rdict(str(folder), _options(read_only), access_type=access)
+            self._rows = Rdict(str(folder), _options(read_only, damaged_log), access_type=access)
             self._rows.set_read_options(_read_options())
         except Exception as error:
             raise self._broken(error) from None
@@ -120,7 +130,74 @@ class Database:
             raise self._broken(error) from None
 
     def _broken(self, error: Exception) -> StoreError:
-        return StoreError(f"{self.folder} cannot be used: {str(error).splitlines()[0]}")
+        return StoreError(f"{self.folder} cannot be used: {_first_line(error)}")
+
+
+def is_begun(folder: Path) -> bool:
+    """Whether there is a database; StoreError where anything else is, or half of one."""
+    try:
+        names = {path.name for path in folder.iterdir()} if folder.exists() else set()
+        if "CURRENT" not in names:
+            if not all(map(_NOT_BEGUN.fullmatch, names)):
+                raise StoreError(f"{folder} is no frontier: it holds other files")
+            return False
+        # One log there is always. Without it the engine would begin anew.
+        if any(name.startswith("OPTIONS-") for name in names) and not any(folder.glob("*.log")):
+            raise StoreError(f"{folder} cannot be used: its log is gone")
+    except OSError as error:
+        raise StoreError(f"{folder} cannot be used: {error.strerror}") from None
+    return True
+
+
+def refuse_lost_files(folder: Path) -> None:
+    """StoreError when the list of the database's files was cut off, and not by a full disk.
+
+    The engine takes the record at the cut for one that was never finished, and deletes the files in
+    it. That is right where the log still has their rows: the log goes on where the list ends.
+    """
+    try:
+        manifest = folder / (folder / "CURRENT").read_text("latin-1").strip()
+        if not _is_cut(manifest):
+            return
+        heads = [_head(log, _LOG_HEAD_BYTES + 8) for log in folder.glob("*.log")]
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{folder} cannot be used: {error}") from None
+    # A record of the log begins with the number of its first change.
+    logged = [int.from_bytes(head[_LOG_HEAD_BYTES:], "little") for head in heads if head]
+    with TemporaryDirectory() as no_log:
+        options = _options(read_only=True, damaged_log=True)
+        options.set_wal_dir(no_log)
+        try:
+            listed = Rdict(str(folder), options, access_type=AccessType.read_only())
+            listed_to = listed.latest_sequence_number()
+            listed.close()
+        except Exception as error:
+            raise StoreError(f"{folder} cannot be used: {_first_line(error)}") from None
+    if not logged or min(logged) > listed_to + 1:
+        raise StoreError(f"{folder} cannot be used: {manifest.name} is cut off")
+
+
+def _is_cut(manifest: Path) -> bool:
+    """Whether a file in the engine's log format ends within a record."""
+    size, at = manifest.stat().st_size, 0
+    with manifest.open("rb") as file:
+        while at < size:
+            left = _LOG_BLOCK_BYTES - at % _LOG_BLOCK_BYTES
+            if left < _LOG_HEAD_BYTES:  # filled up with zeros
+                at += left
+                continue
+            file.seek(at)
+            at += _LOG_HEAD_BYTES + int.from_bytes(file.read(_LOG_HEAD_BYTES)[4:6], "little")
+    return at > size
+
+
+def _head(path: Path, size_bytes: int) -> bytes:
+    with path.open("rb") as file:
+        return file.read(size_bytes)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
 
 
 def size_bytes(folder: Path) -> int:
@@ -129,7 +206,7 @@ def size_bytes(folder: Path) -> int:
         return sum(512 * file.stat().st_blocks for file in files)
 
 
-def _options(read_only: bool) -> Options:
+def _options(read_only: bool, damaged_log: bool) -> Options:
     tables = BlockBasedOptions()
     tables.set_block_cache(Cache(_CACHE_BYTES))
     tables.set_bloom_filter(_BLOOM_BITS, False)
@@ -149,6 +226,8 @@ def _options(read_only: bool) -> Options:
     # A reader beside a crawl opens all at once: the crawl deletes files that it has merged.
     options.set_max_open_files(-1 if read_only else _OPEN_FILES_MAX)
     options.set_keep_log_file_num(2)
+    if not damaged_log:
+        options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
     return options
 
 

@@ -14,15 +14,17 @@ import fcntl
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import TypeVar
 
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
-from webcrawl.frontier.database import StoreError
-from webcrawl.frontier.diskstore import DiskStore, Identity
+from webcrawl.frontier.database import StoreError, is_begun
+from webcrawl.frontier.diskstore import DiskStore
+from webcrawl.frontier.identity import Identity
 from webcrawl.frontier.lease import Lease, Link, Outcome
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.together import Together
@@ -59,9 +61,11 @@ class DiskFrontier(Frontier):
 
         `now` is monotonic, and with `utc_s` added UTC.
         """
-        self._folder = JobFolder(jobdir)
-        try:
+        with ExitStack() as opened:
+            self._folder = JobFolder(jobdir)
+            opened.callback(self._folder.close)
             self._store = DiskStore(self._folder.path / FOLDER, identity, utc_s)
+            opened.callback(self._store.close)
             self._state = CrawlState(
                 self._store,
                 policy,
@@ -70,12 +74,10 @@ class DiskFrontier(Frontier):
                 active_max=active_max,
                 now=now,
             )
-        except StoreError:
-            self._folder.close()
-            raise
+            opened.pop_all()
         self.counters = self._state.counters
         self.resumed = self._store.resumed
-        self.changed_settings = self._store.changed
+        self.warnings = self._store.warnings
         self._thread = ThreadPoolExecutor(1, "frontier")
         self._batches = 0  # handed to the thread and not done
         self._broken: StoreError | None = None
@@ -157,25 +159,40 @@ class JobFolder:
     def __init__(self, path: Path | None) -> None:
         """Make and lock it. StoreError if that cannot be done, or another process has it."""
         self._temporary: TemporaryDirectory[str] | None = None
-        if path is None:
-            self._temporary = TemporaryDirectory(prefix="webcrawl-")
-            path = Path(self._temporary.name)
-        self.path = path
         try:
+            if path is None:
+                self._temporary = TemporaryDirectory(prefix="webcrawl-")
+                path = Path(self._temporary.name)
+            self.path = path
+            self._refuse_foreign()
             path.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(path / "frontier.lock", os.O_RDWR | os.O_CREAT, 0o644)
+            self._lock = self._hold()
         except OSError as error:
-            raise StoreError(f"{path} cannot be used: {error.strerror}") from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = os.read(self._lock, 32).decode().strip()
-            os.close(self._lock)
-            raise StoreError(f"{path} is in use by another crawl, process {holder}") from None
-        os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, b"%d\n" % os.getpid(), 0)
+            raise StoreError(f"{path or gettempdir()} cannot be used: {error.strerror}") from None
 
     def close(self) -> None:
         os.close(self._lock)
         if self._temporary is not None:
             self._temporary.cleanup()
+
+    def _refuse_foreign(self) -> None:
+        """Not even a lock is put into a folder that is not ours."""
+        if (self.path / "requests.queue").exists():
+            raise StoreError(f"{self.path} is no frontier: it holds a crawl of plain Scrapy")
+        is_begun(self.path / FOLDER)
+
+    def _hold(self) -> int:
+        """Lock the folder until this process ends, however it does. Raises OSError."""
+        lock = os.open(self.path / "frontier.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+        except BlockingIOError:
+            holder = os.read(lock, 32).decode().strip()
+            os.close(lock)
+            raise StoreError(f"{self.path} is in use by another crawl, process {holder}") from None
+        except OSError:
+            os.close(lock)
+            raise
+        return lock

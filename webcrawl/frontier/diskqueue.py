@@ -76,7 +76,9 @@ class DiskQueue(Queue):
         if self._length:
             priority, (number, _) = popped
             behind = rows.queue_key(self.host_id, priority, number)
-            key, row = next(self._db.rows(rows.queue_prefix(self.host_id), behind))
+            found = next(self._db.rows(rows.queue_prefix(self.host_id), behind), None)
+            assert found is not None, f"a link of {self._host} is gone"
+            key, row = found
             self._best, self._link = rows.queue_place(key), rows.read_link(row, self._host)
         return popped
 

@@ -10,24 +10,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from webcrawl.admission.robots import RobotsRules
 from webcrawl.frontier import rows
 from webcrawl.frontier.caps import Counts
-from webcrawl.frontier.database import Database, StoreError
+from webcrawl.frontier.database import Database
 from webcrawl.frontier.diskqueue import DiskQueue, WaitingLine
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.hostrows import host_row, queue_of, read_host
-from webcrawl.frontier.seen import RecentKeys, fingerprint, new_key
+from webcrawl.frontier.identity import Identity, look, read_numbers
+from webcrawl.frontier.lease import Link
+from webcrawl.frontier.seen import RecentKeys, fingerprint
 from webcrawl.frontier.store import Credit, Credits, Numbers, Store
 from webcrawl.items import Original
 
 _CREDIT_SLOTS = 1 << 16
-
-Identity = dict[str, Any]  # settings that say which crawl this is, by name
 
 
 class DiskStore(Store):
@@ -35,51 +34,23 @@ class DiskStore(Store):
 
     def __init__(self, folder: Path, identity: Identity | None = None, utc_s: float = 0.0) -> None:
         """Go on with the crawl in `folder`, or begin one. StoreError if that cannot be done."""
-        self._db = Database(folder)
+        row, self.warnings = look(folder, identity or {})
+        self._seen_key: int = row["seen_key"]
         self._utc_s = utc_s
+        self._db = Database(folder)
+        with ExitStack() as opened:
+            opened.callback(self._db.close)
+            self._db.put(rows.IDENTITY, json.dumps(row).encode())
+            self._db.commit()
+            numbers = read_numbers(self._db)
+            opened.pop_all()
+        self.resumed = numbers is not None
+        self.numbers = numbers or {}
+        self._hosts: int = self.numbers.get("hosts", 0)
+        self._hosts_before = self._hosts
         self._line = WaitingLine(self._db)
         self._recent = RecentKeys()
         self._taken: set[str] = set()  # hosts taken from the line since the last commit
-        try:
-            self.changed = self._identify(folder, identity or {})  # settings other than before
-        except StoreError:
-            self._db.close()
-            raise
-        row = self._db.get(rows.NUMBERS)
-        self.resumed = row is not None
-        self.numbers = json.loads(row) if row else {}
-        self._hosts: int = self.numbers.get("hosts", 0)
-        self._hosts_before = self._hosts
-
-    def _identify(self, folder: Path, identity: Identity) -> list[str]:
-        """Which crawl is this? StoreError when `folder` is none that can go on like this."""
-        row = self._db.get(rows.IDENTITY)
-        before: Identity
-        if row is None:
-            if next(self._db.rows(b""), None) is not None:
-                raise StoreError(f"{folder} is no frontier: it is another program's database")
-            created = datetime.now(UTC).isoformat(timespec="seconds")
-            before = {"format": rows.FORMAT, "created": created, "seen_key": new_key()}
-        else:
-            before = json.loads(row)
-        if before["format"] != rows.FORMAT:
-            raise StoreError(
-                f"{folder} has format {before['format']}, this version reads {rows.FORMAT}"
-            )
-        self._seen_key: int = before["seen_key"]
-        known = before.get("settings", identity)
-        order = known.get("FRONTIER_ORDER")
-        if order != identity.get("FRONTIER_ORDER"):
-            raise StoreError(
-                f"{folder} was begun with FRONTIER_ORDER = {order!r}, and can only go on with it"
-            )
-        self._db.put(rows.IDENTITY, json.dumps(before | {"settings": identity}).encode())
-        self._db.commit()
-        return [
-            f"{name} is {value!r}, and was {known.get(name)!r} when this crawl ran before"
-            for name, value in identity.items()
-            if value != known.get(name)
-        ]
 
     # URLs, contents, rules, counts
 
@@ -89,6 +60,12 @@ class DiskStore(Store):
             return False
         self._db.put(key, b"")
         return True
+
+    def keep_fate(self, link: Link, what: str, now: float, duplicate_of: str = "") -> None:
+        key = rows.SEEN + fingerprint(link.url, self._seen_key)
+        time = now + self._utc_s
+        fate = rows.Fate(what, time, link.depth, link.redirects, link.via, duplicate_of)
+        self._db.put(key, rows.fate_row(fate))
 
     def counts(self, kind: str) -> Counts:
         return _Counts(self._db, rows.COUNT + kind.encode() + b" ")

@@ -65,7 +65,7 @@ class Funnel:
             refused = self._caps.take_url(link.host)
             if refused:
                 self._counters.extracted += 1
-                self._counters.dropped[refused] += 1
+                self._count_drop(link, refused, now)
                 continue
             self._enqueue(link, now, cash)
             accepted += 1
@@ -147,7 +147,7 @@ class Funnel:
             counters.host_passed += 1
         refused = self._refused(host, link, ahead, now)
         if refused and not link.payload:
-            self.drop(host, link, refused)
+            self.drop(host, link, refused, now)
             return None
         if not link.counted:
             counters.robots_passed += not refused
@@ -155,11 +155,15 @@ class Funnel:
             host.queue.keep(link)
         return link, refused
 
-    def drop(self, host: Host, link: Link, reason: str) -> None:
+    def drop(self, host: Host, link: Link, reason: str, now: float) -> None:
         """`link`, which was taken, is not fetched."""
-        self._counters.dropped[reason] += 1
+        self._count_drop(link, reason, now)
         self._ordering.forfeit(link)
         host.queue.drop()
+
+    def _count_drop(self, link: Link, reason: str, now: float) -> None:
+        self._counters.dropped[reason] += 1
+        self._store.keep_fate(link, reason, now)
 
     def _refused(self, host: Host, link: Link, ahead: int, now: float) -> str:
         """Why `link` may not be fetched; "" if it may. Counts the IP test."""

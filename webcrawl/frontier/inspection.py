@@ -1,143 +1,179 @@
-"""A look into a frontier on disk, also while its crawl runs: what is in it, and why a URL is where.
+"""A look into a frontier on disk, also while its crawl runs: what is in it at one moment.
 
-Reads the last commit at the moment of opening, and changes nothing. Times are UTC.
+Reads as of the last commit when it is opened, and changes nothing. Times are UTC. Why a URL is
+where it is, `explanation` says.
 """
 
 from __future__ import annotations
 
-import json
+import os
+import time
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from contextlib import ExitStack, contextmanager
 from heapq import nlargest
+from itertools import takewhile
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from webcrawl.admission.robots import RobotsRules
 from webcrawl.frontier import rows
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.database import Database, size_bytes
+from webcrawl.frontier.database import Database, StoreError, is_begun, size_bytes
+from webcrawl.frontier.diskqueue import DiskQueue
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.hostrows import queue_of, read_host
+from webcrawl.frontier.identity import read_identity, read_numbers
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.seen import fingerprint
-from webcrawl.parse.urls import host_of, origin_of, target_of
 
 LARGEST = 10
+_OPEN_TRIES = 5  # a crawl that runs may delete a file between two steps of opening it
+
+# What a host is for somebody who looks from outside, and what that means.
+STANDINGS = {
+    "ready": "have URLs and may be asked, or are being asked",
+    "snoozed": "have URLs and are not to be asked yet",
+    "waiting": "have URLs and no place among the active hosts yet",
+    "retired": "gave no answer and are left alone for a while",
+    "exhausted": "have no URL left",
+}
+
+
+class InLine(NamedTuple):
+    """A link in its host's queue: how many are before it, its priority."""
+
+    ahead: int
+    priority: int
+    link: Link
 
 
 class Inspection:
-    """One moment of a crawl. StoreError if `folder` is no frontier."""
+    """One moment of a crawl. StoreError if `folder` is no frontier, here or later."""
 
     def __init__(self, folder: Path) -> None:
-        self._db = Database(folder, read_only=True)
-        self.identity = json.loads(self._db.get(rows.IDENTITY) or b"{}")
-        numbers = json.loads(self._db.get(rows.NUMBERS) or b"{}")
+        with ExitStack() as opened:
+            if not os.access(folder, os.W_OK) and folder.is_dir():
+                folder = opened.enter_context(_writable(folder))
+            self._db = _opened(folder)
+            opened.callback(self._db.close)
+            identity = read_identity(self._db)
+            if identity is None:
+                raise StoreError(f"{folder} is no frontier: nothing is in it yet")
+            self._opened = opened.pop_all()
+        self._key: int = identity["seen_key"]
+        self.begun: str = identity["created"]
+        self.settings: dict[str, object] = identity["settings"]  # those that make the crawl
+        self.order = str(self.settings.get("FRONTIER_ORDER", ""))
         self.counters = Counters()
-        self.counters.restore(numbers.get("counters", {}))
-        self._order = self.identity.get("settings", {}).get("FRONTIER_ORDER", "")
+        self.counters.restore((read_numbers(self._db) or {}).get("counters", {}))
 
     def close(self) -> None:
-        self._db.close()
+        self._opened.close()
 
     def hosts(self) -> Iterator[Host]:
         """Every host ever seen, in the order of the names."""
         for key, row in self._db.rows(rows.HOST):
             yield read_host(self._db, key[len(rows.HOST) :].decode(), row, 0.0)
 
+    def host(self, name: str) -> Host | None:
+        row = self._db.get(rows.HOST + name.encode())
+        return None if row is None else read_host(self._db, name, row, 0.0)
+
     def pending(self) -> Iterator[tuple[int, str]]:
         """(priority, URL) of all links in line or leased, host by host, the best first."""
         for key, row in self._db.rows(rows.QUEUE):
             yield rows.queue_place(key)[0], rows.read_link(row, "").url
 
-    def summary(self, now: float) -> list[str]:
-        """The crawl in some lines. O(hosts + pending): 2 µs each."""
-        states: Counter[str] = Counter()
-        sizes = []
-        for host in self.hosts():
-            length = queue_of(host).stored()[0]
-            if host.retired_until > now:
-                states["retired"] += 1
-            elif host.state is State.WAITING:
-                states["waiting"] += 1
-            elif length:
-                states["active"] += 1
-            else:
-                states["without URLs"] += 1
-            if length:
-                sizes.append((length, host.name))
-        priorities = Counter(priority for priority, _ in self.pending())
-        c, size_mb = self.counters, size_bytes(self._db.folder) / 1e6
-        pending = sum(priorities.values())
-        begun, order = self.identity.get("created"), self._order
-        unit = "level" if order == "level" else "priority"
-        return [
-            f"begun {begun}, in order {order}, {size_mb:.1f} MB on disk",
-            f"{c.crawled} pages crawled, {c.extracted} URLs extracted, {pending} pending",
-            "hosts: " + ", ".join(f"{n} {state}" for state, n in sorted(states.items())),
-            *(f"{unit} {priority}: {n} pending" for priority, n in sorted(priorities.items())),
-            *(f"{length} of {name}" for length, name in nlargest(LARGEST, sizes)),
-        ]
-
-    def explain(self, url: str, now: float) -> list[str]:
-        """Where `url` (canonical) is and why. O(queue of its host)."""
-        key = rows.SEEN + fingerprint(url, self.identity["seen_key"])
-        if self._db.get(key) is None:
-            return ["It was never put: no seed is it and no page that was fetched links to it."]
-        name = host_of(url)
-        row = self._db.get(rows.HOST + name.encode())
+    def fate(self, url: str) -> rows.Fate | None:
+        """What came of `url`, None for nothing yet. KeyError if it was never put."""
+        row = self._db.get(rows.SEEN + fingerprint(url, self._key))
         if row is None:
-            return ["It was found, and a cap refused it before its host had any URL."]
-        host = read_host(self._db, name, row, 0.0)
-        found = self._in_line(url, host)
-        if found is None:
-            lines = ["It is not in line: its turn has come, or a cap refused it when it was found."]
-        else:
-            ahead, priority, link = found
-            lines = [
-                f"It waits, with {ahead} URLs of its host before it, at {self._order} {priority}.",
-                f"It was found {link.depth} hops from a seed, {_on(link)}."
-                + (f" It was tried {link.retries} times." if link.retries else ""),
-            ]
-        return [*lines, *self._of_robots(url, host), *_of_host(host, now)]
+            raise KeyError(url)
+        return rows.read_fate(row) if row else None
 
-    def _in_line(self, url: str, host: Host) -> tuple[int, int, Link] | None:
-        """How many are before `url` in its host's queue, its priority, and the link."""
-        in_line = self._db.rows(rows.queue_prefix(queue_of(host).host_id))
-        for ahead, (key, row) in enumerate(in_line):
-            link = rows.read_link(row, host.name)
+    def in_line(self, url: str, queue: DiskQueue) -> InLine | None:
+        """Where `url` is in `queue`, None if it is not. O(queue)."""
+        for ahead, (key, row) in enumerate(self._db.rows(rows.queue_prefix(queue.host_id))):
+            link = rows.read_link(row, "")
             if link.url == url:
-                return ahead, rows.queue_place(key)[0], link
+                return InLine(ahead, rows.queue_place(key)[0], link)
         return None
 
-    def _of_robots(self, url: str, host: Host) -> Iterator[str]:
-        origin = origin_of(url)
-        known = host.rules.get(origin)
+    def hosts_before(self, queue: DiskQueue) -> int:
+        """How many hosts get a place before the one of `queue`, which waits. O(they)."""
+        waiting = (key for key, _ in self._db.rows(rows.WAITING))
+        return sum(1 for _ in takewhile(queue.place.__gt__, waiting))
+
+    def rules(self, origin: str) -> RobotsRules | None:
         row = self._db.get(rows.RULES + origin.encode())
-        if known is None:
-            yield f"The robots.txt of {origin} is not known yet."
-        elif known.reason:
-            yield f"All of {origin} is refused until {_utc(known.expires_at)}: {known.reason}."
-        elif row is not None:
-            allows = RobotsRules.from_bytes(row).allows(target_of(url))
-            yield f"robots.txt {'allows' if allows else 'disallows'} it."
+        return None if row is None else RobotsRules.from_bytes(row)
+
+    def summary(self, now: float) -> list[str]:
+        """The crawl in some lines. O(hosts + pending): 2 µs each."""
+        standings: Counter[str] = Counter()
+        sizes = []
+        for host in self.hosts():
+            standing = standing_of(host, now)
+            standings[standing] += 1
+            length = queue_of(host).stored()[0]
+            if length:
+                sizes.append((length, host.name, standing))
+        priorities = Counter(priority for priority, _ in self.pending())
+        c, size_mb = self.counters, size_bytes(self._db.folder) / 1e6
+        unit = "level" if self.order == "level" else "priority"
+        return [
+            f"Begun {self.begun}, in order {self.order}; {size_mb:.1f} MB on disk",
+            "",
+            f"{c.crawled:10,} pages crawled",
+            f"{priorities.total():10,} URLs pending",
+            f"{c.dropped.total():10,} links and URLs dropped{_by_reason(c.dropped)}",
+            "",
+            f"{standings.total():10,} hosts",
+            *(f"{standings[each]:10,} {each:10} {STANDINGS[each]}" for each in STANDINGS),
+            "",
+            f"Pending by {unit}",
+            *(f"{count:10,} {unit} {each}" for each, count in sorted(priorities.items())),
+            "",
+            "Largest queues",
+            *(f"{n:10,} {name}, {standing}" for n, name, standing in nlargest(LARGEST, sizes)),
+        ]
 
 
-def _of_host(host: Host, now: float) -> Iterator[str]:
+def standing_of(host: Host, now: float) -> str:
+    """One of STANDINGS."""
     if host.retired_until > now:
-        yield f"{host.name} is given up until {_utc(host.retired_until)}: {host.retired_reason}."
-    elif host.next_at > now:
-        yield f"{host.name} is not asked before {_utc(host.next_at)}."
-    elif host.state is State.WAITING:
-        yield f"{host.name} waits for a place among the active hosts."
-    if host.addresses:
-        yield f"{host.name} is at {', '.join(host.addresses)}."
+        return "retired"
+    if not queue_of(host).stored()[0]:
+        return "exhausted"
+    if host.state is State.WAITING:
+        return "waiting"
+    return "snoozed" if max(host.next_at, host.resolve_at) > now else "ready"
 
 
-def _on(link: Link) -> str:
-    if not link.via:
-        return "as a seed"
-    return f"{'as a redirect of' if link.redirects else 'on'} {link.via}"
+@contextmanager
+def _writable(folder: Path) -> Iterator[Path]:
+    """A folder of links to the files of one that we may only read: the engine writes its options
+    beside the files that it opens."""
+    with TemporaryDirectory(prefix="webcrawl-") as made:
+        for path in folder.absolute().iterdir():
+            if path.suffix != ".json":
+                (Path(made) / path.name).symlink_to(path)
+        yield Path(made)
 
 
-def _utc(time: float) -> str:
-    return datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds")
+def _opened(folder: Path) -> Database:
+    for _ in range(_OPEN_TRIES):
+        try:
+            return Database(folder, read_only=True)
+        except StoreError:
+            if not is_begun(folder):
+                raise
+            time.sleep(0.1)
+    return Database(folder, read_only=True)
+
+
+def _by_reason(dropped: Counter[str]) -> str:
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in dropped.most_common())
+    return f": {reasons}" if reasons else ""

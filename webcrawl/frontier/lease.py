@@ -124,6 +124,7 @@ class Fetched:
     size_bytes: int = 0  # on the wire
     took_s: float = 0.0
     wanted: bool = True  # HEAD: worth a GET
+    duplicate_of: str = ""  # the URL that had its content first
 
 
 @dataclass(slots=True, frozen=True)

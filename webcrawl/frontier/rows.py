@@ -2,7 +2,7 @@
 
 | key | value |
 | --- | --- |
-| `s` fingerprint | empty: a URL ever put |
+| `s` fingerprint | a URL ever put: what came of it, empty while it waits |
 | `q` host id, priority, number | a link in line, or leased |
 | `h` host name | all that is known of a host |
 | `w` rank, number, host id | its name: it waits for a place on the workbench |
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import pickle
 from struct import Struct
+from typing import NamedTuple
 
 from webcrawl.frontier.lease import Link
 from webcrawl.items import Original
@@ -33,10 +34,41 @@ SEEN, QUEUE, HOST, WAITING, ACTIVE, RULES, CONTENT, COUNT, CREDIT = (
 )
 IDENTITY, NUMBERS = b"m", b"n"
 
+# House: of URLs that a cap refuses when they are found, which can be most of all, it is not kept
+# where that was.
+_REFUSED_WHEN_FOUND = frozenset({"host_cap", "domain_cap"})
+
+_FATE = Struct(">IHB")
 _QUEUE_KEY = Struct(">cIIQ")
 _WAITING_KEY = Struct(">cIQI")
 _ID_KEY = Struct(">cI")
 CREDIT_ROW = Struct(">ddQ")  # a store.Credit
+
+
+class Fate(NamedTuple):
+    """What came of a URL, and how it was found."""
+
+    what: str  # a status code, "head" and one, or a reason of `counters.dropped`
+    time: float  # UTC
+    depth: int
+    redirects: int = 0
+    via: str = ""
+    duplicate_of: str = ""
+
+
+def fate_row(fate: Fate) -> bytes:
+    """A dozen bytes and the URLs."""
+    what, time, depth, redirects, via, duplicate_of = fate
+    if what in _REFUSED_WHEN_FOUND:
+        via = ""
+    head = _FATE.pack(int(time), min(depth, 0xFFFF), min(redirects, 0xFF))
+    return head + f"{what}\n{via}\n{duplicate_of}".rstrip().encode()
+
+
+def read_fate(row: bytes) -> Fate:
+    what, via, duplicate_of, *_ = *row[_FATE.size :].decode().split("\n"), "", ""
+    time, depth, redirects = _FATE.unpack_from(row)
+    return Fate(what, time, depth, redirects, via, duplicate_of)
 
 
 def queue_prefix(host_id: int) -> bytes:

@@ -46,7 +46,7 @@ class FrontierServer(Frontier):
     def __init__(self, frontier: Frontier, *, target: int = 0, grace_s: float = 0.0) -> None:
         self.counters = frontier.counters
         self.resumed = frontier.resumed
-        self.changed_settings = frontier.changed_settings
+        self.warnings = frontier.warnings
         self._frontier = frontier
         self._target = target
         self._grace_s = grace_s

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from webcrawl.admission.robots import RobotsRules
 from webcrawl.frontier.caps import Counts
 from webcrawl.frontier.host import Host
+from webcrawl.frontier.lease import Link
 from webcrawl.frontier.queue import HostQueue, Queue
 from webcrawl.frontier.seen import SeenSet
 from webcrawl.items import Original
@@ -45,6 +46,10 @@ class Store(ABC):
     @abstractmethod
     def add_url(self, url: str) -> bool:
         """The URL-seen test: True when `url` (canonical) is new; it is then known."""
+
+    @abstractmethod
+    def keep_fate(self, link: Link, what: str, now: float, duplicate_of: str = "") -> None:
+        """What came of a URL, for `scrapy explain`: a status code, or why it was dropped."""
 
     @abstractmethod
     def counts(self, kind: str) -> Counts:
@@ -111,6 +116,9 @@ class MemoryStore(Store):
 
     def add_url(self, url: str) -> bool:
         return self._seen.add(url)
+
+    def keep_fate(self, link: Link, what: str, now: float, duplicate_of: str = "") -> None:
+        """Nobody can ask."""
 
     def counts(self, kind: str) -> Counts:
         return {}

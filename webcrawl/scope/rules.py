@@ -83,12 +83,27 @@ class Scope:
         return ""
 
 
+def entries_of(setting: str, entries: Iterable[str]) -> Iterator[str]:
+    """`entries` with each `@path` replaced by the lines of that file."""
+    for entry in map(str.strip, entries):
+        if not entry.startswith("@"):
+            lines = [entry]
+        else:
+            try:
+                lines = Path(entry[1:]).read_text("utf-8-sig").splitlines()
+            except (OSError, UnicodeError) as error:
+                raise ScopeError(
+                    setting, entry, f"@ and the path of a UTF-8 text file: {error}"
+                ) from None
+        yield from (line for line in map(str.strip, lines) if line and line[0] != "#")
+
+
 class _Matcher:
     """Hosts in a set, and regular expressions. False when it has neither."""
 
     def __init__(self, setting: str, entries: Iterable[str]) -> None:
         hosts, patterns = set(), []
-        for entry in _entries(setting, entries):
+        for entry in entries_of(setting, entries):
             if host := _host(entry):
                 hosts.add(host)
             else:
@@ -148,18 +163,3 @@ def _combined(patterns: list[re.Pattern[str]]) -> Iterator[re.Pattern[str]]:
             simple.append(f"(?:{pattern.pattern})")
     if simple:
         yield re.compile("|".join(simple))
-
-
-def _entries(setting: str, entries: Iterable[str]) -> Iterator[str]:
-    """`entries` with each `@path` replaced by the lines of that file."""
-    for entry in map(str.strip, entries):
-        if not entry.startswith("@"):
-            lines = [entry]
-        else:
-            try:
-                lines = Path(entry[1:]).read_text("utf-8-sig").splitlines()
-            except (OSError, UnicodeError) as error:
-                raise ScopeError(
-                    setting, entry, f"@ and the path of a UTF-8 text file: {error}"
-                ) from None
-        yield from (line for line in map(str.strip, lines) if line and line[0] != "#")

@@ -1,0 +1,246 @@
+"""Folders that a crawl cannot go on in: told in one line, and left as they are."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.contracts.frontier import Driver, link
+from webcrawl.frontier import rows
+from webcrawl.frontier.database import Database, StoreError
+from webcrawl.frontier.disk import FOLDER, DiskFrontier
+from webcrawl.frontier.inspection import Inspection
+
+
+async def fetch(frontier: DiskFrontier, *urls: str) -> None:
+    await frontier.put(map(link, urls), 100.0)
+    await Driver(frontier).run()
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is left of a crawl of three runs: rows in tables, and in a log."""
+    folder, copy = tmp_path_factory.mktemp("job"), tmp_path_factory.mktemp("killed")
+
+    async def crawl() -> None:
+        for n in range(2):
+            frontier = DiskFrontier(folder)
+            await fetch(frontier, *(f"http://h{n}/{page}" for page in range(20)))
+            await frontier.close()
+        frontier = DiskFrontier(folder)
+        await fetch(frontier, "http://last/1")
+        frontier._store._db._rows.flush()
+        await fetch(frontier, "http://last/2")
+        shutil.copytree(folder / FOLDER, copy / FOLDER)
+        await frontier.close()
+
+    asyncio.run(crawl())
+    return copy
+
+
+def newest(folder: Path, pattern: str) -> Path:
+    return max(folder.glob(pattern), key=lambda path: path.name)
+
+
+def cut(pattern: str, off_bytes: int) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        path = newest(folder, pattern)
+        os.truncate(path, path.stat().st_size - off_bytes)
+
+    return damage
+
+
+def garble(pattern: str, part: float) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        path = newest(folder, pattern)
+        data = bytearray(path.read_bytes())
+        at = int(part * len(data))
+        data[at : at + 20] = b"\xde" * 20
+        path.write_bytes(data)
+
+    return damage
+
+
+def write(name: str, data: bytes) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).write_bytes(data) and None
+
+
+def remove(pattern: str) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        for path in folder.glob(pattern):
+            path.unlink()
+
+    return damage
+
+
+def append(pattern: str, data: bytes) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        with newest(folder, pattern).open("ab") as file:
+            file.write(data)
+
+    return damage
+
+
+def put(key: bytes, value: bytes) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        db = Database(folder)
+        db.put(key, value)
+        db.commit()
+        db.close()
+
+    return damage
+
+
+IDENTITY = {"format": rows.FORMAT, "seen_key": 1, "settings": {}, "created": ""}
+
+DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a table that is cut": (cut("*.sst", 50), "size mismatch"),
+    "a table with a bad end": (garble("*.sst", 0.97), "cannot be used"),
+    "a table that is gone": (remove("*.sst"), "No such file"),
+    "a list that is cut": (cut("MANIFEST-*", 20), "is cut off"),
+    "a list with a bad middle": (garble("MANIFEST-*", 0.5), "checksum mismatch"),
+    "a list that is gone": (remove("MANIFEST-*"), "No such file"),
+    "no CURRENT": (remove("CURRENT"), "it holds other files"),
+    "an empty CURRENT": (write("CURRENT", b""), "cannot be used"),
+    "a CURRENT of noise": (write("CURRENT", b"\0\xff\n\xfe"), "cannot be used"),
+    "a CURRENT of elsewhere": (write("CURRENT", b"MANIFEST-999999\n"), "No such file"),
+    "no log": (remove("*.log"), "its log is gone"),
+    "a later format": (
+        put(rows.IDENTITY, json.dumps(IDENTITY | {"format": 99}).encode()),
+        "has format 99, this version reads",
+    ),
+    "an identity of noise": (put(rows.IDENTITY, b"\xff{"), "row 'm' is damaged"),
+    "half an identity": (put(rows.IDENTITY, b'{"format": %d}' % rows.FORMAT), "row 'm' is damaged"),
+    "numbers of noise": (put(rows.NUMBERS, b"[]"), "row 'n' is damaged"),
+    "half the numbers": (put(rows.NUMBERS, b'{"hosts": 1}'), "row 'n' is damaged"),
+    "another order": (
+        put(
+            rows.IDENTITY,
+            json.dumps(IDENTITY | {"settings": {"FRONTIER_ORDER": "depth"}}).encode(),
+        ),
+        "begun with FRONTIER_ORDER = 'depth'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGES)
+def test_a_damaged_folder_is_told_and_left_as_it_is(
+    tmp_path: Path, killed: Path, case: str
+) -> None:
+    damage, words = DAMAGES[case]
+    shutil.copytree(killed / FOLDER, tmp_path / FOLDER)
+    damage(tmp_path / FOLDER)
+    before = {path.name: path.read_bytes() for path in (tmp_path / FOLDER).iterdir()}
+    with pytest.raises(StoreError, match=words) as told:
+        DiskFrontier(tmp_path)
+    assert str(told.value).startswith(str(tmp_path))
+    assert "\n" not in str(told.value)
+    after = {path.name: path.read_bytes() for path in (tmp_path / FOLDER).iterdir()}
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (lambda _: None, range(42, 43)),
+        (cut("*.log", 9), range(41, 42)),  # a commit was being written
+        (append("*.log", bytes(999)), range(42, 43)),
+        # A full disk cuts what is appended to the list of files.
+        (append("MANIFEST-*", b"1234\x99\0\1half"), range(42, 43)),
+        (write("rocksdict-config.json", b'{"ra'), range(42, 43)),
+        (garble("OPTIONS-*", 0.5), range(42, 43)),
+    ],
+    ids=["nothing", "log cut", "log padded", "list half written", "config torn", "options"],
+)
+def test_what_a_kill_or_a_full_disk_leaves_goes_on(
+    tmp_path: Path, killed: Path, damage: Callable[[Path], None], expected: range
+) -> None:
+    shutil.copytree(killed / FOLDER, tmp_path / FOLDER)
+    damage(tmp_path / FOLDER)
+    frontier = DiskFrontier(tmp_path)
+    assert frontier.warnings == []
+    assert frontier.counters.crawled in expected
+    asyncio.run(frontier.close())
+
+
+def test_a_damaged_log_is_said_aloud_and_used_up_to_the_damage(
+    tmp_path: Path, killed: Path
+) -> None:
+    shutil.copytree(killed / FOLDER, tmp_path / FOLDER)
+    garble("*.log", 0.5)(tmp_path / FOLDER)
+    frontier = DiskFrontier(tmp_path)
+    (warning,) = frontier.warnings
+    assert "is damaged: the crawl goes on from" in warning
+    assert 41 <= frontier.counters.crawled < 42
+    frontier.audit()
+    asyncio.run(frontier.close())
+
+
+def test_a_table_that_is_damaged_within_is_told_when_it_is_read(
+    tmp_path: Path, killed: Path
+) -> None:
+    shutil.copytree(killed / FOLDER, tmp_path / FOLDER)
+    for table in (tmp_path / FOLDER).glob("*.sst"):
+        garble(table.name, 0.1)(tmp_path / FOLDER)
+
+    async def crawl() -> None:
+        frontier = DiskFrontier(tmp_path)
+        try:
+            await fetch(frontier, *(f"http://h{n}/{page}" for n in range(2) for page in range(20)))
+        finally:
+            await frontier.close()
+
+    with pytest.raises(StoreError, match="checksum mismatch"):
+        asyncio.run(crawl())
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        (f"{FOLDER}/thesis.txt", "it holds other files"),
+        (FOLDER, "Not a directory"),
+        ("requests.queue/0", "a crawl of plain Scrapy"),
+    ],
+)
+def test_nothing_is_put_into_a_folder_that_is_not_ours(
+    tmp_path: Path, file: str, words: str
+) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).touch()
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(StoreError, match=words):
+        DiskFrontier(tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
+    put(b"theirs", b"1")(tmp_path / FOLDER)
+    before = {path.name: path.read_bytes() for path in (tmp_path / FOLDER).iterdir()}
+    for look in (DiskFrontier, lambda folder: Inspection(folder / FOLDER)):
+        with pytest.raises(StoreError, match="is no frontier"):
+            look(tmp_path)
+    after = {path.name: path.read_bytes() for path in (tmp_path / FOLDER).iterdir()}
+    assert after == before
+
+
+def test_a_crawl_that_was_killed_while_it_began_begins(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    for name in ("rocksdict-config.json", "LOG", "LOCK", "IDENTITY", "000000.dbtmp"):
+        (tmp_path / FOLDER / name).touch()
+    frontier = DiskFrontier(tmp_path)
+    assert not frontier.resumed
+    asyncio.run(frontier.close())
+
+
+def test_a_folder_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+    first = DiskFrontier(tmp_path)
+    with pytest.raises(StoreError, match=f"in use by another crawl, process {os.getpid()}"):
+        DiskFrontier(tmp_path)
+    asyncio.run(first.close())
+    asyncio.run(DiskFrontier(tmp_path).close())
