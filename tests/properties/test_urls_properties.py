@@ -16,7 +16,6 @@ from webcrawl.parse.urls import (
     host_of,
     level_of,
     origin_of,
-    scheme_of,
     target_of,
 )
 
@@ -78,7 +77,6 @@ def test_slices_make_up_the_url(url: str) -> None:
     if form is None:
         return
     assert origin_of(form) + target_of(form) == form
-    assert scheme_of(form) == urlsplit(form).scheme
     assert host_of(form) == urlsplit(form).hostname
     words = [word for word in target_of(form).split("?")[0].split("/") if word]
     assert level_of(form) == min(MAX_LEVEL, 1 + len(words))

@@ -12,7 +12,6 @@ from webcrawl.parse.urls import (
     host_of,
     level_of,
     origin_of,
-    scheme_of,
     target_of,
 )
 
@@ -191,24 +190,23 @@ def test_the_links_of_a_page_are_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    ("url", "scheme", "host", "origin", "target"),
+    ("url", "host", "origin", "target"),
     [
-        ("http://h/", "http", "h", "http://h", "/"),
-        ("https://h.example/a?b", "https", "h.example", "https://h.example", "/a?b"),
-        ("http://h:8080/a:1", "http", "h", "http://h:8080", "/a:1"),
-        ("http://[::1]/", "http", "::1", "http://[::1]", "/"),
+        ("http://h/", "h", "http://h", "/"),
+        ("https://h.example/a?b", "h.example", "https://h.example", "/a?b"),
+        ("http://h:8080/a:1", "h", "http://h:8080", "/a:1"),
+        ("http://[::1]/", "::1", "http://[::1]", "/"),
         (
             "https://[2001:db8::1]:81/x",
-            "https",
             "2001:db8::1",
             "https://[2001:db8::1]:81",
             "/x",
         ),
     ],
 )
-def test_slices(url: str, scheme: str, host: str, origin: str, target: str) -> None:
+def test_slices(url: str, host: str, origin: str, target: str) -> None:
     assert canonicalize(url) == url
-    assert (scheme_of(url), host_of(url)) == (scheme, host)
+    assert host_of(url) == host
     assert (origin_of(url), target_of(url)) == (origin, target)
 
 

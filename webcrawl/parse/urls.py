@@ -215,11 +215,6 @@ def target_of(url: str) -> str:
     return url[url.index("/", 8) :]
 
 
-def scheme_of(url: str) -> str:
-    """Scheme of a canonical URL: "http" or "https"."""
-    return url[: url.index(":")]
-
-
 def level_of(url: str) -> int:
     """Level of a canonical URL: 1 plus the words between slashes in its path, at most MAX_LEVEL."""
     path = url[url.index("/", 8) :].partition("?")[0]
