@@ -43,6 +43,8 @@ class Pair:
     async def die(self) -> None:
         """As a process that is killed: its sockets end."""
         self.remote._channel.close()
+        if self.remote._opening is None:
+            self.remote._sock.close()
         await self.member.gone.wait()
         await self.member.settle()
 
@@ -256,13 +258,13 @@ def test_the_end_is_told_and_waited_for() -> None:
         leases = await ready.remote.acquire(100.0, 1)
         closing = asyncio.create_task(server.close())
         assert await ready.remote.ended() == "shutdown"
-        assert await never_began.remote.ended() == GONE
         assert await ready.remote.acquire(100.0, 9, admissions=True) == [], "nothing new"
         await ready.remote.release([(leases[0], Returned())], 100.0)
         assert not closing.done()
         ready.remote.leave("shutdown", {})
         await closing
         await ready.die()
+        await never_began.die()
 
     asyncio.run(check())
 

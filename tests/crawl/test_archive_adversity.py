@@ -104,7 +104,7 @@ def test_a_crawl_that_is_ended_twice_is_mended_by_the_next(tmp_path: Path, web: 
 
 
 def test_a_full_disk_ends_the_crawl_in_one_line(tmp_path: Path, web: Running) -> None:
-    crawl = Crawl(tmp_path, web=web, **QUICK)
+    crawl = Crawl(tmp_path, web=web, FRONTIER_STORE="memory", **QUICK)  # the limit is for all files
     limit_bytes = archive_of(crawl).stat().st_size + 200_000
     resource.prlimit(crawl.process.pid, resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
     result = crawl.wait(60)

@@ -260,11 +260,11 @@ def test_a_crawler_that_keeps_the_rules_finds_everything_and_breaks_none() -> No
     [
         (Manners(0.0, 0.005), (), {"early_host"}),
         (Manners(0.01, 0.0), (), {"early_ip"}),
-        (Manners(0.01, 0.005, timeout_s=0.2, obeys_robots=False), (), {"disallowed"}),
-        (Manners(0.01, 0.005, timeout_s=0.2, obeys_nofollow=False), (), {"nofollow"}),
+        (Manners(0.01, 0.005, timeout_s=1.0, obeys_robots=False), (), {"disallowed"}),
+        (Manners(0.01, 0.005, timeout_s=1.0, obeys_nofollow=False), (), {"nofollow"}),
         (Manners(0.01, 0.005), ("--scope-suffix", ".br"), {"out_of_scope"}),
         (
-            Manners(0.01, 0.005, timeout_s=0.2, asks_robots=False),
+            Manners(0.01, 0.005, timeout_s=1.0, asks_robots=False),
             (),
             {"before_robots", "disallowed"},
         ),

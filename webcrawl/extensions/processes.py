@@ -76,6 +76,9 @@ class Processes:
     def crawl_closing(self) -> None:
         """A signal handler: the others hear why only as far as it is known now."""
         self._server.end("finished" if self._server.is_finished() else "shutdown")
+        for member, process in self._running.values():
+            if not member.has_begun:  # it has nothing yet, and would only find that all is over
+                process.kill()
 
     async def spider_closed(self) -> None:
         """Wait for those that finish their files. Who has not said goodbye by now is too late."""

@@ -169,7 +169,7 @@ class Member:
         self._leased = 0  # ever
         self._under_way = 0  # its part of `counters.under_way`
         self.has_left = False  # with a goodbye
-        self._has_begun = False
+        self.has_begun = False
         self.channel = Channel(self._heard, self._lost)
         self._calls: dict[str, Callable[..., Coroutine[Any, Any, Any]]] = {
             "put": self._put,
@@ -191,11 +191,11 @@ class Member:
         self.channel.send(("look", self._news()))
 
     def end(self, reason: str) -> None:
-        """Have it end; at once if it has not begun."""
-        if self._has_begun:
+        """Have it end. Nobody waits for one that has not begun: who started it may kill it."""
+        if self.has_begun:
             self.channel.send(("end", reason))
         else:
-            self.channel.close()
+            self.left.set()
 
     async def settle(self) -> None:
         """Wait for no more of it: return once all it had is given back."""
@@ -206,7 +206,7 @@ class Member:
             await asyncio.wait(self._tasks)
 
     def _heard(self, message: tuple[Any, ...]) -> None:
-        self._has_begun = True
+        self.has_begun = True
         match message:
             case "calls", number, calls, counted:
                 self._count(counted)
