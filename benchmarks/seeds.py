@@ -28,8 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def measure(arguments: argparse.Namespace) -> str:
     took_s = []
     with TemporaryDirectory(prefix="webcrawl-bench-") as name:
-        folder = Path(name)
         for turn in range(arguments.turns):
+            folder = Path(name) / str(turn)  # a crawl of its own, not one that goes on
+            folder.mkdir()
             with socket.create_server(("0.0.0.0", 0)) as server:  # all of 127.0.0.0/8
                 server.settimeout(LONGEST_S)
                 write_seeds(folder / "seeds.txt", arguments.seeds, server.getsockname()[1])
