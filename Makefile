@@ -22,7 +22,7 @@ bench: $(VENV)/.run ## pages per CPU second against plain Scrapy, in some three 
 install: $(VENV)/.run ## what a crawl needs, into .venv
 
 test: lint $(VENV)/pywb/.installed $(VENV)/scrapy-suite/.installed ## lint, types and all tests
-	$(BIN)/python -m pytest -n 4
+	$(BIN)/python -m pytest -n 4 --dist worksteal
 
 lint: $(VENV)/.test ## ruff and mypy
 	$(BIN)/ruff check .
