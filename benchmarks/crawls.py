@@ -65,8 +65,8 @@ class Cost:
 
     @property
     def pages_per_s(self) -> float:
-        """From the opening of the spider to its close."""
-        return self.pages / (self.report["elapsed_s"] if self.report else self.wall_s)
+        """From the opening of the spider to its close, in this run of the crawl."""
+        return self.pages / (self.report["this_run"]["elapsed_s"] if self.report else self.wall_s)
 
 
 def say(text: str) -> None:

@@ -9,10 +9,10 @@ is no engine, Request, Response, middleware, signal, item pipeline or statistic 
 from __future__ import annotations
 
 import asyncio
-import base64
 import gc
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 from scrapy.settings import Settings
@@ -23,16 +23,16 @@ from webcrawl import components
 from webcrawl.admissions import REDIRECTS
 from webcrawl.fetch.client import Client
 from webcrawl.fetch.exchange import Exchange, FetchFailed
-from webcrawl.fetch.retryafter import asked_to_wait_s
-from webcrawl.frontier.lease import Failed, Fetched, Lease, Link, Outcome
-from webcrawl.handler import content_type_test, headers_from, limits_from
+from webcrawl.fetch_settings import content_type_test, headers_from, limits_from
+from webcrawl.frontier.lease import Failed, Lease, Link, Outcome
 from webcrawl.items import Original, Page
 from webcrawl.parse.page import read_page
-from webcrawl.parse.urls import host_of, redirect_target
+from webcrawl.parse.urls import redirect_target
 from webcrawl.spiders.seeds import SeedSource
+from webcrawl.visits import fetched
 from webcrawl.warc.files import WarcFiles
 from webcrawl.warc.metadata import page_metadata
-from webcrawl.warc.records import Capture, payload_digest
+from webcrawl.warc.records import Capture, payload_digest, raw_digest
 from webcrawl.warc.writer import WarcWriter
 
 
@@ -42,14 +42,14 @@ class Crawl:
     def __init__(self, settings: Settings) -> None:
         self._frontier = components.frontier_from(settings)
         self._follow = settings.getbool("FOLLOW_LINKS")
-        self._scope = components.scope_from(settings)
+        self._outlinks = components.outlinks_from(settings, Counter())
         self._client = Client(limits_from(settings))
         self._headers = headers_from(settings)
         self._wants = content_type_test(settings)
         self._agent = components.robots_token(settings).lower()
         self._writer = WarcWriter(WarcFiles(Path(settings["WARC_DIR"]), "floor", 1_000_000_000))
         self._admissions = components.admissions_from(
-            settings, outlink=self._redirect, record=self._record
+            settings, outlink=self._outlinks.of_redirect, record=self._record
         )
         self._room = {
             False: settings.getint("CONCURRENT_REQUESTS"),
@@ -61,8 +61,7 @@ class Crawl:
     async def run(self, seeds: SeedSource) -> None:
         await self._writer.open()
         for batch in seeds.batches():
-            links = [Link(url, host_of(url)) for url in batch if self._in_scope(url)]
-            await self._frontier.put(links, time.monotonic())
+            await self._frontier.put(self._outlinks.of_seeds(batch), time.monotonic())
         async with asyncio.TaskGroup() as tasks:
             while not self._frontier.is_finished() or self._finished:
                 self._changed.clear()
@@ -108,19 +107,11 @@ class Crawl:
         links: list[Link] = []
         if not exchange.body_skipped:
             page = await self._read(exchange, link)
-            links = self._outlinks(page, link)
+            links = self._outlinks_of(page, link)
             metadata = page_metadata(page, exchange)
             capture = Capture(exchange, page.payload_digest, page.original, metadata)
             await self._writer.write(capture)
-        return Fetched(
-            exchange.status,
-            exchange.asked_at,
-            exchange.ended_at,
-            tuple(links),
-            asked_to_wait_s(exchange),
-            len(exchange.head) + len(exchange.body),
-            exchange.total_s,
-        )
+        return fetched(exchange, tuple(links))
 
     async def _read(self, exchange: Exchange, link: Link) -> Page:
         page = Page(exchange.url, exchange.status, depth=link.depth, via=link.via)
@@ -129,7 +120,7 @@ class Crawl:
             target = exchange.header(b"location")
             page.redirect_to = redirect_target(target, page.url) or ""
         elif 200 <= exchange.status < 300 and exchange.payload:
-            content = base64.b32decode(page.payload_digest.removeprefix("sha1:"))
+            content = raw_digest(page.payload_digest)
             original = Original(page.url, exchange.started_time, page.payload_digest)
             page.original = await self._frontier.first_with(content, original)
             if page.original is None:
@@ -139,25 +130,12 @@ class Crawl:
                 page.charset, page.links = parsed.charset, parsed.links
         return page
 
-    def _outlinks(self, page: Page, link: Link) -> list[Link]:
+    def _outlinks_of(self, page: Page, link: Link) -> list[Link]:
         if not self._follow:
             return []
-        moved = page.redirect_to and self._redirect(page.redirect_to, link)
-        depth = link.depth + 1
-        links = [
-            Link(url, host_of(url), depth, via=link.url)
-            for url in page.links
-            if self._in_scope(url)
-        ]
+        moved = page.redirect_to and self._outlinks.of_redirect(page.redirect_to, link)
+        links = self._outlinks.of_page(page.links, link)
         return [moved, *links] if moved else links
-
-    def _in_scope(self, url: str) -> bool:
-        return not self._scope.refuses(url, host_of(url))
-
-    def _redirect(self, url: str, link: Link) -> Link | None:
-        if not self._in_scope(url):
-            return None
-        return Link(url, host_of(url), link.depth, link.redirects + 1, link.url)
 
     async def _record(self, exchange: Exchange) -> None:
         await self._writer.write(Capture(exchange, payload_digest(exchange)))

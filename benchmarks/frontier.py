@@ -23,7 +23,8 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from webcrawl.admission.robots import RobotsRules  # noqa: E402  (found by the line above)
+from benchmarks.here import cpu_us, rss_mb  # noqa: E402  (found by the line above)
+from webcrawl.admission.robots import RobotsRules  # noqa: E402
 from webcrawl.frontier.base import Policy  # noqa: E402
 from webcrawl.frontier.core import CrawlState  # noqa: E402
 from webcrawl.frontier.database import size_bytes  # noqa: E402
@@ -88,10 +89,10 @@ def run(order: str, arguments: argparse.Namespace, folder: Path) -> None:
     size, put_so_far = max(arguments.urls // 100, BATCH), 0
     while put_so_far < arguments.urls:
         more = min(size, arguments.urls) - put_so_far
-        put_us = cost(partial(put, state, islice(links.seeds(), more)), more)
+        put_us = cpu_us(partial(put, state, islice(links.seeds(), more)), more)
         put_so_far += more
         times = work(state, links, arguments.pages)
-        disk = size_bytes(folder) >> 20 if folder.exists() else 0
+        disk = size_bytes(folder) // 1_000_000 if folder.exists() else 0
         print(
             f"{arguments.store}, {order}: {put_so_far:>11,} URLs  {rss_mb():4} MB memory"
             f"  {disk:5} MB disk"
@@ -190,17 +191,6 @@ def admitted(lease: Lease) -> Outcome:
 
 def page(links: RandomLinks, lease: Lease) -> Outcome:
     return Fetched(200, 0.5, 0.5, links.of_page(lease.host))
-
-
-def cost(call: Callable[[], None], count: int) -> float:
-    began = time.process_time()
-    call()
-    return 1e6 * (time.process_time() - began) / count
-
-
-def rss_mb() -> int:
-    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return int(fields["VmRSS"].split()[0]) // 1024
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,11 +21,11 @@ from webcrawl.fetch.client import build_request, split_url
 from webcrawl.fetch.decode import decode
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.fetch.http1 import ResponseReader
+from webcrawl.fetch_settings import headers_from, limits_from
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.diskstore import DiskStore
 from webcrawl.frontier.lease import Fetched, Lease, Link, Outcome, Resolved, RobotsFetched, Step
 from webcrawl.frontier.store import MemoryStore
-from webcrawl.handler import headers_from, limits_from
 from webcrawl.items import Page
 from webcrawl.parse.page import read_page
 from webcrawl.parse.urls import host_of
@@ -53,8 +54,9 @@ def measure(arguments: argparse.Namespace) -> str:
     exchanges = times.each("HTTP", exchange_of, wires.items())
     digests = times.each("digest", payload_digest, exchanges)
     pages = times.each("links", page_of, exchanges)
-    outlinks = times.each("scope", Outlinks().of, pages)
-    by_url = dict(zip(wires, outlinks, strict=True))
+    outlinks = components.outlinks_from(SETTINGS, Counter())
+    found = times.each("scope", lambda page: outlinks.of_page(page.links, link_to(page.url)), pages)
+    by_url = {url: tuple(links) for url, links in zip(wires, found, strict=True)}
     with TemporaryDirectory(prefix="webcrawl-bench-") as name:
         files = WarcFiles(Path(name), "parts", 1_000_000_000)
 
@@ -120,22 +122,14 @@ def page_of(exchange: Exchange) -> Page:
     return page
 
 
-class Outlinks:
-    """Links that are in scope."""
-
-    def __init__(self) -> None:
-        self._scope = components.scope_from(SETTINGS)
-
-    def of(self, page: Page) -> tuple[Link, ...]:
-        refuses = self._scope.refuses
-        links = [Link(url, host_of(url), 1, via=page.url) for url in page.links]
-        return tuple(link for link in links if not refuses(link.url, link.host))
+def link_to(url: str) -> Link:
+    return Link(url, host_of(url))
 
 
 def walk(store: DiskStore | MemoryStore, links: dict[str, tuple[Link, ...]]) -> None:
     """A crawl of all pages as the frontier sees it."""
     state = CrawlState(store, components.policy_from(SETTINGS))
-    state.put([Link(url, host_of(url)) for url in links], 1.0)
+    state.put(map(link_to, links), 1.0)
     while not state.is_finished():
         for admissions in (True, False):
             leases = state.acquire(1.0, TURN, admissions=admissions)

@@ -7,15 +7,14 @@ power of ten known and unknown URLs are looked up, and the first links of random
 from __future__ import annotations
 
 import argparse
-import resource
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+from benchmarks.crawls import say
+from benchmarks.here import cpu_us, rss_mb
 from webcrawl.frontier import rows
 from webcrawl.frontier.database import Database, size_bytes
 from webcrawl.frontier.lease import Link
@@ -38,11 +37,11 @@ def measure(arguments: argparse.Namespace) -> str:
         told, done = [], 0
         for size in sizes(arguments.urls):
             fresh = range(done, size)
-            put_us = spent_us(partial(put, store, fresh, arguments.hosts), len(fresh))
+            put_us = cpu_us(partial(put, store, fresh, arguments.hosts), len(fresh))
             done = size
             line = f"{done:,} URLs: put {put_us:.1f} {looks(store, done, arguments.hosts)}"
-            told.append(f"{line}, {rss_mb()} MB memory, {size_bytes(place) >> 20:,} MB disk")
-            print(told[-1], file=sys.stderr, flush=True)
+            told.append(f"{line}, {rss_mb()} MB memory, {size_bytes(place) // 1_000_000:,} MB disk")
+            say(f"  {told[-1]}")
         store.close()
     return "µs CPU, all threads: " + "; ".join(told)
 
@@ -78,10 +77,10 @@ def put(store: Database, numbers: range, hosts: int) -> None:
 def looks(store: Database, urls: int, hosts: int) -> str:
     random = Random(urls)
     known = [url_of(random.randrange(urls), hosts) for _ in range(LOOKUPS)]
-    known_us = spent_us(lambda: look(store, [url for url, _, _ in known], new=False), LOOKUPS)
+    known_us = cpu_us(lambda: look(store, [url for url, _, _ in known], new=False), LOOKUPS)
     unknown = [url_of(urls + number, hosts)[0] + "?" for number in range(LOOKUPS)]
-    new_us = spent_us(lambda: look(store, unknown, new=True), LOOKUPS)
-    first_us = spent_us(lambda: first(store, [host_id for _, _, host_id in known]), LOOKUPS)
+    new_us = cpu_us(lambda: look(store, unknown, new=True), LOOKUPS)
+    first_us = cpu_us(lambda: first(store, [host_id for _, _, host_id in known]), LOOKUPS)
     return f"known {known_us:.1f} new {new_us:.1f} first of a queue {first_us:.1f}"
 
 
@@ -94,14 +93,3 @@ def look(store: Database, urls: list[str], *, new: bool) -> None:
 def first(store: Database, hosts: list[int]) -> None:
     for host_id in hosts:
         next(store.rows(rows.queue_prefix(host_id)))
-
-
-def spent_us(work: Callable[[], None], count: int) -> float:
-    began = time.process_time()
-    work()
-    return 1e6 * (time.process_time() - began) / count
-
-
-def rss_mb() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() >> 20

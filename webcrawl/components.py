@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +43,7 @@ from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.remote import RemoteFrontier
 from webcrawl.frontier.server import FrontierServer
+from webcrawl.outlinks import Outlinks
 from webcrawl.politeness.clocks import Politeness
 from webcrawl.scope import PathLimits, Scope
 
@@ -96,6 +98,11 @@ def scope_from(settings: BaseSettings) -> Scope:
         max_length=whole_number(settings, "URLLENGTH_LIMIT") or sys.maxsize,
         rules=[traps, *rules],
     )
+
+
+def outlinks_from(settings: BaseSettings, dropped: Counter[str]) -> Outlinks:
+    """What makes links of URLs; refusals are counted in `dropped`."""
+    return Outlinks(scope_from(settings), dropped, whole_number(settings, "SEQUENCE_LIMIT"))
 
 
 def caps_from(settings: BaseSettings) -> Caps:

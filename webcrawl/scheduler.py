@@ -40,7 +40,6 @@ from webcrawl.items import Page
 from webcrawl.outlinks import Outlinks
 from webcrawl.own_requests import OwnRequests, is_of_the_web, is_plain
 from webcrawl.parse.urls import canonicalize, host_of
-from webcrawl.scope import Scope
 from webcrawl.signals import crawl_closing, exchange_recorded, fetches_cut
 from webcrawl.visits import Visit, failed, replaced, visit_of
 
@@ -57,19 +56,18 @@ class Scheduler(BaseScheduler):
         self,
         crawler: Crawler,
         frontier: Frontier,
-        scope: Scope,
+        outlinks: Outlinks,
         policy: Policy,
         *,
         concurrency: int,
         admissions_max: int,
         target: int,
         follow: bool,
-        sequence_max: int,
         grace_s: float,
     ) -> None:
         self._crawler = crawler
         self.frontier = frontier
-        self._outlinks = Outlinks(scope, frontier.counters.dropped, sequence_max)
+        self._outlinks = outlinks
         self._policy = policy
         self._own = OwnRequests(
             crawler,
@@ -105,13 +103,12 @@ class Scheduler(BaseScheduler):
         scheduler = cls(
             crawler,
             frontier,
-            components.scope_from(settings),
+            components.outlinks_from(settings, frontier.counters.dropped),
             components.policy_from(settings),
             concurrency=components.share_of(settings, "CONCURRENT_REQUESTS"),
             admissions_max=components.share_of(settings, "CONCURRENT_ADMISSIONS"),
             target=settings.getint("CLOSESPIDER_PAGECOUNT"),
             follow=settings.getbool("FOLLOW_LINKS"),
-            sequence_max=settings.getint("SEQUENCE_LIMIT"),
             grace_s=settings.getfloat("CLOSE_GRACE"),
         )
         scheduler.problem = problem
@@ -201,10 +198,8 @@ class Scheduler(BaseScheduler):
 
     async def put_seeds(self, urls: Iterable[str]) -> int:
         """Put canonical URLs as seeds; how many of them were new and in scope."""
-        seeds = [Link(url, host_of(url)) for url in urls]
-        links = [link for link in seeds if not self._outlinks.refuses(link.url, link.host)]
         try:
-            accepted = await self.frontier.put(links, time.monotonic())
+            accepted = await self.frontier.put(self._outlinks.of_seeds(urls), time.monotonic())
         except StoreError:  # the pump says so and ends the crawl
             self._changed.set()
             raise CloseSpider("frontier_error") from None

@@ -15,11 +15,7 @@ from typing import Any, Protocol, Self, cast
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import (
-    DropItem,
-    IgnoreRequest,
-    NotConfigured,
-)
+from scrapy.exceptions import DropItem, IgnoreRequest, NotConfigured
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
@@ -166,7 +162,7 @@ def answered(visit: Visit, response: Response) -> Fetched | Returned:
         return Fetched(response.status, now, now, tuple(visit.links))
     if visit.unarchived:
         return Returned(exchange.asked_at, exchange.ended_at)
-    return _fetched(exchange, tuple(visit.links), visit.duplicate_of)
+    return fetched(exchange, tuple(visit.links), visit.duplicate_of)
 
 
 def replaced(request: Request) -> Dropped:
@@ -193,11 +189,12 @@ def failed(request: Request, error: BaseException | None, now: float) -> Outcome
         logger.error("Error while fetching %s", request.url, exc_info=error)
     exchange = request.meta.get("exchange")
     if isinstance(exchange, Exchange):  # the fault came after it
-        return _fetched(exchange)
+        return fetched(exchange)
     return Failed("error", now, now)
 
 
-def _fetched(exchange: Exchange, links: tuple[Link, ...] = (), duplicate_of: str = "") -> Fetched:
+def fetched(exchange: Exchange, links: tuple[Link, ...] = (), duplicate_of: str = "") -> Fetched:
+    """The outcome of an answer."""
     return Fetched(
         exchange.status,
         exchange.asked_at,

@@ -82,6 +82,7 @@ LINE = re.compile(
     r"\[ *(\d+)\] 3 Q      7 E      60 H     50 D     40 I    30 R    20 C +(\d+) L    \dK"
 )
 SPEED = re.compile(r"    \*\*\* crawling (\d+\.\d) pps @ (\d+\.\d) Mbps")
+LATE_S = 0.02  # a line may be so late, and then less time is left to the next one
 SUMMARY = re.compile(
     r"\nExtracted 60 URLs @ \d+/s\nLooked up 45 DNS names @ \d+/s\nAttempted 25 robots @ \d+/s\n"
     r"Crawled 1[05] pages @ \d+/s \(3\.00 MB\)\nParsed 2500 links @ \d+/s\n"
@@ -108,7 +109,7 @@ def test_lines_and_summary_on_standard_output(tmp_path: Path) -> None:
         speeds.append(float(match[1]))
     assert sorted(pages) == pages
     assert pages[-1] == 15
-    assert 7.0 < sum(speeds) < 11.0  # 5 pages in one of the half seconds
+    assert 7.0 < sum(speeds) <= 5 / (0.5 - LATE_S)  # 5 pages in one of the half seconds
     assert SUMMARY.search(crawl.out), crawl.out
     assert "15 pages in 1." in crawl.log
     assert "0.333 s a request on average, 8 HTML pages kept (2.00 MB)" in crawl.log

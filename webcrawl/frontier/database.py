@@ -48,7 +48,7 @@ class StoreError(Exception):
 
 
 class Database:
-    """Rows by key. `get` sees what was put before; `rows` and `after` see the last commit."""
+    """Rows by key. `get` sees what was put before; `rows` sees the last commit."""
 
     def __init__(self, folder: Path, *, read_only: bool = False, damaged_log: bool = True) -> None:
         """Open what is in `folder`, or begin there. StoreError if that cannot be done.

@@ -94,7 +94,7 @@ class Host:
         self.resolve_at = 0.0  # not to be looked up before
         self.resolve_tries = 0
         self.rules: dict[str, Rules] = {}
-        self.errands: deque[Errand] | None = None
+        self.errands: deque[Errand] | None = None  # never an empty one, which takes 700 bytes
         self.away: frozenset[str] = (
             frozenset()
         )  # origins of ours whose robots.txt another host fetches
@@ -113,9 +113,7 @@ class Host:
         return ":" in self.name or self.name[-1:].isdigit()
 
     def add_errand(self, errand: Errand) -> None:
-        if (
-            self.errands is None
-        ):  # most hosts have none most of the time, and a deque takes 700 bytes
+        if self.errands is None:
             self.errands = deque()
         self.errands.append(errand)
 

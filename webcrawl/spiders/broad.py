@@ -93,9 +93,8 @@ class BroadSpider(Spider):
         super().__init__(**kwargs)
         self.seeds = seeds
         self.crawl_arguments: tuple[tuple[Any, ...], dict[str, Any]] = (), {}
-        self._reading_large = (
-            asyncio.Lock()
-        )  # one at a time: each takes its share of the loop's CPU
+        # One at a time: each takes its share of the loop's CPU.
+        self._reading_large = asyncio.Lock()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:

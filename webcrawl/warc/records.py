@@ -75,7 +75,7 @@ def raw_digest(labelled: str) -> bytes:
 
 
 def _base32(sha1: bytes) -> str:
-    """RFC 4648, 6. A third of the time of `base64.b32encode`, four times a page."""
+    """RFC 4648, 6. 3.1 us, where `base64.b32encode` takes 5.6; four times a page."""
     number = int.from_bytes(sha1)
     return "".join([_BASE32_PAIRS[number >> bits & 1023] for bits in range(150, -1, -10)])
 
