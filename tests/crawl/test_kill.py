@@ -18,11 +18,10 @@ from typing import Any
 
 import pytest
 
-from tests.crawl.crawling import ROOT, Crawl, Result, assert_clean
-from tests.crawl.knownsite import records
+from tests.crawl.crawling import ROOT, Crawl, assert_clean
+from tests.crawl.onecrawl import assert_one_crawl
 from webcrawl.parse.urls import host_of
-from webcrawl.simweb import Running, faults, running
-from webcrawl.warc.check import check
+from webcrawl.simweb import Running, running
 
 pytestmark = pytest.mark.slow
 
@@ -38,37 +37,6 @@ PROMISES = ("--host-delay", "0.1", "--ip-delay", "0.02")
 
 def start(folder: Path, web: Running, **more: Any) -> Crawl:
     return Crawl(folder, web=web, **{"JOBDIR": folder / "job"} | DISK | more)
-
-
-def assert_one_crawl(
-    web: Running, result: Result, may_come_again: int, *, whole: bool = True
-) -> Counter[str]:
-    """As if it had never been killed, save that what was leased may be asked for again.
-
-    The pages in the archive, and how often each is there with an answer that is final.
-    """
-    assert result.exit_code == 0, result.log[-3000:]
-    assert_clean(result)
-    ledger = web.ledger()
-    again = ledger["violations"].pop("twice")
-    assert again["count"] <= may_come_again, again
-    if not whole:
-        ledger["missing"]["count"] = 0
-    assert not faults(ledger), json.dumps(faults(ledger), indent=1)
-    counts = result.report["counts"]
-    dropped = sum(n for name, n in counts.items() if name.startswith("dropped/"))
-    assert counts["pending"] == 0
-    assert counts["crawled"] == ledger["fetched"]["pages"]
-    assert counts["extracted"] == counts["crawled"] + dropped
-    assert not list((result.folder / "warc").glob("*.open"))
-    pages: Counter[str] = Counter()
-    for path in result.warcs:
-        assert check(path) == []
-        for each in records(path):
-            if each.type in ("response", "revisit") and not each.url.endswith("/robots.txt"):
-                pages[each.url] += not each.block.startswith(b"HTTP/1.1 503")  # that is retried
-    assert len(pages) == counts["crawled"], "a finished page is not in the archive"
-    return pages
 
 
 def fault_points(random: Random) -> list[str]:

@@ -5,21 +5,27 @@ Few requests at a time, and some answers that are slow, so that every process ha
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
 import time
 from collections import Counter
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import pytest
 
-from tests.crawl.crawling import Crawl, Result, assert_clean, assert_faultless, crawl
+from tests.crawl.crawling import (
+    Crawl,
+    Result,
+    assert_clean,
+    assert_faultless,
+    crawl,
+)
 from tests.crawl.knownsite import Record, records
-from webcrawl.simweb import Running, faults, running
+from tests.crawl.onecrawl import assert_one_crawl
+from tests.crawl.userscode import items, run
+from webcrawl.simweb import running
 from webcrawl.warc.check import check
 
 pytestmark = pytest.mark.slow
@@ -162,14 +168,8 @@ def test_a_process_that_is_killed_is_replaced(tmp_path: Path) -> None:
         os.kill(processes.pids[0], signal.SIGKILL)
         processes.wait_for_another()
         result = running_crawl.wait()
-        ledger = web.ledger()
-    assert_clean(result)
+        assert_one_crawl(web, result, may_come_again=1)  # its one lease
     assert "Process 2 ended by signal 9: its" in result.log
-    again = ledger["violations"].pop("twice")
-    assert again["count"] <= 1, "its one lease"
-    assert not faults(ledger), json.dumps(faults(ledger), indent=1)
-    assert result.report["counts"]["crawled"] == ledger["fetched"]["pages"]
-    assert archived(result), "what it left behind is mended"
 
 
 def test_when_the_first_is_killed_all_end_and_the_next_run_goes_on(tmp_path: Path) -> None:
@@ -182,44 +182,10 @@ def test_when_the_first_is_killed_all_end_and_the_next_run_goes_on(tmp_path: Pat
         processes.assert_gone_within(2)
         first.wait()
         result = crawl(tmp_path, web=web, **settings)
-        ledger = web.ledger()
-    assert result.exit_code == 0
-    assert_clean(result)
-    again = ledger["violations"].pop("twice")
-    assert again["count"] <= 3
-    assert not faults(ledger), json.dumps(faults(ledger), indent=1)
-    assert result.report["counts"]["crawled"] == ledger["fetched"]["pages"]
-    pages = {each.url for _, each in archived(result) if each.type in ("response", "revisit")}
-    assert (
-        len({page for page in pages if not page.endswith("/robots.txt")})
-        == (ledger["fetched"]["pages"])
-    )
+        assert_one_crawl(web, result, may_come_again=3)
 
 
 # Users' code
-
-
-def run(folder: Path, web: Running, code: str, **settings: Any) -> Result:
-    """Crawl in two processes with the spider in `code`, a subclass of BroadSpider."""
-    head = """
-        import os, scrapy
-        from pathlib import Path
-        from scrapy.exceptions import CloseSpider
-        from webcrawl.spiders.broad import BroadSpider
-    """
-    module = folder / "users.py"
-    module.write_text(dedent(head) + dedent(code))
-    feeds = json.dumps({str(folder / "items.jsonl"): {"format": "jsonlines"}})
-    spider = ("runspider", str(module), "-a", "mark=m")
-    return crawl(folder, web=web, spider=spider, FEEDS=feeds, **few(2) | settings)
-
-
-def items(folder: Path) -> list[list[dict[str, Any]]]:
-    """What each process put to its feed."""
-    return [
-        [json.loads(line) for line in (folder / name).read_text().splitlines()]
-        for name in ("items.jsonl", "items-2.jsonl")
-    ]
 
 
 def test_requests_and_items_of_a_users_spider(tmp_path: Path) -> None:
@@ -242,12 +208,12 @@ def test_requests_and_items_of_a_users_spider(tmp_path: Path) -> None:
                 yield {"own": response.url, "passed_on": passed_on, "mark": self.mark}
     """
     with running(*WORLD, *PROMISES) as web:
-        result = run(tmp_path, web, code)
+        result = run(tmp_path, web, code, "-a", "mark=m", **few(2))
         ledger = web.ledger()
     assert result.exit_code == 0
     assert_clean(result)
     assert not any(found["count"] for found in ledger["violations"].values()), ledger
-    first, second = items(tmp_path)
+    first, second = (items(tmp_path, name) for name in ("items.jsonl", "items-2.jsonl"))
     assert [each for each in first + second if "started" in each] == first[:1]
     own = [each for each in first + second if "own" in each]
     assert len({each["own"] for each in own}) == len(own)
@@ -266,7 +232,7 @@ def test_a_callback_without_a_name_is_refused(tmp_path: Path) -> None:
                 yield response.follow("/own", lambda response: None)
     """
     with running(*WORLD, *PROMISES) as web:
-        result = run(tmp_path, web, code)
+        result = run(tmp_path, web, code, **few(2))
         assert_faultless(web)
     assert 1 <= result.log.count("cannot be pickled, and is dropped") <= 2, "once a process"
     counts = result.report["counts"]
@@ -284,7 +250,7 @@ def test_a_process_that_wants_to_end_ends_the_crawl(tmp_path: Path) -> None:
                     raise CloseSpider("enough")
     """
     with running(*WORLD, *PROMISES) as web:
-        result = run(tmp_path, web, code)
+        result = run(tmp_path, web, code, **few(2))
     assert_clean(result)
     assert result.report["finish_reason"] == "enough"
 
@@ -301,7 +267,7 @@ def test_a_process_that_cannot_begin_is_not_missed(tmp_path: Path) -> None:
                 begun.touch()
     """
     with running(*WORLD, *PROMISES) as web:
-        result = run(tmp_path, web, code)
+        result = run(tmp_path, web, code, **few(2))
         assert_faultless(web)
     assert result.exit_code == 0
     assert "Process 2 ended with exit code 3" in result.log

@@ -6,7 +6,6 @@ ends, the promises hold, and nothing is lost that it did not drop itself.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,39 +13,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from textwrap import dedent
 from threading import Thread
-from typing import Any
 
 import pytest
 
-from tests.crawl.crawling import Result, assert_faultless, crawl
-from webcrawl.simweb import Running, running
+from tests.crawl.crawling import assert_faultless
+from tests.crawl.userscode import items, run
+from webcrawl.simweb import running
 
 pytestmark = pytest.mark.slow
 
 WORLD = ("--hosts", "6", "--pages-per-host", "5", "--features", "none", "--page-bytes", "2000")
 PROMISES = ("--host-delay", "0.1", "--ip-delay", "0.02")
-
-
-def run(folder: Path, web: Running, code: str, **settings: Any) -> Result:
-    """Crawl with the spider in `code`, a subclass of BroadSpider called `users`."""
-    module = folder / "users.py"
-    module.write_text(
-        "import scrapy\n"
-        "from scrapy.exceptions import DropItem, IgnoreRequest\n"
-        "from webcrawl import settings\n"
-        "from webcrawl.spiders.broad import BroadSpider\n"
-        "from webcrawl.items import Page\n" + dedent(code)
-    )
-    items = folder / "items.jsonl"
-    settings = {
-        "PYTHONPATH": folder,
-        "FEEDS": json.dumps({str(items): {"format": "jsonlines"}}),
-    } | (settings)
-    return crawl(folder, web=web, spider=("runspider", str(module)), **settings)
-
-
-def items(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
 
 
 def test_a_spider_that_yields_items_beside_the_pages(tmp_path: Path) -> None:

