@@ -56,7 +56,8 @@ def pairs(headers: Headers) -> WireHeaders:
 def content_type_test(settings: BaseSettings) -> Wants:
     """Whether the body of an answer is worth reading: by CONTENT_TYPES for a 2xx, else always.
 
-    An answer that does not say its type is wanted: it may be anything. O(headers).
+    `image/*` is all of them, `*/*` or nothing is every type. An answer that does not say its type
+    is wanted: it may be anything. O(headers).
     """
     wanted = frozenset(each.strip().lower().encode() for each in settings.getlist("CONTENT_TYPES"))
 
@@ -66,7 +67,8 @@ def content_type_test(settings: BaseSettings) -> Wants:
         for name, value in headers:
             if name.lower() == b"content-type":
                 media_type = value.partition(b";")[0].strip().lower()
-                return not media_type or media_type in wanted
+                family = media_type.partition(b"/")[0] + b"/*"
+                return not media_type or not wanted.isdisjoint((media_type, family, b"*/*"))
         return True
 
     return wants

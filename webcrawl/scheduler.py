@@ -396,6 +396,7 @@ class Scheduler(BaseScheduler):
         for task in self._admitting:
             task.cancel()
         await asyncio.gather(*self._admitting, return_exceptions=True)
+        self._count_under_way(0)
         self._wind_down(time.monotonic())
         try:
             while self._deliveries:

@@ -22,7 +22,7 @@ DEFAULT_REQUEST_HEADERS = {
 
 # Politeness.
 ROBOTSTXT_OBEY = True
-DOWNLOAD_DELAY = 30  # reference 1: half a minute between two requests to a server
+DOWNLOAD_DELAY = 30  # half a minute between two requests to a server harms nobody
 IP_DELAY = 1.0
 CRAWL_DELAY_MAX = 300.0  # a robots.txt that asks for more is given this much
 DOWNLOAD_DELAY_JITTER = 0  # the frontier's clocks are exact
@@ -84,6 +84,7 @@ WARC_MAX_SIZE = 1_000_000_000
 WARC_COLLECTION = ""
 WARC_OPERATOR = ""
 WARC_DESCRIPTION = ""
+REPORT_DIR = ""  # of report.json and report.txt; empty: WARC_DIR
 
 # What is said.
 LOG_LEVEL = "INFO"

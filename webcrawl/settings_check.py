@@ -140,6 +140,7 @@ def _is_file_prefix(value: object) -> bool:
 
 
 _BOOL = Rule(_is_bool, "True or False")
+_FOLDER = Rule(lambda value: not value or _is_writable(value), "a folder that can be written")
 _LIST = Rule(_is_list, "names with commas between them, or a list in settings.py")
 
 _TLS_VERSION = Rule(
@@ -155,7 +156,7 @@ RULES: dict[str, Rule] = {
     "DOWNLOAD_DELAY": _seconds(),
     "IP_DELAY": _seconds(),
     "CRAWL_DELAY_MAX": _seconds(),
-    "HOST_MAX_FAILURES": _whole(0),
+    "HOST_MAX_FAILURES": _whole(1),
     "SCOPE_SUFFIXES": Rule(
         _each(re.compile(r"[^\s/:@]+").fullmatch), "ends of host names, such as .br,gov.pt"
     ),
@@ -175,7 +176,7 @@ RULES: dict[str, Rule] = {
     "MAX_PAGES_PER_IP": _whole(0),
     "CONTENT_TYPES": Rule(
         _each(re.compile(r"[\w.+*-]+/[\w.+*-]+").fullmatch),
-        "media types, such as text/html,application/xhtml+xml",
+        "media types, such as text/html,image/*",
     ),
     "HEAD_FIRST": _BOOL,
     "CLOSESPIDER_PAGECOUNT": _whole(0),
@@ -196,7 +197,7 @@ RULES: dict[str, Rule] = {
     "ALLOW_PRIVATE_ADDRESSES": _BOOL,
     "FRONTIER_STORE": _one_of("memory", "disk", later=("redis://...",)),
     "FRONTIER_ACTIVE_HOSTS": _whole(1),
-    "JOBDIR": Rule(lambda value: not value or _is_writable(value), "a folder that can be written"),
+    "JOBDIR": _FOLDER,
     "FRONTIER_ORDER": _one_of("level", "depth", "least-visited", "opic"),
     "WARC_ENABLED": _BOOL,
     "WARC_DIR": Rule(_is_writable, "a folder that can be written"),
@@ -205,5 +206,6 @@ RULES: dict[str, Rule] = {
     "WARC_COLLECTION": Rule(_is_one_line, "one line of text"),
     "WARC_OPERATOR": Rule(_is_one_line, "one line of text"),
     "WARC_DESCRIPTION": Rule(_is_one_line, "one line of text"),
+    "REPORT_DIR": _FOLDER,
     "STATS_INTERVAL": _seconds(),
 }

@@ -229,9 +229,12 @@ def test_what_is_wanted(status: int, content_type: bytes | None, wanted: bool) -
     assert wants(200, [(b"Content-Type", b"application/xhtml+xml")])
 
 
-def test_no_content_types_is_every_type() -> None:
-    wants = content_type_test(crawler_with(CONTENT_TYPES=[]).settings)
+@pytest.mark.parametrize("content_types", ["", "*/*", "text/html,image/*"])
+def test_every_type_or_a_family_is_wanted(content_types: str) -> None:
+    wants = content_type_test(crawler_with(CONTENT_TYPES=content_types).settings)
     assert wants(200, [(b"Content-Type", b"image/png")])
+    assert wants(200, [(b"Content-Type", b"text/html; charset=utf-8")])
+    assert wants(200, [(b"Content-Type", b"text/css")]) is (content_types != "text/html,image/*")
 
 
 # Cuts

@@ -108,6 +108,7 @@ def test_ctrl_c_ends_cleanly_within_ten_seconds(tmp_path: Path) -> None:
         result = running_crawl.wait(10)
     assert_clean(result)
     assert "HTTP codes:" in result.output
+    assert result.report["counts"]["under_way"] == 0
     assert not list((tmp_path / "warc").glob("*.open"))
     assert result.warcs
 

@@ -87,8 +87,9 @@ ADDRESS = "a is at ip of a."
 @pytest.mark.parametrize(
     ("identity", "expected"),
     [
-        ({}, "It was never put: it is no seed, and no page fetched so far links to it."),
-        ({"DEPTH_LIMIT": 3}, "links to it, unless beyond DEPTH_LIMIT = 3."),
+        ({}, "no seed, and no page fetched so far has a link to it that may be followed."),
+        ({"DEPTH_LIMIT": 3}, "followed, unless beyond DEPTH_LIMIT = 3."),
+        ({"DEPTH_LIMIT": 3, "SEQUENCE_LIMIT": 9}, "DEPTH_LIMIT = 3 or SEQUENCE_LIMIT = 9."),
         ({"FOLLOW_LINKS": False}, "It was never put: it is no seed, and FOLLOW_LINKS is off."),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The stats lines against the figures of reference 4 (section 1.1 and the traces of 1.6)."""
+"""The stats lines against the example and the traces of the homework that they are from."""
 
 from __future__ import annotations
 

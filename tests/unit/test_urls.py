@@ -212,7 +212,7 @@ def test_slices(url: str, host: str, origin: str, target: str) -> None:
 
 @pytest.mark.parametrize(
     ("url", "level"),
-    [  # DESIGN.md, Orderings
+    [
         ("http://www.example.com.br/", 1),
         ("http://www.example.com.br/category", 2),
         ("http://www.example.com.br/category/", 2),

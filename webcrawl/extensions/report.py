@@ -18,19 +18,9 @@ from scrapy.settings import BaseSettings
 from webcrawl.components import counters_of, is_worker, only_looks
 from webcrawl.frontier.counters import Counters
 from webcrawl.report.lines import named_counts, named_rates, outcome_line, summary
+from webcrawl.settings_check import RULES
 
 logger = logging.getLogger(__name__)
-
-# The settings that say which crawl this was: DESIGN.md's table.
-SETTINGS = (
-    *("DOWNLOAD_DELAY", "IP_DELAY", "CRAWL_DELAY_MAX", "CONCURRENT_REQUESTS", "DOWNLOAD_TIMEOUT"),
-    "CRAWL_PROCESSES",
-    *("DOWNLOAD_MAXSIZE", "ROBOTSTXT_OBEY", "USER_AGENT", "ROBOTSTXT_USER_AGENT", "DEPTH_LIMIT"),
-    *("CLOSESPIDER_PAGECOUNT", "CLOSESPIDER_TIMEOUT", "JOBDIR", "SCOPE_SUFFIXES", "SCOPE_DENY"),
-    *("SCOPE_ALLOW", "FOLLOW_LINKS", "MAX_PAGES_PER_HOST", "MAX_PAGES_PER_DOMAIN"),
-    *("MAX_PAGES_PER_IP", "FRONTIER_STORE", "FRONTIER_ORDER", "DNS_SERVERS"),
-    *("ALLOW_PRIVATE_ADDRESSES", "HEAD_FIRST", "CONTENT_TYPES", "WARC_DIR", "WARC_PREFIX"),
-)
 
 
 class CrawlReport:
@@ -102,7 +92,8 @@ class CrawlReport:
 
 
 def _chosen(settings: BaseSettings) -> dict[str, Any]:
-    return {name: settings.get(name) for name in SETTINGS if name in settings}
+    """The settings that say which crawl this was."""
+    return {name: settings.get(name) for name in RULES if name in settings}
 
 
 def _utc(time: datetime) -> str:

@@ -57,12 +57,18 @@ def explain(frontier: Inspection, url: str, now: float) -> list[str]:
 def _never_put(url: str, frontier: Inspection) -> str:
     if target_of(url) == "/robots.txt":
         return "It was never put: a robots.txt is fetched for its host's sake, and not in line."
-    beyond = ""
-    if depth_max := frontier.settings.get("DEPTH_LIMIT"):
-        beyond = f", unless beyond DEPTH_LIMIT = {depth_max}"
     if not frontier.settings.get("FOLLOW_LINKS", True):
         return "It was never put: it is no seed, and FOLLOW_LINKS is off."
-    return f"It was never put: it is no seed, and no page fetched so far links to it{beyond}."
+    limits = [
+        f"{name} = {limit}"
+        for name in ("DEPTH_LIMIT", "SEQUENCE_LIMIT")
+        if (limit := frontier.settings.get(name))
+    ]
+    beyond = f", unless beyond {' or '.join(limits)}" if limits else ""
+    return (
+        "It was never put: it is no seed, and no page fetched so far has a link to it that may be"
+        f" followed{beyond}."
+    )
 
 
 def _of_line(in_line: InLine, order: str) -> Iterator[str]:

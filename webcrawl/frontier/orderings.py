@@ -71,7 +71,7 @@ class Ordering(ABC):
 
 
 class Level(Ordering):
-    """The lowest level first: 1 plus the words of the path, 10 at most (reference 1)."""
+    """The lowest level first: 1 plus the words of the path, 10 at most."""
 
     def enter(self, link: Link, number: int, cash: float | None) -> int:
         return level_of(link.url)
@@ -85,7 +85,7 @@ class Depth(Ordering):
 
 
 class LeastVisited(Ordering):
-    """Hosts whose registered domain has the fewest pages so far first (reference 3).
+    """Hosts whose registered domain has the fewest pages so far first.
 
     One integer a registered domain fetched from.
     """

@@ -1,7 +1,8 @@
 """The lines a crawl shows while it runs and at its end, as text.
 
-Owns the format of reference 4 (DESIGN.md, "The stats lines") and nothing else: no clock, no output.
-The reference's traces settle what its text leaves open:
+Owns the format (docs/stats.md) and nothing else: no clock, no output. It is that of a homework of
+Texas A&M's CSCE 463, "Networks and Distributed Processing"; its traces settle what its text leaves
+open:
 
 - rates and thousands are rounded, not cut: only so do all the rates of one trace agree on one
   elapsed time (7.79 to 7.81 s, 103.458 to 103.461 s), and 3,256,521 links show as `3257K`;
