@@ -27,6 +27,7 @@ PIECES = [
     b"</template>", b"<iframe src=x>", b"<meta ", b"<meta charset=", b"<base href=y>", b"&#1;",
     b"<meta http-equiv=refresh content='0;url=x'>", b"<link rel=next href=", b'<div a ="',
     b"<option>", b"<div>", b'<b x="" ',
+    b'<b x="y"', b'<a href="x" b="c"', b' b="c"',
 ]  # fmt: skip
 
 
