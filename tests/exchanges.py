@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ def exchange(
     url: str = "http://a.test/page",
     method: str = "GET",
     truncated: str = "",
+    payload: bytes | None = None,
 ) -> Exchange:
     return Exchange(
         method=method,
@@ -37,7 +39,7 @@ def exchange(
         headers=parse_headers(head),
         ip="192.0.2.1",
         body=body,
-        payload=body,
+        payload=body if payload is None else payload,
         truncated=truncated,
         started_time=STARTED,
     )
@@ -59,6 +61,7 @@ HTML = b"Content-Type: text/html"
 LENGTH = b"Content-Length: %d" % len(TEXT)
 CHUNKED = b"Transfer-Encoding: chunked"
 GZIPPED = gzip.compress(TEXT, mtime=0)
+NOISE = random.Random(0).randbytes(80_000).hex().encode()  # 90 KB as gzip
 
 # What a crawl meets, each under a name of its own.
 EXCHANGES = {
@@ -68,9 +71,14 @@ EXCHANGES = {
     "chunked with a trailer": exchange(
         head(HTML, CHUNKED), chunked(TEXT)[:-2] + b"Expires: 0\r\n\r\n"
     ),
-    "gzip": exchange(head(HTML, b"Content-Encoding: gzip"), GZIPPED),
+    "gzip": exchange(head(HTML, b"Content-Encoding: gzip"), GZIPPED, payload=TEXT),
     "gzip, chunked": exchange(
-        head(HTML, b"Content-Encoding: gzip", CHUNKED), chunked(GZIPPED[:50], GZIPPED[50:])
+        head(HTML, b"Content-Encoding: gzip", CHUNKED),
+        chunked(GZIPPED[:50], GZIPPED[50:]),
+        payload=TEXT,
+    ),
+    "gzip, large": exchange(
+        head(HTML, b"Content-Encoding: gzip"), gzip.compress(NOISE, mtime=0), payload=NOISE
     ),
     "chunked, cut": exchange(head(HTML, CHUNKED), chunked(TEXT)[:200], truncated="length"),
     "length, cut": exchange(head(HTML, LENGTH), TEXT[:10], truncated="disconnect"),

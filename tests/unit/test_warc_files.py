@@ -56,6 +56,17 @@ def test_the_warcinfo_record_says_the_name_and_what_it_was_told(files: WarcFiles
     assert first.block.startswith(b"operator: me\r\n")
 
 
+def test_what_came_compressed_is_stored_as_it_came(files: WarcFiles) -> None:
+    packed = EXCHANGES["gzip, large"]
+    files.write(capture(packed))
+    files.close()
+    (name,) = names(files)
+    data = (files.folder / name).read_bytes()
+    at = data.index(packed.body[:60_000])
+    assert packed.body[-20_000:] in data[at + 60_000 :]
+    assert [record.block for record in read(files.folder / name)][1] == packed.head + packed.body
+
+
 def test_a_file_without_captures_is_removed(files: WarcFiles) -> None:
     files.close()
     assert names(files) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gzip
 import io
 import os
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from tests.exchanges import EXCHANGES, capture, write
 from webcrawl.warc.check import check
 from webcrawl.warc.files import WarcFiles
-from webcrawl.warc.members import member, member_ends
+from webcrawl.warc.members import member, member_ends, stored_member
 from webcrawl.warc.reader import read
 from webcrawl.warc.recovery import recover
 
@@ -131,8 +132,12 @@ def test_no_folder_nothing_to_do(tmp_path: Path) -> None:
 
 
 def test_members_larger_and_smaller_than_a_piece() -> None:
-    parts = [os.urandom(size) for size in (0, 1, 5_000, 3_000_000, 10)] + [bytes(20_000_000)]
-    members = [member(part) for part in parts]
+    parts = [os.urandom(size) for size in (0, 1, 5_000, 65_535, 65_536, 3_000_000, 10)] + [
+        bytes(20_000_000)
+    ]
+    members = [make(part) for part in parts for make in (member, stored_member)]
+    assert [gzip.decompress(each) for each in members[::2]] == parts
+    assert [gzip.decompress(each) for each in members[1::2]] == parts
     data = b"".join(members)
     expected = [sum(map(len, members[: n + 1])) for n in range(len(members))]
     assert list(member_ends(io.BytesIO(data))) == expected

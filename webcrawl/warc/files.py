@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
-from webcrawl.warc.members import member
+from webcrawl.warc.members import member, stored_member
 from webcrawl.warc.records import Capture, Fields, capture_records, warcinfo_record
 
 OPEN = ".open"
@@ -213,4 +213,6 @@ def publish(open_path: Path, path: Path) -> None:
 
 
 def _members(capture: Capture, warcinfo_id: str) -> list[bytes]:
-    return [member(record) for record in capture_records(capture, warcinfo_id, new_id)]
+    answer, *others = capture_records(capture, warcinfo_id, new_id)
+    packed = stored_member(answer) if capture.is_packed else member(answer)
+    return [packed, *map(member, others)]

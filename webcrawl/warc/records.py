@@ -60,6 +60,12 @@ class Capture:
         original = self.original
         return original is not None and original.payload_digest == self.payload_digest != ""
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether the answer has a body that its server has compressed."""
+        exchange = self.exchange
+        return len(exchange.body) < len(exchange.payload) and not self.is_revisit
+
 
 def digest(*parts: bytes) -> str:
     """The labelled digest (5.8) of `parts` in a row: what all tools write. 18 us for 32 KB."""
