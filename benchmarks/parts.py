@@ -7,6 +7,7 @@ beyond their sum is sockets and event loop, and what a crawl takes beyond that i
 from __future__ import annotations
 
 import argparse
+import gc
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -38,6 +39,7 @@ from webcrawl.warc.records import Capture, payload_digest
 FOREVER = 1e12
 TURN = 50  # leases at a time, as a pump's turn has them
 SETTINGS = project_settings("DOWNLOAD_DELAY=0", "IP_DELAY=0")
+LIMITS, HEADERS = limits_from(SETTINGS), headers_from(SETTINGS)
 A = TypeVar("A")
 B = TypeVar("B")
 
@@ -51,6 +53,8 @@ def measure(arguments: argparse.Namespace) -> str:
     times = Times()
     known = described_world(world(arguments.hosts, arguments.pages_per_host))
     wires = answers(known)
+    gc.freeze()
+    gc.set_threshold(*SETTINGS["GC_THRESHOLD"])
     exchanges = times.each("HTTP", exchange_of, wires.items())
     digests = times.each("digest", payload_digest, exchanges)
     pages = times.each("links", page_of, exchanges)
@@ -103,12 +107,11 @@ def answers(known: World) -> dict[str, bytes]:
 def exchange_of(answer: tuple[str, bytes]) -> Exchange:
     """A request made, and its answer read as the client does."""
     url, wire = answer
-    limits = limits_from(SETTINGS)
-    request = build_request("GET", split_url(url), headers_from(SETTINGS), b"")
-    reader = ResponseReader("GET", limits.max_header_bytes, limits.max_size_bytes)
+    request = build_request("GET", split_url(url), HEADERS, b"")
+    reader = ResponseReader("GET", LIMITS.max_header_bytes, LIMITS.max_size_bytes)
     reader.feed(wire)
     content = reader.content if reader.chunked else reader.body
-    payload, _, _ = decode(content, reader.headers, limits.max_size_bytes)
+    payload, _, _ = decode(content, reader.headers, LIMITS.max_size_bytes)
     head, body = reader.head, reader.body
     return Exchange("GET", url, request, head, reader.status, "1.1", reader.headers, "127.0.0.1",
                     body, payload, started_time=time.time())  # fmt: skip
