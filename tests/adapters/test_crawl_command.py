@@ -1,4 +1,4 @@
-"""`scrapy crawl`: what it says and how it exits, before and after a crawl."""
+"""`scrapy crawl` and `runspider`: what they say and how they exit, before and after a crawl."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ class Plain(scrapy.Spider):
         print("started", self.seeds)
         return
         yield
+"""
+BROAD_SPIDER = """
+from webcrawl.spiders.broad import BroadSpider
+
+class Theirs(BroadSpider):
+    name = "theirs"
 """
 
 
@@ -118,6 +124,33 @@ def test_a_spider_that_is_not_broad_runs_as_in_scrapy(
 @pytest.mark.parametrize("arguments", [[], ["broad", "broad"], ["nosuch"]])
 def test_wrong_arguments_are_told_as_in_scrapy(scrapy: Scrapy, arguments: list[str]) -> None:
     assert scrapy("crawl", *arguments, "-a", "seeds=ufmg.br").returncode != 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "code", "line"),
+    [
+        ("DOWNLOAD_DELAY=soon", 2, "DOWNLOAD_DELAY = 'soon' cannot be used"),
+        ("SCOPE_SUFFIXES=.br", 1, "bad seed: there is no file 'nosuch.txt'"),
+    ],
+)
+def test_runspider_checks_what_crawl_does(
+    tmp_path: Path, scrapy: Scrapy, setting: str, code: int, line: str
+) -> None:
+    file = tmp_path / "theirs.py"
+    file.write_text(BROAD_SPIDER)
+    done = scrapy("runspider", str(file), "-a", "seeds=nosuch.txt", "-s", setting)
+    assert done.returncode == code
+    assert done.stderr.splitlines()[-1].startswith(line)
+    assert "Traceback" not in done.stderr
+
+
+def test_runspider_of_a_spider_that_is_not_broad(tmp_path: Path, scrapy: Scrapy) -> None:
+    file = tmp_path / "plain.py"
+    file.write_text(PLAIN_SPIDER)
+    done = scrapy("runspider", str(file), "-a", "seeds=anything")
+    assert "started anything" in done.stdout
+    assert "cannot be used" not in done.stderr
+    assert "File not found" in scrapy("runspider", str(tmp_path / "nosuch.py")).stderr
 
 
 def test_help_mentions_seeds(scrapy: Scrapy) -> None:

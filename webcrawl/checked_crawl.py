@@ -1,0 +1,76 @@
+"""One crawl of a broad spider by a command: settings and seeds are checked before it.
+
+The exit code says how it went: 1 for a bad seed or an error, 2 for a setting that cannot be used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+
+from scrapy.commands import BaseRunSpiderCommand
+from scrapy.crawler import Crawler
+
+from webcrawl.settings_check import check
+from webcrawl.spiders.broad import project_root
+from webcrawl.spiders.seeds import BadSeed, SeedSource
+
+logger = logging.getLogger(__name__)
+
+
+def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespace) -> None:
+    """Crawl, and set the exit code of `command`."""
+    if problems := check(crawler.settings):
+        command.exitcode = 2
+        _say(crawler, *problems)
+        return
+    try:
+        opts.spargs["seeds"] = _checked_seeds(opts.spargs.get("seeds", ""))
+    except BadSeed as error:
+        command.exitcode = 1
+        _say(crawler, f"bad seed: {error}")
+        return
+    except KeyboardInterrupt:  # while it waited for standard input
+        command.exitcode = 130
+        return
+    assert command.crawler_process
+    command.crawler_process.crawl(crawler, **opts.spargs)
+    command.crawler_process.start()
+    if command.crawler_process.bootstrap_failed:
+        command.exitcode = 1
+    elif problem := _problem_of(crawler):
+        command.exitcode = 1
+        _say(crawler, problem)
+
+
+def _checked_seeds(spec: str) -> SeedSource:
+    """The seeds, of which one at least is known to be usable. The spider reads on from there."""
+    source = SeedSource(spec, project_root())
+    source.check()
+    return source
+
+
+def _problem_of(crawler: Crawler) -> str:
+    """What was wrong with a crawl that has ended; "" for nothing."""
+    reason = crawler.stats.get_value("finish_reason", "")
+    if reason == "bad_seed":
+        return f"bad seed: {_shortfall(crawler)}"
+    return f"the crawl ended by an error: {reason}" if reason.endswith("error") else ""
+
+
+def _shortfall(crawler: Crawler) -> str:
+    """How far a crawl came whose frontier emptied too early."""
+    target = crawler.settings.getint("CLOSESPIDER_PAGECOUNT")
+    crawled = crawler.stats.get_value("webcrawl/crawled", 0)
+    return (
+        f"the frontier emptied after {crawled} of {target} pages" if target else "none is in scope"
+    )
+
+
+def _say(crawler: Crawler, *lines: str) -> None:
+    """Say what is wrong: on standard error always, and in the log where that is a file."""
+    for line in lines:
+        print(line, file=sys.stderr)
+        if crawler.settings.get("LOG_FILE"):
+            logger.error("%s", line)
