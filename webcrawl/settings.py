@@ -96,6 +96,7 @@ EXTENSIONS = {
     "webcrawl.extensions.report.CrawlReport": 200,
     "webcrawl.extensions.processes.Processes": 300,
     "webcrawl.extensions.garbage.GcTuning": 900,
+    "webcrawl.extensions.shortway.ShortWay": 910,  # None: Scrapy's engine, 200 us a page more
     # Scrapy's leaves half a file when it is killed, and a traceback when the disk is full.
     "scrapy.extensions.spiderstate.SpiderState": None,
     "webcrawl.extensions.spiderstate.SpiderState": 0,

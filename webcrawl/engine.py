@@ -1,0 +1,206 @@
+"""Scrapy's engine, with one task for a request where Scrapy's makes eight.
+
+Scrapy's hands a request from task to task over Deferreds: to download it, to scrape the answer, to
+read what the callback yields, to process it, and one for each who hears of it. Here one coroutine
+goes the whole way, through the same middlewares, callbacks, pipelines and signals in the same
+order. What Scrapy does beside that way (start, end, idle, errors) stays Scrapy's.
+
+Each class overrides the few methods that are the way of a request, and adds no state, so that
+`shorten` can make them of the parts that Scrapy has built: it has no settings for these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from inspect import isawaitable
+from typing import Any
+
+from pydispatch.dispatcher import (  # type: ignore[import-untyped]
+    getAllReceivers,
+    liveReceivers,
+)
+from pydispatch.robustapply import robustApply  # type: ignore[import-untyped]
+from scrapy import Request, signals
+from scrapy.core.downloader import Downloader
+from scrapy.core.engine import ExecutionEngine
+from scrapy.core.engine import _Slot as EngineSlot
+from scrapy.core.scraper import Scraper as ScrapyScraper
+from scrapy.core.spidermw import SpiderMiddlewareManager
+from scrapy.http import Response
+from scrapy.signalmanager import SignalManager
+from scrapy.utils.defer import aiter_errback, ensure_awaitable
+from scrapy.utils.log import logformatter_adapter
+from scrapy.utils.python import global_object_name
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+logger = logging.getLogger("scrapy.core.engine")  # whose lines these are
+
+_under_way: set[asyncio.Task[None]] = set()  # the event loop alone would not keep them
+
+
+class Engine(ExecutionEngine):
+    """A request on its way is one task."""
+
+    scraper: Scraper
+
+    def _start_scheduled_request(self) -> bool:
+        assert self._slot is not None
+        request = self._slot.scheduler.next_request()
+        if request is None:
+            self.signals.send_catch_log(signals.scheduler_empty)
+            return False
+        self._slot.add_request(request)
+        self.downloader.active.add(request)  # not in the task: it counts for the next one already
+        task = asyncio.create_task(self._carry_out(request, self._slot))
+        _under_way.add(task)
+        task.add_done_callback(_under_way.discard)
+        return True
+
+    async def _carry_out(self, request: Request, slot: EngineSlot) -> None:
+        try:
+            result = await self._answer(request)
+            if isinstance(result, Request):
+                self.crawl(result)
+            else:
+                await self.scraper.scrape(result, request)
+        except Exception:
+            logger.exception("Error while handling %s", request, extra={"spider": self.spider})
+        finally:
+            slot.remove_request(request)
+            slot.nextcall.schedule()
+
+    async def _answer(self, request: Request) -> Response | Request | Failure:
+        """What the downloader and its middlewares make of `request`."""
+        downloader = self.downloader
+        try:
+            try:
+                result = await downloader.middleware.download_async(
+                    downloader._enqueue_request, request
+                )
+            finally:
+                downloader.active.remove(request)
+            if isinstance(result, Response):
+                if result.request is None:
+                    result.request = request
+                self._received(result, result.request)
+        except (Exception, asyncio.CancelledError):  # that of another task, which it waited for
+            return Failure()  # type: ignore[no-untyped-call]
+        return result
+
+    def _received(self, response: Response, request: Request) -> None:
+        assert self.spider is not None
+        line = self.logformatter.crawled(request, response, self.spider)
+        if line is not None:
+            logger.log(*logformatter_adapter(line), extra={"spider": self.spider})
+        self.signals.send_catch_log(
+            signals.response_received, response=response, request=request, spider=self.spider
+        )
+
+
+class Scraper(ScrapyScraper):
+    """Scrapes an answer in the task of who asks for it."""
+
+    async def scrape(self, result: Response | Failure, request: Request) -> None:
+        """`enqueue_scrape` for who can await."""
+        slot = self.slot
+        assert slot is not None
+        slot.add_response_request(result, request)
+        slot.next_response_request_deferred()
+        try:
+            await self._scrape(result, request)
+        except Exception:
+            spider = self.crawler.spider
+            logger.exception("Scraper bug processing %s", request, extra={"spider": spider})
+        finally:
+            slot.finish_response(result, request)
+            self._check_if_closing()
+
+    async def handle_spider_output_async(
+        self,
+        result: Iterable[Any] | AsyncIterator[Any],
+        request: Request,
+        response: Response | Failure,
+    ) -> None:
+        """With CONCURRENT_ITEMS=1 one after the other; else Scrapy's way, a task for each place."""
+        if self.concurrent_items != 1 or not isinstance(result, AsyncIterator):
+            await super().handle_spider_output_async(result, request, response)
+            return
+        async for output in aiter_errback(result, self.handle_spider_error, request, response):
+            await self._process_spidermw_output_async(output, response)
+            await asyncio.sleep(0)  # there may be a million of them
+
+
+class SpiderMiddlewares(SpiderMiddlewareManager):
+    """Calls `process_spider_output` of each; the rest is needed for who handles exceptions only."""
+
+    async def _process_callback_output(  # type: ignore[override]
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        if any(self.methods["process_spider_exception"]) or self._mw_methods_requiring_spider:
+            return await super()._process_callback_output(response, result)
+        for method in self.methods["process_spider_output"]:
+            if method is not None:
+                result = method(response=response, result=result)
+        return result
+
+
+class Signals(SignalManager):
+    """Nobody listens to most signals, and most who listen answer at once."""
+
+    def send_catch_log(self, signal: Any, **named: Any) -> list[tuple[Any, Any]]:
+        for _ in getAllReceivers(named.get("sender", self.sender), signal):
+            return super().send_catch_log(signal, **named)
+        return []
+
+    async def send_catch_log_async(self, signal: Any, **named: Any) -> list[tuple[Any, Any]]:
+        """Only who does not answer at once has a task."""
+        dont_log = named.pop("dont_log", ())
+        expected = tuple(dont_log) if isinstance(dont_log, Sequence) else (dont_log,)
+        named = {"signal": signal, "sender": self.sender, **named}
+
+        def raised(receiver: Any, error: Exception) -> Exception:
+            if not isinstance(error, expected):
+                logger.error(
+                    "Error caught on signal handler: %s", receiver,
+                    exc_info=error, extra={"spider": named.get("spider")},
+                )  # fmt: skip
+            return error
+
+        async def waited_for(receiver: Any, answer: Awaitable[Any]) -> Any:
+            try:
+                return await ensure_awaitable(answer, _warn=global_object_name(receiver))
+            except Exception as error:
+                return raised(receiver, error)
+
+        answers, waits = {}, {}
+        for receiver in liveReceivers(getAllReceivers(named["sender"], signal)):
+            try:
+                answers[receiver] = answer = robustApply(receiver, **named)
+            except Exception as error:
+                answers[receiver] = raised(receiver, error)
+            else:
+                if isinstance(answer, Deferred) or isawaitable(answer):
+                    waits[receiver] = waited_for(receiver, answer)
+        if waits:
+            done = await asyncio.gather(*waits.values(), return_exceptions=True)
+            answers.update(zip(waits, done, strict=True))
+        return list(answers.items())
+
+
+QUICKER: dict[type, type] = {
+    ExecutionEngine: Engine,
+    ScrapyScraper: Scraper,
+    SpiderMiddlewareManager: SpiderMiddlewares,
+    SignalManager: Signals,
+}
+
+
+def shorten(engine: ExecutionEngine) -> None:
+    """Make these of the parts of `engine`; a user's own stay as they are."""
+    if type(engine.downloader).fetch is not Downloader.fetch:
+        return  # it is to be asked, and answers by a Deferred
+    for part in (engine, engine.scraper, engine.scraper.spidermw, engine.signals):
+        part.__class__ = QUICKER.get(type(part), type(part))

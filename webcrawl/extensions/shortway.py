@@ -1,0 +1,30 @@
+"""The short way of a request through Scrapy's engine: `webcrawl.engine`."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.utils.asyncio import is_asyncio_available
+
+from webcrawl.engine import shorten
+
+
+class ShortWay:
+    """Has the engine take it. Set it to None in `EXTENSIONS` for Scrapy's own."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        if not is_asyncio_available():
+            raise NotConfigured
+        extension = cls(crawler)
+        crawler.signals.connect(extension.spider_opened, signals.spider_opened)
+        return extension
+
+    def spider_opened(self) -> None:
+        shorten(self._crawler.engine)
