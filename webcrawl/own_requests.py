@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import secrets
 from collections import deque
 from contextlib import suppress
 from typing import NoReturn
@@ -48,6 +49,7 @@ class OwnRequests:
         self._keep = keep
         self._kept: dict[bytes, Request] = {}
         self._kept_ever = 0
+        self._run = secrets.token_bytes(8)  # a key that an earlier run left in line is none of ours
         self._aside: deque[Request] = deque()
         self._fingerprints: set[bytes] = set()
 
@@ -105,7 +107,7 @@ class OwnRequests:
             with suppress(ValueError, TypeError, AttributeError, pickle.PicklingError):
                 return pickle.dumps(request.to_dict(spider=self._crawler.spider))
         self._kept_ever += 1
-        key = b"kept %d" % self._kept_ever
+        key = b"kept %d %b" % (self._kept_ever, self._run)
         self._kept[key] = request
         return key
 

@@ -123,7 +123,7 @@ class VisitMiddleware:
             async for output in result:
                 if isinstance(output, Request):
                     output.meta.setdefault("depth", link.depth + 1)
-                else:
+                elif output is not None:  # of which Scrapy makes nothing, and tells nobody
                     visit.items_open += 1
                     if isinstance(output, Page):
                         await self._keeper.page_found(visit, output)

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.frontier import FrontierContract, run
+from tests.contracts.frontier import POLITE, Driver, FrontierContract, answer, run
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.database import StoreError
 from webcrawl.frontier.disk import ACTIVE_HOSTS_MAX, DiskFrontier
+from webcrawl.frontier.lease import Lease, Step
 from webcrawl.frontier.orderings import ORDERINGS
 
 
@@ -70,3 +72,46 @@ class TestSmallDiskFrontier(TestDiskFrontier):
         bench = run(check())._state._bench
         assert len(bench.hosts) <= self.active_max
         assert len(bench._ips) <= 2 * self.active_max
+
+
+@pytest.mark.parametrize("back_s", [0.0, 500.0, 1e6])
+def test_a_clock_set_back_between_two_runs_changes_nothing(tmp_path: Path, back_s: float) -> None:
+    utc_s, policy = 1.7e9, Policy(politeness=POLITE)
+
+    async def crawl() -> list[str]:
+        frontier = DiskFrontier(tmp_path, policy, now=100.0, utc_s=utc_s)
+        driver = Driver(frontier)
+        await driver.put("http://a/1", "http://a/2", "http://b/1")
+        page = await driver.until(Step.PAGE)
+        await driver.give_back(page, answer(page, driver.now))
+        await frontier.close()
+        frontier = DiskFrontier(tmp_path, policy, now=100.0, utc_s=utc_s - back_s)
+        driver = Driver(frontier)
+        pages = await driver.run()
+        waits = [at - 100.0 for at, _ in driver.asked]
+        assert POLITE.delay_s <= min(waits) <= max(waits) < 3 * POLITE.delay_s
+        await frontier.close()
+        return [page.url, *pages]
+
+    assert sorted(run(crawl())) == ["http://a/1", "http://a/2", "http://b/1"]
+
+
+def test_after_a_fault_of_ours_half_a_batch_is_never_committed(tmp_path: Path) -> None:
+    async def crawl() -> str:
+        frontier = DiskFrontier(tmp_path)
+        driver = Driver(frontier)
+        await driver.put("http://a/1")
+        page = await driver.until(Step.PAGE)
+        unknown = Lease("b", Step.RESOLVE, "", "")
+        done = [(page, answer(page, driver.now)), (unknown, answer(unknown, driver.now))]
+        with pytest.raises(KeyError):
+            await frontier.release(done, driver.now)
+        with pytest.raises(StoreError, match="as of the last commit: KeyError"):
+            await driver.put("http://c/1")
+        await frontier.close()
+        frontier = DiskFrontier(tmp_path)
+        pages = await Driver(frontier).run()
+        await frontier.close()
+        return ",".join(pages)
+
+    assert run(crawl()) == "http://a/1"

@@ -34,6 +34,7 @@ def test_a_spider_that_yields_items_beside_the_pages(tmp_path: Path) -> None:
                 async for page in super().parse(response):
                     yield page
                 yield {"title": response.css("title::text").get()}
+                yield None
     """
     with running(*WORLD, *PROMISES) as web:
         result = run(tmp_path, web, code)

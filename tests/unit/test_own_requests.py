@@ -46,6 +46,16 @@ def test_one_that_does_not_serialise_is_kept_and_comes_back_unchanged_after_a_fa
         requests.request(link)
 
 
+def test_one_that_an_earlier_run_kept_is_not_taken_for_one_of_this_run() -> None:
+    left_in_line = own().link(Request(URL, callback=lambda response: None), URL)
+    other = "http://b.example/"
+    requests = own()
+    requests.link(Request(other, callback=lambda response: None), other)
+    assert not requests.keeps(left_in_line)
+    with pytest.raises(pickle.UnpicklingError):
+        requests.request(left_in_line)
+
+
 @pytest.mark.parametrize(
     ("meta", "retries"),
     [

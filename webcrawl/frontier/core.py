@@ -156,6 +156,7 @@ class CrawlState:
         counters["earlier_s"] += now - self._began_at
         funnel = self._funnel
         return {
+            "now": now,
             "queued": funnel.queued + out,
             "arrivals": funnel.arrivals,
             "counters": counters,

@@ -64,7 +64,7 @@ class DiskFrontier(Frontier):
         with ExitStack() as opened:
             self._folder = JobFolder(jobdir)
             opened.callback(self._folder.close)
-            self._store = DiskStore(self._folder.path / FOLDER, identity, utc_s)
+            self._store = DiskStore(self._folder.path / FOLDER, identity, now=now, utc_s=utc_s)
             opened.callback(self._store.close)
             self._state = CrawlState(
                 self._store,
@@ -142,8 +142,9 @@ class DiskFrontier(Frontier):
             raise self._broken
         try:
             result = batch()
-        except StoreError as error:
-            self._broken = error
+        except Exception as error:
+            ours = StoreError(f"{self._folder.path} is as of the last commit: {error!r}")
+            self._broken = error if isinstance(error, StoreError) else ours
             raise
         self._publish()
         return result

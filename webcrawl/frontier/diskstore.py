@@ -30,13 +30,22 @@ _CREDIT_SLOTS = 1 << 16
 
 
 class DiskStore(Store):
-    """See the module. `utc_s` is added to a monotonic time to make it UTC."""
+    """See the module."""
 
-    def __init__(self, folder: Path, identity: Identity | None = None, utc_s: float = 0.0) -> None:
-        """Go on with the crawl in `folder`, or begin one. StoreError if that cannot be done."""
+    def __init__(
+        self,
+        folder: Path,
+        identity: Identity | None = None,
+        *,
+        now: float = 0.0,
+        utc_s: float = 0.0,
+    ) -> None:
+        """Go on with the crawl in `folder`, or begin one. StoreError if that cannot be done.
+
+        `now` is monotonic; a time is kept with `utc_s` added to it, which makes it UTC.
+        """
         row, self.warnings = look(folder, identity or {})
         self._seen_key: int = row["seen_key"]
-        self._utc_s = utc_s
         self._db = Database(folder)
         with ExitStack() as opened:
             opened.callback(self._db.close)
@@ -46,6 +55,9 @@ class DiskStore(Store):
             opened.pop_all()
         self.resumed = numbers is not None
         self.numbers = numbers or {}
+        # A clock that was set back since would hold hosts for as long, and make times in the past
+        # ones to come: the crawl's own time goes on from its last commit.
+        self._utc_s = max(utc_s, self.numbers.get("utc", 0.0) - now)
         self._hosts: int = self.numbers.get("hosts", 0)
         self._hosts_before = self._hosts
         self._line = WaitingLine(self._db)
@@ -133,7 +145,9 @@ class DiskStore(Store):
             if resting and not host.errands and not host.away:
                 dispensable.append(host)
         self._taken.clear()
-        self._db.put(rows.NUMBERS, json.dumps(numbers() | {"hosts": self._hosts}).encode())
+        kept = numbers()
+        kept |= {"hosts": self._hosts, "utc": kept.pop("now") + self._utc_s}
+        self._db.put(rows.NUMBERS, json.dumps(kept).encode())
         self._db.commit()
         return dispensable
 

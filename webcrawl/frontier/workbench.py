@@ -4,9 +4,9 @@ Owns the order in which hosts come up. Knows nothing of links, robots.txt or out
 says where a host belongs and the workbench says who is next (BUbiNG's term, after Boldi et al.,
 "BUbiNG: Massive Crawling for the Masses", 2014).
 
-Every move is O(log hosts) and nothing scans. A host has one valid entry: the one with its
-current token; entries it left behind are skipped when they come up, and there are at most as many
-of these as moves since.
+Every move is O(log hosts), amortised. A host has one valid entry: the one with its current token.
+Entries it left behind are skipped when they come up; the worst ranks may never come up, so where
+entries are twice the hosts that can have one, those left behind are taken out.
 
 Invariants, checked by `audit`:
 - an IP address with a lease has exactly one;
@@ -16,7 +16,7 @@ Invariants, checked by `audit`:
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import chain
 
 from webcrawl.frontier.host import Host, Ip, State
@@ -24,6 +24,7 @@ from webcrawl.frontier.host import Host, Ip, State
 ADMISSION, PAGES = 0, 1  # the lanes
 
 _Entry = tuple[int, int, int, Host, int]  # rank, number, token, host, lane
+_LEFT_BEHIND = 100  # entries that are not worth a scan
 
 
 class Workbench:
@@ -77,7 +78,8 @@ class Workbench:
         """`host` may be leased from `lane`: the lowest (rank, number) first."""
         self._move(host, State.READY)
         host.rank = rank
-        heappush(self._lanes[lane], (rank, number, self._token(host), host, lane))
+        entry = (rank, number, self._token(host), host, lane)
+        _push(self._lanes[lane], entry, self.active)
 
     def snooze(self, host: Host, at: float) -> None:
         """`host` comes back from `wake` at `at`."""
@@ -125,7 +127,7 @@ class Workbench:
             if ip is None or (free and not self._better_parked(ip, entry)):
                 return host
             host.state = State.PARKED
-            heappush(ip.parked, entry)
+            _push(ip.parked, entry, ip.hosts)
             if free:
                 self._unpark(ip)
             elif not ip.leased:
@@ -226,3 +228,11 @@ class Workbench:
 
 def _is_active(state: State) -> bool:
     return state is not State.IDLE and state is not State.WAITING
+
+
+def _push(entries: list[_Entry], entry: _Entry, hosts: int) -> None:
+    """Add to a heap in which at most `hosts` have a valid entry."""
+    heappush(entries, entry)
+    if len(entries) > 2 * hosts + _LEFT_BEHIND:
+        entries[:] = [each for each in entries if each[3].token == each[2]]
+        heapify(entries)
