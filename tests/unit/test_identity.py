@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pickle
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -244,3 +245,26 @@ def test_a_folder_is_held_by_one_at_a_time(tmp_path: Path) -> None:
         DiskFrontier(tmp_path)
     asyncio.run(first.close())
     asyncio.run(DiskFrontier(tmp_path).close())
+
+
+class _Code:
+    """What a folder of somebody else's may have in it."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, ("run",)
+
+
+def test_who_looks_into_a_folder_runs_none_of_its_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asyncio.run(DiskFrontier(tmp_path).close())
+    db = Database(tmp_path / FOLDER)
+    db.put(rows.HOST + b"h", pickle.dumps(_Code()))
+    db.commit()
+    db.close()
+    look = Inspection(tmp_path / FOLDER)
+    with pytest.raises(StoreError, match="a row of the frontier is damaged"):
+        list(look.hosts())
+    look.close()
+    assert not Path("run").exists()

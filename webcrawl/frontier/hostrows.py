@@ -36,7 +36,7 @@ def host_row(host: Host, utc_s: float) -> bytes:
 
 def read_host(db: Database, name: str, row: bytes, utc_s: float) -> Host:
     """What `host_row` wrote: idle, or waiting."""
-    line, clocks, tallies, dns, retired, known = pickle.loads(row)
+    line, clocks, tallies, dns, retired, known = rows.plain(row)
     host_id, place, length, best = line
     queue = DiskQueue(db, name, host_id, length, best)
     queue.place = place
