@@ -37,6 +37,7 @@ from scrapy.exceptions import (
     DownloadTimeoutError,
     IgnoreRequest,
     NotConfigured,
+    ResponseDataLossError,
     StopDownload,
     UnsupportedURLSchemeError,
 )
@@ -76,6 +77,14 @@ FAILURES: dict[str, type[Exception]] = {
     "cancelled": DownloadCancelledError,
 }  # DownloadFailedError for all others
 
+# What Scrapy's handlers raise, as our own client says it.
+PROXY_FAILURES: dict[type[Exception], str] = {
+    CannotResolveHostError: "connect",  # the proxy's own name
+    DownloadConnectionRefusedError: "connect",
+    DownloadTimeoutError: "timeout",
+    DownloadFailedError: "reset",
+    ResponseDataLossError: "bad_response",
+}
 PROXY_HANDLERS = {  # by TWISTED_REACTOR_ENABLED
     True: "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler",
     False: "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler",
@@ -229,7 +238,12 @@ class DownloadHandler(BaseDownloadHandler):
             if name != b"Accept-Encoding":
                 request.headers.setdefault(name, value)
         request.meta.setdefault("download_timeout", self._client.limits.timeout_s)
-        return await self._proxied.download_request(request)
+        try:
+            return await self._proxied.download_request(request)
+        except tuple(PROXY_FAILURES) as error:
+            reason, now = PROXY_FAILURES[type(error)], time.monotonic()
+            request.meta["fetch_failed"] = FetchFailed(reason, str(error), True, now)
+            raise
 
 
 class _Listeners:

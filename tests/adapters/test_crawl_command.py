@@ -121,6 +121,21 @@ def test_a_spider_that_is_not_broad_runs_as_in_scrapy(
     assert "cannot be used" not in done.stderr
 
 
+def test_a_proxy_that_is_down_is_a_number(scrapy: Scrapy, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with running(*SIMWEB) as web:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
+        done = scrapy(
+            "crawl", "broad", "-a", f"seeds={web.seeds[0]}", "-s", "RETRY_TIMES=0",
+            *crawl_of(web.dns),
+        )  # fmt: skip
+    assert done.returncode == 0
+    assert "'webcrawl/failed/connect': 1," in done.stderr
+    assert "'webcrawl/crawled': 0," in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("arguments", [[], ["broad", "broad"], ["nosuch"]])
 def test_wrong_arguments_are_told_as_in_scrapy(scrapy: Scrapy, arguments: list[str]) -> None:
     assert scrapy("crawl", *arguments, "-a", "seeds=ufmg.br").returncode != 0
