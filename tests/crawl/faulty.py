@@ -2,17 +2,20 @@
 
 FAULTS are words with commas between them. "before-commit:7" kills at the 7th commit, before it is
 made; POINTS names the places. "random:400" kills 400 ms after the start. Each is a run in a process
-of its own, forked where Scrapy has been imported and nothing has begun; at the end comes a run that
-nobody kills. REPORT gets a line of JSON for each kill: the fault, and the URLs leased then.
+of its own, forked where Scrapy has been imported and nothing has begun; it begins when no process
+of the one before is left. At the end comes a run that nobody kills. REPORT gets a line of JSON for
+each kill: the fault, and the URLs leased then.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +41,20 @@ POINTS: dict[str, tuple[Any, str]] = {
     "mend": (recovery, "publish"),  # a file of a run that was killed: cut, and not yet named
 }
 
+_PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
+
 
 def main() -> None:
     faults, report, _, *sys.argv[1:] = sys.argv[1:]
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)  # what a killed process leaves is ours
     for fault in faults.split(","):
         child = os.fork()
         if not child:
             run(fault, Path(report))
         _, status = os.waitpid(child, 0)
+        with suppress(ChildProcessError):
+            while True:
+                os.wait()
         if not os.WIFSIGNALED(status):  # the crawl has ended before
             sys.exit(os.waitstatus_to_exitcode(status))
     sys.exit(execute())

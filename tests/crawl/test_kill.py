@@ -70,6 +70,25 @@ def test_a_crawl_that_is_killed_anywhere_is_one_crawl(tmp_path: Path, cap: int) 
         assert result.report["counts"]["dropped/host_cap"] > 0
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_crawl_in_the_order_of_opic_that_is_killed_is_one_crawl(
+    tmp_path: Path, processes: int
+) -> None:
+    kills = tmp_path / "kills.jsonl"
+    points = "after-commit:3,before-commit:9,after-commit:12,before-release:4,random:1200"
+    program = ("tests.crawl.faulty", points, str(kills), "--")
+    chosen = {"FRONTIER_ORDER": "opic", "CRAWL_PROCESSES": processes}
+    with running(*WORLD, "--hosts", "12", *PROMISES) as web:
+        result = start(tmp_path, web, program=program, **chosen).wait()
+        # The second process says, loud, that the first has been killed.
+        result.log = result.log.rpartition("Goes on with")[2]
+        leased = [json.loads(line)["leased"] for line in kills.read_text().splitlines()]
+        assert len(leased) == 5
+        pages = assert_one_crawl(web, result, sum(map(len, leased)))
+    may_come_again = {url for urls in leased for url in urls}
+    assert {url for url, times in pages.items() if times > 1} <= may_come_again
+
+
 def test_a_crawl_that_is_stopped_goes_on(tmp_path: Path) -> None:
     with running(*WORLD, *PROMISES) as web:
         first = start(tmp_path, web)

@@ -38,7 +38,7 @@ from webcrawl.frontier.lease import (
     Step,
     Unresolved,
 )
-from webcrawl.frontier.orderings import Level
+from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.parse.urls import host_of
 from webcrawl.politeness.clocks import Politeness
 
@@ -142,8 +142,19 @@ class Killed(Exception):  # noqa: N818  (it is no error)
     """Raised in a commit in place of a kill: the frontier is not used any more."""
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """Settings of a crawl."""
+
+    order: str
+    cap: int  # of a host; 0 is none
+
+
 def go_on(
-    folder: Path, web: Web, cap: int, at_commit: Callable[[Callable[[], None]], None] | None = None
+    folder: Path,
+    web: Web,
+    chosen: Chosen,
+    at_commit: Callable[[Callable[[], None]], None] | None = None,
 ) -> None:
     """The crawl in `folder` until it ends or `at_commit`, run in place of each, raises Killed."""
     with pytest.MonkeyPatch.context() as patch:
@@ -151,22 +162,23 @@ def go_on(
             real = Database.commit
             patch.setattr(Database, "commit", lambda db: at_commit(lambda: real(db)))
         try:
-            asyncio.run(_crawl(folder, web, cap))
+            asyncio.run(_crawl(folder, web, chosen))
         except Killed:
             web.killed()
 
 
-async def _crawl(folder: Path, web: Web, cap: int) -> None:
+async def _crawl(folder: Path, web: Web, chosen: Chosen) -> None:
     frontier = DiskFrontier(
         folder,
         Policy(politeness=Politeness(DELAY_S, IP_DELAY_S)),
-        ordering=Level(),
-        caps=Caps(per_host=cap),
+        ordering=ORDERINGS[chosen.order](),
+        caps=Caps(per_host=chosen.cap),
         active_max=3,
         now=web.now,
         utc_s=UTC_S,
     )
     try:
+        frontier.audit()
         await frontier.put([link(url) for url in SEEDS], web.now)
         for _ in range(2000):
             if frontier.is_finished():
@@ -222,8 +234,12 @@ def kill_at(number: int, *, before: bool) -> Callable[[Callable[[], None]], None
     return at_commit
 
 
-@pytest.mark.parametrize("cap", [0, 3])
-def test_a_kill_at_any_commit_costs_no_more_than_what_was_leased(tmp_path: Path, cap: int) -> None:
+@pytest.mark.parametrize(
+    "chosen", [Chosen("level", 0), Chosen("level", 3), Chosen("opic", 0)], ids=str
+)
+def test_a_kill_at_any_commit_costs_no_more_than_what_was_leased(
+    tmp_path: Path, chosen: Chosen
+) -> None:
     web = Web()
     kills: list[tuple[Path, Web]] = []
 
@@ -237,13 +253,13 @@ def test_a_kill_at_any_commit_costs_no_more_than_what_was_leased(tmp_path: Path,
         commit()
         remember()
 
-    go_on(tmp_path / "whole", web, cap, at_commit)
-    judge(tmp_path / "whole", web, cap)
+    go_on(tmp_path / "whole", web, chosen, at_commit)
+    judge(tmp_path / "whole", web, chosen.cap)
     assert len(kills) > 60
 
     for number, (folder, then) in enumerate(kills):
         then.killed()
-        go_on(folder, then, cap, kill_at(1 + number % 9, before=number % 2 == 0))
-        go_on(folder, then, cap)
-        judge(folder, then, cap)
+        go_on(folder, then, chosen, kill_at(1 + number % 9, before=number % 2 == 0))
+        go_on(folder, then, chosen)
+        judge(folder, then, chosen.cap)
         shutil.rmtree(folder)
