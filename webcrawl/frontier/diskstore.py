@@ -22,11 +22,9 @@ from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.hostrows import host_row, queue_of, read_host
 from webcrawl.frontier.identity import Identity, look, read_numbers
 from webcrawl.frontier.lease import Link
-from webcrawl.frontier.seen import RecentKeys, fingerprint
-from webcrawl.frontier.store import Credit, Credits, Numbers, Store
+from webcrawl.frontier.seenrows import DiskCredits, SeenRows
+from webcrawl.frontier.store import Credits, Numbers, Store
 from webcrawl.items import Original
-
-_CREDIT_SLOTS = 1 << 16
 
 
 class DiskStore(Store):
@@ -45,7 +43,6 @@ class DiskStore(Store):
         `now` is monotonic; a time is kept with `utc_s` added to it, which makes it UTC.
         """
         row, self.warnings = look(folder, identity or {})
-        self._seen_key: int = row["seen_key"]
         self._db = Database(folder)
         with ExitStack() as opened:
             opened.callback(self._db.close)
@@ -61,29 +58,24 @@ class DiskStore(Store):
         self._hosts: int = self.numbers.get("hosts", 0)
         self._hosts_before = self._hosts
         self._line = WaitingLine(self._db)
-        self._recent = RecentKeys()
+        self._seen = SeenRows(self._db, row["seen_key"])
         self._taken: set[str] = set()  # hosts taken from the line since the last commit
 
     # URLs, contents, rules, counts
 
     def add_url(self, url: str) -> bool:
-        key = rows.SEEN + fingerprint(url, self._seen_key)
-        if not self._recent.add(key) or self._db.get(key) is not None:
-            return False
-        self._db.put(key, b"")
-        return True
+        return self._seen.add(url)
 
     def keep_fate(self, link: Link, what: str, now: float, duplicate_of: str = "") -> None:
-        key = rows.SEEN + fingerprint(link.url, self._seen_key)
         time = now + self._utc_s
         fate = rows.Fate(what, time, link.depth, link.redirects, link.via, duplicate_of)
-        self._db.put(key, rows.fate_row(fate))
+        self._seen.keep(link.url, rows.fate_row(fate))
 
     def counts(self, kind: str) -> Counts:
         return _Counts(self._db, rows.COUNT + kind.encode() + b" ")
 
     def credits(self) -> Credits:
-        return _Credits(self._db, self._seen_key)
+        return DiskCredits(self._seen)
 
     def original(self, content: bytes) -> Original | None:
         row = self._db.get(rows.CONTENT + content)
@@ -188,41 +180,3 @@ class _Counts:
 
     def __setitem__(self, name: str, count: int, /) -> None:
         self._db.put(self._prefix + name.encode(), count.to_bytes(8))
-
-
-class _Credits:
-    """Credits by URL, on disk under its fingerprint. Those of late are in memory too, in a table of
-    one place a slot: at most 20 MB."""
-
-    def __init__(self, db: Database, seen_key: int) -> None:
-        self._db = db
-        self._seen_key = seen_key
-        self._slots: list[tuple[bytes, Credit | None]] = [(b"", None)] * _CREDIT_SLOTS
-
-    def get(self, url: str, /) -> Credit | None:
-        key = rows.CREDIT + fingerprint(url, self._seen_key)
-        recent, credit = self._slots[_slot(key)]
-        if recent == key:
-            return credit
-        row = self._db.get(key)
-        return rows.CREDIT_ROW.unpack(row) if row is not None else None
-
-    def __setitem__(self, url: str, credit: Credit, /) -> None:
-        key = rows.CREDIT + fingerprint(url, self._seen_key)
-        self._db.put(key, rows.CREDIT_ROW.pack(*credit))
-        self._slots[_slot(key)] = key, credit
-
-    def pop(self, url: str, default: None, /) -> Credit | None:
-        credit = self.get(url)
-        if credit is not None:
-            key = rows.CREDIT + fingerprint(url, self._seen_key)
-            self._db.delete(key)
-            self._slots[_slot(key)] = key, None
-        return credit
-
-    def values(self) -> Iterable[Credit]:
-        return (rows.CREDIT_ROW.unpack(row) for _, row in self._db.rows(rows.CREDIT))
-
-
-def _slot(key: bytes) -> int:
-    return int.from_bytes(key[-3:]) % _CREDIT_SLOTS

@@ -157,8 +157,8 @@ class Funnel:
 
     def drop(self, host: Host, link: Link, reason: str, now: float) -> None:
         """`link`, which was taken, is not fetched."""
-        self._count_drop(link, reason, now)
         self._ordering.forfeit(link)
+        self._count_drop(link, reason, now)
         host.queue.drop()
 
     def _count_drop(self, link: Link, reason: str, now: float) -> None:

@@ -91,7 +91,7 @@ class Inspection:
         row = self._db.get(rows.SEEN + fingerprint(url, self._key))
         if row is None:
             raise KeyError(url)
-        return rows.read_fate(row) if row else None
+        return rows.read_fate(row)
 
     def in_line(self, url: str, queue: DiskQueue) -> InLine | None:
         """Where `url` is in `queue`, None if it is not. O(queue)."""

@@ -2,7 +2,7 @@
 
 | key | value |
 | --- | --- |
-| `s` fingerprint | a URL ever put: what came of it, empty while it waits |
+| `s` fingerprint | a URL ever put: what came of it; while it waits empty, or its credit (`opic`) |
 | `q` host id, priority, number | a link in line, or leased |
 | `h` host name | all that is known of a host |
 | `w` rank, number, host id | its name: it waits for a place on the workbench |
@@ -10,7 +10,6 @@
 | `r` origin | the rules of its robots.txt |
 | `d` digest | the first page with this content |
 | `c` kind, name | a number: caps, pages by domain |
-| `o` fingerprint | cash of a URL in line, and its number there (`opic` only) |
 | `m`, `n` | the crawl's identity, and its counters |
 
 Numbers in keys are big-endian, so that the order of the keys is the order of the crawl. Times are
@@ -28,11 +27,11 @@ from webcrawl.frontier.database import StoreError
 from webcrawl.frontier.lease import Link
 from webcrawl.items import Original
 
-FORMAT = 2  # of all rows: a change that an old reader would get wrong raises it
+FORMAT = 3  # of all rows: a change that an old reader would get wrong raises it
 
-SEEN, QUEUE, HOST, WAITING, ACTIVE, RULES, CONTENT, COUNT, CREDIT = (
+SEEN, QUEUE, HOST, WAITING, ACTIVE, RULES, CONTENT, COUNT = (
     *(b"s", b"q", b"h", b"w"),
-    *(b"a", b"r", b"d", b"c", b"o"),
+    *(b"a", b"r", b"d", b"c"),
 )
 IDENTITY, NUMBERS = b"m", b"n"
 
@@ -44,7 +43,7 @@ _FATE = Struct(">IHB")
 _QUEUE_KEY = Struct(">cIIQ")
 _WAITING_KEY = Struct(">cIQI")
 _ID_KEY = Struct(">cI")
-CREDIT_ROW = Struct(">ddQ")  # a store.Credit
+_CREDIT = Struct(">ddQc")  # a store.Credit, and a line end
 
 
 class Fate(NamedTuple):
@@ -58,8 +57,24 @@ class Fate(NamedTuple):
     duplicate_of: str = ""
 
 
+def credit_row(credit: tuple[float, float, int]) -> bytes:
+    return _CREDIT.pack(*credit, b"\n")
+
+
+def is_credit(row: bytes) -> bool:
+    return row[-1:] == b"\n"
+
+
+def read_credit(row: bytes) -> tuple[float, float, int] | None:
+    """The credit in a URL's row, None where there is something else or nothing."""
+    if not is_credit(row):
+        return None
+    received, given_before, number, _ = _CREDIT.unpack(row)
+    return received, given_before, number
+
+
 def fate_row(fate: Fate) -> bytes:
-    """A dozen bytes and the URLs."""
+    """A dozen bytes and the URLs. It never ends in a line end, which a credit does."""
     what, time, depth, redirects, via, duplicate_of = fate
     if what in _REFUSED_WHEN_FOUND:
         via = ""
@@ -67,7 +82,10 @@ def fate_row(fate: Fate) -> bytes:
     return head + f"{what}\n{via}\n{duplicate_of}".rstrip().encode()
 
 
-def read_fate(row: bytes) -> Fate:
+def read_fate(row: bytes) -> Fate | None:
+    """What came of a URL, None for nothing yet."""
+    if not row or is_credit(row):
+        return None
     what, via, duplicate_of, *_ = *row[_FATE.size :].decode().split("\n"), "", ""
     time, depth, redirects = _FATE.unpack_from(row)
     return Fate(what, time, depth, redirects, via, duplicate_of)

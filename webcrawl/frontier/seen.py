@@ -43,22 +43,25 @@ class SeenSet:
         return len(self._seen) > before
 
 
-class RecentKeys:
-    """Which of the keys of this crawl were met lately: most links of a page are on others too.
+class RecentRows:
+    """Rows by key, of the keys that were met lately: most links of a page are on others too.
 
     A table of one place a slot, so a key is forgotten when another comes to its slot, and never
-    taken for another. At most 8 MB; 0.4 µs a key, where a look-up on disk takes 6 to 15.
+    taken for another. At most 9 MB, and the rows; 0.4 µs a key, where a look-up on disk takes 6 to
+    15.
     """
 
-    __slots__ = ("_slots",)
+    __slots__ = ("_keys", "_rows")
 
     def __init__(self) -> None:
-        self._slots: list[bytes] = [b""] * _RECENT_SLOTS
+        self._keys: list[bytes] = [b""] * _RECENT_SLOTS
+        self._rows: list[bytes] = [b""] * _RECENT_SLOTS
 
-    def add(self, key: bytes) -> bool:
-        """False when `key`, which ends in a fingerprint, is known to have been added."""
-        slot = int.from_bytes(key[-3:]) & (_RECENT_SLOTS - 1)
-        if self._slots[slot] == key:
-            return False
-        self._slots[slot] = key
-        return True
+    def get(self, key: bytes) -> bytes | None:
+        slot = hash(key) & (_RECENT_SLOTS - 1)
+        return self._rows[slot] if self._keys[slot] == key else None
+
+    def __setitem__(self, key: bytes, row: bytes) -> None:
+        slot = hash(key) & (_RECENT_SLOTS - 1)
+        self._keys[slot] = key
+        self._rows[slot] = row
