@@ -5,6 +5,8 @@
 
 from importlib.util import find_spec
 
+from scrapy.settings import default_settings
+
 from webcrawl import __version__
 
 BOT_NAME = "webcrawl"
@@ -95,6 +97,7 @@ EXTENSIONS = {
     "webcrawl.extensions.statslines.StatsLines": 100,
     "webcrawl.extensions.report.CrawlReport": 200,
     "webcrawl.extensions.processes.Processes": 300,
+    "webcrawl.extensions.allocator.OneHeap": 0,
     "webcrawl.extensions.garbage.GcTuning": 900,
     "webcrawl.extensions.shortway.ShortWay": 910,  # None: Scrapy's engine, 200 us a page more
     # Scrapy's leaves half a file when it is killed, and a traceback when the disk is full.
@@ -103,6 +106,13 @@ EXTENSIONS = {
     # Its page count is the scheduler's here, exact even with fetches under way.
     "scrapy.extensions.closespider.CloseSpider": None,
     "webcrawl.extensions.closespider.CloseSpider": 0,
+    "webcrawl.extensions.remotecontrol.RemoteControl": 0,
+}
+# Without the one that ours stands in for: None as above would import it, which takes 8 MB.
+EXTENSIONS_BASE = {
+    path: place
+    for path, place in default_settings.EXTENSIONS_BASE.items()
+    if path != "scrapy.extensions.remote_control.RemoteControl"
 }
 
 # Scrapy's parts that the frontier and the handler stand in for: each would cost every request.

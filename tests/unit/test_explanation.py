@@ -89,13 +89,21 @@ ADDRESS = "a is at ip of a."
     [
         ({}, "no seed, and no page fetched so far has a link to it that may be followed."),
         ({"DEPTH_LIMIT": 3}, "followed, unless beyond DEPTH_LIMIT = 3."),
-        ({"DEPTH_LIMIT": 3, "SEQUENCE_LIMIT": 9}, "DEPTH_LIMIT = 3 or SEQUENCE_LIMIT = 9."),
+        ({"SEQUENCE_LIMIT": 9}, "may be followed."),  # the URL has no number
         ({"FOLLOW_LINKS": False}, "It was never put: it is no seed, and FOLLOW_LINKS is off."),
     ],
 )  # fmt: skip
 def test_never_put(tmp_path: Path, identity: dict[str, Any], expected: str) -> None:
     (said,) = explained(tmp_path, "http://b/", put("http://a/"), identity=identity)
     assert said.endswith(expected)
+
+
+def test_a_numbered_url_may_be_beyond_its_sequence(tmp_path: Path) -> None:
+    limits = {"DEPTH_LIMIT": 900, "SEQUENCE_LIMIT": 500}
+    (said,) = explained(tmp_path, "http://a/?page=502", put("http://a/"), identity=limits)
+    assert said.endswith(
+        "unless beyond DEPTH_LIMIT = 900 or SEQUENCE_LIMIT = 500 numbered pages in a row."
+    )
 
 
 @pytest.mark.parametrize(

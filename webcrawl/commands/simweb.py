@@ -1,12 +1,16 @@
-"""`scrapy simweb`: the simulated web (see `webcrawl.simweb`) from the project's command line."""
+"""`scrapy simweb`: the simulated web (see `webcrawl.simweb`) from the project's command line.
+
+Scrapy imports all commands before it runs one. No crawl is to hold the 9 MB of a web that it does
+not serve, so that is imported when it is asked for.
+"""
 
 from __future__ import annotations
 
 import argparse
+from importlib import import_module
+from types import ModuleType
 
 from scrapy.commands import ScrapyCommand
-
-from webcrawl.simweb import cli
 
 
 class Command(ScrapyCommand):
@@ -16,11 +20,15 @@ class Command(ScrapyCommand):
     default_settings = {"LOG_ENABLED": False}
 
     def short_desc(self) -> str:
-        return cli.DESCRIPTION
+        return str(_cli().DESCRIPTION)
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        cli.add_arguments(parser)
+        _cli().add_arguments(parser)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        self.exitcode = cli.run(opts)
+        self.exitcode = _cli().run(opts)
+
+
+def _cli() -> ModuleType:
+    return import_module("webcrawl.simweb.cli")

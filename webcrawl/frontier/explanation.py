@@ -1,6 +1,7 @@
 """Why a URL was fetched, refused or waits, in sentences.
 
-Knows what the frontier keeps (`inspection`), and nothing of scope, which is decided before.
+Knows what the frontier keeps (`inspection`). What a URL is refused for by itself is scope's to say,
+and decided before.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.hostrows import queue_of
 from webcrawl.frontier.inspection import InLine, Inspection
 from webcrawl.parse.urls import host_of, level_of, origin_of, target_of
+from webcrawl.scope import is_numbered
 
 _CAPS = {
     "host_cap": "MAX_PAGES_PER_HOST",
@@ -59,11 +61,11 @@ def _never_put(url: str, frontier: Inspection) -> str:
         return "It was never put: a robots.txt is fetched for its host's sake, and not in line."
     if not frontier.settings.get("FOLLOW_LINKS", True):
         return "It was never put: it is no seed, and FOLLOW_LINKS is off."
-    limits = [
-        f"{name} = {limit}"
-        for name in ("DEPTH_LIMIT", "SEQUENCE_LIMIT")
-        if (limit := frontier.settings.get(name))
-    ]
+    limits = []  # on the way a URL is reached: what they refuse leaves no trace
+    if depth_max := frontier.settings.get("DEPTH_LIMIT"):
+        limits.append(f"DEPTH_LIMIT = {depth_max}")
+    if (sequence_max := frontier.settings.get("SEQUENCE_LIMIT")) and is_numbered(url):
+        limits.append(f"SEQUENCE_LIMIT = {sequence_max} numbered pages in a row")
     beyond = f", unless beyond {' or '.join(limits)}" if limits else ""
     return (
         "It was never put: it is no seed, and no page fetched so far has a link to it that may be"

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from webcrawl.frontier.lease import Errand
 from webcrawl.frontier.queue import Queue
 
+_NONE: frozenset[str] = frozenset()  # each new one that is empty takes 200 bytes
+
 
 class State(Enum):
     """Where a host is. At any time it is in exactly one of these."""
@@ -95,9 +97,7 @@ class Host:
         self.resolve_tries = 0
         self.rules: dict[str, Rules] = {}
         self.errands: deque[Errand] | None = None  # never an empty one, which takes 700 bytes
-        self.away: frozenset[str] = (
-            frozenset()
-        )  # origins of ours whose robots.txt another host fetches
+        self.away: frozenset[str] = _NONE  # origins whose robots.txt another host fetches
         self.retired_until = 0.0
         self.retired_reason = ""
         # How far the next link went through the funnel when the host was admitted:
@@ -116,6 +116,13 @@ class Host:
         if self.errands is None:
             self.errands = deque()
         self.errands.append(errand)
+
+    def send_away(self, origin: str) -> None:
+        """Another host fetches the robots.txt of `origin`, one of ours."""
+        self.away |= {origin}
+
+    def come_back(self, origin: str) -> None:
+        self.away = self.away - {origin} or _NONE
 
     def take_errand(self) -> Errand:
         """The oldest. There must be one."""

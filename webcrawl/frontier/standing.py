@@ -94,9 +94,9 @@ class Standing:
         home, target = self._home(errand), self._placement.host(outcome.host)
         target.add_errand(errand._replace(url=outcome.url, redirects=errand.redirects + 1))
         if target is home:
-            home.away -= {errand.origin}
+            home.come_back(errand.origin)
         else:
-            home.away |= {errand.origin}
+            home.send_away(errand.origin)
             if target.retired_until > now:
                 self._flush_errands(target, now)
         self._placement.settle(target, now)
@@ -112,7 +112,7 @@ class Standing:
         self.back_off(home, tries, outcome.ended_at, outcome.retry_after_s)
         if tries <= self._policy.retry_times:
             self._counters.retried["robots"] += 1
-            home.away -= {errand.origin}
+            home.come_back(errand.origin)
             url = errand.origin + "/robots.txt"
             home.add_errand(Errand(errand.origin, errand.home, url, tries=tries))
         else:
@@ -130,7 +130,7 @@ class Standing:
 
     def _keep_rules(self, errand: Errand, rules: Rules) -> None:
         home = self._home(errand)
-        home.away -= {errand.origin}
+        home.come_back(errand.origin)
         home.rules[errand.origin] = rules
         home.crawl_delay_s = max(rules.crawl_delay_s for rules in home.rules.values())
         delay_s = self._polite.host_delay_s(home.crawl_delay_s)
