@@ -171,6 +171,16 @@ def test_what_a_dead_run_left_is_recovered(
     assert f"Recovered {path} of an earlier crawl: 4 records, 0 bytes cut" in caplog.text
 
 
+def test_what_a_process_left_that_died_meanwhile_is_recovered_at_the_end(tmp_path: Path) -> None:
+    async def use(pipeline: WarcPipeline) -> None:
+        (path,) = write(tmp_path / "warc", [capture(PLAIN)])
+        path.rename(f"{path}.open")
+
+    with_pipeline(crawler_for(tmp_path), use)
+    assert types(tmp_path) == ["warcinfo", "response", "request", "metadata"]
+    assert not list((tmp_path / "warc").glob("*.open"))
+
+
 def test_warc_enabled_turns_it_off(tmp_path: Path) -> None:
     with pytest.raises(NotConfigured):
         WarcPipeline.from_crawler(crawler_for(tmp_path, WARC_ENABLED=False))

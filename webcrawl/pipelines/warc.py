@@ -64,12 +64,10 @@ class WarcPipeline:
 
     async def open_spider(self) -> None:
         """Mend what a dead run left, and begin a file; CloseSpider if that cannot be done."""
-        folder = self._files.folder
         writer = WarcWriter(self._files)
         try:
             await writer.open()
-            for mended in await asyncio.to_thread(recover, folder):
-                logger.info("%s", mended)
+            await self._recover()
         except (WarcError, OSError) as error:
             logger.error("%s", error)
             raise CloseSpider("warc_error") from None
@@ -96,7 +94,8 @@ class WarcPipeline:
             return
         try:
             await writer.close()
-        except WarcError as error:
+            await self._recover()  # of a process of this crawl that died, with none in its place
+        except (WarcError, OSError) as error:
             logger.error("%s", error)
         written = writer.written
         for name, value in (
@@ -123,6 +122,11 @@ class WarcPipeline:
         """A signal handler: give an answer that came through a proxy an exchange."""
         if "proxy" in request.meta and "exchange" not in request.meta:
             request.meta["exchange"] = reconstruct(request, response)
+
+    async def _recover(self) -> None:
+        """Mend what processes left that are no more. Raises OSError."""
+        for mended in await asyncio.to_thread(recover, self._files.folder):
+            logger.info("%s", mended)
 
     def _fail(self, error: WarcError) -> None:
         """End the crawl; the first error says why."""
