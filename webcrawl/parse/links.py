@@ -59,12 +59,12 @@ def _read(payload: bytes, charset: str, follow_rel_nofollow: bool, *, xml: bool)
         payload, charset = decode(payload, charset).encode("utf-8", "replace"), "utf-8"
     page = Markup()
     base = None
-    for name, attributes, href in tags(payload, xml=xml):
-        if href is None and (find := _link_target.get(name)) and (found := find(attributes)):
-            href = found[found.lastindex] if found.lastindex else None
-        if href is not None:
-            if follow_rel_nofollow or not _nofollow(attributes):
-                page.hrefs.append(_text(href, charset))
+    for hrefs, name, attributes in tags(payload, xml=xml):
+        page.hrefs += [_text(href, charset) for href in hrefs]
+        if find := _link_target.get(name):
+            found = find(attributes)
+            if found and found.lastindex and (follow_rel_nofollow or not _nofollow(attributes)):
+                page.hrefs.append(_text(found[found.lastindex], charset))
         elif name == b"link":
             values = attributes_of(attributes)
             rel = decode(values.get(b"rel", b""), charset).lower().split()

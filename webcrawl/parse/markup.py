@@ -55,12 +55,11 @@ _FIRST, _SECOND, _THIRD = (
 )
 _USUAL_NAME = rf"(?![{_FIRST}][{_SECOND}][{_THIRD}])[B-Zb-z][A-Za-z0-9]*+"
 _USUAL_VALUE = r"""[a-z0-9-]*+="[^"]*+\""""
-_USUAL_ATTRIBUTES = rf"(?:[{_BLANK}]++[a-z]{_USUAL_VALUE}|{_STOP})*+"
-_USUAL_TAG = rf"{_USUAL_NAME}(?:>|{_USUAL_ATTRIBUTES}>)"
-# `<a class="b" href="c">`, as nearly all links are written: its attributes, and where it leads.
+_USUAL_TAG = rf"{_USUAL_NAME}(?:>|(?:[{_BLANK}]++[a-z]{_USUAL_VALUE}|{_STOP})*+>)"
+# `<a class="b" href="c">`, as nearly all links are written; with no rel, which may say nofollow.
 _USUAL_LINK = (
-    rf"<a((?:[{_BLANK}]++[a-gi-z]{_USUAL_VALUE}|{_STOP})*+"
-    rf"""[{_BLANK}]++href="([^"]*+)"{_USUAL_ATTRIBUTES})>"""
+    rf"<a(?:[{_BLANK}]++[a-gi-qs-z]{_USUAL_VALUE}|{_STOP})*+"
+    rf"""[{_BLANK}]++href="([^"]*+)"(?:[{_BLANK}]++[a-qs-z]{_USUAL_VALUE}|{_STOP})*+>"""
 )
 _ANY_TAG = rf"/?[A-Za-z][^{_BLANK}/>]*+{_ATTRIBUTES}>?"
 _COMMENT = rf"!--(?:-?>|[^-]*+(?:(?!--!?>)-[^-]*+|{_STOP})*+(?:--!?>|\Z))"
@@ -89,21 +88,20 @@ _each_attribute = re.compile(
 ).finditer
 
 
-def tags(payload: bytes, *, xml: bool = False) -> Iterator[tuple[bytes, bytes, bytes | None]]:
-    """Name (lower case) and attributes of each tag of interest, in document order; with the href
-    of a link that is written as most are, else None: `value_finder` finds it.
+def tags(payload: bytes, *, xml: bool = False) -> Iterator[tuple[list[bytes], bytes, bytes]]:
+    """Each tag of interest in document order: the hrefs of the usual links since the one before,
+    then its name (lower case) and attributes. The last has no name: it is the end.
 
     Nothing from comments, from scripts and other raw text, and from templates, which are no part of
     the page (HTML, 4.12.3). `xml`: `<title/>` has no content. O(size): 4 to 8 us a KB.
     """
+    hrefs: list[bytes] = []
     at = templates = foreign = 0
     while (match := _next_tag(payload, at)) and match.end() > at:
         at = match.end()
-        usual, href, name, attributes = match.groups()
-        if href is not None:
-            if not templates:
-                yield b"a", usual, href
-            continue
+        href, name, attributes = match.groups()
+        if href is not None and not templates:
+            hrefs.append(href)
         if name is None:
             continue
         name = name.lower()
@@ -124,9 +122,11 @@ def tags(payload: bytes, *, xml: bool = False) -> Iterator[tuple[bytes, bytes, b
         elif name in (b"/svg", b"/math"):
             foreign = max(0, foreign - 1)
         elif name == b"plaintext":
-            return
+            break
         if not templates:
-            yield name, attributes, None
+            yield hrefs, name, attributes
+            hrefs = []
+    yield hrefs, b"", b""
 
 
 def metas(payload: bytes) -> Iterator[bytes]:
@@ -136,8 +136,8 @@ def metas(payload: bytes) -> Iterator[bytes]:
     at = 0
     while (match := _next_tag(payload, at)) and match.end() > at:
         at = match.end()
-        if match[3] and match[3].lower() == b"meta":
-            yield match[4]
+        if match[2] and match[2].lower() == b"meta":
+            yield match[3]
 
 
 def _end_of_text(payload: bytes, at: int, name: bytes) -> int:
