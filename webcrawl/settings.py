@@ -55,6 +55,7 @@ CLOSESPIDER_TIMEOUT = 0
 # How it is fetched.
 CONCURRENT_REQUESTS = 512
 CRAWL_PROCESSES = 1  # 0: one for each core; the crawl is one, whatever their number
+CRAWL_PROCESS_TIMEOUT = 120.0  # seconds of silence, then it is taken for dead; code may hold it up
 CONCURRENT_ADMISSIONS = 512  # DNS look-ups, robots.txt and HEAD requests, beside the pages
 DOWNLOAD_TIMEOUT = 15
 DOWNLOAD_MAXSIZE = 10 * 1024 * 1024

@@ -184,6 +184,7 @@ RULES: dict[str, Rule] = {
     "CONCURRENT_REQUESTS": _whole(1),
     "CONCURRENT_ADMISSIONS": _whole(1),
     "CRAWL_PROCESSES": _whole(0),
+    "CRAWL_PROCESS_TIMEOUT": _seconds(2),
     "DOWNLOAD_TIMEOUT": _seconds(0.001),
     "DOWNLOAD_MAXSIZE": _whole(0),
     "DOWNLOAD_MAXHEADERSIZE": _whole(1),

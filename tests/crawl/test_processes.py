@@ -172,6 +172,18 @@ def test_a_process_that_is_killed_is_replaced(tmp_path: Path) -> None:
     assert "Process 2 ended by signal 9: its" in result.log
 
 
+def test_a_process_that_hangs_is_replaced(tmp_path: Path) -> None:
+    with running(*WORLD, *PROMISES) as web:
+        running_crawl = Crawl(tmp_path, web=web, CRAWL_PROCESS_TIMEOUT=3, **few(2))
+        processes = Processes(running_crawl)
+        processes.wait_for_work()
+        os.kill(processes.pids[0], signal.SIGSTOP)
+        processes.wait_for_another()
+        result = running_crawl.wait()
+        assert_one_crawl(web, result, may_come_again=1)
+    assert "Process 2 says nothing any more" in result.log
+
+
 def test_when_the_first_is_killed_all_end_and_the_next_run_goes_on(tmp_path: Path) -> None:
     with running(*WORLD, *PROMISES) as web:
         settings = few(3) | {"JOBDIR": tmp_path / "job"}

@@ -8,6 +8,9 @@ import pickle
 import socket
 import subprocess
 import sys
+import time
+from collections import deque
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -25,7 +28,9 @@ from webcrawl.worker import settings_of
 
 logger = logging.getLogger(__name__)
 
-RESTARTS_MAX = 10  # in a crawl: what kills one process again and again would kill all
+RESTARTS_MAX = 10  # in an hour: what kills one process again and again would kill all
+WATCH_S = 1.0
+LAST_S = 10.0  # for one that has said goodbye to be gone
 _START = (
     "import sys; sys.path[:] = sys.argv[2:]; import webcrawl.worker; "
     "webcrawl.worker.main(int(sys.argv[1]))"
@@ -40,20 +45,23 @@ class _Process(NamedTuple):
 class Processes:
     """Runs all processes of the crawl but this one, the first."""
 
-    def __init__(self, crawler: Crawler, count: int) -> None:
+    def __init__(self, crawler: Crawler, count: int, silence_max_s: float) -> None:
         self._crawler = crawler
         self._count = count
+        self._silence_max_s = silence_max_s
         self._running: dict[int, _Process] = {}  # by number, or ended
-        self._restarts = 0
+        self._restarts: deque[float] = deque(maxlen=RESTARTS_MAX)  # monotonic times of the last
         self._stats: list[dict[str, Any]] = []  # of those that have left
         self._end_task: asyncio.Task[None] | None = None
+        self._watch_task: asyncio.Task[None] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         count = processes_from(crawler.settings)
         if count == 1 or only_looks(crawler):
             raise NotConfigured
-        extension = cls(crawler, count)
+        silence_max_s = crawler.settings.getfloat("CRAWL_PROCESS_TIMEOUT")
+        extension = cls(crawler, count, silence_max_s)
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)
         crawler.signals.connect(extension.spider_closed, signals.spider_closed)
         return extension
@@ -72,6 +80,7 @@ class Processes:
             raise CloseSpider("processes_error") from None
         pids = ", ".join(str(each.process.pid) for each in self._running.values())
         logger.info("Crawls in %d processes: this one and %s", self._count, pids)
+        self._watch_task = asyncio.create_task(self._watch())
 
     def crawl_closing(self) -> None:
         """A signal handler: the others hear why only as far as it is known now."""
@@ -83,12 +92,30 @@ class Processes:
     async def spider_closed(self) -> None:
         """Wait for those that finish their files. Who has not said goodbye by now is too late."""
         for member, process in self._running.values():
-            if not member.has_left:
-                process.kill()
-            await member.gone.wait()
+            if member.has_left:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LAST_S):
+                        await member.gone.wait()
+            process.kill()
             process.wait()
+            await member.gone.wait()
+        if self._watch_task:
+            self._watch_task.cancel()
         for stats in self._stats:
             self._add(stats)
+
+    async def _watch(self) -> None:
+        """Kill those of which nothing is heard: `_gone` does the rest.
+
+        Looks are counted, not seconds, so that a pause of this process is one look.
+        """
+        while True:
+            await asyncio.sleep(WATCH_S)
+            for number, (member, process) in self._running.items():
+                member.looks += 1
+                if member.looks * WATCH_S > self._silence_max_s and process.poll() is None:
+                    logger.warning("Process %d says nothing any more", number)
+                    process.kill()
 
     def _start(self, number: int) -> None:
         ours, theirs = socket.socketpair()
@@ -148,10 +175,12 @@ class Processes:
         code = process.wait()
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         logger.warning("Process %d ended %s: its %d leases go back", number, how, leases)
-        if not member.has_worked or self._restarts == RESTARTS_MAX:
+        now = time.monotonic()
+        too_often = len(self._restarts) == RESTARTS_MAX and now - self._restarts[0] < 3600
+        if not member.has_worked or too_often:
             logger.error("Process %d is not started again", number)
             return
-        self._restarts += 1
+        self._restarts.append(now)
         try:
             self._start(number)
         except OSError as error:

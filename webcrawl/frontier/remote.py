@@ -20,6 +20,7 @@ from webcrawl.frontier.wire import Channel, pack_links, pack_outcome, unpack_lea
 from webcrawl.items import Original
 
 GONE = "main_process_gone"
+ALIVE_S = 1.0
 
 
 class RemoteFrontier(Frontier):
@@ -86,9 +87,14 @@ class RemoteFrontier(Frontier):
         """The frontier goes on without us; `leave` says goodbye."""
 
     async def ended(self) -> str:
-        """Wait until the crawl ends, for whatever reason; the reason."""
+        """Wait until the crawl ends, for whatever reason; the reason. Shows that we live."""
         self._open()
-        await self._end.wait()
+        while not self._end.is_set():
+            try:
+                async with asyncio.timeout(ALIVE_S):
+                    await self._end.wait()
+            except TimeoutError:
+                self._channel.send(("alive", self._differences()))
         return self._reason
 
     def leave(self, reason: str, stats: dict[str, Any]) -> None:

@@ -170,6 +170,7 @@ class Member:
         self._under_way = 0  # its part of `counters.under_way`
         self.has_left = False  # with a goodbye
         self.has_begun = False
+        self.looks = 0  # at it by who watches, since it was heard last
         self.channel = Channel(self._heard, self._lost)
         self._calls: dict[str, Callable[..., Coroutine[Any, Any, Any]]] = {
             "put": self._put,
@@ -207,7 +208,10 @@ class Member:
 
     def _heard(self, message: tuple[Any, ...]) -> None:
         self.has_begun = True
+        self.looks = 0
         match message:
+            case "alive", counted:
+                self._count(counted)
             case "calls", number, calls, counted:
                 self._count(counted)
                 self._do(self._answer(number, [self._calls[each[0]](*each[1:]) for each in calls]))
