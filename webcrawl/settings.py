@@ -76,7 +76,7 @@ DOWNLOAD_HANDLERS = {
 SCHEDULER = "webcrawl.scheduler.Scheduler"
 FRONTIER_STORE = "disk"  # in JOBDIR, or a temporary folder that goes with the run; or memory
 FRONTIER_ACTIVE_HOSTS = 20_000  # in memory, 2 KB each; at 30 s a host enough for 660 pages/s
-FRONTIER_ORDER = "level"  # opic takes the important pages first, at some twice the cost a link
+FRONTIER_ORDER = "level"  # opic takes the important pages first, at less than twice the cost a link
 
 # What is left.
 ITEM_PIPELINES = {"webcrawl.pipelines.warc.WarcPipeline": 300}
