@@ -342,12 +342,11 @@ class TestSurvey:
         survey = Survey(World(spec(2000, seed=1, page_bytes=1000)), 2000)
         lines = list(survey.lines())
         truth = survey.truth()
-        assert len(lines) == truth["lines"] == 2000
+        assert len(set(lines)) == len(lines) == truth["lines"] == 2000
         assert len({urlsplit(line).netloc for line in lines}) == truth["hosts"]
         assert truth["addresses"] < truth["hosts_in_dns"] < truth["hosts"]
         assert truth["robots_allowed"] < truth["addresses"]
         statuses = [count for name, count in truth.items() if name.startswith("pages_")]
-        assert len(statuses) >= 4
         assert sum(statuses) == truth["robots_allowed"]
 
     def test_all_hosts_of_an_address_behave_alike(self) -> None:

@@ -25,7 +25,7 @@ from webcrawl.simweb.pagekinds import PAGES, PageKind
 from webcrawl.simweb.pages import SIZES, Page
 from webcrawl.simweb.reply import Reply, answer
 from webcrawl.simweb.robots import ROBOTS, Request, Robots, RobotsKind
-from webcrawl.simweb.site import Site, Tree
+from webcrawl.simweb.site import Site, Tree, path
 from webcrawl.simweb.spec import ROBOTS_PAGE, Host, Place, WorldSpec
 from webcrawl.simweb.words import BR_SUFFIXES, OTHER_SUFFIXES, WORDS
 
@@ -54,6 +54,7 @@ class World:
         self._links = Draw(LINKS, weights)
         self._draw_hosts()
         self.host = lru_cache(_HOSTS_KEPT)(self._host)
+        self._salt = lru_cache(_HOSTS_KEPT)(self._make_salt)
         self._menu = lru_cache(_MENUS_KEPT)(self._make_menu)
 
     def _draw_hosts(self) -> None:
@@ -146,11 +147,20 @@ class World:
         else:
             rng = Random(mix(spec.seed, 6, host))
             draw = self._pages.rows
-        # A power law with this exponent has 2.5 times its smallest value as its mean.
-        size = int(spec.pages_per_host * min(0.4 * unit(mix(spec.seed, 7, host)) ** -0.6, 100.0))
-        size = max(1, size)
+        size = self.size(host)
         drawn = bytes(size) if spec.uniform else self._pages.many(rng, size)
-        return Site(host, mix(spec.seed, 8, host), [draw[row] for row in drawn], robots)
+        return Site(host, self._salt(host), [draw[row] for row in drawn], robots)
+
+    def _make_salt(self, host: int) -> int:
+        """What makes the paths of a host those of its site."""
+        return mix(self.spec.seed, 8, self._original_of.get(host, host))
+
+    def size(self, host: int) -> int:
+        """How many pages a host has, without making it: 1 µs."""
+        host = self._original_of.get(host, host)
+        # A power law with this exponent has 2.5 times its smallest value as its mean.
+        share = min(0.4 * unit(mix(self.spec.seed, 7, host)) ** -0.6, 100.0)
+        return max(1, int(self.spec.pages_per_host * share))
 
     def _other_sound(self, host: int, salt: int) -> int:
         sound = self._tree.sound
@@ -286,10 +296,7 @@ class World:
         return links
 
     def _far(self, host: int, where: float) -> Place:
-        """Mostly a home page, since another page costs the making of its host."""
-        return Place(
-            host, 0 if where < 0.7 else int((where - 0.7) / 0.3 * self.host(host).site.size)
-        )
+        return Place(host, 0 if where < 0.7 else int((where - 0.7) / 0.3 * self.size(host)))
 
     def _menu_pages(self, host: int) -> list[int]:
         """Pages of a host that each of its pages links to; a small host repeats itself."""
@@ -298,9 +305,8 @@ class World:
 
     def _make_menu(self, host: int) -> tuple[str, ...]:
         """The menu of a host as it is written."""
-        origin = self.origin(host) if host in self._mirrored else ""
-        path = self.host(host).site.path
-        return tuple(origin + path(page) for page in self._menu_pages(host))
+        origin, salt = self.origin(host) if host in self._mirrored else "", self._salt(host)
+        return tuple(origin + path(salt, page) for page in self._menu_pages(host))
 
     def _child_hosts(self, host: int, page: int) -> list[int]:
         """Hosts whose first link stands on this page."""
@@ -355,7 +361,7 @@ class World:
             target = Target(
                 self._names[link.host],
                 self._ports[kind.port],
-                self.host(link.host).site.path(link.page),
+                path(self._salt(link.host), link.page),
                 f"?de={link.page}&amp;passo={link.step}" if link.step else "",
                 link.host == place.host and not whole and not link.plain,
                 kind.scheme,

@@ -6,6 +6,7 @@ import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from urllib.parse import unquote
 
 from webcrawl.simweb.pagekinds import PageKind
@@ -51,31 +52,37 @@ class Tree:
         return range(self._first[parent], self._size if last else self._first[parent + 1])
 
 
+def path(salt: int, page: int) -> str:
+    """0 to 9 words. Its number is in the path, which makes it unique and quick to find."""
+    if page == 0:
+        return "/"
+    number = (salt ^ page) * 0x9E3779B97F4A7C15 >> 24 & 0xFFFFFF
+    directory = DIRECTORIES[number & 2047]
+    return f"{directory}{WORDS[number >> 11 & 63]}-{page}{_ENDINGS[(number >> 17) % 5]}"
+
+
 class Site:
     """`host` is whose pages they are: a mirror has the site of its original."""
-
-    __slots__ = ("_salt", "host", "kinds", "size", "tree")
 
     def __init__(self, host: int, salt: int, kinds: Sequence[PageKind], robots: Robots) -> None:
         self.host = host
         self.kinds = kinds
         self.size = len(kinds)
         self._salt = salt
-        self.tree = Tree(
-            (
-                kind.sound and (not robots.rules or robots.allows(self.path(page)))
-                for page, kind in enumerate(kinds)
-            ),
-            4,
+        self._robots = robots
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The pages, each with a sound parent. Hosts that serve no page never need it."""
+        rules = self._robots.rules
+        flags = (
+            kind.sound and (not rules or self._robots.allows(self.path(page)))
+            for page, kind in enumerate(self.kinds)
         )
+        return Tree(flags, 4)
 
     def path(self, page: int) -> str:
-        """0 to 9 words. Its number is in the path, which makes it unique and quick to find."""
-        if page == 0:
-            return "/"
-        number = (self._salt ^ page) * 0x9E3779B97F4A7C15 >> 24 & 0xFFFFFF
-        directory = DIRECTORIES[number & 2047]
-        return f"{directory}{WORDS[number >> 11 & 63]}-{page}{_ENDINGS[(number >> 17) % 5]}"
+        return path(self._salt, page)
 
     def query(self, page: int, step: int) -> str:
         return f"?de={page}&passo={step}" if step else ""
