@@ -514,6 +514,16 @@ class FrontierContract:
         assert counters.dropped == {"robots_unreachable": 1}
         assert counters.robots_attempted == 1
 
+    def test_what_unreachable_robots_refuses_waits_for_no_further_try(self) -> None:
+        async def check() -> float:
+            driver = self.driver(retry_times=1)
+            await driver.put("http://a/")
+            lost: list[Outcome] = [RobotsUnreachable("5xx", 100.0, 100.0) for _ in range(2)]
+            assert await driver.run({"http://a/robots.txt": lost}) == []
+            return driver.now
+
+        assert run(check()) == 110.0  # of the second try
+
     def test_robots_is_asked_again_when_it_expires(self) -> None:
         async def check() -> int:
             driver = self.driver()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -112,7 +113,7 @@ class Resolver:
         self._max_ttl_s = max_ttl_s
         self._negative_ttl_s = negative_ttl_s
         self._cache_size = cache_size
-        self._cache: dict[str, Resolution | _Failure] = {}
+        self._cache: OrderedDict[str, Resolution | _Failure] = OrderedDict()
         self._under_way: dict[str, asyncio.Task[Resolution | _Failure]] = {}
         self._turns = asyncio.Semaphore(MAX_LOOKUPS)
         self._closed = False
@@ -128,8 +129,12 @@ class Resolver:
         result = self._known(host, now)
         if result is None:
             task = self._under_way.get(host) or self._begin(host, now)
-            await asyncio.wait((task,))  # the others go on waiting when this caller is cancelled
-            result = _Failure("closed", now) if task.cancelled() else task.result()
+            try:
+                result = await asyncio.shield(task)  # others may wait for it too
+            except asyncio.CancelledError:
+                if not task.cancelled():
+                    raise
+                result = _Failure("closed", now)
         if isinstance(result, _Failure):
             raise ResolutionFailed(result.problem, again=result.problem not in FINAL_PROBLEMS)
         return result
@@ -187,7 +192,7 @@ class Resolver:
     def _remember(self, host: str, result: Resolution | _Failure) -> None:
         """Into the cache, from which the oldest goes. O(1)."""
         if len(self._cache) >= self._cache_size:
-            del self._cache[next(iter(self._cache))]
+            self._cache.popitem(last=False)
         self._cache[host] = result
 
 

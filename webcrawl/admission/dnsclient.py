@@ -24,7 +24,8 @@ MAX_FRESH: Final = 128
 FRESH_S: Final = 0.1
 # Eight ports a server: harder to spoof (RFC 5452, 9.2), and room for the answers while the loop is
 # busy elsewhere.
-PORTS_PER_SERVER: Final = 8
+_PORT_BITS: Final = 3
+PORTS_PER_SERVER: Final = 1 << _PORT_BITS
 _RECEIVE_BUFFER_BYTES: Final = 1 << 20
 _MAX_DATAGRAM_BYTES: Final = 4096  # without EDNS an answer has 512 (RFC 1035, 2.3.4)
 _DATAGRAMS_PER_WAKE: Final = 256
@@ -108,7 +109,7 @@ class DnsClient:
             return answer
 
     def _port(self, server: Server) -> _Port:
-        key = (server, _random.randrange(PORTS_PER_SERVER))
+        key = (server, _random.getrandbits(_PORT_BITS))
         port = self._ports.get(key)
         if port is None:
             port = self._ports[key] = _Port(server)
@@ -118,12 +119,13 @@ class DnsClient:
 class _Query:
     """One question, and the tries of it that an answer may still come to."""
 
-    __slots__ = ("_answered", "_sent", "question")
+    __slots__ = ("_answer", "_sent", "_waiter", "question")
 
     def __init__(self, question: bytes) -> None:
         self.question = question
         self._sent: list[tuple[_Port, int]] = []
-        self._answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._answer: Answer | None = None  # that nobody has taken yet
+        self._waiter: asyncio.Future[None] | None = None
 
     def send(self, port: _Port) -> None:
         query_id = port.expect(self)
@@ -132,20 +134,29 @@ class _Query:
 
     async def wait(self, timeout_s: float) -> Answer:
         """The next answer to any of the tries."""
-        await asyncio.wait((self._answered,), timeout=timeout_s)
-        if not self._answered.done():
-            return Answer(problem="timeout")
-        answer = self._answered.result()
-        self._answered = asyncio.get_running_loop().create_future()
-        return answer
+        if self._answer is None:
+            loop = asyncio.get_running_loop()
+            self._waiter = loop.create_future()
+            timer = loop.call_later(timeout_s, self._wake)
+            try:
+                await self._waiter
+            finally:
+                timer.cancel()
+        answer, self._answer = self._answer, None
+        return answer or Answer(problem="timeout")
 
     def answer(self, answer: Answer) -> None:
-        if not self._answered.done():
-            self._answered.set_result(answer)
+        if self._answer is None:
+            self._answer = answer
+            self._wake()
 
     def forget(self) -> None:
         for port, query_id in self._sent:
             port.forget(query_id)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
 
 class _Port:

@@ -109,7 +109,6 @@ class Standing:
             host.add_errand(errand)
             return
         tries = errand.tries + 1
-        self.back_off(home, tries, outcome.ended_at, outcome.retry_after_s)
         if tries <= self._policy.retry_times:
             self._counters.retried["robots"] += 1
             home.come_back(errand.origin)
@@ -117,6 +116,9 @@ class Standing:
             home.add_errand(Errand(errand.origin, errand.home, url, tries=tries))
         else:
             self._robots_lost(errand, outcome.reason, now)
+        # What is refused from now on need not wait to be dropped.
+        if home.errands or outcome.retry_after_s or not home.rules[errand.origin].reason:
+            self.back_off(home, tries, outcome.ended_at, outcome.retry_after_s)
         self._placement.settle(home, now)
 
     def _robots_lost(self, errand: Errand, reason: str, now: float) -> None:
