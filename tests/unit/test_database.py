@@ -40,6 +40,21 @@ def test_rows_are_those_of_the_last_commit_as_they_are_now(tmp_path: Path) -> No
     db.close()
 
 
+def test_many_rows_are_got_as_each_is(tmp_path: Path) -> None:
+    db = Database(tmp_path / "db")
+    for key in (b"a", b"b", b"c"):
+        db.put(key, key)
+    db.commit()
+    db.delete(b"a")
+    db.put(b"b", b"")
+    db.put(b"new", b"1")
+    keys = [b"c", b"new", b"none", b"a", b"c", b"b"]
+    assert db.get_each(keys) == [db.get(key) for key in keys]
+    assert db.get_each([b"b"]) == [b""]
+    assert db.get_each([]) == []
+    db.close()
+
+
 def test_a_reader_sees_what_a_writer_has_committed(tmp_path: Path) -> None:
     writer = Database(tmp_path / "db")
     writer.put(b"a", b"1")

@@ -53,10 +53,10 @@ class Funnel:
         `cash` is what the page that they are on gives to each, known ones too.
         """
         accepted = 0
-        for link in links:
-            if self._refused_before_seen(link):
-                continue
-            if not self._store.add_url(link.url):
+        links = [link for link in links if not self._refused_before_seen(link)]
+        added = self._store.add_urls([link.url for link in links])
+        for link, new in zip(links, added, strict=True):
+            if not new:
                 if cash is not None:
                     self._pay(link, cash, now)
                 if not force:

@@ -7,7 +7,7 @@ once for those who ask it, and lasts, if the store does, from the next `commit` 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from webcrawl.admission.robots import RobotsRules
@@ -44,8 +44,8 @@ class Store(ABC):
     numbers: Numbers = {}  # of the last commit of an earlier run
 
     @abstractmethod
-    def add_url(self, url: str) -> bool:
-        """The URL-seen test: True when `url` (canonical) is new; it is then known."""
+    def add_urls(self, urls: Sequence[str]) -> list[bool]:
+        """The URL-seen test: for each of `urls` (canonical) whether it is new; it is then known."""
 
     @abstractmethod
     def keep_fate(self, link: Link, what: str, now: float, duplicate_of: str = "") -> None:
@@ -114,8 +114,8 @@ class MemoryStore(Store):
         self._contents: dict[bytes, Original] = {}
         self._rules: dict[str, RobotsRules] = {}
 
-    def add_url(self, url: str) -> bool:
-        return self._seen.add(url)
+    def add_urls(self, urls: Sequence[str]) -> list[bool]:
+        return [self._seen.add(url) for url in urls]
 
     def keep_fate(self, link: Link, what: str, now: float, duplicate_of: str = "") -> None:
         """Nobody can ask."""
