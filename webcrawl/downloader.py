@@ -1,8 +1,8 @@
 """Scrapy's downloader with a short way for leased requests.
 
 A lease's turn has come when it is given, so its request waits in no slot: it goes from the
-middlewares to the handler, with the signals that Scrapy sends on that way. Any other request takes
-Scrapy's own. Saves 5 % of the CPU a page.
+middlewares to the handler, with the signals that Scrapy sends on that way, and without a parse of
+its URL to know the scheme (20 us). Any other request takes Scrapy's own.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from scrapy import Request, signals
 from scrapy.core.downloader import Downloader as ScrapyDownloader
 from scrapy.http import Response
+
+from webcrawl.handler import DownloadHandler
 
 
 class Downloader(ScrapyDownloader):
@@ -22,7 +24,11 @@ class Downloader(ScrapyDownloader):
         told = {"request": request, "spider": self.crawler.spider}
         send(signals.request_reached_downloader, **told)
         try:
-            response = await self.handlers.download_request_async(request)
+            handler = self.handlers._handlers.get(request.url.partition(":")[0])
+            if isinstance(handler, DownloadHandler):
+                response = await handler.download_request(request)
+            else:
+                response = await self.handlers.download_request_async(request)
             send(signals.response_downloaded, response=response, **told)
             return response
         finally:

@@ -13,21 +13,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from inspect import isawaitable
 from typing import Any
 
-from pydispatch.dispatcher import (  # type: ignore[import-untyped]
-    getAllReceivers,
-    liveReceivers,
-)
+from pydispatch.dispatcher import Any as Anyone  # type: ignore[import-untyped]
+from pydispatch.dispatcher import connections, getAllReceivers, liveReceivers
 from pydispatch.robustapply import robustApply  # type: ignore[import-untyped]
 from scrapy import Request, signals
 from scrapy.core.downloader import Downloader
+from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.core.engine import ExecutionEngine
 from scrapy.core.engine import _Slot as EngineSlot
 from scrapy.core.scraper import Scraper as ScrapyScraper
 from scrapy.core.spidermw import SpiderMiddlewareManager
+from scrapy.exceptions import _InvalidOutput
 from scrapy.http import Response
 from scrapy.signalmanager import SignalManager
 from scrapy.utils.defer import aiter_errback, ensure_awaitable
@@ -86,6 +86,8 @@ class Engine(ExecutionEngine):
                 if result.request is None:
                     result.request = request
                 self._received(result, result.request)
+            elif not isinstance(result, Request):
+                raise TypeError(f"expected Response or Request, got {type(result)}: {result!r}")
         except (Exception, asyncio.CancelledError):  # that of another task, which it waited for
             return Failure()  # type: ignore[no-untyped-call]
         return result
@@ -133,6 +135,45 @@ class Scraper(ScrapyScraper):
             await asyncio.sleep(0)  # there may be a million of them
 
 
+class DownloaderMiddlewares(DownloaderMiddlewareManager):
+    """Waits for a method only where it returns something to wait for."""
+
+    async def _process_request(
+        self, request: Request, download_func: Callable[[Request], Coroutine[Any, Any, Response]]
+    ) -> Response | Request:
+        for method in self.methods["process_request"]:
+            assert method is not None
+            answer = self._handle_mw_method(method, request=request)
+            if answer is not None:
+                answer = await ensure_awaitable(answer, _warn=global_object_name(method))
+                if answer is not None:
+                    return _checked(answer, method)
+        return await download_func(request)
+
+    async def _process_response(
+        self, response: Response | Request, request: Request
+    ) -> Response | Request:
+        if response is None:
+            raise TypeError("Received None in process_response")
+        for method in self.methods["process_response"]:
+            assert method is not None
+            if isinstance(response, Request):
+                break
+            answer = self._handle_mw_method(method, request=request, response=response)
+            if not isinstance(answer, Response | Request):
+                answer = await ensure_awaitable(answer, _warn=global_object_name(method))
+            response = _checked(answer, method)
+        return response
+
+
+def _checked(answer: Any, method: Any) -> Response | Request:
+    if not isinstance(answer, Response | Request):
+        raise _InvalidOutput(
+            f"Middleware {method.__qualname__} must return Response or Request, got {type(answer)}"
+        )
+    return answer
+
+
 class SpiderMiddlewares(SpiderMiddlewareManager):
     """Calls `process_spider_output` of each; the rest is needed for who handles exceptions only."""
 
@@ -147,13 +188,19 @@ class SpiderMiddlewares(SpiderMiddlewareManager):
         return result
 
 
+def is_heard(sender: Any, signal: Any) -> bool:
+    """Whether anybody may listen to `signal` from `sender`. A tenth of what it takes to ask who."""
+    ours, anyones = connections.get(id(sender), ()), connections.get(id(Anyone), ())
+    return signal in ours or Anyone in ours or signal in anyones or Anyone in anyones
+
+
 class Signals(SignalManager):
     """Nobody listens to most signals, and most who listen answer at once."""
 
     def send_catch_log(self, signal: Any, **named: Any) -> list[tuple[Any, Any]]:
-        for _ in getAllReceivers(named.get("sender", self.sender), signal):
-            return super().send_catch_log(signal, **named)
-        return []
+        if not is_heard(named.get("sender", self.sender), signal):
+            return []
+        return super().send_catch_log(signal, **named)
 
     async def send_catch_log_async(self, signal: Any, **named: Any) -> list[tuple[Any, Any]]:
         """Only who does not answer at once has a task."""
@@ -193,6 +240,7 @@ class Signals(SignalManager):
 QUICKER: dict[type, type] = {
     ExecutionEngine: Engine,
     ScrapyScraper: Scraper,
+    DownloaderMiddlewareManager: DownloaderMiddlewares,
     SpiderMiddlewareManager: SpiderMiddlewares,
     SignalManager: Signals,
 }
@@ -202,5 +250,6 @@ def shorten(engine: ExecutionEngine) -> None:
     """Make these of the parts of `engine`; a user's own stay as they are."""
     if type(engine.downloader).fetch is not Downloader.fetch:
         return  # it is to be asked, and answers by a Deferred
-    for part in (engine, engine.scraper, engine.scraper.spidermw, engine.signals):
+    scraper, downloader = engine.scraper, engine.downloader
+    for part in (engine, scraper, scraper.spidermw, downloader.middleware, engine.signals):
         part.__class__ = QUICKER.get(type(part), type(part))

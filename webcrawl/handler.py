@@ -25,7 +25,6 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, Self
 
-from pydispatch.dispatcher import getAllReceivers  # type: ignore[import-untyped]
 from scrapy import Request, signals
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 from scrapy.crawler import Crawler
@@ -47,6 +46,7 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.python.failure import Failure
 
+from webcrawl.engine import is_heard
 from webcrawl.fetch.client import Client, Limits, Wants, split_url
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.http1 import Headers as WireHeaders
@@ -257,10 +257,10 @@ class _Listeners:
 
     @classmethod
     def of(cls, crawler: Crawler, request: Request, wants: Wants) -> Self | None:
-        """None when nobody listens, as in most crawls. 3 us."""
-        for signal in (signals.headers_received, signals.bytes_received):
-            for _ in getAllReceivers(crawler.signals.sender, signal):
-                return cls(crawler, request, wants)
+        """None when nobody listens, as in most crawls."""
+        heard = (signals.headers_received, signals.bytes_received)
+        if any(is_heard(crawler.signals.sender, signal) for signal in heard):
+            return cls(crawler, request, wants)
         return None
 
     def on_head(self, status: int, headers: WireHeaders) -> bool:

@@ -93,6 +93,7 @@ REPORT_DIR = ""  # of report.json and report.txt; empty: WARC_DIR
 LOG_LEVEL = "INFO"
 LOG_FORMATTER = "webcrawl.logformatter.LogFormatter"
 STATS_INTERVAL = 2.0
+STATS_CLASS = "webcrawl.statscollector.StatsCollector"
 LOGSTATS_INTERVAL = 0  # the stats lines say more
 EXTENSIONS = {
     "webcrawl.extensions.statslines.StatsLines": 100,
