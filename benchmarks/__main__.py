@@ -13,6 +13,7 @@ from types import ModuleType
 
 from benchmarks import (
     backlog,
+    cores,
     floor,
     https,
     memory,
@@ -33,6 +34,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "floor": floor,
     "parts": parts,
     "https": https,
+    "cores": cores,
     "survey": survey,
     "memory": memory,
     "backlog": backlog,

@@ -48,6 +48,7 @@ from webcrawl.politeness.clocks import Politeness
 from webcrawl.scope import PathLimits, Scope
 
 SOCKET_STORE = "socket:"  # and a file descriptor: the FRONTIER_STORE of a worker
+_OTHERS_SHARE = 8  # fetches of each other process for one of the first
 END_S = 10.0  # beyond CLOSE_GRACE, for a worker to hand back what it has
 
 
@@ -124,10 +125,10 @@ def processes_from(settings: BaseSettings) -> int:
 def share_of(settings: BaseSettings, name: str, number: int = 1) -> int:
     """What process `number` of the crawl gets of a setting that counts for all together.
 
-    The first, which also keeps the frontier, gets half of what each other does.
+    The first, which also keeps the frontier, gets an eighth of what each other does.
     """
     total, others = settings.getint(name), processes_from(settings) - 1
-    first = max(1, total // (2 * others + 1))
+    first = max(1, total // (_OTHERS_SHARE * others + 1))
     if number == 1:
         return first
     return (total - first) // others + (number - 2 < (total - first) % others)

@@ -267,3 +267,48 @@ def test_a_downloader_middleware_that_refuses(tmp_path: Path) -> None:
         assert web.ledger()["totals"].get("pages", 0) == 0
         seeds = len(web.seeds)
     assert result.report["counts"]["dropped/middleware"] == seeds
+
+
+WAYS = {
+    "default": ("webcrawl.engine", "{}"),
+    "Scrapy's engine": (
+        "scrapy.core.engine",
+        "{'EXTENSIONS': {**settings.EXTENSIONS, 'webcrawl.extensions.shortway.ShortWay': None}}",
+    ),
+    "a downloader with a fetch of its own": ("scrapy.core.engine", "{'DOWNLOADER': Fetch}"),
+    "items beside each other": ("webcrawl.engine", "{'CONCURRENT_ITEMS': 5}"),
+    "a middleware that hears of exceptions": (
+        "webcrawl.engine",
+        "{'SPIDER_MIDDLEWARES': {**settings.SPIDER_MIDDLEWARES, Hear: 10}}",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_all_ways_through_the_engine_are_the_same_crawl(tmp_path: Path, way: str) -> None:
+    engine, chosen = WAYS[way]
+    code = f"""
+        from webcrawl.downloader import Downloader
+        class Fetch(Downloader):
+            def fetch(self, request):
+                return super().fetch(request)
+        class Hear:
+            def process_spider_exception(self, response, exception):
+                return []
+        class Users(BroadSpider):
+            name = "users"
+            custom_settings = {chosen}
+            async def parse(self, response, **kwargs):
+                async for page in super().parse(response):
+                    yield page
+                yield {{"engine": type(self.crawler.engine).__module__}}
+                raise ValueError("a user's")
+    """
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, code)
+        ledger = assert_faultless(web)
+    found, pages = items(tmp_path), ledger["totals"]["pages"]
+    assert sum("url" in item for item in found) == pages
+    assert [item["engine"] for item in found if "engine" in item] == [engine] * pages
+    heard = way == "a middleware that hears of exceptions"
+    assert result.log.count("ValueError: a user's") == (0 if heard else pages)
