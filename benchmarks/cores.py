@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks.crawls import check, crawl, say, serving, world
+from benchmarks.crawls import MENU, check, crawl, pages_per_s, say, serving, world
 
 TARGET = 1000  # pages a second on two cores, sustained
 
@@ -15,7 +15,7 @@ TARGET = 1000  # pages a second on two cores, sustained
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pages", type=int, default=100_000, help="of each crawl")
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2], help="CRAWL_PROCESSES")
-    parser.add_argument("--menu", type=int, default=80, help="links that all pages of a host have")
+    parser.add_argument("--menu", type=int, default=MENU, help="links all pages of a host have")
 
 
 def measure(arguments: argparse.Namespace) -> str:
@@ -30,11 +30,10 @@ def measure(arguments: argparse.Namespace) -> str:
                 STATS_INTERVAL=1,
             )
             check(cost)
-            middle = [sample for sample in cost.samples if sample.pages > arguments.pages / 2]
-            late = (middle[-1].pages - middle[0].pages) / (middle[-1].at_s - middle[0].at_s)
+            late = [sample for sample in cost.samples if sample.pages > arguments.pages / 2]
             told.append(
-                f"{processes}: {cost.pages_per_s:.0f} pages/s, {late:.0f} in the second half,"
-                f" {cost.cpu_ms:.2f} ms CPU a page"
+                f"{processes}: {cost.pages_per_s:.0f} pages/s, {pages_per_s(late):.0f} in the"
+                f" second half, {cost.cpu_ms:.2f} ms CPU a page"
             )
             say(f"  {told[-1]}")
     return f"{arguments.pages} pages, by processes (target {TARGET}): {'; '.join(told)}"

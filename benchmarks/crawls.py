@@ -168,6 +168,13 @@ def run(place: Place, command: Sequence[str], longest_s: float = LONGEST_S) -> C
     return Cost(pages, done.cpu_s, done.wall_s, done.samples, ledger)
 
 
+def pages_per_s(part: Sequence[Sample]) -> float:
+    """Of a part of a crawl, by its stats lines. NotDone where it is too short to have two."""
+    if len(part) < 2:
+        raise NotDone(f"{len(part)} samples are too few: crawl longer")
+    return (part[-1].pages - part[0].pages) / (part[-1].at_s - part[0].at_s)
+
+
 # Comparisons.
 
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 
-from benchmarks.crawls import Cost, NotDone, check, crawl, serving, world
+from benchmarks.crawls import Cost, NotDone, check, crawl, pages_per_s, serving, world
 from benchmarks.plot import Panel, svg
 from benchmarks.watching import ROOT, Sample
 
@@ -67,10 +67,6 @@ def thinned(samples: Sequence[Sample]) -> list[Sample]:
     if len(crawling) < 8:
         raise NotDone(f"{len(crawling)} samples are too few: crawl longer")
     return crawling[:: max(1, len(crawling) // BINS)]
-
-
-def pages_per_s(part: Sequence[Sample]) -> float:
-    return (part[-1].pages - part[0].pages) / (part[-1].at_s - part[0].at_s)
 
 
 def write_csv(path: Path, samples: Sequence[Sample]) -> None:

@@ -40,7 +40,7 @@ class DiskFrontier(Frontier):
     """See the module. `jobdir` None is a temporary folder that goes with the run.
 
     Memory: about 2 KB for each of `active_max` hosts and 200 bytes for each of their origins
-    beyond the first, 45 MB of `Database` and `RecentRows`, 18 MB of counts (caps, `least-visited`),
+    beyond the first, 45 MB of `Database` and URLs of late, 20 MB each of caps and `least-visited`,
     2 bytes a URL for the index of what is on disk, and hosts whose robots.txt has moved to a host
     that many others wait for: they stay until they have it.
     """

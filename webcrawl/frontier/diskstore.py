@@ -22,11 +22,10 @@ from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.hostrows import host_row, queue_of, read_host
 from webcrawl.frontier.identity import Identity, look, read_numbers
 from webcrawl.frontier.lease import Link
+from webcrawl.frontier.seen import RecentRows
 from webcrawl.frontier.seenrows import DiskCredits, SeenRows
 from webcrawl.frontier.store import Credits, Numbers, Store
 from webcrawl.items import Original
-
-_COUNT_SLOTS = 1 << 17
 
 
 class DiskStore(Store):
@@ -170,21 +169,21 @@ class DiskStore(Store):
 
 
 class _Counts:
-    """Numbers by name, on disk. Those of late are in memory too, in a table of one place a slot: at
-    most 18 MB. Most lines of a long list are on hosts that were counted before."""
+    """Numbers by name, on disk. Most lines of a long list are on hosts that were counted lately."""
 
     def __init__(self, db: Database, prefix: bytes) -> None:
         self._db = db
         self._prefix = prefix
-        self._slots: list[tuple[str, int]] = [("", 0)] * _COUNT_SLOTS
+        self._recent = RecentRows()
 
     def get(self, name: str, default: int, /) -> int:
-        recent, count = self._slots[hash(name) % _COUNT_SLOTS]
-        if recent == name:
-            return count
-        row = self._db.get(self._prefix + name.encode())
+        key = self._prefix + name.encode()
+        row = self._recent.get(key)
+        if row is None:
+            row = self._db.get(key)
         return int.from_bytes(row) if row is not None else default
 
     def __setitem__(self, name: str, count: int, /) -> None:
-        self._db.put(self._prefix + name.encode(), count.to_bytes(8))
-        self._slots[hash(name) % _COUNT_SLOTS] = name, count
+        key, row = self._prefix + name.encode(), count.to_bytes(8)
+        self._db.put(key, row)
+        self._recent[key] = row
