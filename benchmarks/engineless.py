@@ -24,7 +24,7 @@ from webcrawl.admissions import REDIRECTS
 from webcrawl.fetch.client import Client
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch_settings import content_type_test, headers_from, limits_from
-from webcrawl.frontier.lease import Failed, Lease, Link, Outcome
+from webcrawl.frontier.lease import Failed, Fetched, Lease, Link, Outcome
 from webcrawl.items import Original, Page
 from webcrawl.parse.page import read_page
 from webcrawl.parse.urls import redirect_target
@@ -42,7 +42,8 @@ class Crawl:
     def __init__(self, settings: Settings) -> None:
         self._frontier = components.frontier_from(settings)
         self._follow = settings.getbool("FOLLOW_LINKS")
-        self._outlinks = components.outlinks_from(settings, Counter())
+        self._known = components.known_urls_from(settings)
+        self._outlinks = components.outlinks_from(settings, Counter(), self._known)
         self._client = Client(limits_from(settings))
         self._headers = headers_from(settings)
         self._wants = content_type_test(settings)
@@ -79,6 +80,9 @@ class Crawl:
         finished, self._finished = self._finished, []
         if finished:
             await self._frontier.release(finished, now)
+            for _, outcome in finished:
+                if isinstance(outcome, Fetched) and self._known is not None:
+                    self._known.add(outcome.links)
         for admissions in (False, True):
             leases = await self._frontier.acquire(
                 now, self._room[admissions], admissions=admissions

@@ -38,6 +38,7 @@ from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.disk import DiskFrontier
 from webcrawl.frontier.identity import Identity
+from webcrawl.frontier.known import KnownUrls
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
@@ -101,9 +102,18 @@ def scope_from(settings: BaseSettings) -> Scope:
     )
 
 
-def outlinks_from(settings: BaseSettings, dropped: Counter[str]) -> Outlinks:
+def outlinks_from(
+    settings: BaseSettings, dropped: Counter[str], known: KnownUrls | None = None
+) -> Outlinks:
     """What makes links of URLs; refusals are counted in `dropped`."""
-    return Outlinks(scope_from(settings), dropped, whole_number(settings, "SEQUENCE_LIMIT"))
+    sequence_max = whole_number(settings, "SEQUENCE_LIMIT")
+    return Outlinks(scope_from(settings), dropped, sequence_max, known)
+
+
+def known_urls_from(settings: BaseSettings) -> KnownUrls | None:
+    """The URLs that need not be put again; None in an order that they would move."""
+    ordering = ORDERINGS[settings["FRONTIER_ORDER"]]
+    return None if ordering.moves_links else KnownUrls(policy_from(settings))
 
 
 def caps_from(settings: BaseSettings) -> Caps:

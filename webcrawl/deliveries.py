@@ -9,21 +9,23 @@ fetched again, and what it links to is found or known.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 
 from webcrawl.frontier.base import Frontier
+from webcrawl.frontier.known import KnownUrls
 from webcrawl.frontier.lease import Fetched, Lease, Link, Outcome
 
 LINKS_AT_A_TIME = 2_000  # some 10 ms of a store's time
 
 
 class Deliveries:
-    """True while there is something that the frontier has not got."""
+    """True while there is something that the frontier has not got. What it has goes to `known`."""
 
-    def __init__(self, frontier: Frontier) -> None:
+    def __init__(self, frontier: Frontier, known: KnownUrls | None = None) -> None:
         self._frontier = frontier
+        self._known = known
         self._links: dict[bool, list[Link]] = {False: [], True: []}  # by `force`
         self._ended: list[tuple[Lease, Outcome]] = []
         self._large: deque[tuple[Iterator[Link], Lease, Outcome]] = deque()
@@ -60,6 +62,9 @@ class Deliveries:
         if self._ended:
             ended, self._ended = self._ended, []
             await self._frontier.release(ended, now)
+            for _, outcome in ended:
+                if isinstance(outcome, Fetched):
+                    self._have_put(outcome.links)
         if self._large:
             await self._put_some(now)
         self._under_way = False
@@ -69,6 +74,11 @@ class Deliveries:
         batch = list(islice(links, LINKS_AT_A_TIME))
         if batch:
             await self._frontier.put(batch, now)
+            self._have_put(batch)
         else:
             self._large.popleft()
             self._ended.append((lease, outcome))
+
+    def _have_put(self, links: Iterable[Link]) -> None:
+        if self._known is not None:
+            self._known.add(links)

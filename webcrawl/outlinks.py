@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from webcrawl.frontier.known import KnownUrls
 from webcrawl.frontier.lease import Link
 from webcrawl.parse.urls import host_of
 from webcrawl.scope import Scope, is_numbered
@@ -18,12 +19,22 @@ _link = Link._make  # 0.21 µs, where Link(...) takes 0.37
 
 
 class Outlinks:
-    """Makes links of canonical URLs. `dropped` is where refusals are counted."""
+    """Makes links of canonical URLs. `dropped` is where refusals are counted.
 
-    def __init__(self, scope: Scope, dropped: Counter[str], sequence_max: int = 0) -> None:
+    Of a page's links, none to those of `known`; None: the frontier wants them all.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        dropped: Counter[str],
+        sequence_max: int = 0,
+        known: KnownUrls | None = None,
+    ) -> None:
         self._scope = scope
         self._dropped = dropped
         self._sequence_max = sequence_max
+        self._known = known
 
     def refuses(self, url: str, host: str) -> bool:
         """Whether scope refuses `url`; each refusal is counted."""
@@ -38,11 +49,11 @@ class Outlinks:
         return [seed for seed in seeds if not self.refuses(seed.url, seed.host)]
 
     def of_page(self, urls: Iterable[str], page: Link) -> list[Link]:
-        """The links that `page` has to `urls`. O(length) a URL: about 1 us."""
+        """The links that `page` has to `urls`. O(length) a URL: about 1 us for a new one."""
         return self._leading_on(urls, page, page.depth + 1, 0)
 
     def of_redirect(self, url: str, page: Link) -> Link | None:
-        """The link that a redirect from `page` makes; None when it is refused."""
+        """The link that a redirect from `page` makes; None when it is refused, or known."""
         return next(iter(self._leading_on((url,), page, page.depth, page.redirects + 1)), None)
 
     def _leading_on(
@@ -53,7 +64,7 @@ class Outlinks:
         origin = via[: via.index("/", 8) + 1]
         refuses, dropped = self._scope.refuses, self._dropped
         links = []
-        for url in urls:
+        for url in urls if self._known is None else self._known.others(urls):
             host = home if url.startswith(origin) else host_of(url)
             if reason := refuses(url, host):
                 dropped["scope_" + reason] += 1

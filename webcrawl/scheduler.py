@@ -34,6 +34,7 @@ from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.database import StoreError
+from webcrawl.frontier.known import KnownUrls
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.items import Page
@@ -59,6 +60,7 @@ class Scheduler(BaseScheduler):
         outlinks: Outlinks,
         policy: Policy,
         *,
+        known: KnownUrls | None,
         concurrency: int,
         admissions_max: int,
         target: int,
@@ -84,7 +86,7 @@ class Scheduler(BaseScheduler):
         self._window: deque[Lease] = deque()
         self._visits: set[Visit] = set()
         self._admitting: set[asyncio.Task[None]] = set()
-        self._deliveries = Deliveries(frontier)
+        self._deliveries = Deliveries(frontier, known)
         self._under_way = 0
         self._changed = asyncio.Event()
         self._pump_task: asyncio.Task[None] | None = None
@@ -100,11 +102,13 @@ class Scheduler(BaseScheduler):
             frontier = components.frontier_from(settings)
         except StoreError as error:
             frontier, problem = MemoryFrontier(), str(error)
+        known = components.known_urls_from(settings)
         scheduler = cls(
             crawler,
             frontier,
-            components.outlinks_from(settings, frontier.counters.dropped),
+            components.outlinks_from(settings, frontier.counters.dropped, known),
             components.policy_from(settings),
+            known=known,
             concurrency=components.share_of(settings, "CONCURRENT_REQUESTS"),
             admissions_max=components.share_of(settings, "CONCURRENT_ADMISSIONS"),
             target=settings.getint("CLOSESPIDER_PAGECOUNT"),

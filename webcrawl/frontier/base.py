@@ -41,6 +41,14 @@ class Policy:
     # RFC 9309, 2.3.1.4: an unreachable robots.txt is complete disallow; asked again after this.
     robots_again_s: float = 3600.0
 
+    def refuses_way(self, link: Link) -> str:
+        """The limit that the way to `link` exceeds: "depth", "redirects" or "". By another way the
+        same URL may still come in.
+        """
+        if self.depth_max and link.depth > self.depth_max:
+            return "depth"
+        return "redirects" if link.redirects > self.redirects_max else ""
+
     def tries_again(self, reason: str, retries: int) -> bool:
         """Whether a link that failed for `reason` after `retries` retries gets another."""
         return reason in TRANSIENT and retries < self.retry_times

@@ -102,15 +102,10 @@ class Funnel:
             self._placement.promoted(host, (better, number), now)
 
     def _refused_before_seen(self, link: Link) -> bool:
-        """Limits on the way a link was reached: by another way the URL may still come in."""
-        policy = self._policy
-        if policy.depth_max and link.depth > policy.depth_max:
-            self._counters.dropped["depth"] += 1
-        elif link.redirects > policy.redirects_max:
-            self._counters.dropped["redirects"] += 1
-        else:
-            return False
-        return True
+        reason = self._policy.refuses_way(link)
+        if reason:
+            self._counters.dropped[reason] += 1
+        return bool(reason)
 
     # Out
 

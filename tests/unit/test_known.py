@@ -1,0 +1,85 @@
+"""known: links that need not go to the frontier, and none that must."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+from scrapy.settings import Settings
+
+from tests.contracts.frontier import Driver
+from webcrawl import components
+from webcrawl.deliveries import LINKS_AT_A_TIME, Deliveries
+from webcrawl.frontier import known
+from webcrawl.frontier.base import Policy
+from webcrawl.frontier.known import KnownUrls
+from webcrawl.frontier.lease import Fetched, Link, Step
+from webcrawl.frontier.memory import MemoryFrontier
+from webcrawl.outlinks import Outlinks
+from webcrawl.scope import Scope
+
+HOST = "h.example"
+HOME = Link(f"http://{HOST}/", HOST)
+MENU = [f"http://{HOST}/{word}" for word in ("a", "b", "c")]
+
+
+def links(*urls: str, depth: int = 1, redirects: int = 0) -> list[Link]:
+    return [Link(url, HOST, depth, redirects) for url in urls]
+
+
+def test_what_was_added_is_known_and_nothing_else() -> None:
+    urls = KnownUrls(Policy())
+    assert urls.others(MENU) == MENU
+    urls.add(links(*MENU[:2]))
+    assert urls.others(MENU) == MENU[2:]
+
+
+def test_one_that_comes_to_the_slot_of_another_takes_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(known, "_SLOTS", 1)
+    urls = KnownUrls(Policy())
+    urls.add(links(*MENU))
+    assert urls.others(MENU) == MENU[:2]
+
+
+@pytest.mark.parametrize("far", [{"depth": 3}, {"redirects": 21}])
+def test_by_another_way_a_url_may_come_in(far: dict[str, int]) -> None:
+    urls = KnownUrls(Policy(depth_max=2))
+    urls.add(links(*MENU, **far))
+    assert urls.others(MENU) == MENU
+    urls.add(links(*MENU, depth=2, redirects=20))
+    assert urls.others(MENU) == []
+
+
+def test_a_url_is_known_once_the_frontier_has_it() -> None:
+    """As many links as fill two batches, on a page that is left out until all are handed over."""
+
+    async def check() -> None:
+        frontier = MemoryFrontier(Policy(obey_robots=False))
+        driver = Driver(frontier)
+        urls = KnownUrls(Policy())
+        outlinks = Outlinks(Scope(), Counter(), known=urls)
+        deliveries = Deliveries(frontier, urls)
+        await driver.put(HOME.url)
+        many = [f"http://{HOST}/{number}" for number in range(LINKS_AT_A_TIME + 1)]
+        for targets in (MENU, many):
+            lease = await driver.until(Step.PAGE)
+            found = outlinks.of_page(targets, HOME)
+            assert [link.url for link in found] == targets
+            deliveries.release(lease, Fetched(200, driver.now, driver.now, tuple(found)))
+            assert outlinks.of_page(targets, HOME) == found
+            while deliveries:
+                await deliveries.deliver(driver.now)
+            assert outlinks.of_page(targets, HOME) == []
+            assert outlinks.of_redirect(targets[0], HOME) is None
+        assert frontier.counters.pending == len(MENU) - 1 + len(many)
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("order", ["level", "depth", "least-visited", "opic"])
+def test_an_order_that_moves_links_wants_them_all(order: str) -> None:
+    settings = Settings({"FRONTIER_ORDER": order})
+    assert (components.known_urls_from(settings) is None) == (order == "opic")
