@@ -58,8 +58,16 @@ def measure(arguments: argparse.Namespace) -> str:
     exchanges = times.each("HTTP", exchange_of, wires.items())
     digests = times.each("digest", payload_digest, exchanges)
     pages = times.each("links", page_of, exchanges)
-    outlinks = components.outlinks_from(SETTINGS, Counter())
-    found = times.each("scope", lambda page: outlinks.of_page(page.links, link_to(page.url)), pages)
+    urls = components.known_urls_from(SETTINGS)
+    assert urls is not None
+    outlinks = components.outlinks_from(SETTINGS, Counter(), urls)
+
+    def lead_on(page: Page) -> list[Link]:
+        links = outlinks.of_page(page.links, link_to(page.url))
+        urls.add(links)
+        return links
+
+    found = times.each("scope", lead_on, pages)
     by_url = {url: tuple(links) for url, links in zip(wires, found, strict=True)}
     with TemporaryDirectory(prefix="webcrawl-bench-") as name:
         files = WarcFiles(Path(name), "parts", 1_000_000_000)

@@ -14,13 +14,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
-from inspect import isawaitable
+from inspect import CO_ASYNC_GENERATOR, isawaitable
+from types import CoroutineType
 from typing import Any
 
 from pydispatch.dispatcher import Any as Anyone  # type: ignore[import-untyped]
 from pydispatch.dispatcher import connections, getAllReceivers, liveReceivers
 from pydispatch.robustapply import robustApply  # type: ignore[import-untyped]
-from scrapy import Request, signals
+from scrapy import Request, Spider, signals
 from scrapy.core.downloader import Downloader
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.core.engine import ExecutionEngine
@@ -29,6 +30,7 @@ from scrapy.core.scraper import Scraper as ScrapyScraper
 from scrapy.core.spidermw import SpiderMiddlewareManager
 from scrapy.exceptions import _InvalidOutput
 from scrapy.http import Response
+from scrapy.pipelines import ItemPipelineManager
 from scrapy.signalmanager import SignalManager
 from scrapy.utils.defer import aiter_errback, ensure_awaitable
 from scrapy.utils.log import logformatter_adapter
@@ -120,6 +122,26 @@ class Scraper(ScrapyScraper):
             slot.finish_response(result, request)
             self._check_if_closing()
 
+    async def call_spider_async(
+        self, result: Response | Failure, request: Request
+    ) -> Iterable[Any] | AsyncIterator[Any]:
+        """A method that is an asynchronous generator is called, and no more: Scrapy waits for two
+        turns of the loop before, and looks whether it is a generator that returns a value.
+        """
+        if isinstance(result, Response):
+            asked = result.request or request
+            spider = self.crawler.spider
+            assert spider is not None
+            callback = asked.callback
+            if callback is None and type(spider)._parse is Spider._parse:
+                callback = spider.parse
+            code = getattr(callback, "__code__", None)
+            if callback is not None and code is not None and code.co_flags & CO_ASYNC_GENERATOR:
+                result.request = asked
+                output: AsyncIterator[Any] = callback(result, **asked.cb_kwargs)
+                return output
+        return await super().call_spider_async(result, request)
+
     async def handle_spider_output_async(
         self,
         result: Iterable[Any] | AsyncIterator[Any],
@@ -172,6 +194,22 @@ def _checked(answer: Any, method: Any) -> Response | Request:
             f"Middleware {method.__qualname__} must return Response or Request, got {type(answer)}"
         )
     return answer
+
+
+class ItemPipelines(ItemPipelineManager):
+    """Waits for a pipeline only where it returns something to wait for."""
+
+    async def process_item_async(self, item: Any) -> Any:
+        if self._mw_methods_requiring_spider:
+            return await super().process_item_async(item)
+        for method in self.methods["process_item"]:
+            assert method is not None
+            item = method(item)
+            if isinstance(item, CoroutineType):
+                item = await item
+            elif isinstance(item, Deferred) or isawaitable(item):
+                item = await ensure_awaitable(item, _warn=global_object_name(method))
+        return item
 
 
 class SpiderMiddlewares(SpiderMiddlewareManager):
@@ -242,6 +280,7 @@ QUICKER: dict[type, type] = {
     ScrapyScraper: Scraper,
     DownloaderMiddlewareManager: DownloaderMiddlewares,
     SpiderMiddlewareManager: SpiderMiddlewares,
+    ItemPipelineManager: ItemPipelines,
     SignalManager: Signals,
 }
 
@@ -251,5 +290,6 @@ def shorten(engine: ExecutionEngine) -> None:
     if type(engine.downloader).fetch is not Downloader.fetch:
         return  # it is to be asked, and answers by a Deferred
     scraper, downloader = engine.scraper, engine.downloader
-    for part in (engine, scraper, scraper.spidermw, downloader.middleware, engine.signals):
+    middlewares = (downloader.middleware, scraper.spidermw, scraper.itemproc)
+    for part in (engine, scraper, *middlewares, engine.signals):
         part.__class__ = QUICKER.get(type(part), type(part))

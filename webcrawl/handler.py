@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import socket
 import sys
 import time
@@ -40,7 +41,7 @@ from scrapy.exceptions import (
     StopDownload,
     UnsupportedURLSchemeError,
 )
-from scrapy.http import Headers, Response
+from scrapy.http import Headers, HtmlResponse, Response
 from scrapy.responsetypes import responsetypes
 from scrapy.utils.asyncio import is_asyncio_available
 from scrapy.utils.misc import build_from_crawler, load_object
@@ -65,6 +66,8 @@ from webcrawl.signals import fetches_cut
 logger = logging.getLogger(__name__)
 
 Resolve = Callable[[str], Awaitable[str]]  # host -> address to connect to; raises FetchFailed
+
+_is_html = re.compile(rb"text/html[ \t]*(?:;|\Z)", re.IGNORECASE).match
 
 _ip_address = lru_cache(4096)(ip_address)  # 2 us else
 
@@ -307,7 +310,7 @@ def _response(exchange: Exchange, stopped: StopDownload | None) -> Response:
         headers[b"Content-Encoding"] = exchange.codings_left
         if not exchange.codings_left:
             del headers[b"Content-Encoding"]
-    response = responsetypes.from_args(headers=headers, url=exchange.url, body=body)(
+    response = _class_of(headers, exchange.url, body)(
         url=exchange.url,
         status=exchange.status,
         body=body,
@@ -321,6 +324,14 @@ def _response(exchange: Exchange, stopped: StopDownload | None) -> Response:
         stopped.response = response
         raise stopped
     return response
+
+
+def _class_of(headers: Headers, url: str, body: bytes) -> type[Response]:
+    """What Scrapy makes of such an answer; in a tenth of the time where it is plain HTML."""
+    content_types = dict.get(headers, b"Content-Type", (b"",))  # its own `get` makes names equal
+    if _is_html(content_types[-1]) and not dict.__contains__(headers, b"Content-Encoding"):
+        return HtmlResponse
+    return responsetypes.from_args(headers=headers, url=url, body=body)
 
 
 def _flags(exchange: Exchange, stopped: StopDownload | None) -> list[str]:

@@ -20,6 +20,7 @@ lower-casing the path, dropping `index.html`.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from urllib.parse import quote_from_bytes
 
@@ -109,7 +110,7 @@ def canonicalize_each(
     forms: dict[str, None] = {}
     found = 0
     room = MAX_PAGE_LENGTH
-    for href in hrefs:
+    for href, times in Counter(hrefs).items():
         if "#" in href:
             href = _without_fragment(href)
         if href in known:
@@ -121,7 +122,8 @@ def canonicalize_each(
                 break
             if form is not None:
                 forms[form] = None
-        found += form is not None
+        if form is not None:
+            found += times
     return list(forms), found
 
 

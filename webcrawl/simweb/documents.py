@@ -5,10 +5,11 @@ Each function makes a Reply of a Page; `pagekinds` names and weighs them.
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+
+from isal import igzip
 
 from webcrawl.simweb.pages import Page
 from webcrawl.simweb.reply import Reply, answer, head
@@ -77,7 +78,7 @@ def chunked_odd(page: Page) -> Reply:
 
 def chunked_gzip(page: Page) -> Reply:
     hrefs = page.hrefs()
-    pieces = [*chunks(gzip.compress(page.html(hrefs), 1, mtime=0), 700), b"0\r\n\r\n"]
+    pieces = [*chunks(igzip.compress(page.html(hrefs), 1, mtime=0), 700), b"0\r\n\r\n"]
     start = head(200, HTML, "Content-Encoding: gzip", "Transfer-Encoding: chunked")
     return Reply(200, start, pieces, links=len(hrefs))
 

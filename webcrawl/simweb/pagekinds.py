@@ -7,7 +7,6 @@ need expect nothing.
 
 from __future__ import annotations
 
-import gzip
 import sys
 import zlib
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from functools import partial
 from typing import NamedTuple
 
 import brotli  # type: ignore[import-untyped]
+from isal import igzip
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -133,7 +133,7 @@ def _trap(name: str, about: str, build: Build, trail: Trail | None = None) -> Pa
     )
 
 
-_GZIP = partial(gzip.compress, compresslevel=1, mtime=0)
+_GZIP = partial(igzip.compress, compresslevel=2, mtime=0)
 _LATIN_META = '<meta http-equiv="Content-Type" content="text/html; charset=iso-8859-1">'
 
 PAGES = (
