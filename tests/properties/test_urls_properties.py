@@ -71,6 +71,19 @@ def test_what_other_modules_take_for_granted(url: str) -> None:
     assert not re.search(r"/\.\.?(?:/|$)", parts.path)
 
 
+@given(HOSTS, TARGETS)
+@example("h", "a./b.")
+@example("u@H.:80", "~-_/0/")
+@example("h", "a" * (MAX_LENGTH - len("http://h/")))
+@example("h", "a" * (MAX_LENGTH - len("http://h/") + 1))
+def test_a_path_stands_behind_the_origin_of_its_base(host: str, target: str) -> None:
+    """The short way of plain paths, held against the parser."""
+    base = canonicalize(f"http://{host}/x/y?z")
+    if base is not None and not target.startswith(("/", "\\")):
+        path = f"/{target}"
+        assert canonicalize(path, base) == canonicalize(origin_of(base) + path)
+
+
 @given(URLS)
 def test_slices_make_up_the_url(url: str) -> None:
     form = canonicalize(url)

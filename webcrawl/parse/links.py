@@ -59,9 +59,8 @@ def _read(payload: bytes, charset: str, follow_rel_nofollow: bool, *, xml: bool)
         payload, charset = decode(payload, charset).encode("utf-8", "replace"), "utf-8"
     page = Markup()
     base = None
-    texts = _Texts(charset)
     for hrefs, name, attributes in tags(payload, xml=xml):
-        page.hrefs += map(texts.__getitem__, hrefs)
+        page.hrefs += [_text(href, charset) for href in hrefs]
         if find := _link_target.get(name):
             found = find(attributes)
             if found and found.lastindex and (follow_rel_nofollow or not _nofollow(attributes)):
@@ -91,17 +90,6 @@ def _read_meta(page: Markup, values: dict[bytes, str]) -> None:
 
 def _nofollow(attributes: bytes) -> bool:
     return b"nofollow" in attributes_of(attributes).get(b"rel", b"").lower().split()
-
-
-class _Texts(dict[bytes, str]):
-    """The text of each value, made once: most links of a page are there more than once."""
-
-    def __init__(self, charset: str) -> None:
-        self._charset = charset
-
-    def __missing__(self, value: bytes) -> str:
-        text = self[value] = _text(value, self._charset)
-        return text
 
 
 def _text(value: bytes, charset: str) -> str:

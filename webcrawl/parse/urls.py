@@ -67,6 +67,8 @@ _SESSION_IN_QUERY = re.compile(
 )
 # Control characters and space lead nowhere (WHATWG URL, 4.4); "\\" is a slash in http(s).
 _MANY_SLASHES = re.compile(r"\A[\0- ]*[/\\][/\\\t\n\r]+")
+# A path with nothing in it that the rules change: to be put behind the origin.
+_is_plain = re.compile(r"/(?:[A-Za-z0-9_~-][A-Za-z0-9_.~-]*+/?)*+").fullmatch
 # Left to the URL parser by `_with_query_in`; not "#", which a charset may use as a second byte.
 _ASCII = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "#")
 
@@ -99,13 +101,15 @@ def canonicalize_each(
     """Canonical forms of a page's links, each once, and how many there were with repeats.
 
     `charset` is the page's: a browser writes the query in it (WHATWG URL, 4.4, query state). The
-    base is parsed once and each href once: about 0.8 us for a new one, 0.1 us for a repeat. Ends
-    early when the forms reach MAX_PAGE_LENGTH characters.
+    base is parsed once and each href once: about 1.3 us for a new one, 0.5 us where that is a plain
+    path, 0.1 us for a repeat. Ends early when the forms reach MAX_PAGE_LENGTH characters.
     """
     try:
         join = URL.parse(_bounded(base)).join
     except (URLError, UnicodeError):
         return [], 0
+    root = _joined(join, "/", charset) or ""
+    path_max = MAX_LENGTH - len(root) if root else 0
     known: dict[str, str | None] = {}
     forms: dict[str, None] = {}
     found = 0
@@ -116,7 +120,11 @@ def canonicalize_each(
         if href in known:
             form = known[href]
         else:
-            form = known[href] = _joined(join, href, charset)
+            if len(href) <= path_max and _is_plain(href):
+                form = root + href[1:]
+            else:
+                form = _joined(join, href, charset)
+            known[href] = form
             room -= len(form or "")
             if room < 0:
                 break
