@@ -15,6 +15,7 @@ import pytest
 from webcrawl.admission import dns, dnsclient
 from webcrawl.admission.dns import Resolution, ResolutionFailed, Resolver, read_server
 from webcrawl.admission.dnsclient import Server
+from webcrawl.simweb.dns import both_on_one_port
 
 A, AAAA, CNAME = 1, 28, 5
 TIMEOUT_S = 0.15
@@ -39,6 +40,7 @@ class DnsServer(asyncio.DatagramProtocol):
         self.asked: list[tuple[str, int]] = []
         self.held: list[Callable[[], None]] = []
         self.hold = False
+        self.tcp: socket.socket  # bound to the same port
         self.port = 0
         self.truncate = False
         self.received = 0
@@ -103,14 +105,17 @@ class DnsServer(asyncio.DatagramProtocol):
 @asynccontextmanager
 async def dns_server(**zone: Any) -> Any:
     """A server; `a_br=[...]` is what it says of the IPv4 addresses of a.br."""
+    tcp, udp = both_on_one_port("127.0.0.1", 0)
     loop = asyncio.get_running_loop()
-    transport, server = await loop.create_datagram_endpoint(DnsServer, ("127.0.0.1", 0))
+    transport, server = await loop.create_datagram_endpoint(DnsServer, sock=udp)
+    server.tcp = tcp
     for name, said in zone.items():
         server.zone[name.replace("_", "."), A] = said if isinstance(said, list) else [said]
     try:
         yield server
     finally:
         transport.close()
+        tcp.close()
         await asyncio.sleep(0)
 
 
@@ -340,7 +345,7 @@ async def test_truncated_answer_is_asked_for_by_tcp() -> None:
     async with dns_server(a_br=[[ipv4("127.0.0.5")]]) as server, resolver_of(server) as resolver:
         server.truncate = True
         assert await failure(resolver, "a.br") == ("truncated", True)
-        tcp = await asyncio.start_server(server.serve_tcp, "127.0.0.1", server.port)
+        tcp = await asyncio.start_server(server.serve_tcp, sock=server.tcp)
         assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.5",)
         tcp.close()
         await tcp.wait_closed()

@@ -8,6 +8,7 @@ where a general library takes over 100; the server shares its processor with the
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections import Counter
 from struct import pack, unpack_from
@@ -138,14 +139,11 @@ class DnsServer:
 
     async def start(self, host: str, port: int) -> None:
         loop = asyncio.get_running_loop()
-        tcp = socket.create_server((host, port), backlog=1024)
+        tcp, udp = both_on_one_port(host, port)
         self.port = tcp.getsockname()[1]
-        udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
-        udp.bind((host, self.port))
-        udp.setblocking(False)
         self._udp, _ = await loop.create_datagram_endpoint(lambda: _Udp(self._names), sock=udp)
-        self._tcp = await asyncio.start_server(self._accept, sock=tcp)
+        self._tcp = await asyncio.start_server(self._accept, sock=tcp, backlog=1024)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await _serve_tcp(self._names, reader, writer)
@@ -153,3 +151,21 @@ class DnsServer:
     def close(self) -> None:
         self._udp.close()
         self._tcp.close()
+
+
+def both_on_one_port(host: str, port: int) -> tuple[socket.socket, socket.socket]:
+    """A TCP and a UDP socket, bound; `port` 0 takes one that is free for both. Raises OSError."""
+    while True:
+        tcp, udp = (socket.socket(type=kind) for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM))
+        try:
+            tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tcp.bind((host, port))
+            udp.bind(tcp.getsockname())
+        except OSError as error:
+            tcp.close()
+            udp.close()
+            if port or error.errno != errno.EADDRINUSE:
+                raise
+        else:
+            udp.setblocking(False)
+            return tcp, udp
