@@ -56,7 +56,9 @@ def _problem_of(crawler: Crawler) -> str:
     reason = crawler.stats.get_value("finish_reason", "")
     if reason == "bad_seed":
         return f"bad seed: {_shortfall(crawler)}"
-    return f"the crawl ended by an error: {reason}" if reason.endswith("error") else ""
+    if not reason.endswith("error"):
+        return ""
+    return f"the crawl ended by an error: {crawler.stats.get_value('webcrawl/problem', reason)}"
 
 
 def _shortfall(crawler: Crawler) -> str:

@@ -278,6 +278,7 @@ class Scheduler(BaseScheduler):
     def spider_opened(self) -> None:
         """A signal handler: the first moment at which Scrapy can be told to end."""
         if self.problem:
+            self._crawler.stats.set_value("webcrawl/problem", f"JOBDIR: {self.problem}")
             logger.error("JOBDIR: %s", self.problem)
             raise CloseSpider("frontier_error")
 
@@ -414,6 +415,7 @@ class Scheduler(BaseScheduler):
         """Say once what became of the frontier: a full disk in one line, our own fault in full."""
         if not self.problem:
             self.problem = str(error)
+            self._crawler.stats.set_value("webcrawl/problem", self.problem)
             ours = None if isinstance(error, StoreError) else error
             logger.error("The frontier failed: %s", error, exc_info=ours)
 

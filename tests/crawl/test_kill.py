@@ -146,7 +146,9 @@ def test_a_folder_that_cannot_be_is_told_in_one_line(tmp_path: Path, case: str) 
     assert result.exit_code == 1
     assert "Traceback" not in result.log, result.log[-3000:]
     (line,) = [line for line in result.log.splitlines() if " ERROR: " in line]
-    assert line.partition("JOBDIR: ")[2].startswith(str(job))
+    problem = line.partition(" ERROR: ")[2]
+    assert problem.startswith(f"JOBDIR: {job}")
+    assert result.log.splitlines()[-1] == f"the crawl ended by an error: {problem}"
 
 
 def test_a_frontier_can_be_looked_into_while_its_crawl_runs(tmp_path: Path) -> None:

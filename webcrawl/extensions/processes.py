@@ -76,6 +76,7 @@ class Processes:
             for number in range(2, self._count + 1):
                 self._start(number)
         except (SettingError, OSError) as error:
+            self._crawler.stats.set_value("webcrawl/problem", str(error))
             logger.error("%s", error)
             raise CloseSpider("processes_error") from None
         pids = ", ".join(str(each.process.pid) for each in self._running.values())

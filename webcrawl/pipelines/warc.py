@@ -69,7 +69,7 @@ class WarcPipeline:
             await writer.open()
             await self._recover()
         except (WarcError, OSError) as error:
-            logger.error("%s", error)
+            self._say(error)
             raise CloseSpider("warc_error") from None
         self._writer = writer
 
@@ -132,9 +132,14 @@ class WarcPipeline:
         """End the crawl; the first error says why."""
         if not self._failed:
             self._failed = True
-            logger.error("%s", error)
+            self._say(error)
             coro = self._crawler.engine.close_spider_async(reason="warc_error")
             self._end_task = asyncio.create_task(coro)
+
+    def _say(self, error: Exception) -> None:
+        """Why the crawl ends: in the log, and as its last word."""
+        self._crawler.stats.set_value("webcrawl/problem", str(error))
+        logger.error("%s", error)
 
 
 def warcinfo(settings: BaseSettings) -> tuple[tuple[str, str], ...]:
