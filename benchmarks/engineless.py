@@ -21,10 +21,11 @@ from scrapy.utils.misc import load_object
 from benchmarks.crawls import project_settings
 from webcrawl import components
 from webcrawl.admissions import REDIRECTS
+from webcrawl.deliveries import Deliveries
 from webcrawl.fetch.client import Client
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch_settings import content_type_test, headers_from, limits_from
-from webcrawl.frontier.lease import Failed, Fetched, Lease, Link, Outcome
+from webcrawl.frontier.lease import Failed, Lease, Link, Outcome
 from webcrawl.items import Original, Page
 from webcrawl.parse.page import read_page
 from webcrawl.parse.urls import redirect_target
@@ -42,8 +43,8 @@ class Crawl:
     def __init__(self, settings: Settings) -> None:
         self._frontier = components.frontier_from(settings)
         self._follow = settings.getbool("FOLLOW_LINKS")
-        self._known = components.known_urls_from(settings)
-        self._outlinks = components.outlinks_from(settings, Counter(), self._known)
+        self._outlinks = components.outlinks_from(settings, Counter())
+        self._deliveries = Deliveries(self._frontier, self._outlinks.known)
         self._client = Client(limits_from(settings))
         self._headers = headers_from(settings)
         self._wants = content_type_test(settings)
@@ -56,7 +57,6 @@ class Crawl:
             False: settings.getint("CONCURRENT_REQUESTS"),
             True: settings.getint("CONCURRENT_ADMISSIONS"),
         }
-        self._finished: list[tuple[Lease, Outcome]] = []
         self._changed = asyncio.Event()
 
     async def run(self, seeds: SeedSource) -> None:
@@ -64,7 +64,7 @@ class Crawl:
         for batch in seeds.batches():
             await self._frontier.put(self._outlinks.of_seeds(batch), time.monotonic())
         async with asyncio.TaskGroup() as tasks:
-            while not self._frontier.is_finished() or self._finished:
+            while not self._frontier.is_finished() or self._deliveries:
                 self._changed.clear()
                 wait_s = await self._turn(tasks, time.monotonic())
                 timer = asyncio.get_running_loop().call_later(wait_s, self._changed.set)
@@ -77,12 +77,7 @@ class Crawl:
 
     async def _turn(self, tasks: asyncio.TaskGroup, now: float) -> float:
         """Give back what is done and begin what may be; seconds until there may be more."""
-        finished, self._finished = self._finished, []
-        if finished:
-            await self._frontier.release(finished, now)
-            for _, outcome in finished:
-                if isinstance(outcome, Fetched) and self._known is not None:
-                    self._known.add(outcome.links)
+        await self._deliveries.deliver(now)
         for admissions in (False, True):
             leases = await self._frontier.acquire(
                 now, self._room[admissions], admissions=admissions
@@ -95,7 +90,7 @@ class Crawl:
     async def _carry_out(self, lease: Lease, admission: bool) -> None:
         run = self._admissions.run if admission else self._visit
         outcome = await run(lease)
-        self._finished.append((lease, outcome))
+        self._deliveries.release(lease, outcome)
         self._room[admission] += 1
         self._changed.set()
 

@@ -58,9 +58,9 @@ def measure(arguments: argparse.Namespace) -> str:
     exchanges = times.each("HTTP", exchange_of, wires.items())
     digests = times.each("digest", payload_digest, exchanges)
     pages = times.each("links", page_of, exchanges)
-    urls = components.known_urls_from(SETTINGS)
+    outlinks = components.outlinks_from(SETTINGS, Counter())
+    urls = outlinks.known
     assert urls is not None
-    outlinks = components.outlinks_from(SETTINGS, Counter(), urls)
 
     def lead_on(page: Page) -> list[Link]:
         links = outlinks.of_page(page.links, link_to(page.url))

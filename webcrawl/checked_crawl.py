@@ -12,6 +12,7 @@ import sys
 from scrapy.commands import BaseRunSpiderCommand
 from scrapy.crawler import Crawler
 
+from webcrawl.console import PROBLEM
 from webcrawl.settings_check import check
 from webcrawl.spiders.broad import project_root
 from webcrawl.spiders.seeds import BadSeed, SeedSource
@@ -58,7 +59,7 @@ def _problem_of(crawler: Crawler) -> str:
         return f"bad seed: {_shortfall(crawler)}"
     if not reason.endswith("error"):
         return ""
-    return f"the crawl ended by an error: {crawler.stats.get_value('webcrawl/problem', reason)}"
+    return f"the crawl ended by an error: {crawler.stats.get_value(PROBLEM, reason)}"
 
 
 def _shortfall(crawler: Crawler) -> str:

@@ -102,18 +102,15 @@ def scope_from(settings: BaseSettings) -> Scope:
     )
 
 
-def outlinks_from(
-    settings: BaseSettings, dropped: Counter[str], known: KnownUrls | None = None
-) -> Outlinks:
-    """What makes links of URLs; refusals are counted in `dropped`."""
+def outlinks_from(settings: BaseSettings, dropped: Counter[str]) -> Outlinks:
+    """What makes links of URLs; refusals are counted in `dropped`.
+
+    Links to known URLs are left out, save in an order that they would move.
+    """
+    ordering = ORDERINGS[settings["FRONTIER_ORDER"]]
+    known = None if ordering.moves_links else KnownUrls(policy_from(settings))
     sequence_max = whole_number(settings, "SEQUENCE_LIMIT")
     return Outlinks(scope_from(settings), dropped, sequence_max, known)
-
-
-def known_urls_from(settings: BaseSettings) -> KnownUrls | None:
-    """The URLs that need not be put again; None in an order that they would move."""
-    ordering = ORDERINGS[settings["FRONTIER_ORDER"]]
-    return None if ordering.moves_links else KnownUrls(policy_from(settings))
 
 
 def caps_from(settings: BaseSettings) -> Caps:

@@ -13,11 +13,14 @@ import os
 import sys
 from collections.abc import Callable
 
+from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 logger = logging.getLogger(__name__)
 
 Say = Callable[..., None]  # say(*lines)
+
+PROBLEM = "webcrawl/problem"  # the stat that says why a crawl ended by an error
 
 
 def console_from(settings: BaseSettings) -> Say:
@@ -34,6 +37,11 @@ def print_lines(*lines: str) -> None:
         print(text, end="", flush=True)
     except (OSError, ValueError):
         pass  # closed, or nobody reads any more
+
+
+def last_word(crawler: Crawler, problem: object) -> None:
+    """`problem` ends the crawl: it is in Scrapy's stats, and the last line on standard error."""
+    crawler.stats.set_value(PROBLEM, str(problem))
 
 
 def log_lines(*lines: str) -> None:

@@ -34,7 +34,7 @@ class Outlinks:
         self._scope = scope
         self._dropped = dropped
         self._sequence_max = sequence_max
-        self._known = known
+        self.known = known
 
     def refuses(self, url: str, host: str) -> bool:
         """Whether scope refuses `url`; each refusal is counted."""
@@ -64,7 +64,7 @@ class Outlinks:
         origin = via[: via.index("/", 8) + 1]
         refuses, dropped = self._scope.refuses, self._dropped
         links = []
-        for url in urls if self._known is None else self._known.others(urls):
+        for url in urls if self.known is None else self.known.others(urls):
             host = home if url.startswith(origin) else host_of(url)
             if reason := refuses(url, host):
                 dropped["scope_" + reason] += 1

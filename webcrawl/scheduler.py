@@ -29,12 +29,12 @@ from twisted.python.failure import Failure
 
 from webcrawl import components
 from webcrawl.admissions import Admissions, broken
+from webcrawl.console import last_word
 from webcrawl.deliveries import LINKS_AT_A_TIME, Deliveries
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.database import StoreError
-from webcrawl.frontier.known import KnownUrls
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.items import Page
@@ -60,7 +60,6 @@ class Scheduler(BaseScheduler):
         outlinks: Outlinks,
         policy: Policy,
         *,
-        known: KnownUrls | None,
         concurrency: int,
         admissions_max: int,
         target: int,
@@ -86,7 +85,7 @@ class Scheduler(BaseScheduler):
         self._window: deque[Lease] = deque()
         self._visits: set[Visit] = set()
         self._admitting: set[asyncio.Task[None]] = set()
-        self._deliveries = Deliveries(frontier, known)
+        self._deliveries = Deliveries(frontier, outlinks.known)
         self._under_way = 0
         self._changed = asyncio.Event()
         self._pump_task: asyncio.Task[None] | None = None
@@ -102,13 +101,11 @@ class Scheduler(BaseScheduler):
             frontier = components.frontier_from(settings)
         except StoreError as error:
             frontier, problem = MemoryFrontier(), str(error)
-        known = components.known_urls_from(settings)
         scheduler = cls(
             crawler,
             frontier,
-            components.outlinks_from(settings, frontier.counters.dropped, known),
+            components.outlinks_from(settings, frontier.counters.dropped),
             components.policy_from(settings),
-            known=known,
             concurrency=components.share_of(settings, "CONCURRENT_REQUESTS"),
             admissions_max=components.share_of(settings, "CONCURRENT_ADMISSIONS"),
             target=settings.getint("CLOSESPIDER_PAGECOUNT"),
@@ -278,7 +275,7 @@ class Scheduler(BaseScheduler):
     def spider_opened(self) -> None:
         """A signal handler: the first moment at which Scrapy can be told to end."""
         if self.problem:
-            self._crawler.stats.set_value("webcrawl/problem", f"JOBDIR: {self.problem}")
+            last_word(self._crawler, f"JOBDIR: {self.problem}")
             logger.error("JOBDIR: %s", self.problem)
             raise CloseSpider("frontier_error")
 
@@ -415,7 +412,7 @@ class Scheduler(BaseScheduler):
         """Say once what became of the frontier: a full disk in one line, our own fault in full."""
         if not self.problem:
             self.problem = str(error)
-            self._crawler.stats.set_value("webcrawl/problem", self.problem)
+            last_word(self._crawler, self.problem)
             ours = None if isinstance(error, StoreError) else error
             logger.error("The frontier failed: %s", error, exc_info=ours)
 

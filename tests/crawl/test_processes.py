@@ -267,6 +267,26 @@ def test_a_process_that_wants_to_end_ends_the_crawl(tmp_path: Path) -> None:
     assert result.report["finish_reason"] == "enough"
 
 
+def test_an_error_of_another_process_is_the_last_word(tmp_path: Path) -> None:
+    code = """
+        import resource
+        class Users(BroadSpider):
+            name = "users"
+            async def parse(self, response, **kwargs):
+                if self.settings["FRONTIER_STORE"].startswith("socket:"):
+                    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+                async for page in super().parse(response):
+                    yield page
+    """
+    with running(*WORLD, *PROMISES, "--page-bytes", "60000") as web:
+        result = run(tmp_path, web, code, **few(2))
+    assert result.exit_code == 1
+    assert result.report["finish_reason"] == "warc_error"
+    last = result.log.splitlines()[-1]
+    assert last.startswith("the crawl ended by an error: WARC_DIR = ")
+    assert last.endswith("cannot be written: File too large")
+
+
 def test_a_process_that_cannot_begin_is_not_missed(tmp_path: Path) -> None:
     code = """
         class Users(BroadSpider):

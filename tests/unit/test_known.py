@@ -83,5 +83,5 @@ def test_a_url_is_known_once_the_frontier_has_it() -> None:
 
 @pytest.mark.parametrize("order", ["level", "depth", "least-visited", "opic"])
 def test_an_order_that_moves_links_wants_them_all(order: str) -> None:
-    settings = Settings({"FRONTIER_ORDER": order})
-    assert (components.known_urls_from(settings) is None) == (order == "opic")
+    outlinks = components.outlinks_from(Settings({"FRONTIER_ORDER": order}), Counter())
+    assert (outlinks.known is None) == (order == "opic")

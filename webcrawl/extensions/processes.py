@@ -20,6 +20,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 
 from webcrawl.components import SettingError, only_looks, processes_from
+from webcrawl.console import PROBLEM, last_word
 from webcrawl.frontier.server import FrontierServer, Member
 from webcrawl.frontier.wire import frame
 from webcrawl.signals import crawl_closing
@@ -76,7 +77,7 @@ class Processes:
             for number in range(2, self._count + 1):
                 self._start(number)
         except (SettingError, OSError) as error:
-            self._crawler.stats.set_value("webcrawl/problem", str(error))
+            last_word(self._crawler, error)
             logger.error("%s", error)
             raise CloseSpider("processes_error") from None
         pids = ", ".join(str(each.process.pid) for each in self._running.values())
@@ -164,6 +165,8 @@ class Processes:
         """A process says goodbye. When it was not told to, the crawl ends for its reason."""
         self._stats.append(stats)
         if not self._server.is_ending:
+            if PROBLEM in stats:
+                last_word(self._crawler, stats[PROBLEM])
             coro = self._crawler.engine.close_spider_async(reason=reason)
             self._end_task = asyncio.create_task(coro)
 

@@ -23,7 +23,7 @@ class KnownUrls:
     A table of hashes, one place a slot: a URL is forgotten when another comes to its slot. It is
     taken for another when they have the same 64 bits, which of a billion look-ups one has with a
     probability of 3e-5; a page cannot bring it about, since Python draws the key of its hash for
-    each process.
+    each process (where PYTHONHASHSEED does not set it).
     """
 
     __slots__ = ("_hashes", "_policy")

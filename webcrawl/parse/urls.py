@@ -110,28 +110,22 @@ def canonicalize_each(
         return [], 0
     root = _joined(join, "/", charset) or ""
     path_max = MAX_LENGTH - len(root) if root else 0
-    known: dict[str, str | None] = {}
     forms: dict[str, None] = {}
     found = 0
     room = MAX_PAGE_LENGTH
-    for href, times in Counter(hrefs).items():
-        if "#" in href:
-            href = _without_fragment(href)
-        if href in known:
-            form = known[href]
+    bare = (_without_fragment(href) if "#" in href else href for href in hrefs)
+    for href, times in Counter(bare).items():
+        if len(href) <= path_max and _is_plain(href):
+            form: str | None = root + href[1:]
         else:
-            if len(href) <= path_max and _is_plain(href):
-                form = root + href[1:]
-            else:
-                form = _joined(join, href, charset)
-            known[href] = form
-            room -= len(form or "")
-            if room < 0:
-                break
-            if form is not None:
-                forms[form] = None
-        if form is not None:
-            found += times
+            form = _joined(join, href, charset)
+        if form is None:
+            continue
+        room -= len(form)
+        if room < 0:
+            break
+        forms[form] = None
+        found += times
     return list(forms), found
 
 

@@ -21,6 +21,7 @@ from scrapy.settings import BaseSettings
 
 from webcrawl import __version__
 from webcrawl.components import only_looks
+from webcrawl.console import last_word
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Page
 from webcrawl.pipelines.reconstruction import Reconstructed, reconstruct
@@ -137,8 +138,7 @@ class WarcPipeline:
             self._end_task = asyncio.create_task(coro)
 
     def _say(self, error: Exception) -> None:
-        """Why the crawl ends: in the log, and as its last word."""
-        self._crawler.stats.set_value("webcrawl/problem", str(error))
+        last_word(self._crawler, error)
         logger.error("%s", error)
 
 

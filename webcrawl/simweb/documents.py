@@ -8,6 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from isal import igzip
 
@@ -16,6 +17,9 @@ from webcrawl.simweb.reply import Reply, answer, head
 
 HTML = "Content-Type: text/html; charset=utf-8"
 META_NOFOLLOW = '<meta name="ROBOTS" content="noindex, NoFollow">'
+
+
+gzipped = partial(igzip.compress, compresslevel=2, mtime=0)
 
 
 def plain(page: Page) -> Reply:
@@ -78,7 +82,7 @@ def chunked_odd(page: Page) -> Reply:
 
 def chunked_gzip(page: Page) -> Reply:
     hrefs = page.hrefs()
-    pieces = [*chunks(igzip.compress(page.html(hrefs), 1, mtime=0), 700), b"0\r\n\r\n"]
+    pieces = [*chunks(gzipped(page.html(hrefs)), 700), b"0\r\n\r\n"]
     start = head(200, HTML, "Content-Encoding: gzip", "Transfer-Encoding: chunked")
     return Reply(200, start, pieces, links=len(hrefs))
 
