@@ -8,10 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parents[1]
 
 Scrapy = Callable[..., "subprocess.CompletedProcess[str]"]
+
+# Nothing is timed in tests: a machine may stop for a while inside any example.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 @pytest.fixture
@@ -19,7 +24,7 @@ def scrapy(tmp_path: Path) -> Scrapy:
     """Runs `scrapy ARGUMENTS` in the project, with archives in the test's own folder."""
 
     def run(
-        *arguments: str, stdin: str = "", timeout_s: float = 120
+        *arguments: str, stdin: str = "", timeout_s: float = 300
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "scrapy", *arguments, "-s", f"WARC_DIR={tmp_path / 'warc'}"],

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from webcrawl.parse.urls import canonicalize
 from webcrawl.spiders.seeds import BadSeed, SeedSource
 
-in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+in_one_folder = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 PIECES = st.sampled_from(
     [b"a.br", b"http://", b"#", b" ", b"\t", b"\r", b"\n", b"\0", b"\xef\xbb\xbf", b"\xe9", b"h:80"]
 )
