@@ -7,6 +7,7 @@ import json
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import Settings
 from scrapy.signalmanager import SignalManager
-from stock_crawl import command, environment, read_stats, run
+from stock_crawl import Run, command, environment, read_stats, run
 
 from webcrawl.components import SettingError
 from webcrawl.extensions.garbage import GcTuning
@@ -25,7 +26,22 @@ COUNTING_SPIDER = """
     from collections import Counter
     import scrapy
     from scrapy.core.scheduler import Scheduler
+    from webcrawl.extensions import statslines
     from webcrawl.frontier.counters import Counters
+    from webcrawl.report import lines
+
+    SAID = []  # of each pair of lines: seconds since the start, pages since the last, over seconds
+
+    def stats_line(elapsed_s, counters):
+        line = lines.stats_line(elapsed_s, counters)
+        SAID.append([elapsed_s])
+        return line
+
+    def speed_line(pages, bits, over_s):
+        SAID[-1] += [pages, over_s]
+        return lines.speed_line(pages, bits, over_s)
+
+    statslines.stats_line, statslines.speed_line = stats_line, speed_line
 
     class CountingScheduler(Scheduler):
         def open(self, spider):
@@ -43,26 +59,40 @@ COUNTING_SPIDER = """
         async def start(self):
             self.counters = self.crawler.engine.scheduler.counters
             await self.work()
+            self.crawler.stats.set_value("said", SAID)
             return
             yield
+
+        async def until(self, true):
+            while not true():
+                await asyncio.sleep(0.01)
+
+        def count(self):
+            self.counters.crawled += 5
+            self.counters.dropped["ip_cap"] += 1
 """
 WORK = {
     "waits": """
         async def work(self):
-            await asyncio.sleep(0.5)
-            self.counters.crawled += 5
-            self.counters.dropped["ip_cap"] += 1
-            await asyncio.sleep(0.9)
-            self.seen = dict(self.crawler.stats.get_stats())
-            self.crawler.stats.set_value("seen/crawled", self.seen["webcrawl/crawled"])
-            self.crawler.stats.set_value("seen/ip_cap", self.seen["webcrawl/dropped/ip_cap"])
-            await asyncio.sleep(0.2)
+            await self.until(lambda: SAID)
+            self.count()
+            before = len(SAID)
+            await self.until(lambda: len(SAID) > before + 2)
+            stats = self.crawler.stats
+            await self.until(lambda: stats.get_value("webcrawl/crawled") == 15)
+            stats.set_value("seen/ip_cap", stats.get_value("webcrawl/dropped/ip_cap"))
+    """,
+    "says one": """
+        async def work(self):
+            await self.until(lambda: SAID)
+            self.count()
     """,
     "blocks": """
         async def work(self):
-            end = time.monotonic() + 2.3
-            while time.monotonic() < end:
+            end = time.monotonic() + 30
+            while len(SAID) < 4 and time.monotonic() < end:
                 pass
+            self.crawler.stats.set_value("seen/lines", len(SAID))
     """,
     "long": """
         async def work(self):
@@ -82,7 +112,6 @@ LINE = re.compile(
     r"\[ *(\d+)\] 3 Q      7 E      60 H     50 D     40 I    30 R    20 C +(\d+) L    \dK"
 )
 SPEED = re.compile(r"    \*\*\* crawling (\d+\.\d) pps @ (\d+\.\d) Mbps")
-LATE_S = 0.02  # a line may be so late, and then less time is left to the next one
 SUMMARY = re.compile(
     r"\nExtracted 60 URLs @ \d+/s\nLooked up 45 DNS names @ \d+/s\nAttempted 25 robots @ \d+/s\n"
     r"Crawled 1[05] pages @ \d+/s \(3\.00 MB\)\nParsed 2500 links @ \d+/s\n"
@@ -94,51 +123,65 @@ def spider(work: str) -> str:
     return COUNTING_SPIDER + WORK[work]
 
 
+def assert_on_time(crawl: Run) -> None:
+    """No pair of lines was early, and the intervals between them are all of the time."""
+    said = crawl.stats["said"]
+    over_s = [0.0, *(each[2] for each in said)]
+    for number, (at_s, *_) in enumerate(said, 1):
+        assert at_s >= 0.5 * number - 0.01
+        assert sum(over_s[: number + 1]) == pytest.approx(at_s)
+
+
 def test_lines_and_summary_on_standard_output(tmp_path: Path) -> None:
     crawl = run(tmp_path, spider("waits"), SETTINGS)
-    lines = crawl.out.splitlines()
+    lines = crawl.out.partition("\nExtracted")[0].splitlines()
     assert crawl.code == 0
-    assert LINE.fullmatch(lines[0]), lines
     pages, speeds = [], []
-    for stats, speed in zip(lines[0:6:2], lines[1:6:2], strict=True):
+    for stats, speed in zip(lines[0::2], lines[1::2], strict=True):
         match = LINE.fullmatch(stats)
         assert match, stats
         pages.append(int(match[2]))
         match = SPEED.fullmatch(speed)
         assert match, speed
-        speeds.append(float(match[1]))
+        speeds.append(match[1])
     assert sorted(pages) == pages
-    assert pages[-1] == 15
-    assert 7.0 < sum(speeds) <= 5 / (0.5 - LATE_S)  # 5 pages in one of the half seconds
+    assert (pages[0], pages[-1]) == (10, 15)
+    said = crawl.stats["said"]
+    assert sum(new for _, new, _ in said) == 5
+    assert speeds == [f"{new / over_s:.1f}" for _, new, over_s in said]
+    assert_on_time(crawl)
     assert SUMMARY.search(crawl.out), crawl.out
-    assert "15 pages in 1." in crawl.log
+    assert re.search(r"15 pages in \d+\.\d s", crawl.log)
     assert "0.333 s a request on average, 8 HTML pages kept (2.00 MB)" in crawl.log
 
 
 def test_every_number_is_in_scrapys_stats(tmp_path: Path) -> None:
+    began = time.monotonic()
     stats = run(tmp_path, spider("waits"), SETTINGS).stats
-    assert stats["seen/crawled"] == 15  # while the crawl ran
-    assert stats["seen/ip_cap"] == 1
+    took_s = time.monotonic() - began
+    assert stats["seen/ip_cap"] == 1  # while the crawl ran
     assert stats["webcrawl/pending"] == 7
     assert stats["webcrawl/extracted"] == 60
     assert stats["webcrawl/codes/2xx"] == 8
     assert stats["webcrawl/codes/other"] == 0
     assert stats["webcrawl/dropped/host_cap"] == 10
     assert stats["webcrawl/mean_request_s"] == 5.0 / 15
-    assert stats["webcrawl/extracted_per_s"] > 30
-    assert 1.5 < stats["webcrawl/elapsed_s"] < 10
+    assert 60 / took_s < stats["webcrawl/extracted_per_s"] < 60 / 1.5
+    assert 1.5 < stats["webcrawl/elapsed_s"] < took_s
     assert {"webcrawl/pages_per_s", "webcrawl/mbps"} <= stats.keys()
 
 
 def test_lines_come_on_time_while_the_event_loop_is_blocked(tmp_path: Path) -> None:
     crawl = run(tmp_path, spider("blocks"), SETTINGS)
-    assert len(LINE.findall(crawl.out)) == 4
+    assert crawl.stats["seen/lines"] >= 4  # before it was free again
+    assert len(LINE.findall(crawl.out)) >= 4
+    assert_on_time(crawl)
     assert SUMMARY.search(crawl.out)
 
 
 def test_lines_are_log_records_when_the_log_is_a_file(tmp_path: Path) -> None:
     log = tmp_path / "job.log"
-    crawl = run(tmp_path, spider("short"), SETTINGS | {"LOG_FILE": str(log)})
+    crawl = run(tmp_path, spider("says one"), SETTINGS | {"LOG_FILE": str(log)})
     text = log.read_text(encoding="utf-8")
     assert crawl.out == ""
     assert re.search(r"\[webcrawl\.console\] INFO: " + LINE.pattern, text)
@@ -183,7 +226,7 @@ def test_a_reader_that_goes_away_changes_nothing(tmp_path: Path) -> None:
     process.stdout.close()
     log = process.stderr.read()
     process.stderr.close()
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
     assert "Traceback" not in log
     assert "BrokenPipe" not in log
     assert read_stats(tmp_path)["webcrawl/crawled"] == 15
@@ -195,7 +238,7 @@ def test_a_reader_that_does_not_read_holds_up_nothing(tmp_path: Path) -> None:
     fill += "        while os.write(1, FULL):\n            pass\n    except BlockingIOError:\n"
     fill += "        os.set_blocking(1, True)\n"
     process = subprocess.Popen(
-        command(tmp_path, fill + spider("waits"), SETTINGS),
+        command(tmp_path, fill + spider("says one"), SETTINGS),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -203,7 +246,7 @@ def test_a_reader_that_does_not_read_holds_up_nothing(tmp_path: Path) -> None:
     )
     assert process.stderr
     log = process.stderr.read()
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
     assert process.stdout
     assert set(process.stdout.read()) == {"."}
     process.stdout.close()
@@ -224,7 +267,7 @@ def test_ctrl_c_says_the_summary_and_ends(tmp_path: Path) -> None:
     assert process.stdout
     first = process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    out, log = process.communicate(timeout=15)
+    out, log = process.communicate(timeout=25)  # the spider alone takes 30
     assert LINE.match(first)
     assert SUMMARY.search(out), out
     assert "Traceback" not in log
@@ -239,7 +282,9 @@ REPORTING = SETTINGS | {
 
 def test_the_report_says_what_the_crawl_did(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "reports"
+    began = time.monotonic()
     crawl = run(tmp_path, spider("short"), REPORTING | {"REPORT_DIR": str(folder)})
+    took_s = time.monotonic() - began
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     assert report["finish_reason"] == "finished"
     assert report["counts"]["extracted"] == 60
@@ -247,7 +292,7 @@ def test_the_report_says_what_the_crawl_did(tmp_path: Path) -> None:
     assert report["rates"]["mean_request_s"] == 0.5
     assert report["settings"]["MAX_PAGES_PER_HOST"] == 10
     assert report["started"] <= report["finished"]
-    assert 0.5 < report["elapsed_s"] < 10
+    assert 0.5 < report["elapsed_s"] < took_s
     text = (folder / "report.txt").read_text(encoding="utf-8")
     assert "10 pages in " in text
     assert "HTTP codes: 2xx = 8, 3xx = 0, 4xx = 2, 5xx = 0, other = 0" in text
