@@ -18,7 +18,8 @@ from webcrawl.admission.dnsclient import Server
 from webcrawl.simweb.dns import both_on_one_port
 
 A, AAAA, CNAME = 1, 28, 5
-TIMEOUT_S = 0.15
+TIMEOUT_S = 0.15  # where no answer is to come
+PATIENT_S = 60.0  # where one is, however slow the machine
 
 
 def record(record_type: int, data: bytes, ttl_s: int = 60) -> bytes:
@@ -136,7 +137,7 @@ def in_loop(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
 
 @asynccontextmanager
 async def resolver_of(*servers: DnsServer, **kwargs: Any) -> Any:
-    options = {"timeout_s": TIMEOUT_S, "tries": 2, "min_ttl_s": 0.0, **kwargs}
+    options = {"timeout_s": PATIENT_S, "tries": 2, "min_ttl_s": 0.0, **kwargs}
     resolver = Resolver([f"127.0.0.1:{server.port}" for server in servers], **options)
     try:
         yield resolver
@@ -274,11 +275,14 @@ def test_failing_server_may_be_asked_again_later(said: Any, reason: str) -> None
 
 @in_loop
 async def test_silent_server_costs_its_tries_and_no_more() -> None:
-    async with dns_server(a_br=None) as server, resolver_of(server, tries=3) as resolver:
+    async with (
+        dns_server(a_br=None) as server,
+        resolver_of(server, timeout_s=TIMEOUT_S, tries=3) as resolver,
+    ):
         loop = asyncio.get_running_loop()
         began = loop.time()
         assert await failure(resolver, "a.br") == ("timeout", True)
-        assert 3 * TIMEOUT_S - 0.01 <= loop.time() - began < 3 * TIMEOUT_S + 2
+        assert 3 * TIMEOUT_S - 0.01 <= loop.time() - began < 3 * TIMEOUT_S + 20
     assert server.asked == [("a.br", A)] * 3
 
 
@@ -286,15 +290,18 @@ async def test_silent_server_costs_its_tries_and_no_more() -> None:
 async def test_lost_datagram_is_sent_again() -> None:
     async with (
         dns_server(a_br=[None, [ipv4("127.0.0.5")]]) as server,
-        resolver_of(server) as resolver,
+        resolver_of(server, timeout_s=TIMEOUT_S, tries=100) as resolver,
     ):
         assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.5",)
-    assert len(server.asked) == 2
+    assert len(server.asked) >= 2  # more where the answer came after the next try
 
 
 @in_loop
 async def test_late_answer_to_an_earlier_try_counts() -> None:
-    async with dns_server(a_br=[[ipv4("127.0.0.5")]]) as server, resolver_of(server) as resolver:
+    async with (
+        dns_server(a_br=[[ipv4("127.0.0.5")]]) as server,
+        resolver_of(server, timeout_s=TIMEOUT_S, tries=100) as resolver,
+    ):
         server.hold = True
         lookup = asyncio.create_task(resolver.resolve("a.br", 0.0))
         await server.receive(2)
@@ -304,12 +311,16 @@ async def test_late_answer_to_an_earlier_try_counts() -> None:
 
 @in_loop
 async def test_answer_that_comes_after_all_is_ignored() -> None:
-    async with dns_server(a_br=[[ipv4("127.0.0.5")]]) as server, resolver_of(server) as resolver:
+    async with (
+        dns_server(a_br=[[ipv4("127.0.0.5")]]) as server,
+        resolver_of(server, timeout_s=TIMEOUT_S) as resolver,
+    ):
         server.hold = True
         assert await failure(resolver, "a.br") == ("timeout", True)
         for reply in server.held:
             reply()
         server.hold = False
+        resolver._client._timeout_s = PATIENT_S
         assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.5",)
 
 
@@ -320,7 +331,7 @@ def test_next_server_is_asked(said: Any) -> None:
         async with (
             dns_server(a_br=said, b_br=said) as bad,
             dns_server(a_br=[[ipv4("127.0.0.5")]], b_br=[[ipv4("127.0.0.6")]]) as good,
-            resolver_of(bad, good) as resolver,
+            resolver_of(bad, good, timeout_s=2.0) as resolver,  # for the silent and for the good
         ):
             assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.5",)
             assert (await resolver.resolve("b.br", 0.0)).addresses == ("127.0.0.6",)
@@ -356,7 +367,7 @@ async def test_thousands_at_once() -> None:
     names = [f"h{number}.br" for number in range(3000)]
     async with dns_server() as server:
         server.zone = {(name, A): [[ipv4("127.0.0.5")]] for name in names}
-        async with resolver_of(server, timeout_s=5.0) as resolver:
+        async with resolver_of(server) as resolver:
             lookups = (resolver.resolve(name, 0.0) for name in names)
             found = await asyncio.gather(*lookups)
     assert all(resolution.addresses == ("127.0.0.5",) for resolution in found)
@@ -367,10 +378,14 @@ def test_uvloop() -> None:
 
     async def run() -> None:
         zone = {"a_br": [[ipv4("127.0.0.5")]], "b_br": None}
-        async with dns_server(**zone) as server, resolver_of(server) as resolver:
-            assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.5",)
+        async with (
+            dns_server(**zone) as server,
+            resolver_of(server) as patient,
+            resolver_of(server, timeout_s=TIMEOUT_S) as hasty,
+        ):
+            assert (await patient.resolve("a.br", 0.0)).addresses == ("127.0.0.5",)
             server.truncate = True
-            assert await failure(resolver, "b.br") == ("timeout", True)
+            assert await failure(hasty, "b.br") == ("timeout", True)
 
     uvloop.run(run())
 
