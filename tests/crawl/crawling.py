@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from typing import Any
 from webcrawl.simweb import Running, faults
 
 ROOT = Path(__file__).parents[2]
-QUICK = {"DOWNLOAD_DELAY": 0.1, "IP_DELAY": 0.02, "DOWNLOAD_TIMEOUT": 2, "STATS_INTERVAL": 1}
+QUICK = {"DOWNLOAD_DELAY": 0.1, "IP_DELAY": 0.02, "DOWNLOAD_TIMEOUT": 5, "STATS_INTERVAL": 1}
 
 
 @dataclass
@@ -95,10 +97,10 @@ class Crawl:
     def output(self) -> str:
         return self._out.read_text()
 
-    def until(self, text: str, seconds: float = 30) -> None:
-        """Wait until standard output holds `text`."""
-        deadline = time.monotonic() + seconds
-        while text not in self.output():
+    def until(self, text: str, times: int = 1) -> None:
+        """Wait until it has said `text`, on standard output or in its log."""
+        deadline = time.monotonic() + 60
+        while (self.output() + self._err.read_text()).count(text) < times:
             assert time.monotonic() < deadline, self._err.read_text()
             assert self.process.poll() is None, self._err.read_text()
             time.sleep(0.05)
@@ -106,7 +108,13 @@ class Crawl:
     def interrupt(self) -> None:
         self.process.send_signal(signal.SIGINT)
 
-    def wait(self, seconds: float = 180) -> Result:
+    def interrupt_twice(self) -> None:
+        """Two signals that come at once would be one."""
+        self.interrupt()
+        self.until("Received SIGINT")
+        self.interrupt()
+
+    def wait(self, seconds: float = 600) -> Result:
         try:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -133,3 +141,15 @@ def assert_faultless(web: Running) -> dict[str, Any]:
     ledger = web.ledger()
     assert not faults(ledger), json.dumps(faults(ledger), indent=1)[:4000]
     return ledger
+
+
+def wait_for_servers(port: int) -> None:
+    """Until those of the simulated web have read all requests sent before.
+
+    What a killed crawl has asked counts when it is read, and they may be behind. One loop reads
+    in turn; what is no request is closed, and not in the ledger.
+    """
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        connection.sendall(b"none\r\n\r\n")
+        with suppress(ConnectionError):
+            connection.recv(1)

@@ -1,10 +1,11 @@
-"""`python -m tests.crawl.faulty FAULTS REPORT -- ...` is `scrapy ...`, killed again and again.
+"""`python -m tests.crawl.faulty FAULTS REPORT PORT -- ...` is `scrapy ...`, killed again and again.
 
 FAULTS are words with commas between them. "before-commit:7" kills at the 7th commit, before it is
 made; POINTS names the places. "random:400" kills 400 ms after the start. Each is a run in a process
 of its own, forked where Scrapy has been imported and nothing has begun; it begins when no process
-of the one before is left. At the end comes a run that nobody kills. REPORT gets a line of JSON for
-each kill: the fault, and the URLs leased then.
+of the one before is left, and the servers at PORT have read what they were asked. At the end comes
+a run that nobody kills. REPORT gets a line of JSON for each kill: the fault, and the URLs leased
+then.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 
 from scrapy.cmdline import execute
 
+from tests.crawl.crawling import wait_for_servers
 from webcrawl import handler, scheduler
 from webcrawl.frontier.database import Database
 from webcrawl.frontier.disk import DiskFrontier
@@ -45,7 +47,7 @@ _PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 
 
 def main() -> None:
-    faults, report, _, *sys.argv[1:] = sys.argv[1:]
+    faults, report, port, _, *sys.argv[1:] = sys.argv[1:]
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)  # what a killed process leaves is ours
     for fault in faults.split(","):
         child = os.fork()
@@ -57,6 +59,7 @@ def main() -> None:
                 os.wait()
         if not os.WIFSIGNALED(status):  # the crawl has ended before
             sys.exit(os.waitstatus_to_exitcode(status))
+        wait_for_servers(int(port))
     sys.exit(execute())
 
 

@@ -71,7 +71,7 @@ def peak_mb(running_crawl: Crawl) -> float:
 def test_everything_at_once(tmp_path: Path, seed: str) -> None:
     world = ("--seed", seed, *SMALL, *PROMISES, "--features", EVERYTHING)
     with running(*world) as web:
-        result = crawl(tmp_path, web=web, RETRY_TIMES=1, DOWNLOAD_TIMEOUT=1)
+        result = crawl(tmp_path, web=web, RETRY_TIMES=1, DOWNLOAD_TIMEOUT=3)
         assert_faultless(web)
     assert result.exit_code == 0
     assert_clean(result)
@@ -81,7 +81,7 @@ def test_everything_at_once(tmp_path: Path, seed: str) -> None:
 
 def test_head_first(tmp_path: Path) -> None:
     with running(*SMALL, *PROMISES, "--features", EVERYTHING) as web:
-        result = crawl(tmp_path, web=web, RETRY_TIMES=0, DOWNLOAD_TIMEOUT=1, HEAD_FIRST=1)
+        result = crawl(tmp_path, web=web, RETRY_TIMES=0, DOWNLOAD_TIMEOUT=3, HEAD_FIRST=1)
         assert_faultless(web)
     assert_clean(result)
     assert_one_outcome_each(result)
@@ -130,7 +130,7 @@ def test_the_usual_ports(tmp_path: Path) -> None:
             pytest.skip(f"port {port}: {error}")
     world = (*SMALL, *PROMISES, "--features", "default,origin-*", "--scope-suffix", ".br")
     with running(*world, "--port", "80", "--https-port", "443") as web:
-        result = crawl(tmp_path, web=web, SCOPE_SUFFIXES=".br", RETRY_TIMES=1, DOWNLOAD_TIMEOUT=1)
+        result = crawl(tmp_path, web=web, SCOPE_SUFFIXES=".br", RETRY_TIMES=1, DOWNLOAD_TIMEOUT=3)
         assert_faultless(web)
     assert_clean(result)
     assert_one_outcome_each(result)
@@ -170,7 +170,7 @@ def test_drips_and_silence_cost_the_timeout_each(tmp_path: Path) -> None:
     )
     world = ("--hosts", "25", "--pages-per-host", "3", *PROMISES, "--features", features)
     with running(*world) as web:
-        result = crawl(tmp_path, web=web, RETRY_TIMES=0, DOWNLOAD_TIMEOUT=0.5)
+        result = crawl(tmp_path, web=web, RETRY_TIMES=0, DOWNLOAD_TIMEOUT=2)
         assert_faultless(web)
     assert_clean(result)
     assert_one_outcome_each(result)
@@ -252,8 +252,8 @@ def test_pages_that_are_found_one_from_the_other(tmp_path: Path) -> None:
 def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
     with running("--hosts", "300", "--seeds", "300", *PROMISES, "--features", "all") as web:
         running_crawl = Crawl(tmp_path, web=web, DOWNLOAD_TIMEOUT=60)
-        running_crawl.until("[  3]")
+        running_crawl.until("*** crawling", times=3)
         running_crawl.interrupt()
-        result = running_crawl.wait(10)
+        result = running_crawl.wait(40)
     assert_clean(result)
     assert not list((tmp_path / "warc").glob("*.open"))

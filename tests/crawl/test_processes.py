@@ -21,6 +21,7 @@ from tests.crawl.crawling import (
     assert_clean,
     assert_faultless,
     crawl,
+    wait_for_servers,
 )
 from tests.crawl.knownsite import Record, records
 from tests.crawl.onecrawl import assert_one_crawl
@@ -76,6 +77,12 @@ class Processes:
             time.sleep(0.05)
         self.pids = [int(found[1])]
         self.wait_for_work()
+
+    def kill_one(self, port: int) -> None:
+        """Kill the first of them, when the servers have read all that it has asked."""
+        os.kill(self.pids[0], signal.SIGSTOP)
+        wait_for_servers(port)
+        os.kill(self.pids[0], signal.SIGKILL)
 
     def assert_gone_within(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
@@ -153,7 +160,7 @@ def test_ctrl_c_ends_all_cleanly(tmp_path: Path) -> None:
         processes = Processes(running_crawl)
         processes.wait_for_work()
         running_crawl.interrupt()
-        result = running_crawl.wait(30)
+        result = running_crawl.wait(60)
         processes.assert_gone_within(0)
     assert_clean(result)
     assert "HTTP codes:" in result.output
@@ -165,7 +172,7 @@ def test_a_process_that_is_killed_is_replaced(tmp_path: Path) -> None:
         running_crawl = Crawl(tmp_path, web=web, **few(3))
         processes = Processes(running_crawl)
         processes.wait_for_work()
-        os.kill(processes.pids[0], signal.SIGKILL)
+        processes.kill_one(web.port)
         processes.wait_for_another()
         result = running_crawl.wait()
         assert_one_crawl(web, result, may_come_again=1)  # its one lease
@@ -173,7 +180,7 @@ def test_a_process_that_is_killed_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_process_that_hangs_is_replaced(tmp_path: Path) -> None:
-    with running(*WORLD, *PROMISES) as web:
+    with running(*WORLD, *PROMISES, "--pages-per-host", "12") as web:
         running_crawl = Crawl(tmp_path, web=web, CRAWL_PROCESS_TIMEOUT=3, **few(2))
         processes = Processes(running_crawl)
         processes.wait_for_work()
@@ -191,8 +198,9 @@ def test_when_the_first_is_killed_all_end_and_the_next_run_goes_on(tmp_path: Pat
         processes = Processes(first)
         processes.wait_for_work()
         first.process.kill()
-        processes.assert_gone_within(2)
+        processes.assert_gone_within(60)
         first.wait()
+        wait_for_servers(web.port)
         result = crawl(tmp_path, web=web, **settings)
         assert_one_crawl(web, result, may_come_again=3)
 

@@ -32,7 +32,7 @@ Answer = tuple[int, dict[str, str], bytes]
 class Manners:
     host_delay_s: float
     ip_delay_s: float
-    timeout_s: float = 1.0
+    timeout_s: float = 3.0
     scope_suffix: str = ""
     asks_robots: bool = True
     obeys_robots: bool = True
