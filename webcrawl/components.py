@@ -255,7 +255,7 @@ def admissions_from(
         resolver=resolver_from(settings),
         guard=guard_from(settings),
         client=Client(
-            replace(limits_from(settings), max_size_bytes=MAX_BODY_BYTES),
+            replace(limits_from(settings), max_size_bytes=MAX_BODY_BYTES, keep_alive_s=0.0),
             tls_context_from(settings),
         ),
         headers=headers_from(settings),

@@ -32,11 +32,18 @@ TLS_VERSIONS = {
 
 
 def limits_from(settings: BaseSettings) -> Limits:
-    """What one fetch may cost. DOWNLOAD_MAXSIZE = 0 is no limit, as in Scrapy."""
+    """What one fetch may cost. DOWNLOAD_MAXSIZE = 0 is no limit, as in Scrapy.
+
+    No connection is kept that would only wait for the next request to be due.
+    """
+    keep_alive_s = settings.getfloat("KEEP_ALIVE")
+    if keep_alive_s <= max(settings.getfloat("DOWNLOAD_DELAY"), settings.getfloat("IP_DELAY")):
+        keep_alive_s = 0.0
     return Limits(
         timeout_s=settings.getfloat("DOWNLOAD_TIMEOUT"),
         max_size_bytes=settings.getint("DOWNLOAD_MAXSIZE") or sys.maxsize,
         max_header_bytes=settings.getint("DOWNLOAD_MAXHEADERSIZE", 64 << 10),
+        keep_alive_s=keep_alive_s,
     )
 
 

@@ -58,6 +58,7 @@ CRAWL_PROCESSES = 1  # 0: one for each core; the crawl is one, whatever their nu
 CRAWL_PROCESS_TIMEOUT = 120.0  # seconds of silence, then it is taken for dead; code may hold it up
 CONCURRENT_ADMISSIONS = 512  # DNS look-ups, robots.txt and HEAD requests, beside the pages
 DOWNLOAD_TIMEOUT = 15
+KEEP_ALIVE = 15.0  # seconds a connection waits for the next request; 0, or up to a delay: none does
 DOWNLOAD_MAXSIZE = 10 * 1024 * 1024
 DOWNLOAD_WARNSIZE = 0  # large pages are cut and counted, not lines of the log
 DOWNLOAD_MAXHEADERSIZE = 32768  # FastWARC's reader stops at a record with a longer head

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import gzip
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from cryptography import x509
 
 from tests.adapters.rawserver import (
     RawServer,
+    Run,
     Script,
     identity,
     read_request,
@@ -28,38 +27,12 @@ from webcrawl.fetch.client import Client, Limits, Target, build_request, split_u
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.tls import CertificateJudge, client_context
 
-try:
-    import uvloop
-
-    LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
-except ImportError:  # optional
-    LOOPS = [asyncio.new_event_loop]
-
 GENEROUS = Limits()
 QUICK = Limits(timeout_s=0.3, connect_timeout_s=0.3)
 # Time enough to connect, and for what the server sends at once.
 SENT_S = 2.0
 HEADERS = [(b"User-Agent", b"webcrawl"), (b"Accept", b"*/*")]
 PAGE = b"<html>" + b"x" * 30_000
-
-Run = Callable[[Coroutine[Any, Any, Any]], Any]
-
-
-@pytest.fixture(params=LOOPS, ids=lambda make: make.__module__.partition(".")[0])
-def run(request: pytest.FixtureRequest) -> Iterator[Run]:
-    """Runs a coroutine; fails on any complaint of the loop and on leaks."""
-    complaints: list[object] = []
-
-    def go(coroutine: Coroutine[Any, Any, Any]) -> Any:
-        with asyncio.Runner(loop_factory=request.param) as runner:
-            runner.get_loop().set_exception_handler(lambda _, context: complaints.append(context))
-            result = runner.run(coroutine)
-            assert asyncio.all_tasks(runner.get_loop()) == set()
-        return result
-
-    yield go
-    gc.collect()  # a socket or a transport left behind is a ResourceWarning, an error here
-    assert complaints == []
 
 
 def answering(*parts: bytes) -> Script:
@@ -395,7 +368,7 @@ def test_abort(run: Run) -> None:
             await until(lambda: sum(each.first_byte_at > 0 for each in under_way) == 2)
             tasks.append(asyncio.create_task(client.fetch("GET", f"{url}/0", "127.0.0.1", [])))
             await asyncio.sleep(0)
-            assert repr(client) == "<Client 4 active>"
+            assert repr(client) == "<Client 4 active, 0 idle>"
             await client.close()
             assert client.active == 0
             return await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,11 +1,12 @@
-"""The HTTP client: one request, one connection, one `Exchange`, on plain asyncio.
+"""The HTTP client: one request, one answer, one `Exchange`, on plain asyncio.
 
 Owns sockets, TLS connections and the limits of time and size. Connects to the IP address it is
-given and never looks up a name, follows no redirect, keeps no cookie, reuses no connection.
+given and never looks up a name, follows no redirect, keeps no cookie. Keeps a connection open for
+the next request to its server where the limits say so.
 
 Invariants: a peer gets `fetch` to return an Exchange or raise FetchFailed, nothing else; by then
-its socket is closed and its timer cancelled. No peer can make a fetch last longer than `timeout_s`,
-nor hold more memory than `http1` states.
+its socket is closed or idle and its timer cancelled. No peer can make a fetch last longer than
+`timeout_s`, nor hold more memory than `http1` states.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from webcrawl.fetch.connections import Connections, Server
 from webcrawl.fetch.decode import decode
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.http1 import Headers, ResponseReader
@@ -27,6 +29,7 @@ Wants = Callable[[int, Headers], bool]
 OnContent = Callable[[bytes], bool]
 
 _URL = re.compile(r"(https?)://(?:[^/?#]*@)?(\[[^\]]+\]|[^/?#:]+)(?::(\d*))?([^#]*)", re.IGNORECASE)
+_REPEATABLE = frozenset({"GET", "HEAD"})  # may be asked again where a kept connection failed
 _OURS = frozenset({b"connection", b"content-length", b"transfer-encoding"})
 
 
@@ -39,6 +42,7 @@ class Limits:
     first_byte_timeout_s: float = 0.0  # from the request sent; 0 is no limit of its own
     max_size_bytes: int = 10 << 20  # of the body on the wire, and again once decoded
     max_header_bytes: int = 64 << 10
+    keep_alive_s: float = 0.0  # how long a connection may wait for the next request to its server
 
 
 class Target(NamedTuple):
@@ -52,7 +56,7 @@ class Target(NamedTuple):
 
 
 class Client:
-    """Fetches, any number at a time. `repr` says how many are under way."""
+    """Fetches, any number at a time. `repr` says how many connections are in use and idle."""
 
     def __init__(
         self,
@@ -66,9 +70,10 @@ class Client:
         self._judge = judge or CertificateJudge()
         self._local_address = local_address
         self._under_way: set[_Fetch] = set()
+        self._idle = Connections()
 
     def __repr__(self) -> str:
-        return f"<Client {self.active} active>"
+        return f"<Client {self.active} active, {len(self._idle)} idle>"
 
     @property
     def active(self) -> int:
@@ -95,13 +100,22 @@ class Client:
         """
         limits = limits or self.limits
         target = split_url(url)
-        fetch = _Fetch(method, build_request(method, target, headers, body), limits)
+        server = Server(
+            target.secure, target.host, target.port, address, local_address or self._local_address
+        )
+        keep = limits.keep_alive_s > 0 and method in _REPEATABLE and self._idle.trusts(server)
+        kept = self._idle.take(server) if keep else None
+        request = build_request(method, target, headers, body, keep=keep)
+        fetch = _Fetch(method, request, limits, server, self._idle if keep else None)
         fetch.wants = wants
         fetch.on_content = on_content
         self._under_way.add(fetch)
         try:
-            context = self._context if target.secure else None
-            await fetch.run(context, target, address, local_address or self._local_address)
+            await fetch.run(self._context if target.secure else None, kept)
+        except FetchFailed as error:
+            if kept is not None and not fetch.first_byte_at and error.reason != "cancelled":
+                self._idle.let_down(server)
+            raise
         finally:
             self._under_way.discard(fetch)
         return self._exchange(fetch, url, target, address, limits)
@@ -114,6 +128,7 @@ class Client:
     async def close(self) -> None:
         """`abort`, and wait until the last socket is closed."""
         self.abort()
+        self._idle.close()
         while self._under_way:  # noqa: ASYNC110  (three turns of the loop, once a crawl)
             await asyncio.sleep(0)
 
@@ -160,10 +175,19 @@ class _Fetch(asyncio.Protocol):
     wants: Wants | None = None
     on_content: OnContent | None = None
 
-    def __init__(self, method: str, request: bytes, limits: Limits) -> None:
+    def __init__(
+        self,
+        method: str,
+        request: bytes,
+        limits: Limits,
+        server: Server,
+        keeper: Connections | None,
+    ) -> None:
         self.method = method
         self.request = request
         self.limits = limits
+        self._server = server
+        self._keeper = keeper  # of the connection, once it has been of use
         self.reader = ResponseReader(method, limits.max_header_bytes, limits.max_size_bytes)
         self.ssl_object: ssl.SSLObject | None = None
         self.body_skipped = False
@@ -178,25 +202,26 @@ class _Fetch(asyncio.Protocol):
         self._error: Exception | None = None
         self._given = 0  # bytes of content that `on_content` has seen
 
-    async def run(
-        self,
-        context: ssl.SSLContext | None,
-        target: Target,
-        address: str,
-        local_address: tuple[str, int] | None,
-    ) -> None:
-        """Connect, ask, and return when the connection is closed. Raises what `stop` was given."""
+    async def run(self, context: ssl.SSLContext | None, kept: asyncio.Transport | None) -> None:
+        """Connect unless there is a `kept` connection, ask, and return when the connection is
+        closed or idle. Raises what `stop` was given.
+        """
+        server = self._server
         self._arm(min(self.limits.connect_timeout_s, self.limits.timeout_s))
         try:
-            await self._loop.create_connection(
-                lambda: self,
-                address,
-                target.port,
-                ssl=context,
-                # Python sends no SNI for an IP address.
-                server_hostname=target.host.rstrip(".") if context else None,
-                local_addr=local_address,
-            )
+            if kept is not None:
+                kept.set_protocol(self)
+                self._ask(kept, self.started_at)
+            else:
+                await self._loop.create_connection(
+                    lambda: self,
+                    server.address,
+                    server.port,
+                    ssl=context,
+                    # Python sends no SNI for an IP address.
+                    server_hostname=server.host.rstrip(".") if context else None,
+                    local_addr=server.local_address,
+                )
             await self._closed
         except asyncio.CancelledError:
             if self._error is None or self._task is None or self._task.uncancel():
@@ -223,15 +248,18 @@ class _Fetch(asyncio.Protocol):
             self._task.cancel()  # in `create_connection`
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]  # create_connection's is two-way
+        self._ask(transport, time.monotonic())  # type: ignore[arg-type]  # it is two-way
+
+    def _ask(self, transport: asyncio.Transport, connected_at: float) -> None:
+        self._transport = transport
         if self.ended_at:  # while it came about
-            transport.abort()  # type: ignore[attr-defined]  # as above
+            transport.abort()
             return
-        self.connected_at = time.monotonic()
+        self.connected_at = connected_at
         self.ssl_object = transport.get_extra_info("ssl_object")
-        limit_s = self.started_at + self.limits.timeout_s - self.connected_at
+        limit_s = self.started_at + self.limits.timeout_s - connected_at
         self._arm(min(limit_s, self.limits.first_byte_timeout_s or limit_s))
-        self._transport.write(self.request)  # type: ignore[union-attr]  # set above
+        transport.write(self.request)
 
     def data_received(self, data: bytes) -> None:
         if self.ended_at:
@@ -252,7 +280,7 @@ class _Fetch(asyncio.Protocol):
             self.stop(error)
         else:
             if reader.done or self.body_skipped:
-                self.stop()
+                self._part()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -273,6 +301,18 @@ class _Fetch(asyncio.Protocol):
         else:
             self.reader.end("time")
             self.stop()
+
+    def _part(self) -> None:
+        """The answer is here: leave the connection to its keeper, or close it."""
+        keeper, transport = self._keeper, self._transport
+        idle_s = 0.0 if self.body_skipped else min(self.limits.keep_alive_s, self.reader.idle_s)
+        if keeper is None or transport is None or idle_s <= 0:
+            self.stop()
+            return
+        self._decide()
+        self._transport = None
+        keeper.put(self._server, transport, idle_s)
+        self._closed.set_result(None)
 
     def _decide(self, error: Exception | None = None) -> None:
         if self.ended_at:
@@ -323,7 +363,9 @@ def split_url(url: str) -> Target:
     )
 
 
-def build_request(method: str, target: Target, headers: Headers, body: bytes) -> bytes:
+def build_request(
+    method: str, target: Target, headers: Headers, body: bytes, *, keep: bool = False
+) -> bytes:
     """The bytes of the request (RFC 9112, 3 and 6), `headers` as they are given.
 
     Connection and framing are ours to say; Host is the caller's if given. A method that means a
@@ -335,5 +377,5 @@ def build_request(method: str, target: Target, headers: Headers, body: bytes) ->
     lines += [b"%b: %b" % header for header in headers if header[0].lower() not in _OURS]
     if body or method in ("POST", "PUT", "PATCH"):
         lines.append(b"Content-Length: %d" % len(body))
-    lines.append(b"Connection: close\r\n\r\n")
+    lines.append(b"Connection: keep-alive\r\n\r\n" if keep else b"Connection: close\r\n\r\n")
     return b"\r\n".join(lines) + body

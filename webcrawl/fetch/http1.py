@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from math import inf
 
 from webcrawl.fetch.exchange import FetchFailed
 
@@ -58,6 +59,7 @@ class ResponseReader:
         "_max_head",
         "_method",
         "_pos",
+        "_surplus",
         "done",
         "head",
         "headers",
@@ -76,6 +78,7 @@ class ResponseReader:
         self._framing = Framing.TO_EOF
         self._interim = 0
         self._pos = 0  # how much of the buffer has been looked at
+        self._surplus = False  # more came than the response
         self._left = 0  # LENGTH: the body's bytes; CHUNKED: what is missing of this chunk
         self.head = b""
         self.status = 0
@@ -84,6 +87,23 @@ class ResponseReader:
         self.done = False
         self.truncated = ""  # as in Exchange
         self.problem = ""  # a chunked body that is not
+
+    @property
+    def idle_s(self) -> float:
+        """How long the server will keep the connection open for a next request (RFC 9112, 9.3).
+
+        0 if not at all; infinity where it does not say. O(headers).
+        """
+        framed = self._framing in (Framing.LENGTH, Framing.TRAILER) and not self._surplus
+        if not (self.done and framed and self.http_version == "1.1") or self.truncated:
+            return 0.0
+        if b"close" in list_values(self.headers, b"connection"):
+            return 0.0
+        for value in list_values(self.headers, b"keep-alive"):
+            name, _, seconds = value.partition(b"=")
+            if name == b"timeout" and seconds.isdigit():
+                return float(seconds[:9]) - 1.0  # the way there takes its time
+        return inf
 
     @property
     def body(self) -> bytes:
@@ -241,6 +261,7 @@ class ResponseReader:
 
     def _finish(self, size: int) -> None:
         """The body is the first `size` bytes of the buffer; what follows was not asked for."""
+        self._surplus = len(self._buffer) > size
         del self._buffer[size:]
         self.done = True
 

@@ -1,0 +1,36 @@
+"""Fixtures of the tests with real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+from tests.adapters.rawserver import Run
+
+try:
+    import uvloop
+
+    LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
+except ImportError:  # optional
+    LOOPS = [asyncio.new_event_loop]
+
+
+@pytest.fixture(params=LOOPS, ids=lambda make: make.__module__.partition(".")[0])
+def run(request: pytest.FixtureRequest) -> Iterator[Run]:
+    """Runs a coroutine; fails on any complaint of the loop and on leaks."""
+    complaints: list[object] = []
+
+    def go(coroutine: Coroutine[Any, Any, Any]) -> Any:
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            runner.get_loop().set_exception_handler(lambda _, context: complaints.append(context))
+            result = runner.run(coroutine)
+            assert asyncio.all_tasks(runner.get_loop()) == set()
+        return result
+
+    yield go
+    gc.collect()  # a socket or a transport left behind is a ResourceWarning, an error here
+    assert complaints == []

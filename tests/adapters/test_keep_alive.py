@@ -1,0 +1,300 @@
+"""Connections that are kept for the next request, against real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+from tests.adapters.rawserver import (
+    RawServer,
+    Run,
+    identity,
+    read_request,
+    reset,
+    server_context,
+)
+from webcrawl.fetch import connections
+from webcrawl.fetch.client import Client, Limits
+from webcrawl.fetch.exchange import Exchange, FetchFailed
+
+LIMITS = Limits(keep_alive_s=60.0, max_size_bytes=1000)
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+PATIENCE_S = 30.0  # for what happens at once
+
+Fetch = Callable[..., Awaitable[Exchange]]
+
+
+class Server(RawServer):
+    """Answers each request with the next of `answers`, the last of them for ever.
+
+    `asked` are the requests, each with the number of its connection; `closed` has the number of
+    each connection that the client has closed.
+    """
+
+    def __init__(self, *answers: bytes, **kwargs: Any) -> None:
+        super().__init__(self.answer, **kwargs)
+        self.answers = list(answers)
+        self.asked: list[tuple[int, bytes]] = []
+        self.closed: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.held: list[socket.socket] = []
+
+    def answer(self, connection: socket.socket) -> None:
+        self.held.append(connection)
+        number = len(self.held)
+        while request := read_request(connection):
+            self.asked.append((number, request))
+            answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+            if answer == b"reset":
+                reset(connection)
+                return
+            connection.sendall(answer)
+            if b"and then close" in answer:
+                return
+        self.closed.put(number)
+
+    @property
+    def connections(self) -> list[int]:
+        return [number for number, _ in self.asked]
+
+
+def fetching(run: Run, server: Server, script: Callable[[Client, Fetch], Awaitable[None]]) -> None:
+    """Run `script` with a client and a shorter way to ask it."""
+
+    async def go() -> None:
+        client = Client(LIMITS)
+
+        async def fetch(
+            host: str = "a.test", method: str = "GET", scheme: str = "http", **kwargs: Any
+        ) -> Exchange:
+            url = f"{scheme}://{host}:{server.port}/"
+            return await client.fetch(method, url, "127.0.0.1", [], **kwargs)
+
+        try:
+            await script(client, fetch)
+        finally:
+            await client.close()
+        assert repr(client) == "<Client 0 active, 0 idle>"
+
+    with server:
+        run(go())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """What the other end does reaches us soon."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110  (nobody tells)
+            await asyncio.sleep(0.001)
+
+
+def idle(client: Client) -> int:
+    return int(repr(client).split()[3])
+
+
+def test_a_connection_serves_one_request_after_the_other(run: Run) -> None:
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
+    empty = b"HTTP/1.1 204 No Content\r\n\r\n"
+    server = Server(OK, chunked, empty, OK)
+
+    async def script(client: Client, fetch: Fetch) -> None:
+        exchanges = [await fetch() for _ in range(4)]
+        assert [each.payload for each in exchanges] == [b"ok", b"hi", b"", b"ok"]
+        assert [each.connect_s > 0 for each in exchanges] == [True, False, False, False]
+        assert all(each.asked_at and each.ended_at >= each.asked_at for each in exchanges)
+        assert [each.request for each in exchanges] == [request for _, request in server.asked]
+        assert exchanges[0].request.endswith(b"\r\nConnection: keep-alive\r\n\r\n")
+        assert repr(client) == "<Client 0 active, 1 idle>"
+
+    fetching(run, server, script)
+    assert server.connections == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nConnection: Close\r\nContent-Length: 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nConnection: x, close\r\nContent-Length: 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=1, max=9\r\nContent-Length: 2\r\n\r\nok",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\n\r\nok and then close",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok and more",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\nHTTP/1.1 200 OK",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nbroken framing, and then close",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n" + b"x" * 2000,
+    ],
+    ids=["close", "a list", "soon", "1.0", "to its end", "more", "another", "broken", "too long"],
+)
+def test_what_cannot_be_kept_is_closed(run: Run, answer: bytes) -> None:
+    server = Server(answer)
+
+    async def script(client: Client, fetch: Fetch) -> None:
+        await fetch()
+        assert idle(client) == 0
+        await fetch()
+
+    fetching(run, server, script)
+    assert server.connections == [1, 2]
+
+
+def test_a_connection_with_an_unread_body_is_closed(run: Run) -> None:
+    server = Server(OK)
+
+    async def script(client: Client, fetch: Fetch) -> None:
+        assert (await fetch(wants=lambda status, headers: False)).body_skipped
+        assert idle(client) == 0
+
+    fetching(run, server, script)
+
+
+def test_none_is_shared(run: Run) -> None:
+    """Not with another host at the same address, nor with a request that may not be repeated."""
+    server = Server(OK)
+
+    async def script(client: Client, fetch: Fetch) -> None:
+        for host, method in (("a.test", "GET"), ("b.test", "GET"), ("a.test", "POST")):
+            await fetch(host, method)
+        await fetch("a.test", local_address=("127.0.0.1", 0))
+        assert idle(client) == 3
+        await asyncio.gather(fetch("b.test"), fetch("b.test"))  # one of them needs another
+        assert idle(client) == 3
+
+    fetching(run, server, script)
+    assert sorted(server.connections) == [1, 2, 2, 3, 4, 5]
+    assert server.asked[2][1].startswith(b"POST ")
+    assert b"\r\nConnection: close\r\n" in server.asked[2][1]
+
+
+@pytest.mark.parametrize("unasked", [b"", b"HTTP/1.1 408 Request Timeout\r\n\r\n"])
+def test_a_server_that_closes_or_speaks_unasked(run: Run, unasked: bytes) -> None:
+    server = Server(OK)
+
+    async def script(client: Client, fetch: Fetch) -> None:
+        await fetch()
+        assert idle(client) == 1
+        if unasked:
+            server.held[0].sendall(unasked)
+        else:
+            server.held[0].shutdown(socket.SHUT_RDWR)
+        await until(lambda: idle(client) == 0)
+        assert (await fetch()).payload == b"ok"
+
+    fetching(run, server, script)
+    assert server.connections == [1, 2]
+
+
+def test_a_server_that_lets_us_down_is_not_believed_again(run: Run) -> None:
+    server = Server(OK, b"reset", OK)
+
+    async def script(client: Client, fetch: Fetch) -> None:
+        await fetch()
+        with pytest.raises(FetchFailed) as caught:
+            await fetch()
+        assert (caught.value.reason, caught.value.asked) == ("reset", True)
+        await fetch()
+        await fetch()
+        assert idle(client) == 0
+
+    fetching(run, server, script)
+    assert server.connections == [1, 1, 2, 3]
+    assert [b"keep-alive" in request for _, request in server.asked] == [True, True, False, False]
+
+
+def test_an_answer_that_breaks_off_is_no_let_down(run: Run) -> None:
+    """It would have on a connection of its own."""
+    server = Server(OK, b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\nand then close", OK)
+
+    async def script(client: Client, fetch: Fetch) -> None:
+        await fetch()
+        assert (await fetch()).truncated == "disconnect"
+        await fetch()
+        assert idle(client) == 1
+
+    fetching(run, server, script)
+    assert server.connections == [1, 1, 2]
+
+
+def test_none_waits_longer_than_it_may(run: Run) -> None:
+    server = Server(OK)
+
+    async def script(client: Client, fetch: Fetch) -> None:
+        began = time.monotonic()
+        await fetch(limits=Limits(keep_alive_s=0.2))
+        await until(lambda: idle(client) == 0)
+        assert time.monotonic() >= began + 0.2
+        await until(lambda: not server.closed.empty())
+
+    fetching(run, server, script)
+
+
+def test_the_longest_idle_makes_room(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MAX_IDLE", (2, 1))
+    server = Server(OK)
+
+    async def script(client: Client, fetch: Fetch) -> None:
+        for host in ("a.test", "b.test", "a.test", "c.test", "a.test", "c.test", "b.test"):
+            await fetch(host)
+        assert idle(client) == 2
+
+    fetching(run, server, script)
+    assert server.connections == [1, 2, 1, 3, 1, 3, 4]
+
+
+def test_what_is_remembered_of_bad_servers_is_bounded(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MAX_FICKLE", 1)
+    server = Server(OK, b"reset", OK, b"reset", OK)
+
+    async def script(client: Client, fetch: Fetch) -> None:
+        for host in ("a.test", "b.test"):
+            await fetch(host)
+            with pytest.raises(FetchFailed):
+                await fetch(host)
+        await fetch("a.test")
+        await fetch("b.test")
+        assert idle(client) == 1  # a.test is forgotten, and so believed
+
+    fetching(run, server, script)
+
+
+def test_tls(run: Run, tmp_path: Path) -> None:
+    context = server_context(tmp_path, identity("a.test", names=(x509.DNSName("a.test"),)))
+    server = Server(OK, context=context)
+
+    async def script(client: Client, fetch: Fetch) -> None:
+        first, second = [await fetch(scheme="https") for _ in range(2)]
+        assert first.tls == second.tls is not None
+        assert first.tls.problem == "self-signed certificate"
+        await fetch(scheme="https", host="b.test")
+        assert idle(client) == 2
+
+    fetching(run, server, script)
+    assert server.connections == [1, 1, 2]
+
+
+def test_cut_while_a_kept_one_is_in_use(run: Run) -> None:
+    server = Server(OK, b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n")
+
+    async def script(client: Client, fetch: Fetch) -> None:
+        await fetch()
+        task = asyncio.create_task(fetch())
+        await until(lambda: len(server.asked) == 2)
+        client.abort()
+        with pytest.raises(FetchFailed) as caught:
+            await task
+        assert caught.value.reason == "cancelled"
+        task = asyncio.create_task(fetch())
+        await until(lambda: len(server.asked) == 3)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert idle(client) == 0
+
+    fetching(run, server, script)
