@@ -3,17 +3,15 @@
 Owns the folder, the thread and what the event loop may know; what the crawl is at any moment is
 `frontier.core`'s, what is kept of it `frontier.diskstore`'s (docs/durability.md).
 
-All work is done on one thread, batch after batch, so the event loop never waits for the disk and
-nothing needs a lock. `next_at` and `is_finished` tell of the last batch that was done.
+All work is done batch after batch (`offload`), so nothing needs a lock. `next_at` and `is_finished`
+tell of the last batch that was done.
 """
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
@@ -27,8 +25,8 @@ from webcrawl.frontier.diskstore import DiskStore
 from webcrawl.frontier.identity import Identity
 from webcrawl.frontier.lease import Lease, Link, Outcome
 from webcrawl.frontier.orderings import Ordering
-from webcrawl.frontier.together import Together
 from webcrawl.items import Original
+from webcrawl.offload import Offload
 
 FOLDER = "frontier"  # in JOBDIR
 ACTIVE_HOSTS_MAX = 20_000
@@ -78,10 +76,8 @@ class DiskFrontier(Frontier):
         self.counters = self._state.counters
         self.resumed = self._store.resumed
         self.warnings = self._store.warnings
-        self._thread = ThreadPoolExecutor(1, "frontier")
-        self._batches = 0  # handed to the thread and not done
+        self._offload = Offload("frontier")
         self._broken: StoreError | None = None
-        self._originals = Together(self._first_with_each)
         self._publish()
 
     def __repr__(self) -> str:
@@ -99,7 +95,7 @@ class DiskFrontier(Frontier):
 
     async def first_with(self, content: bytes, original: Original) -> Original | None:
         try:
-            return await self._originals.ask((content, original))
+            return await self._run(lambda: self._state.first_with(content, original))
         except StoreError:  # who releases the page hears of it; nothing of this run is kept now
             return None
 
@@ -107,37 +103,24 @@ class DiskFrontier(Frontier):
         return self._next_at[admissions]
 
     def is_finished(self) -> bool:
-        return self._finished and not self._batches
+        return self._finished and not self._offload.is_busy
 
     async def close(self) -> None:
         """End the run; another may go on. Waits for the batch that is under way."""
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._store.close)
+            await self._offload.do(self._store.close, waits=True)
         finally:
-            self._thread.shutdown()
             self._folder.close()
 
     def audit(self) -> None:
         """Assert the invariants. O(hosts): for tests and debugging, with no batch under way."""
         self._state.audit()
 
-    async def _first_with_each(
-        self, contents: list[tuple[bytes, Original]]
-    ) -> list[Original | None]:
-        first_with = self._state.first_with
-        return await self._run(lambda: [first_with(*content) for content in contents])
-
-    async def _run(self, batch: Callable[[], T]) -> T:
-        self._batches += 1
-        try:
-            loop = asyncio.get_running_loop()
-            # A caller that is cancelled must not take back what is done, or will be.
-            return await asyncio.shield(loop.run_in_executor(self._thread, self._do, batch))
-        finally:
-            self._batches -= 1
+    def _run(self, batch: Callable[[], T]) -> Awaitable[T]:
+        return self._offload.do(lambda: self._do(batch))
 
     def _do(self, batch: Callable[[], T]) -> T:
-        """On the thread. After a failure the state at hand is half a batch ahead of the disk's."""
+        """After a failure the state at hand is half a batch ahead of the disk's."""
         if self._broken is not None:
             raise self._broken
         try:

@@ -20,7 +20,6 @@ lower-casing the path, dropping `index.html`.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable
 from urllib.parse import quote_from_bytes
 
@@ -110,11 +109,10 @@ def canonicalize_each(
         return [], 0
     root = _joined(join, "/", charset) or ""
     path_max = MAX_LENGTH - len(root) if root else 0
-    forms: dict[str, None] = {}
-    found = 0
+    every = [_without_fragment(href) if "#" in href else href for href in hrefs]
+    forms: dict[str, str] = {}  # of each href that has one
     room = MAX_PAGE_LENGTH
-    bare = (_without_fragment(href) if "#" in href else href for href in hrefs)
-    for href, times in Counter(bare).items():
+    for href in dict.fromkeys(every):
         if len(href) <= path_max and _is_plain(href):
             form: str | None = root + href[1:]
         else:
@@ -124,9 +122,9 @@ def canonicalize_each(
         room -= len(form)
         if room < 0:
             break
-        forms[form] = None
-        found += times
-    return list(forms), found
+        forms[href] = form
+    found = len([href for href in every if href in forms])
+    return list(dict.fromkeys(forms.values())), found
 
 
 def _joined(join: Callable[[str], URL], href: str, charset: str) -> str | None:

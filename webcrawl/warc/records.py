@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Original
@@ -43,6 +44,7 @@ FORMAT = (
 MAX_HEAD = 32 << 10  # of FastWARC's reader
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
+_CONTROLS = bytes((*range(0x20), 0x7F))
 _NO_URI = re.compile(r"[\x00-\x20\x7f<>]")
 
 
@@ -96,15 +98,25 @@ def payload_digest(exchange: Exchange) -> str:
 
 def warc_date(time: float) -> str:
     """UTC seconds as a WARC-Date (5.4), to the microsecond."""
-    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    second, microsecond = divmod(round(time * 1_000_000), 1_000_000)
+    return f"{_until_second(second)}.{microsecond:06}Z"
+
+
+@lru_cache(16)  # captures are of the same few seconds
+def _until_second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def warc_fields(fields: Fields) -> bytes:
     """A block of application/warc-fields (4). What peers said cannot add a line to it."""
-    lines = [
-        f"{name}: {value if value.isprintable() else _CONTROL.sub(' ', value)}\r\n"
-        for name, value in fields
-    ]
+    lines = [f"{name}: {value}\r\n" for name, value in fields]
+    block = _block(lines)
+    if len(block) - len(block.translate(None, _CONTROLS)) > 2 * (len(lines) + 1):
+        block = _block([_CONTROL.sub(" ", line[:-2]) + "\r\n" for line in lines])
+    return block
+
+
+def _block(lines: list[str]) -> bytes:
     return "".join([*lines, "\r\n"]).encode("utf-8", "replace")
 
 
