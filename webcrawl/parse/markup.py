@@ -72,10 +72,11 @@ _OTHER = (
 )
 # Up to a tag of interest, or past so many others: a match holds the interpreter until it ends.
 _OTHERS_AT_A_TIME = 20_000
-_next_tag = re.compile(
+_HREF = 1  # the group of the usual link
+_tag = re.compile(
     rf"[^<]*+(?:(?:{_OTHER}|{_STOP})[^<]*+){{0,{_OTHERS_AT_A_TIME}}}+"
     rf"(?:{_USUAL_LINK}|<(/?[A-Za-z]++)({_ATTRIBUTES})>)?".encode()
-).match
+)
 _text_end = {
     name.encode(): re.compile(f"</{_any_of((name,), _TAG_NAME_END)}".encode()).search
     for name in _RAW_TEXT
@@ -96,13 +97,17 @@ def tags(payload: bytes, *, xml: bool = False) -> Iterator[tuple[list[bytes], by
     the page (HTML, 4.12.3). `xml`: `<title/>` has no content. O(size): 4 to 8 us a KB.
     """
     hrefs: list[bytes] = []
-    at = templates = foreign = 0
-    while (match := _next_tag(payload, at)) and match.end() > at:
-        at = match.end()
-        href, name, attributes = match.groups()
-        if href is not None and not templates:
-            hrefs.append(href)
+    templates = foreign = 0
+    matches = _tag.finditer(payload)
+    while match := next(matches, None):
+        if match.lastindex == _HREF:
+            if not templates:
+                hrefs.append(match[_HREF])
+            continue
+        _, name, attributes = match.groups()
         if name is None:
+            if match.end() == match.start():
+                break
             continue
         name = name.lower()
         if name in _ORDINARY:
@@ -112,7 +117,7 @@ def tags(payload: bytes, *, xml: bool = False) -> Iterator[tuple[list[bytes], by
             # holds HTML. House: its scripts and styles are read as HTML's, "</svg>" may be missing.
             closed = attributes.endswith(b"/") and (xml or foreign)
             if not closed and not (foreign and name == b"title"):
-                at = _end_of_text(payload, at, name)
+                matches = _tag.finditer(payload, _end_of_text(payload, match.end(), name))
         elif name == b"template":
             templates += not foreign and b"shadowrootmode" not in attributes.lower()
         elif name == b"/template":
@@ -133,9 +138,7 @@ def metas(payload: bytes) -> Iterator[bytes]:
     """Attributes of each `<meta>`, as the prescan for a character set sees them (13.2.3.2): not
     those in comments, but those in scripts. O(size).
     """
-    at = 0
-    while (match := _next_tag(payload, at)) and match.end() > at:
-        at = match.end()
+    for match in _tag.finditer(payload):
         if match[2] and match[2].lower() == b"meta":
             yield match[3]
 
