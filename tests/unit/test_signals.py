@@ -1,0 +1,152 @@
+"""The engine's signals against Scrapy's: who hears one, what they are told, what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from pydispatch import dispatcher
+from scrapy.exceptions import StopDownload
+from scrapy.signalmanager import SignalManager
+from twisted.internet.defer import succeed
+from twisted.python.failure import Failure
+
+from webcrawl import engine
+from webcrawl.engine import Signals
+
+SIGNAL, OTHER = object(), object()
+NAMED = {"response": "a response", "request": "a request", "spider": "a spider"}
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.heard: list[object] = []
+
+    def some(self, response: object, spider: object) -> str:
+        self.heard.append((response, spider))
+        return "some"
+
+    def whole(self, **named: Any) -> str:
+        self.heard.append({name: named[name] for name in named if name != "sender"})
+        return "whole"
+
+    def default(self, unknown: int = 3) -> int:
+        return unknown
+
+    def __call__(self, request: object) -> object:
+        return request
+
+
+def nothing() -> None:
+    pass
+
+
+def lacks(missing: object) -> None:
+    raise AssertionError("it cannot be called")
+
+
+def fails() -> None:
+    raise ZeroDivisionError
+
+
+def stops() -> None:
+    raise StopDownload
+
+
+def defers() -> object:
+    return succeed(1)
+
+
+def sent(make: type[SignalManager], connect: Callable[[SignalManager], object]) -> object:
+    """What comes back, failures by their type, and what is logged."""
+    manager = make(object())
+    records: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: records.append(record.getMessage().partition(" at 0x")[0])  # type: ignore[method-assign]
+    logging.getLogger().addHandler(handler)
+    try:
+        kept = connect(manager)
+        answers = manager.send_catch_log(SIGNAL, **NAMED)
+    finally:
+        logging.getLogger().removeHandler(handler)
+    results = [
+        answer.type if isinstance(answer, Failure) else type(answer) if answer else answer
+        for _, answer in answers
+    ]
+    return [getattr(each, "__name__", "object") for each, _ in answers], results, records, kept
+
+
+def some_and_whole(manager: SignalManager) -> object:
+    listener = Listener()
+    manager.connect(listener.some, SIGNAL)
+    manager.connect(listener.whole, SIGNAL)
+    manager.connect(listener.some, SIGNAL)  # once more
+    manager.connect(listener.default, SIGNAL)
+    manager.connect(nothing, OTHER)
+    manager.send_catch_log(SIGNAL, **NAMED)
+    return [each if isinstance(each, tuple) else {**each, "signal": 0} for each in listener.heard]
+
+
+def of_any_sender_or_signal(manager: SignalManager) -> None:
+    manager.connect(nothing, dispatcher.Any)
+    dispatcher.connect(fails, SIGNAL)
+    dispatcher.connect(nothing, SIGNAL)
+
+
+def gone(manager: SignalManager) -> None:
+    manager.connect(Listener().some, SIGNAL)
+    manager.connect(nothing, SIGNAL)
+
+
+def callable_objects(manager: SignalManager) -> None:
+    manager.connect(Listener(), SIGNAL, weak=False)
+    manager.connect(partial(nothing), SIGNAL, weak=False)
+
+
+def connecting(*receivers: Callable[..., object]) -> Callable[[SignalManager], None]:
+    def connect(manager: SignalManager) -> None:
+        for receiver in receivers:
+            manager.connect(receiver, SIGNAL)
+
+    return connect
+
+
+@pytest.fixture(autouse=True)
+def connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None before a test, and none left after it."""
+    monkeypatch.setattr(dispatcher, "connections", {})
+    monkeypatch.setattr(engine, "connections", dispatcher.connections)
+
+
+@pytest.mark.parametrize(
+    "connect",
+    [
+        some_and_whole,
+        of_any_sender_or_signal,
+        gone,
+        callable_objects,
+        connecting(),
+        connecting(fails, stops, nothing),
+        connecting(lacks, nothing),
+        connecting(defers),
+    ],
+    ids=["methods", "any", "gone", "objects", "none", "raise", "lacks", "defers"],
+)
+def test_as_scrapy(connect: Callable[[SignalManager], object]) -> None:
+    assert sent(Signals, connect) == sent(SignalManager, connect)
+
+
+def test_what_is_not_to_be_logged(caplog: pytest.LogCaptureFixture) -> None:
+    manager = Signals(object())
+    manager.connect(fails, SIGNAL)
+    ((_, answer),) = manager.send_catch_log(SIGNAL, dont_log=ZeroDivisionError)
+    assert isinstance(answer, Failure)
+    ((_, error),) = asyncio.run(manager.send_catch_log_async(SIGNAL, dont_log=ZeroDivisionError))
+    assert isinstance(error, ZeroDivisionError)
+    assert not caplog.records
+    asyncio.run(manager.send_catch_log_async(SIGNAL))
+    assert "Error caught on signal handler" in caplog.text
