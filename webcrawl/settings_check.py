@@ -186,6 +186,7 @@ RULES: dict[str, Rule] = {
     "CRAWL_PROCESSES": _whole(0),
     "CRAWL_PROCESS_TIMEOUT": _seconds(2),
     "DOWNLOAD_TIMEOUT": _seconds(0.001),
+    "KEEP_ALIVE": _seconds(),
     "DOWNLOAD_MAXSIZE": _whole(0),
     "DOWNLOAD_MAXHEADERSIZE": _whole(1),
     "DOWNLOAD_TLS_MIN_VERSION": _TLS_VERSION,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 from tests.utils.bases import download_handlers_http as bases
 
@@ -10,6 +12,7 @@ from webcrawl.handler import DownloadHandler
 
 class Ours:
     download_handler_cls = DownloadHandler
+    default_handler_settings: ClassVar = {"KEEP_ALIVE": 15}
     settings_dict = {
         "DOWNLOAD_HANDLERS": {
             "http": "webcrawl.handler.DownloadHandler",
