@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final, NamedTuple
 
-# Without and with TLS: 2 and 70 KB each. The longest idle goes first.
+# Without and with TLS: 2 and 90 KB each. The longest idle goes first.
 MAX_IDLE: Final = (1024, 128)
 MAX_FICKLE: Final = 4096
 
