@@ -59,16 +59,19 @@ class Offload:
         It is done whether anybody awaits it or not.
         """
         loop = asyncio.get_running_loop()
-        job = _Job(work, loop.create_future())
+        future: asyncio.Future[T] = loop.create_future()
         began_at = monotonic()
         if waits or self._away or began_at < self._away_until:
-            self._send(job, loop)
-        else:
-            _settle(_outcome(job))
-            ended_at = monotonic()
-            if ended_at > began_at + HELD_UP_S:
-                self._away_until = ended_at + AWAY_S
-        return job.future
+            self._send(_Job(work, future), loop)
+            return future
+        try:
+            future.set_result(work())
+        except Exception as error:  # raised again where it is awaited
+            future.set_exception(error)
+        ended_at = monotonic()
+        if ended_at > began_at + HELD_UP_S:
+            self._away_until = ended_at + AWAY_S
+        return future
 
     def _send(self, job: _Job, loop: asyncio.AbstractEventLoop) -> None:
         self._jobs.put(job)
