@@ -207,12 +207,12 @@ class _Fetch(asyncio.Protocol):
         closed or idle. Raises what `stop` was given.
         """
         server = self._server
-        self._arm(min(self.limits.connect_timeout_s, self.limits.timeout_s))
         try:
             if kept is not None:
                 kept.set_protocol(self)
                 self._ask(kept, self.started_at)
             else:
+                self._arm(min(self.limits.connect_timeout_s, self.limits.timeout_s))
                 await self._loop.create_connection(
                     lambda: self,
                     server.address,
