@@ -14,6 +14,8 @@ def asked_to_wait_s(exchange: Exchange) -> float:
 
 def retry_after_s(value: bytes, now_time: float) -> float:
     """Seconds to wait from `now_time` (UTC, seconds); 0.0 for nothing or nonsense."""
+    if not value:
+        return 0.0
     text = value.decode("latin-1").strip()
     if text.isascii() and text.isdigit():
         return float(text[:9])
