@@ -12,7 +12,6 @@ import hashlib
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar, cast
@@ -32,7 +31,7 @@ from webcrawl.parse.page import has_parser, header_says_nofollow, read_page
 from webcrawl.parse.urls import redirect_target
 from webcrawl.scheduler import Scheduler
 from webcrawl.spiders.seeds import BadSeed, SeedSource
-from webcrawl.warc.records import payload_digest, raw_digest
+from webcrawl.warc.records import payload_digest, raw_digest, warc_date
 
 SEEDS_PER_BATCH = 1000
 # Larger pages are read beside the event loop: 10 MiB of nothing but links take three seconds.
@@ -170,11 +169,11 @@ class BroadSpider(Spider):
             depth=link.depth,
             redirects=link.redirects,
             via=link.via,
-            ip=str(response.ip_address or ""),
+            ip=exchange.ip if exchange is not None else str(response.ip_address or ""),
         )
         page.exchange = exchange
         if exchange is not None:
-            page.fetched_at = datetime.fromtimestamp(exchange.started_time, UTC).isoformat()
+            page.fetched_at = warc_date(exchange.started_time)[:-1] + "+00:00"
             page.fetch_s = round(exchange.total_s, 6)
             page.truncated = exchange.truncated
             page.payload_digest = payload_digest(exchange)
