@@ -7,6 +7,7 @@ charsetForLinkExtraction, outlink. The others are ours, in the same style.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import repeat
 
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Page
@@ -16,7 +17,14 @@ Line = tuple[str, str]
 
 def page_metadata(page: Page, exchange: Exchange) -> tuple[Line, ...]:
     """The lines for `page`; O(links)."""
-    return (*_discovery(page), *_times(exchange), *_connection(exchange), *_content(page, exchange))
+    links = zip(repeat("outlink"), page.links)
+    return (
+        *_discovery(page),
+        *_times(exchange),
+        *_connection(exchange),
+        *_content(page, exchange),
+        *links,
+    )
 
 
 def _discovery(page: Page) -> Iterator[Line]:
@@ -61,5 +69,3 @@ def _content(page: Page, exchange: Exchange) -> Iterator[Line]:
         yield "duplicateOf", page.duplicate_of
     if page.redirect_to:
         yield "outlink", page.redirect_to
-    for link in page.links:
-        yield "outlink", link
