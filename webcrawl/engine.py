@@ -33,7 +33,7 @@ from scrapy.exceptions import StopDownload, _InvalidOutput
 from scrapy.http import Response
 from scrapy.pipelines import ItemPipelineManager
 from scrapy.signalmanager import SignalManager
-from scrapy.utils.defer import aiter_errback, ensure_awaitable
+from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.log import logformatter_adapter
 from scrapy.utils.python import global_object_name
 from twisted.internet.defer import Deferred
@@ -153,9 +153,16 @@ class Scraper(ScrapyScraper):
         if self.concurrent_items != 1 or not isinstance(result, AsyncIterator):
             await super().handle_spider_output_async(result, request, response)
             return
-        async for output in aiter_errback(result, self.handle_spider_error, request, response):
-            await self._process_spidermw_output_async(output, response)
-            await asyncio.sleep(0)  # there may be a million of them
+        while True:
+            try:
+                output = await anext(result)
+            except StopAsyncIteration:
+                return
+            except Exception:
+                self.handle_spider_error(Failure(), request, response)  # type: ignore[no-untyped-call]
+            else:
+                await self._process_spidermw_output_async(output, response)
+                await asyncio.sleep(0)  # there may be a million of them
 
 
 class DownloaderMiddlewares(DownloaderMiddlewareManager):
