@@ -171,9 +171,11 @@ class DownloaderMiddlewares(DownloaderMiddlewareManager):
     async def _process_request(
         self, request: Request, download_func: Callable[[Request], Coroutine[Any, Any, Response]]
     ) -> Response | Request:
+        if self._mw_methods_requiring_spider:
+            return await super()._process_request(request, download_func)
         for method in self.methods["process_request"]:
             assert method is not None
-            answer = self._handle_mw_method(method, request=request)
+            answer = method(request=request)
             if answer is not None:
                 answer = await ensure_awaitable(answer, _warn=global_object_name(method))
                 if answer is not None:
@@ -183,13 +185,13 @@ class DownloaderMiddlewares(DownloaderMiddlewareManager):
     async def _process_response(
         self, response: Response | Request, request: Request
     ) -> Response | Request:
-        if response is None:
-            raise TypeError("Received None in process_response")
+        if response is None or self._mw_methods_requiring_spider:
+            return await super()._process_response(response, request)
         for method in self.methods["process_response"]:
             assert method is not None
             if isinstance(response, Request):
                 break
-            answer = self._handle_mw_method(method, request=request, response=response)
+            answer = method(request=request, response=response)
             if not isinstance(answer, Response | Request):
                 answer = await ensure_awaitable(answer, _warn=global_object_name(method))
             response = _checked(answer, method)
