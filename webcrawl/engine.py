@@ -319,7 +319,7 @@ class Signals(SignalManager):
             except Exception as error:
                 answers[receiver] = raised(receiver, error)
             else:
-                if isinstance(answer, Deferred) or isawaitable(answer):
+                if answer is not None and (isinstance(answer, Deferred) or isawaitable(answer)):
                     waits[receiver] = waited_for(receiver, answer)
         if waits:
             done = await asyncio.gather(*waits.values(), return_exceptions=True)
@@ -329,7 +329,9 @@ class Signals(SignalManager):
 
 def _expected(named: dict[str, Any]) -> tuple[type[Exception], ...]:
     """The exceptions that who sends a signal does not want logged."""
-    dont_log = named.pop("dont_log", ())
+    dont_log = named.pop("dont_log", None)
+    if dont_log is None:
+        return ()
     return tuple(dont_log) if isinstance(dont_log, Sequence) else (dont_log,)
 
 
