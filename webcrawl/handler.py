@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import resource
 import socket
 import sys
 import time
@@ -70,6 +71,8 @@ Resolve = Callable[[str], Awaitable[str]]  # host -> address to connect to; rais
 _is_html = re.compile(rb"text/html[ \t]*(?:;|\Z)", re.IGNORECASE).match
 
 _ip_address = lru_cache(4096)(ip_address)  # 2 us else
+
+OPEN_FILES = 8192  # pages, admissions, idle connections, the frontier's files
 
 FAILURES: dict[str, type[Exception]] = {
     "dns": CannotResolveHostError,
@@ -132,6 +135,7 @@ class DownloadHandler(BaseDownloadHandler):
         if not is_asyncio_available():
             raise NotConfigured(f"{cls.__name__} needs asyncio: see TWISTED_REACTOR")
         settings = crawler.settings
+        _allow_sockets()
         client = Client(
             limits_from(settings),
             tls_context_from(settings),
@@ -247,6 +251,14 @@ class DownloadHandler(BaseDownloadHandler):
             reason, now = PROXY_FAILURES[type(error)], time.monotonic()
             request.meta["fetch_failed"] = FetchFailed(reason, str(error), True, now)
             raise
+
+
+def _allow_sockets() -> None:
+    """Raise the soft limit of open files, 1,024 in most places, as far as the hard one lets us."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if 0 <= soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class _Listeners:

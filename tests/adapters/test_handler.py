@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
+import resource
 import socket
 import sys
 from collections.abc import Awaitable, Callable
@@ -33,7 +34,7 @@ from tests.adapters.rawserver import RawServer, identity, read_request, server_c
 from webcrawl.fetch.exchange import REASONS, Exchange, FetchFailed
 from webcrawl.fetch_settings import content_type_test, headers_from, limits_from
 from webcrawl.frontier.lease import Lease, Step
-from webcrawl.handler import FAILURES, DownloadHandler
+from webcrawl.handler import FAILURES, OPEN_FILES, DownloadHandler
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 SETTINGS: dict[str, Any] = {
@@ -417,6 +418,21 @@ def test_the_bind_address() -> None:
 def test_no_user_agent_no_header() -> None:
     settings = crawler_with(USER_AGENT="", DEFAULT_REQUEST_HEADERS={"Accept": None}).settings
     assert headers_from(settings) == [(b"Accept-Encoding", b"gzip, deflate")]
+
+
+def test_many_sockets_may_be_open() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    async def use(_: DownloadHandler) -> tuple[int, int]:
+        return resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+        raised = with_handler(use)
+        assert with_handler(use) == raised
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert raised == (min(OPEN_FILES, hard), hard)
 
 
 # Signals

@@ -11,7 +11,7 @@ import asyncio
 from typing import Final, NamedTuple
 
 # Without and with TLS: 2 and 90 KB each. The longest idle goes first.
-MAX_IDLE: Final = (1024, 128)
+MAX_IDLE: Final = (512, 128)
 MAX_FICKLE: Final = 4096
 
 
