@@ -70,10 +70,8 @@ class Database:
             raise self._broken(error) from None
 
     def get(self, key: bytes) -> bytes | None:
-        try:
+        if key in self._changes:
             return self._changes[key]
-        except KeyError:
-            pass
         try:
             value: bytes | None = self._rows.get(key)
         except Exception as error:
