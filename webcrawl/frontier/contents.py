@@ -35,8 +35,9 @@ class Contents:
         if url not in self._fresh_of:
             return
         content, known = self._fresh_of.pop(url)
-        self._fresh.pop(content, None)
+        fresh = self._fresh.pop(content, None)
         if isinstance(outcome, Fetched):
-            first = self._store.original(content) or known
+            # While ours is the last word on a content, the store has heard of no other.
+            first = known if fresh is known else self._store.original(content) or known
             followed = first.followed or known.followed
             self._store.keep_original(content, first._replace(followed=followed))
