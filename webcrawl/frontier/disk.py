@@ -95,7 +95,7 @@ class DiskFrontier(Frontier):
 
     async def first_with(self, content: bytes, original: Original) -> Original | None:
         try:
-            return await self._run(lambda: self._state.first_with(content, original))
+            return await self._run(lambda: self._state.first_with(content, original), moves=False)
         except StoreError:  # who releases the page hears of it; nothing of this run is kept now
             return None
 
@@ -116,11 +116,14 @@ class DiskFrontier(Frontier):
         """Assert the invariants. O(hosts): for tests and debugging, with no batch under way."""
         self._state.audit()
 
-    def _run(self, batch: Callable[[], T]) -> Awaitable[T]:
-        return self._offload.do(lambda: self._do(batch))
+    def _run(self, batch: Callable[[], T], *, moves: bool = True) -> Awaitable[T]:
+        return self._offload.do(lambda: self._do(batch, moves=moves))
 
-    def _do(self, batch: Callable[[], T]) -> T:
-        """After a failure the state at hand is half a batch ahead of the disk's."""
+    def _do(self, batch: Callable[[], T], *, moves: bool = True) -> T:
+        """After a failure the state at hand is half a batch ahead of the disk's.
+
+        `moves`: it may change when there is something to do.
+        """
         if self._broken is not None:
             raise self._broken
         try:
@@ -129,7 +132,8 @@ class DiskFrontier(Frontier):
             ours = StoreError(f"{self._folder.path} is as of the last commit: {error!r}")
             self._broken = error if isinstance(error, StoreError) else ours
             raise
-        self._publish()
+        if moves:
+            self._publish()
         return result
 
     def _publish(self) -> None:
