@@ -107,6 +107,10 @@ class RobotsRules:
             tuple(parser.sitemaps[:MAX_SITEMAPS]),
         )
 
+    @property
+    def allows_all(self) -> bool:
+        return not (self.literals or self.wildcards)
+
     def allows(self, target: str) -> bool:
         """Whether `target`, path and query of a canonical URL, may be asked for.
 

@@ -171,8 +171,9 @@ class Funnel:
             self._counters.ip_passed += 1
         if self._policy.obey_robots:
             origin = origin_of(link.url)
-            if host.rules[origin].reason:
-                return host.rules[origin].reason
-            if not self._store.rules(origin).allows(target_of(link.url)):
+            known = host.rules[origin]
+            if known.reason:
+                return known.reason
+            if not known.allows_all and not self._store.rules(origin).allows(target_of(link.url)):
                 return "robots"
         return ""

@@ -30,12 +30,14 @@ class State(Enum):
 class Rules(NamedTuple):
     """What is known of an origin's robots.txt; its text is in the store.
 
-    `reason` says why all is refused; "" for rules as served.
+    `reason` says why all is refused; "" for rules as served. Of those that allow all, the text need
+    not be read for each page.
     """
 
     expires_at: float
     crawl_delay_s: float = 0.0
     reason: str = ""
+    allows_all: bool = False
 
 
 class Ip:

@@ -29,7 +29,7 @@ def host_row(host: Host, utc_s: float) -> bytes:
         (host.crawl_delay_s, host.failures, host.dead_addresses, host.counted_ahead),
         (host.addresses, host.resolved_until + utc_s, host.resolve_at + utc_s, host.resolve_tries),
         (host.retired_until + utc_s, host.retired_reason),
-        {origin: (r[0] + utc_s, r[1], r[2]) for origin, r in host.rules.items()},
+        {origin: (r[0] + utc_s, *r[1:]) for origin, r in host.rules.items()},
     )
     return pickle.dumps(row, 5)
 
@@ -49,5 +49,5 @@ def read_host(db: Database, name: str, row: bytes, utc_s: float) -> Host:
     host.addresses, host.resolve_tries = dns[0], dns[3]
     host.resolved_until, host.resolve_at = dns[1] - utc_s, dns[2] - utc_s
     host.retired_until, host.retired_reason = retired[0] - utc_s, retired[1]
-    host.rules = {origin: Rules(r[0] - utc_s, r[1], r[2]) for origin, r in known.items()}
+    host.rules = {origin: Rules(r[0] - utc_s, *r[1:]) for origin, r in known.items()}
     return host

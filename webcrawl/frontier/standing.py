@@ -49,9 +49,10 @@ class Standing:
         ended_at = getattr(outcome, "ended_at", 0.0)
         if isinstance(outcome, RobotsFetched):
             assert lease.errand is not None
-            delay_s = outcome.rules.crawl_delay_s or 0.0
-            self._store.keep_rules(lease.errand.origin, outcome.rules)
-            self._keep_rules(lease.errand, Rules(outcome.expires_at, delay_s))
+            rules, delay_s = outcome.rules, outcome.rules.crawl_delay_s or 0.0
+            self._store.keep_rules(lease.errand.origin, rules)
+            known = Rules(outcome.expires_at, delay_s, allows_all=rules.allows_all)
+            self._keep_rules(lease.errand, known)
         polite = self._polite
         host.asked_at = max(host.asked_at, asked_at)
         delay_s = polite.host_delay_s(host.crawl_delay_s)
