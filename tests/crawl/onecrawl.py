@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from tests.crawl.crawling import Result, assert_clean
 from tests.crawl.knownsite import records
+from webcrawl.parse.urls import host_of
 from webcrawl.simweb import Running, faults
 from webcrawl.warc.check import check
 
@@ -20,12 +21,12 @@ def assert_one_crawl(
     may_come_again: int,
     *,
     whole: bool = True,
-    unheard: Sequence[str] = (),
+    leased: Sequence[str] | None = None,
 ) -> Counter[str]:
     """As if it had never been killed, save that what was leased may be asked for again.
 
-    `unheard` are the hosts whose robots.txt was leased: of a Crawl-delay in it the next run cannot
-    know (docs/durability.md), and asks again after its own delay.
+    `leased` are the URLs of which that is known. Of a Crawl-delay or a Retry-After in an answer to
+    one of these the next run cannot know (docs/durability.md), and waits its own delay.
 
     The pages in the archive, and how often each is there with an answer that is final.
     """
@@ -35,10 +36,11 @@ def assert_one_crawl(
     violations = ledger["violations"]
     again = violations.pop("twice")
     assert again["count"] <= may_come_again, again
-    early = violations["early_host"]
-    excused = [example for example in early["examples"] if is_excused(example, unheard)]
-    early["count"] -= len(excused)
-    early["examples"] = [each for each in early["examples"] if each not in excused]
+    for kind in ("early_host", "early_retry"):
+        early = violations[kind]
+        excused = [each for each in early["examples"] if is_excused(kind, each, leased)]
+        early["count"] -= min(len(excused), may_come_again)
+        early["examples"] = [each for each in early["examples"] if each not in excused]
     if not whole:
         ledger["missing"]["count"] = 0
     assert not faults(ledger), json.dumps(faults(ledger), indent=1)
@@ -58,7 +60,16 @@ def assert_one_crawl(
     return pages
 
 
-def is_excused(early: str, unheard: Sequence[str]) -> bool:
-    """Whether it was one of `unheard`, for its robots.txt, after the crawl's own delay."""
+def is_excused(kind: str, early: str, leased: Sequence[str] | None) -> bool:
+    """Whether the answer that asked to wait can have been lost, and the crawl's own delay is over.
+
+    A Crawl-delay is lost with a robots.txt, which is then asked for again.
+    """
     waited_s, *_, host, target = early.split()
-    return host in unheard and target == "/robots.txt" and float(waited_s) >= HOST_DELAY_S
+    urls = leased
+    if kind == "early_host":
+        if target != "/robots.txt":
+            return False
+        urls = leased and [url for url in leased if url.endswith(target)]
+    lost = urls is None or host in map(host_of, urls)
+    return lost and float(waited_s) >= HOST_DELAY_S

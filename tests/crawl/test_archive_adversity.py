@@ -96,6 +96,7 @@ def test_a_crawl_that_is_ended_twice_is_mended_by_the_next(tmp_path: Path) -> No
     with running("--hosts", "500", "--host-delay", "0", "--features", "none,page-hang") as web:
         crawl = Crawl(tmp_path, web=web, **QUICK | {"CLOSE_GRACE": 60}, DOWNLOAD_TIMEOUT=60)
         archive_of(crawl, 100_000)
+        crawl.until("*** crawling", times=3)  # by now some hang
         crawl.interrupt_twice()
         assert "Traceback" not in crawl.wait(40).log
     assert list((tmp_path / "warc").glob("*.open"))
