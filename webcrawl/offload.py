@@ -37,7 +37,7 @@ class _Done(NamedTuple):
 
 
 class Offload:
-    """Does what one event loop gives it. The thread is there only while it has work.
+    """Does what an event loop gives it. The thread is there only while it has work.
 
     It is a daemon: nothing waits for it when the process is told to go.
     """
@@ -58,11 +58,10 @@ class Offload:
 
         It is done whether anybody awaits it or not.
         """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         began_at = monotonic()
         if waits or self._away or began_at < self._away_until:
-            self._send(_Job(work, future), loop)
+            self._send(_Job(work, future))
             return future
         try:
             future.set_result(work())
@@ -73,11 +72,11 @@ class Offload:
             self._away_until = ended_at + AWAY_S
         return future
 
-    def _send(self, job: _Job, loop: asyncio.AbstractEventLoop) -> None:
+    def _send(self, job: _Job) -> None:
         self._jobs.put(job)
         self._away += 1
         if self._away == 1:
-            Thread(target=self._run, args=(loop,), name=self._name, daemon=True).start()
+            Thread(target=self._run, name=self._name, daemon=True).start()
 
     def _take(self, done: list[_Done]) -> None:
         self._away -= len(done)
@@ -88,13 +87,13 @@ class Offload:
 
     # In the thread
 
-    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _run(self) -> None:
         while job := self._jobs.get():
             done = [_outcome(job)]
             while len(done) < BATCH and not self._jobs.empty() and (job := self._jobs.get()):
                 done.append(_outcome(job))
             try:
-                loop.call_soon_threadsafe(self._take, done)
+                done[-1].future.get_loop().call_soon_threadsafe(self._take, done)
             except RuntimeError:  # the loop is closed: nobody is left to tell
                 return
 

@@ -146,3 +146,14 @@ def test_many_threads_after_one_another() -> None:
             assert set(await asyncio.gather(*futures)) == {1}
 
     run(use)
+
+
+def test_loops_after_one_another() -> None:
+    """The thread of the one may still be there when the next has work."""
+    aside = Offload("aside")
+
+    async def use() -> None:
+        assert await asyncio.wait_for(aside.do(where, waits=True), 60) == "aside"
+
+    for _ in range(300):
+        asyncio.run(use())
