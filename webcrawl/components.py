@@ -255,6 +255,7 @@ def admissions_from(
         resolver=resolver_from(settings),
         guard=guard_from(settings),
         client=Client(
+            # Mostly one request to a host, and its pages have a client of their own.
             replace(limits_from(settings), max_size_bytes=MAX_BODY_BYTES, keep_alive_s=0.0),
             tls_context_from(settings),
         ),

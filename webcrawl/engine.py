@@ -236,12 +236,6 @@ class SpiderMiddlewares(SpiderMiddlewareManager):
         return result
 
 
-def is_heard(sender: Any, signal: Any) -> bool:
-    """Whether anybody may listen to `signal` from `sender`. A tenth of what it takes to ask who."""
-    ours, anyones = connections.get(id(sender), ()), connections.get(id(Anyone), ())
-    return signal in ours or Anyone in ours or signal in anyones or Anyone in anyones
-
-
 def listeners(sender: Any, signal: Any) -> list[Any]:
     """Who listens, as `liveReceivers(getAllReceivers(sender, signal))`, in a third of the time."""
     heard: list[Any] = []

@@ -48,7 +48,7 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.python.failure import Failure
 
-from webcrawl.engine import is_heard
+from webcrawl.engine import listeners
 from webcrawl.fetch.client import Client, Limits, Wants, split_url
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.http1 import Headers as WireHeaders
@@ -274,7 +274,7 @@ class _Listeners:
     def of(cls, crawler: Crawler, request: Request, wants: Wants) -> Self | None:
         """None when nobody listens, as in most crawls."""
         heard = (signals.headers_received, signals.bytes_received)
-        if any(is_heard(crawler.signals.sender, signal) for signal in heard):
+        if any(listeners(crawler.signals.sender, signal) for signal in heard):
             return cls(crawler, request, wants)
         return None
 

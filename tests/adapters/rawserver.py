@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import ssl
@@ -89,6 +90,13 @@ def reset(connection: socket.socket) -> None:
     """Close by RST instead of FIN."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait for what no event tells of: what the other end does reaches us soon."""
+    async with asyncio.timeout(60):
+        while not true():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
 
 
 class Identity(NamedTuple):

@@ -8,7 +8,6 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from tests.adapters.rawserver import (
     read_request,
     reset,
     server_context,
+    until,
 )
 from webcrawl.fetch.client import Client, Limits, Target, build_request, split_url
 from webcrawl.fetch.exchange import Exchange, FetchFailed
@@ -65,12 +65,6 @@ def failure(run: Run, script: Script, **kwargs: Any) -> FetchFailed:
     with pytest.raises(FetchFailed) as caught:
         get(run, script, **kwargs)
     return caught.value
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not true():  # noqa: ASYNC110  (the client has no event for it)
-            await asyncio.sleep(0.01)
 
 
 def test_an_exchange_is_what_was_on_the_wire(run: Run) -> None:

@@ -20,6 +20,7 @@ from tests.adapters.rawserver import (
     read_request,
     reset,
     server_context,
+    until,
 )
 from webcrawl.fetch import connections
 from webcrawl.fetch.client import Client, Limits
@@ -27,7 +28,6 @@ from webcrawl.fetch.exchange import Exchange, FetchFailed
 
 LIMITS = Limits(keep_alive_s=60.0, max_size_bytes=1000)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-PATIENCE_S = 30.0  # for what happens at once
 
 Fetch = Callable[..., Awaitable[Exchange]]
 
@@ -85,13 +85,6 @@ def fetching(run: Run, server: Server, script: Callable[[Client, Fetch], Awaitab
 
     with server:
         run(go())
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """What the other end does reaches us soon."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():  # noqa: ASYNC110  (nobody tells)
-            await asyncio.sleep(0.001)
 
 
 def idle(client: Client) -> int:

@@ -19,6 +19,7 @@ E_ACUTE = "é".encode()
         (b"<meta charset=koi8-r>", "text/html; charset=nonsense", "koi8-r"),
         (b"<meta charset=nonsense><meta charset=koi8-r>", "", "koi8-r"),
         (b"<meta charset=utf-16>", "", "utf-8"),
+        (b'<a title="<meta charset=koi8-r>', "", "windows-1252"),  # in a tag that is not closed
         (b"<meta charset=latin1>" + E_ACUTE, "text/html", "windows-1252"),
         (E_ACUTE, "text/html", "utf-8"),
         (E_ACUTE[:1], "", "utf-8"),  # cut in the middle of a character

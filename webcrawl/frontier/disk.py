@@ -1,6 +1,6 @@
 """The frontier on disk: a crawl that outgrows memory, outlives its process and goes on.
 
-Owns the folder, the thread and what the event loop may know; what the crawl is at any moment is
+Owns the folder and what the event loop may know; what the crawl is at any moment is
 `frontier.core`'s, what is kept of it `frontier.diskstore`'s (docs/durability.md).
 
 All work is done batch after batch (`offload`), so nothing needs a lock. `next_at` and `is_finished`

@@ -139,6 +139,8 @@ def metas(payload: bytes) -> Iterator[bytes]:
     those in comments, but those in scripts. O(size).
     """
     for match in _tag.finditer(payload):
+        if match.end() == match.start():  # a tag that is not closed: what follows is in it
+            break
         if match[2] and match[2].lower() == b"meta":
             yield match[3]
 

@@ -1,6 +1,6 @@
 """The files of an archive: one is written at a time, and a new one begun at a size.
 
-Owns names, locks, rotation and durability. It blocks, so `writer` uses it from a thread. A file is
+Owns names, locks, rotation and durability. It may block: `writer` sees to that. A file is
 called NAME.open while it is written, and NAME once it is whole and on the disk.
 
 Invariants: a file begins with its warcinfo record; the records of a capture stand in one file, one
