@@ -25,13 +25,12 @@ from webcrawl.admission.dns import Resolver
 from webcrawl.admission.guard import AddressGuard
 from webcrawl.admission.robots import MAX_BODY_BYTES, product_token
 from webcrawl.admissions import Admissions
-from webcrawl.fetch.client import Client
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.fetch_settings import (
+    client_from,
     content_type_test,
     headers_from,
     limits_from,
-    tls_context_from,
 )
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
@@ -251,14 +250,12 @@ def admissions_from(
     record: Callable[[Exchange], Awaitable[None]],
 ) -> Admissions:
     """What runs DNS, robots.txt and HEAD beside the downloads."""
+    # Mostly one request to a host; to keep its connection for a page has not paid.
+    limits = replace(limits_from(settings), max_size_bytes=MAX_BODY_BYTES, keep_alive_s=0.0)
     return Admissions(
         resolver=resolver_from(settings),
         guard=guard_from(settings),
-        client=Client(
-            # Mostly one request to a host, and its pages have a client of their own.
-            replace(limits_from(settings), max_size_bytes=MAX_BODY_BYTES, keep_alive_s=0.0),
-            tls_context_from(settings),
-        ),
+        client=client_from(settings, limits),
         headers=headers_from(settings),
         robots_token=robots_token(settings),
         wants=content_type_test(settings),

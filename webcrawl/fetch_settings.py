@@ -14,7 +14,7 @@ from scrapy.http import Headers
 from scrapy.settings import BaseSettings
 from scrapy.utils.python import without_none_values
 
-from webcrawl.fetch.client import Limits, Wants
+from webcrawl.fetch.client import Client, Limits, Wants
 from webcrawl.fetch.http1 import Headers as WireHeaders
 from webcrawl.fetch.tls import client_context
 
@@ -29,6 +29,20 @@ TLS_VERSIONS = {
     "TLSv1.2": ssl.TLSVersion.TLSv1_2,
     "TLSv1.3": ssl.TLSVersion.TLSv1_3,
 }
+
+
+def client_from(settings: BaseSettings, limits: Limits) -> Client:
+    """A client with `limits`."""
+    return Client(
+        limits,
+        tls_context_from(settings),
+        local_address=bind_address(settings.get("DOWNLOAD_BIND_ADDRESS")),
+    )
+
+
+def bind_address(value: str | tuple[str, int] | None) -> tuple[str, int] | None:
+    """Where requests come from, as Scrapy's setting and meta key say it."""
+    return (value, 0) if value and isinstance(value, str) else value or None
 
 
 def limits_from(settings: BaseSettings) -> Limits:

@@ -54,11 +54,12 @@ from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.http1 import Headers as WireHeaders
 from webcrawl.fetch.http1 import content_length
 from webcrawl.fetch_settings import (
+    bind_address,
+    client_from,
     content_type_test,
     headers_from,
     limits_from,
     pairs,
-    tls_context_from,
 )
 from webcrawl.frontier.lease import Lease
 from webcrawl.own_requests import BodyRules, is_own
@@ -136,14 +137,9 @@ class DownloadHandler(BaseDownloadHandler):
             raise NotConfigured(f"{cls.__name__} needs asyncio: see TWISTED_REACTOR")
         settings = crawler.settings
         _allow_sockets()
-        client = Client(
-            limits_from(settings),
-            tls_context_from(settings),
-            local_address=_bind_address(settings.get("DOWNLOAD_BIND_ADDRESS")),
-        )
         return cls(
             crawler,
-            client,
+            client_from(settings, limits_from(settings)),
             headers_from(settings),
             content_type_test(settings),
             BodyRules(settings),
@@ -202,7 +198,7 @@ class DownloadHandler(BaseDownloadHandler):
             listeners.on_head if listeners else wants,
             on_content=listeners.on_content if listeners else None,
             limits=self._limits(meta),
-            local_address=_bind_address(meta.get("bindaddress")),
+            local_address=bind_address(meta.get("bindaddress")),
         )
         exchange.dns_s = dns_s
         return exchange
@@ -307,10 +303,6 @@ def _refusal(lease: Lease) -> Exception:
     silent = lease.refused in ("host_retired", "robots_unreachable")  # nobody answered there
     error = FAILURES.get(lease.refused, DownloadFailedError if silent else IgnoreRequest)
     return error(f"{lease.url}: {lease.refused}")
-
-
-def _bind_address(value: str | tuple[str, int] | None) -> tuple[str, int] | None:
-    return (value, 0) if value and isinstance(value, str) else value or None
 
 
 def _response(exchange: Exchange, stopped: StopDownload | None) -> Response:

@@ -31,6 +31,7 @@ from scrapy.http import HtmlResponse, Response, TextResponse
 from stock_crawl import run, site
 
 from tests.adapters.rawserver import RawServer, identity, read_request, server_context
+from webcrawl.components import admissions_from
 from webcrawl.fetch.exchange import REASONS, Exchange, FetchFailed
 from webcrawl.fetch_settings import content_type_test, headers_from, limits_from
 from webcrawl.frontier.lease import Lease, Step
@@ -411,8 +412,18 @@ def test_the_bind_address() -> None:
     with RawServer(script) as server:
         for bind in ("127.0.0.3", ("127.0.0.4", 0)):
             url = f"http://127.0.0.1:{server.port}/"
-            download(Request(url), crawler_with(DOWNLOAD_BIND_ADDRESS=bind))
-    assert peers == ["127.0.0.3", "127.0.0.4"]
+            crawler = crawler_with(DOWNLOAD_BIND_ADDRESS=bind)
+            download(Request(url), crawler)
+            asyncio.run(ask_before_a_page(url, crawler))
+    assert peers == ["127.0.0.3"] * 2 + ["127.0.0.4"] * 2
+
+
+async def ask_before_a_page(url: str, crawler: Crawler) -> None:
+    """As robots.txt is asked for."""
+    nothing: Any = None
+    admissions = admissions_from(crawler.settings, outlink=nothing, record=nothing)
+    await admissions.client.fetch("GET", url, "127.0.0.1", [])
+    await admissions.close()
 
 
 def test_no_user_agent_no_header() -> None:
