@@ -23,7 +23,7 @@ from webcrawl.frontier.lease import Fetched, Link, Returned, Step
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.remote import GONE, RemoteFrontier
-from webcrawl.frontier.server import FrontierServer
+from webcrawl.frontier.server import FrontierServer, Load
 from webcrawl.items import Original
 
 
@@ -230,6 +230,28 @@ def test_the_others_go_first() -> None:
         await pair.die()
 
     asyncio.run(check())
+
+
+def test_who_is_busier_waits_longer() -> None:
+    async def check() -> None:
+        server = served()
+        pair = Pair(server)
+        await pair.remote.acquire(100.0, 2, admissions=True)
+        pair.member.load.share, server._load.share = 0.4, 0.5
+        await server.put(links(1), 100.0)
+        assert 100.1 < server.next_at(admissions=True) < 101.0
+        await pair.die()
+
+    asyncio.run(check())
+
+
+def test_a_load_is_that_of_the_last_moments() -> None:
+    load = Load()
+    for cpu_s, now, share in ((9.0, 100.0, 0.0), (9.1, 100.1, 0.0), (9.5, 101.0, 0.5)):
+        load.see(cpu_s, now)
+        assert load.share == share
+    load.see(9.5, 103.0)
+    assert load.share == 0.0
 
 
 def test_who_does_not_look_is_waited_for_once() -> None:

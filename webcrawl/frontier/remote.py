@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -120,7 +121,8 @@ class RemoteFrontier(Frontier):
     def _flush(self) -> None:
         self._sent += 1
         self._unanswered[self._sent] = self._futures
-        self._channel.send(("calls", self._sent, self._calls, self._differences()))
+        cpu_s = time.process_time()
+        self._channel.send(("calls", self._sent, self._calls, self._differences(), cpu_s))
         self._calls, self._futures = [], []
 
     def _differences(self) -> dict[str, Any]:

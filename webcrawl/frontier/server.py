@@ -5,7 +5,8 @@ What is added here: whose a lease is, so that it comes back when its process die
 the crawl's target, since no process knows by itself how many pages the others have under way.
 
 The others go first, since the owner has the frontier to keep as well: when one of them has found
-less than it had room for and there is something now, it is told, and the owner waits a moment.
+less than it had room for and there is something now, it is told, and the owner waits a moment; a
+long one while the other has more time to spare.
 
 Invariant: with a target of n, pages answered and PAGE leases out are at most n.
 """
@@ -35,9 +36,28 @@ from webcrawl.items import Original
 logger = logging.getLogger(__name__)
 
 _MOMENT_S = 0.02
+_LONG_MOMENT_S = 0.5
+_LOAD_OVER_S = 0.5
 
 Left = Callable[[str, dict[str, Any]], None]
 Gone = Callable[[int], None]
+
+
+class Load:
+    """How busy a process is: the part of a processor that it used lately."""
+
+    def __init__(self) -> None:
+        self.share = 0.0
+        self._cpu_s = self._seen_at = 0.0
+
+    def see(self, cpu_s: float, now: float) -> None:
+        """It had used `cpu_s` in all by `now`."""
+        past_s = now - self._seen_at
+        if past_s < _LOAD_OVER_S:
+            return
+        if self._seen_at:
+            self.share = (cpu_s - self._cpu_s) / past_s
+        self._cpu_s, self._seen_at = cpu_s, now
 
 
 class FrontierServer(Frontier):
@@ -54,6 +74,7 @@ class FrontierServer(Frontier):
         self._members: list[Member] = []
         self._ours_at = [0.0, 0.0]  # PAGE leases and the others, for the owner of the frontier
         self.is_ending = False
+        self._load = Load()
 
     def __repr__(self) -> str:
         return f"<FrontierServer of {self._frontier!r} for {len(self._members)} processes>"
@@ -127,7 +148,9 @@ class FrontierServer(Frontier):
             for member in self._members:
                 if member.wants[admissions] and not member.told:
                     member.tell()
-                    self._ours_at[admissions] = now + _MOMENT_S
+                    self._load.see(time.process_time(), now)
+                    busier = self._load.share > member.load.share
+                    self._ours_at[admissions] = now + (_LONG_MOMENT_S if busier else _MOMENT_S)
 
     def serve(
         self, sock: socket.socket, *, left: Left, gone: Gone, greeting: bytes = b""
@@ -171,6 +194,7 @@ class Member:
         self.has_left = False  # with a goodbye
         self.has_begun = False
         self.looks = 0  # at it by who watches, since it was heard last
+        self.load = Load()
         self.channel = Channel(self._heard, self._lost)
         self._calls: dict[str, Callable[..., Coroutine[Any, Any, Any]]] = {
             "put": self._put,
@@ -212,7 +236,8 @@ class Member:
         match message:
             case "alive", counted:
                 self._count(counted)
-            case "calls", number, calls, counted:
+            case "calls", number, calls, counted, cpu_s:
+                self.load.see(cpu_s, time.monotonic())
                 self._count(counted)
                 self._do(self._answer(number, [self._calls[each[0]](*each[1:]) for each in calls]))
             case "leave", reason, stats, counted:
