@@ -25,8 +25,9 @@ def assert_one_crawl(
 ) -> Counter[str]:
     """As if it had never been killed, save that what was leased may be asked for again.
 
-    `leased` are the URLs of which that is known. Of a Crawl-delay or a Retry-After in an answer to
-    one of these the next run cannot know (docs/durability.md), and waits its own delay.
+    `leased` are the URLs of which that is known; a look-up in DNS has "". Of a Crawl-delay or a
+    Retry-After in an answer to one of these the next run cannot know (docs/durability.md), and
+    waits its own delay.
 
     The pages in the archive, and how often each is there with an answer that is final.
     """
@@ -71,5 +72,5 @@ def is_excused(kind: str, early: str, leased: Sequence[str] | None) -> bool:
         if target != "/robots.txt":
             return False
         urls = leased and [url for url in leased if url.endswith(target)]
-    lost = urls is None or host in map(host_of, urls)
+    lost = urls is None or host in map(host_of, filter(None, urls))
     return lost and float(waited_s) >= HOST_DELAY_S
