@@ -18,6 +18,7 @@ from tests.crawl.crawling import Result, crawl
 PAGE = b"<html><title>A page</title><body>" + b"<p>Some words of a page.</p>\n" * 40
 MAX_SIZE = 100_000  # DOWNLOAD_MAXSIZE of the crawl
 ROBOTS = b"User-agent: *\nDisallow: /private\n"
+CLOSE = b"Connection: close"  # as it does: a page asked for on a kept one would come out of order
 
 
 def answer(
@@ -25,13 +26,13 @@ def answer(
 ) -> bytes:
     """An answer of `body` with a Content-Length, true unless `length` says another."""
     told = len(body) if length is None else length
-    lines = [b"Content-Type: text/html", b"Content-Length: %d" % told, *fields]
+    lines = [b"Content-Type: text/html", b"Content-Length: %d" % told, CLOSE, *fields]
     return b"HTTP/1.1 %b\r\n%b\r\n\r\n%b" % (status, b"\r\n".join(lines), body)
 
 
 def chunked(body: bytes, *fields: bytes, size: int = 500) -> bytes:
     """An answer of `body` in chunks."""
-    lines = [b"Content-Type: text/html", b"Transfer-Encoding: chunked", *fields]
+    lines = [b"Content-Type: text/html", b"Transfer-Encoding: chunked", CLOSE, *fields]
     chunks = [body[at : at + size] for at in range(0, len(body), size)]
     framed = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
     return b"HTTP/1.1 200 OK\r\n%b\r\n\r\n%b0\r\n\r\n" % (b"\r\n".join(lines), framed)
