@@ -245,6 +245,22 @@ def test_who_is_busier_waits_longer() -> None:
     asyncio.run(check())
 
 
+def test_a_busy_process_does_not_end_the_wait_for_another() -> None:
+    async def check() -> None:
+        server = served()
+        pairs = [Pair(server), Pair(server)]
+        for pair, share in zip(pairs, (0.4, 0.9), strict=True):
+            await pair.remote.acquire(100.0, 2, admissions=True)
+            pair.member.load.share = share
+        server._load.share = 0.5
+        await server.put(links(1), 100.0)
+        assert 100.1 < server.next_at(admissions=True) < 101.0
+        for pair in pairs:
+            await pair.die()
+
+    asyncio.run(check())
+
+
 def test_a_load_is_that_of_the_last_moments() -> None:
     load = Load()
     for cpu_s, now, share in ((9.0, 100.0, 0.0), (9.1, 100.1, 0.0), (9.5, 101.0, 0.5)):

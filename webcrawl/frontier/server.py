@@ -150,7 +150,8 @@ class FrontierServer(Frontier):
                     member.tell()
                     self._load.see(time.process_time(), now)
                     busier = self._load.share > member.load.share
-                    self._ours_at[admissions] = now + (_LONG_MOMENT_S if busier else _MOMENT_S)
+                    moment_s = _LONG_MOMENT_S if busier else _MOMENT_S
+                    self._ours_at[admissions] = max(self._ours_at[admissions], now + moment_s)
 
     def serve(
         self, sock: socket.socket, *, left: Left, gone: Gone, greeting: bytes = b""
