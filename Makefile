@@ -13,15 +13,15 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.run ## crawl a simulated web for half a minute, and let it judge the crawler
+demo: $(VENV)/.run $(VENV)/.scan ## crawl a simulated web for half a minute, and let it judge the crawler
 	@$(BIN)/python benchmarks/demo.py
 
-bench: $(VENV)/.run ## pages per CPU second against plain Scrapy, in some three minutes
+bench: $(VENV)/.run $(VENV)/.scan ## pages per CPU second against plain Scrapy, in some three minutes
 	@$(BIN)/python -m benchmarks vs-scrapy
 
-install: $(VENV)/.run ## what a crawl needs, into .venv
+install: $(VENV)/.run $(VENV)/.scan ## what a crawl needs, into .venv
 
-test: lint $(VENV)/pywb/.installed $(VENV)/scrapy-suite/.installed ## lint, types and all tests
+test: lint $(VENV)/.scan $(VENV)/pywb/.installed $(VENV)/scrapy-suite/.installed ## lint, types and all tests
 	$(BIN)/python -m pytest -n 4 --dist worksteal
 
 lint: $(VENV)/.test ## ruff and mypy
@@ -34,7 +34,7 @@ format: $(VENV)/.test ## lay the code out as the house does
 	$(BIN)/ruff format .
 
 clean: ## remove .venv and what tests and builds leave behind
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build *.egg-info $(SCAN)/build $(SCAN)/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "webcrawl needs Python 3.11 or later (on Debian: apt-get install python3)" >&2; exit 1; }
@@ -44,6 +44,13 @@ $(BIN)/python:
 # One stamp for each list of packages, so that nothing is installed twice.
 $(VENV)/.run: requirements.txt | $(BIN)/python
 	$(PIP) -r requirements.txt
+	@touch $@
+
+# The one part in C: a machine without a compiler does without it.
+SCAN := webcrawl/parse/scan
+$(VENV)/.scan: $(SCAN)/pyproject.toml $(SCAN)/scan.c | $(VENV)/.run
+	@$(PIP) --force-reinstall ./$(SCAN) >$@.log 2>&1 \
+		|| echo "No C compiler, or no Python.h: links will be found without them, at six times the cost ($@.log)"
 	@touch $@
 
 $(VENV)/.test: requirements.txt requirements-test.txt | $(BIN)/python

@@ -191,7 +191,7 @@ def test_requirements_name_what_is_imported(house: Modules) -> None:
     required = {canonical(name) for name in re.findall(r"^[\w.-]+", text, re.MULTILINE)}
     imported = {root(name) for tree in house.values() for name in imports_of(tree)}
     imported.add("uvloop")  # the settings name it, and Scrapy imports it
-    imported -= {"webcrawl", *NEWER_PYTHON, *sys.stdlib_module_names}
+    imported -= {"webcrawl", "webcrawl_scan", *NEWER_PYTHON, *sys.stdlib_module_names}
     names = packages_distributions()
     providers = {top: set(map(canonical, names.get(top, ()))) for top in imported}
     assert {top for top in imported if not providers[top] & required} == set()

@@ -20,7 +20,7 @@ lower-casing the path, dropping `index.html`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from urllib.parse import quote_from_bytes
 
 from url import URL, EmptyHost, URLError
@@ -95,7 +95,7 @@ def redirect_target(location: bytes, base: str) -> str | None:
 
 
 def canonicalize_each(
-    hrefs: Iterable[str], base: str, charset: str = "utf-8"
+    hrefs: Sequence[str], base: str, charset: str = "utf-8"
 ) -> tuple[list[str], int]:
     """Canonical forms of a page's links, each once, and how many there were with repeats.
 
@@ -109,10 +109,12 @@ def canonicalize_each(
         return [], 0
     root = _joined(join, "/", charset) or ""
     path_max = MAX_LENGTH - len(root) if root else 0
-    every = [_without_fragment(href) if "#" in href else href for href in hrefs]
+    if "#" in "".join(hrefs):
+        hrefs = [_without_fragment(href) if "#" in href else href for href in hrefs]
+    different = dict.fromkeys(hrefs)
     forms: dict[str, str] = {}  # of each href that has one
     room = MAX_PAGE_LENGTH
-    for href in dict.fromkeys(every):
+    for href in different:
         if len(href) <= path_max and _is_plain(href):
             form: str | None = root + href[1:]
         else:
@@ -123,8 +125,9 @@ def canonicalize_each(
         if room < 0:
             break
         forms[href] = form
-    found = len([href for href in every if href in forms])
-    return list(dict.fromkeys(forms.values())), found
+    if len(forms) < len(different):
+        hrefs = [href for href in hrefs if href in forms]
+    return list(dict.fromkeys(forms.values())), len(hrefs)
 
 
 def _joined(join: Callable[[str], URL], href: str, charset: str) -> str | None:

@@ -1,0 +1,71 @@
+"""The scanner in C finds what the regular expression finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webcrawl.parse.markup import scan_by_regex
+
+in_c = pytest.importorskip("webcrawl_scan", reason="there was no C compiler").scan
+
+# Pieces in which the two could differ, and any byte.
+PIECES = (
+    *(b"<", b"</", b">", b"/>", b"<!--", b"-->", b"--!>", b"--", b"-", b"!", b"<!", b"<?", b"<!-->"),
+    *(b"<a ", b"<A ", b"<a\n", b"</a>", b"<a/", b"<area ", b"<ab ", b"<p>", b"<li class=\"x\">"),
+    *(b"<link ", b"<svg>", b"</SVG>", b"</svgs>", b"<textarea>", b"<noframes>", b"<plaintext"),
+    *(b"</template>", b"<templates", b"<!DOCTYPE html>", b"<style", b"<1", b"<\xe9>", b"<p\0>"),
+    *(b' href="', b" href='", b" href=", b"href", b' HREF="', b' hreflang="', b' rel="', b' id="'),
+    *(b'"', b"'", b"=", b" = ", b" ", b"\t", b"\f", b"\v", b"x", b"Z", b"9", b"\0", b"\xff", b"/"),
+)
+pages = st.lists(st.sampled_from(PIECES) | st.binary(max_size=2), max_size=30).map(b"".join)
+Scan = Callable[[bytes, int], tuple[list[bytes], bytes, bytes, int]]
+
+
+def found(scan: Scan, page: bytes) -> Iterator[tuple[list[bytes], bytes, bytes, int]]:
+    at = 0
+    while at < len(page):
+        *_, at = one = scan(page, at)
+        yield one
+
+
+@given(pages)
+def test_both_find_the_same(page: bytes) -> None:
+    assert list(found(in_c, page)) == list(found(scan_by_regex, page))
+
+
+@given(pages, st.data())
+def test_from_any_place(page: bytes, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(page)))
+    assert in_c(page, at) == scan_by_regex(page, at)
+
+
+def test_a_call_ends_after_so_many_tags() -> None:
+    page = b'<a href="x"><p>' * 15_000 + b"<base>"
+    hrefs, name, attributes, at = in_c(page, 0)
+    assert (len(hrefs), name, attributes) == (10_000, b"", b"")
+    hrefs, name, attributes, at = in_c(page, at)
+    assert (len(hrefs), name, attributes, at) == (5_000, b"base", b"", len(page))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ((), TypeError),
+        ((b"",), TypeError),
+        (("", 0), TypeError),
+        ((bytearray(b""), 0), TypeError),
+        ((b"", "0"), TypeError),
+        ((b"x", -1), ValueError),
+        ((b"x", 2), ValueError),
+        ((b"x", 1 << 80), OverflowError),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments: tuple[object, ...], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        in_c(*arguments)
+
+
