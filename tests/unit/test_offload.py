@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -17,6 +18,12 @@ HERE = threading.current_thread().name
 
 def where() -> str:
     return threading.current_thread().name
+
+
+def wait() -> str:
+    """As for a disk: the kernel counts that this thread let go of the processor."""
+    time.sleep(0.001)
+    return where()
 
 
 def fail() -> None:
@@ -52,7 +59,7 @@ def test_work_is_done_in_order(place: str) -> None:
     done: list[int] = []
 
     async def use(aside: Offload) -> None:
-        assert await aside.do(where) == HERE
+        assert await aside.do(wait) == HERE
         futures = [aside.do(lambda n=number: done.append(n)) for number in range(3 * BATCH)]
         assert aside.is_busy == (place != HERE)
         await asyncio.gather(*futures)
@@ -65,7 +72,7 @@ def test_work_is_done_in_order(place: str) -> None:
 
 def test_errors_go_to_who_asked(place: str) -> None:
     async def use(aside: Offload) -> None:
-        await aside.do(where)
+        await aside.do(wait)
         futures = [aside.do(work) for work in (where, fail, where)]
         results = await asyncio.gather(*futures, return_exceptions=True)
         assert [type(each) for each in results] == [str, ZeroDivisionError, str]
@@ -100,7 +107,7 @@ def test_one_piece_that_was_held_up_sends_the_next_aside(monkeypatch: pytest.Mon
         def work() -> str:
             nonlocal now
             now += seconds
-            return where()
+            return wait()
 
         return work
 
@@ -113,6 +120,16 @@ def test_one_piece_that_was_held_up_sends_the_next_aside(monkeypatch: pytest.Mon
         assert await aside.do(taking(2 * offload.HELD_UP_S)) == HERE
         now += offload.AWAY_S / 2
         assert await aside.do(where) == "aside"
+
+    run(use)
+
+
+def test_a_piece_that_others_kept_from_the_processor_was_not_held_up(place: str) -> None:
+    async def use(aside: Offload) -> None:
+        assert await aside.do(where) == HERE
+        assert await aside.do(where) == HERE
+        assert await aside.do(wait) == HERE
+        assert await aside.do(where) == place
 
     run(use)
 
