@@ -35,6 +35,9 @@ _PORTS = Ports()
 _CHILD_HOSTS = 3  # links to new hosts from each sound host
 _HOSTS_KEPT = 32768  # 2 to 3 kB each
 _MENUS_KEPT = 8192  # 100 bytes a link
+_NO_HOST = -1
+
+Link = tuple[int, int, bool]  # host, page, and whether by HTTP though the host has moved to HTTPS
 
 
 class World:
@@ -266,8 +269,11 @@ class World:
             return [onward]
         if not kind.leads and not kind.sound:
             return []
-        menu = [Place(own.host, page) for page in self._menu_pages(own.host)]
-        return self._draw_links(own, self._rng(own)) + menu
+        links = [
+            Place(host, page, 0, plain)
+            for host, page, plain in self._draw_links(own, self._rng(own))
+        ]
+        return links + [Place(own.host, page) for page in self._menu_pages(own.host)]
 
     def _original(self, place: Place) -> Place:
         """A mirror serves the page of its original, links and all."""
@@ -276,27 +282,26 @@ class World:
     def _rng(self, place: Place) -> Random:
         return Random(mix(self.spec.seed, 10, *place))
 
-    def _draw_links(self, place: Place, rng: Random) -> list[Place]:
+    def _draw_links(self, place: Place, rng: Random) -> list[Link]:
         """The links of the tree, then 5 to 50 in all."""
         site = self.host(place.host).site
-        owner, spec, random = site.host, self.spec, rng.random
-        links = [Place(owner, 0)]
+        owner, size, hosts, random = site.host, site.size, self.spec.hosts, rng.random
+        links: list[Link] = [(owner, 0, False)]
         if place.step == 0:
-            links += [Place(owner, page) for page in site.tree.children(place.page)]
-            links += [Place(host, 0) for host in self._child_hosts(owner, place.page)]
+            links += [(owner, page, False) for page in site.tree.children(place.page)]
+            links += [(host, 0, False) for host in self._child_hosts(owner, place.page)]
         for _ in range(5 + int(45 * random() ** 2) - len(links)):
             if random() < 0.8:
-                links.append(Place(owner, int(site.size * random())))
+                links.append((owner, int(size * random()), False))
             else:
-                links.append(self._far(int(spec.hosts * random()), random()))
+                links.append(self._far(int(hosts * random()), random()))
         if self._moved:  # some links still say http:
-            return [
-                link._replace(plain=link.host in self._moved and random() < 0.3) for link in links
-            ]
+            moved = self._moved
+            return [(host, page, host in moved and random() < 0.3) for host, page, _ in links]
         return links
 
-    def _far(self, host: int, where: float) -> Place:
-        return Place(host, 0 if where < 0.7 else int((where - 0.7) / 0.3 * self.size(host)))
+    def _far(self, host: int, where: float) -> Link:
+        return host, 0 if where < 0.7 else int((where - 0.7) / 0.3 * self.size(host)), False
 
     def _menu_pages(self, host: int) -> list[int]:
         """Pages of a host that each of its pages links to; a small host repeats itself."""
@@ -353,20 +358,30 @@ class World:
         """The links of a page as they are written. Where a mirror has it too, by whole URLs."""
         rng = self._rng(place)
         links = self._draw_links(place, rng)
-        whole = place.host in self._mirrored
-        page_scheme = "" if whole else self.origin_kind(place.host).scheme
-        hrefs = []
-        for link, style in zip(links, self._links.many(rng, len(links)), strict=True):
-            kind = self._origins.rows[0 if link.plain else self._origin_of[link.host]]
-            target = Target(
-                self._names[link.host],
-                self._ports[kind.port],
-                path(self._salt(link.host), link.page),
-                f"?de={link.page}&amp;passo={link.step}" if link.step else "",
-                link.host == place.host and not whole and not link.plain,
-                kind.scheme,
-                page_scheme,
-            )
-            hrefs.append(self._links.rows[style].spell(target))
-        hrefs += self._menu(place.host)
-        return hrefs
+        styles = self._links.many(rng, len(links)) if self._links.rows[1:] else bytes(len(links))
+        near = _NO_HOST if place.host in self._mirrored else place.host
+        salt = self._salt(place.host)
+        return [
+            *(
+                path(salt, link[1])
+                if link[0] == near and not style and not link[2]
+                else self._href(near, link, style)
+                for link, style in zip(links, styles, strict=True)
+            ),
+            *self._menu(place.host),
+        ]
+
+    def _href(self, near: int, link: Link, style: int) -> str:
+        """One link, from a page of the host `near`."""
+        host, page, plain = link
+        kind = self._origins.rows[0 if plain else self._origin_of[host]]
+        target = Target(
+            self._names[host],
+            self._ports[kind.port],
+            path(self._salt(host), page),
+            "",
+            host == near and not plain,
+            kind.scheme,
+            "" if near == _NO_HOST else self.origin_kind(near).scheme,
+        )
+        return self._links.rows[style].spell(target)
