@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from struct import pack
 from time import monotonic
 from typing import cast
@@ -96,12 +97,10 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
             return
         method, target, version = words
-        lower = fields.lower()
-        name = _field(fields, lower, b"host").rpartition(":")[0] or _field(fields, lower, b"host")
-        agent = _field(fields, lower, b"user-agent")
-        self._keep = version == "HTTP/1.1" and b"connection: close" not in lower
+        name, agent, close = _read_fields(fields)
+        self._keep = version == "HTTP/1.1" and not close
         host, place, attempt = self._web.ledger.asked(
-            now, name.lower(), self._ip, method, target, agent, self._secure
+            now, name, self._ip, method, target, agent, self._secure
         )
         if host is None or method not in ("GET", "HEAD"):
             reply = answer(400 if host is None else 405)
@@ -164,6 +163,15 @@ class Connection(asyncio.Protocol):
         sock: socket.socket = self._transport.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_0)
         self._transport.abort()
+
+
+@lru_cache(1024)  # the requests of a connection mostly differ in their first line only
+def _read_fields(fields: bytes) -> tuple[str, str, bool]:
+    """Host in lower case without its port, user agent, and whether the connection is to close."""
+    lower = fields.lower()
+    host = _field(fields, lower, b"host").lower()
+    agent = _field(fields, lower, b"user-agent")
+    return host.rpartition(":")[0] or host, agent, b"connection: close" in lower
 
 
 def _field(fields: bytes, lower: bytes, name: bytes) -> str:
