@@ -349,6 +349,19 @@ class TestSurvey:
         statuses = [count for name, count in truth.items() if name.startswith("pages_")]
         assert sum(statuses) == truth["robots_allowed"]
 
+    def test_pages_have_links_and_are_different(self) -> None:
+        world = World(spec(1000, seed=1, page_bytes=1000, menu=20))
+        places = [place for place in everything(world) if world.kind(place).sound]
+        for place in places[::20]:
+            hrefs = re.findall(rb'<a [^>]*href="([^"]*)"', body_of(world, place))
+            links = world.outlinks(place)
+            assert 25 <= len(hrefs) == len(links) <= 70
+            for href, link in zip(hrefs, links, strict=True):
+                url = canonicalize(href.decode(), world.url(place))
+                assert url == world.url(link)
+                assert world.resolve(link.host, world.target(link)) == link
+        assert len({body_of(world, place) for place in places[::20]}) == len(places[::20])
+
     def test_all_hosts_of_an_address_behave_alike(self) -> None:
         world = World(spec(2000, seed=1, page_bytes=1000))
         behaviours: dict[str, set[tuple[int, int]]] = {}

@@ -12,8 +12,8 @@ must be reached under a given scope.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 from random import Random
 
 from webcrawl.simweb.addresses import DNS, DnsKind
@@ -35,7 +35,8 @@ _PORTS = Ports()
 _CHILD_HOSTS = 3  # links to new hosts from each sound host
 _HOSTS_KEPT = 32768  # 2 to 3 kB each
 _MENUS_KEPT = 8192  # 100 bytes a link
-_NO_HOST = -1
+_LAYOUTS = 16  # of a uniform world: paths and links, as sites made by one program share them
+_OWN = -1  # in place of a host: the one that the link stands on
 
 Link = tuple[int, int, bool]  # host, page, and whether by HTTP though the host has moved to HTTPS
 
@@ -59,6 +60,7 @@ class World:
         self.host = lru_cache(_HOSTS_KEPT)(self._host)
         self._salt = lru_cache(_HOSTS_KEPT)(self._make_salt)
         self._menu = lru_cache(_MENUS_KEPT)(self._make_menu)
+        self._layout = lru_cache(_MENUS_KEPT)(self._make_layout)
 
     def _draw_hosts(self) -> None:
         spec = self.spec
@@ -117,46 +119,51 @@ class World:
         return f"{WORDS[number & 63]}-{WORDS[(number >> 6) & 63]}-{host}.{suffix}"
 
     def _host(self, host: int) -> Host:
-        spec, name = self.spec, self._names[host]
-        original = self._original_of.get(host, host)
+        name = self._names[host]
         address = self._address_of[host]
-        rng = Random(mix(spec.seed, 5, address if spec.uniform else host))
-        elsewhere = self._other_sound(host, 0)
-        robots = self._robots.rows[self._robots_of[host]].make(
-            Request(
-                rng=rng,
-                token=spec.token,
-                delay_s=spec.host_delay_s,
-                elsewhere=f"{self.origin(elsewhere)}/robots-de/{name}.txt",
-            )
-        )
         kind = self._dns.rows[self._dns_of[host]]
         ips = [self.address(address), self.address((address * 7 + 1) % self.ips)]
         return Host(
             name=name,
             dns=kind.answer(name, ips),
             kind=self._kinds.rows[self._kind_of[host]],
-            robots=robots,
-            site=self.host(original).site if original != host else self._site(host, robots),
             in_dns=kind.sound,
             origin=self.origin_kind(host),
+            draw_robots=partial(self._draw_robots, host),
+            draw_site=partial(self._draw_site, host),
         )
 
-    def _site(self, host: int, robots: Robots) -> Site:
+    def _draw_robots(self, host: int) -> Robots:
+        spec, kind = self.spec, self._robots.rows[self._robots_of[host]]
+        if kind.same:
+            return kind.same
+        elsewhere = self.origin(self._other_sound(host, 0))
+        return kind.make(
+            Request(
+                rng=Random(mix(spec.seed, 5, self._address_of[host] if spec.uniform else host)),
+                token=spec.token,
+                delay_s=spec.host_delay_s,
+                elsewhere=f"{elsewhere}/robots-de/{self._names[host]}.txt",
+            )
+        )
+
+    def _draw_site(self, host: int) -> Site:
         spec = self.spec
-        if spec.uniform:
-            rng = Random(mix(spec.seed, 6, self._address_of[host]))
-            draw = [self._pages.one(rng)]
-        else:
-            rng = Random(mix(spec.seed, 6, host))
-            draw = self._pages.rows
+        original = self._original_of.get(host, host)
+        if original != host:
+            return self.host(original).site
         size = self.size(host)
-        drawn = bytes(size) if spec.uniform else self._pages.many(rng, size)
-        return Site(host, self._salt(host), [draw[row] for row in drawn], robots)
+        if spec.uniform:
+            kinds = [self._pages.one(Random(mix(spec.seed, 6, self._address_of[host])))] * size
+        else:
+            drawn = self._pages.many(Random(mix(spec.seed, 6, host)), size)
+            kinds = [self._pages.rows[row] for row in drawn]
+        return Site(host, self._salt(host), kinds, self.host(host).robots)
 
     def _make_salt(self, host: int) -> int:
-        """What makes the paths of a host those of its site."""
-        return mix(self.spec.seed, 8, self._original_of.get(host, host))
+        """What makes the paths of a host those of its site. A uniform world has few."""
+        original = self._original_of.get(host, host)
+        return mix(self.spec.seed, 8, original % _LAYOUTS if self.spec.uniform else original)
 
     def size(self, host: int) -> int:
         """How many pages a host has, without making it: 1 µs."""
@@ -269,11 +276,14 @@ class World:
             return [onward]
         if not kind.leads and not kind.sound:
             return []
-        links = [
-            Place(host, page, 0, plain)
-            for host, page, plain in self._draw_links(own, self._rng(own))
+        if self.spec.uniform:
+            links = self._draw_layout(self._salt(own.host), self.size(own.host))
+        else:
+            links = self._draw_links(own, self._rng(own))
+            links += [(own.host, page, False) for page in self._menu_pages(own.host)]
+        return [
+            Place(own.host if host == _OWN else host, page, 0, plain) for host, page, plain in links
         ]
-        return links + [Place(own.host, page) for page in self._menu_pages(own.host)]
 
     def _original(self, place: Place) -> Place:
         """A mirror serves the page of its original, links and all."""
@@ -285,20 +295,41 @@ class World:
     def _draw_links(self, place: Place, rng: Random) -> list[Link]:
         """The links of the tree, then 5 to 50 in all."""
         site = self.host(place.host).site
-        owner, size, hosts, random = site.host, site.size, self.spec.hosts, rng.random
+        owner = site.host
         links: list[Link] = [(owner, 0, False)]
         if place.step == 0:
             links += [(owner, page, False) for page in site.tree.children(place.page)]
             links += [(host, 0, False) for host in self._child_hosts(owner, place.page)]
+        links = self._fill(links, owner, site.size, rng.random)
+        if self._moved:  # some links still say http:
+            moved, random = self._moved, rng.random
+            return [(host, page, host in moved and random() < 0.3) for host, page, _ in links]
+        return links
+
+    def _fill(
+        self, links: list[Link], owner: int, size: int, random: Callable[[], float]
+    ) -> list[Link]:
+        """To 5 to 50 links: pages of `owner`, which has `size` of them, and of any hosts."""
+        hosts = self.spec.hosts
         for _ in range(5 + int(45 * random() ** 2) - len(links)):
             if random() < 0.8:
                 links.append((owner, int(size * random()), False))
             else:
                 links.append(self._far(int(hosts * random()), random()))
-        if self._moved:  # some links still say http:
-            moved = self._moved
-            return [(host, page, host in moved and random() < 0.3) for host, page, _ in links]
         return links
+
+    def _draw_layout(self, salt: int, size: int) -> list[Link]:
+        """In a uniform world, the links of every page of every host of this salt and size."""
+        random = Random(mix(self.spec.seed, 10, salt, size)).random
+        links = self._fill([], _OWN, size, random)
+        return links + [(_OWN, int(size * random()), False) for _ in range(self.spec.menu)]
+
+    def _make_layout(self, salt: int, size: int) -> list[str]:
+        """The same as they are written, plainly."""
+        return [
+            path(salt, page) if host == _OWN else self.origin(host) + path(self._salt(host), page)
+            for host, page, _ in self._draw_layout(salt, size)
+        ]
 
     def _far(self, host: int, where: float) -> Link:
         return host, 0 if where < 0.7 else int((where - 0.7) / 0.3 * self.size(host)), False
@@ -356,10 +387,12 @@ class World:
 
     def _hrefs(self, place: Place) -> list[str]:
         """The links of a page as they are written. Where a mirror has it too, by whole URLs."""
+        if self.spec.uniform:
+            return self._layout(self._salt(place.host), self.size(place.host))
         rng = self._rng(place)
         links = self._draw_links(place, rng)
         styles = self._links.many(rng, len(links)) if self._links.rows[1:] else bytes(len(links))
-        near = _NO_HOST if place.host in self._mirrored else place.host
+        near = _OWN if place.host in self._mirrored else place.host
         salt = self._salt(place.host)
         return [
             *(
@@ -382,6 +415,6 @@ class World:
             "",
             host == near and not plain,
             kind.scheme,
-            "" if near == _NO_HOST else self.origin_kind(near).scheme,
+            "" if near == _OWN else self.origin_kind(near).scheme,
         )
         return self._links.rows[style].spell(target)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import repeat
 from random import Random
@@ -74,6 +74,7 @@ def _matcher(pattern: str) -> Callable[[str], re.Match[str] | None]:
 @dataclass(frozen=True, kw_only=True)
 class RobotsKind(Feature):
     make: Callable[[Request], Robots]
+    same: Robots | None = None  # what `make` gives, where that is the same for all hosts
 
 
 def text(rules: Sequence[Rule], agent: str = "*", *lines: str) -> str:
@@ -93,24 +94,13 @@ def _some(rng: Random) -> list[Rule]:
     return [(False, f"/{first}/"), (True, f"/{first}/{rng.choice(WORDS)}"), (False, f"/{second}/")]
 
 
-def _allow_all(request: Request) -> Robots:
-    return Robots(_plain("# welcome\nUser-agent: *\nDisallow:\n"))
-
-
-def _status(status: int, reachable: bool) -> Callable[[Request], Robots]:
-    def make(request: Request) -> Robots:
-        return Robots(answer(status, b"<h1>no rules here</h1>"), reachable=reachable)
-
-    return make
+def _status(status: int, reachable: bool = True) -> Robots:
+    return Robots(answer(status, b"<h1>no rules here</h1>"), reachable=reachable)
 
 
 def _disallow_some(request: Request) -> Robots:
     rules = _some(request.rng)
     return Robots(_plain(text(rules)), rules=rules)
-
-
-def _disallow_all(request: Request) -> Robots:
-    return Robots(_plain(text([(False, "/")])), rules=[(False, "/")])
 
 
 def _wildcards(request: Request) -> Robots:
@@ -255,10 +245,17 @@ def _row(
     )
 
 
+def _same(name: str, weight: float, about: str, robots: Robots, sound: bool = True) -> RobotsKind:
+    return replace(_row(name, weight, about, lambda request: robots, sound), same=robots)
+
+
+_ALLOW_ALL = Robots(_plain("# welcome\nUser-agent: *\nDisallow:\n"))
+_DISALLOW_ALL = Robots(_plain(text([(False, "/")])), rules=[(False, "/")])
+
 ROBOTS = (
-    _row("allow-all", 25, "200, an empty Disallow", _allow_all),
-    _row("none", 30, "404: all is allowed", _status(404, True)),
-    _row("forbidden", 2, "403: all is allowed (RFC 9309, 2.3.1.3)", _status(403, True)),
+    _same("allow-all", 25, "200, an empty Disallow", _ALLOW_ALL),
+    _same("none", 30, "404: all is allowed", _status(404)),
+    _same("forbidden", 2, "403: all is allowed (RFC 9309, 2.3.1.3)", _status(403)),
     _row("some", 12, "two sections disallowed, a part of one allowed", _disallow_some),
     _row("wildcards", 4, "rules with * and $, the longest wins", _wildcards),
     _row("crawl-delay", 4, "Crawl-delay of 2 or 3 times the host delay", _crawl_delay),
@@ -278,8 +275,8 @@ ROBOTS = (
     _row("thicket", 0.5, "2,000 patterns of 50 wildcards", _thicket, default=False),
     _row("bomb", 0.5, "1 GiB in 1 MiB of gzip, the rules first", _bomb, default=False),
     _row("later", 0.5, "503 with Retry-After", _later, sound=False, default=False),
-    _row("disallow-all", 3, "all is disallowed", _disallow_all, sound=False),
-    _row("error", 1.5, "503: all is disallowed", _status(503, False), sound=False),
+    _same("disallow-all", 3, "all is disallowed", _DISALLOW_ALL, sound=False),
+    _same("error", 1.5, "503: all is disallowed", _status(503, reachable=False), sound=False),
     _row("silent", 0.5, "accepted and never answered", _silent, sound=False),
     _row("reset", 0.5, "reset", _reset, sound=False),
     _row("not-http", 0.5, "an answer that is not HTTP", _not_http, sound=False),

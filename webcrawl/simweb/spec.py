@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from webcrawl.simweb.addresses import Answer
@@ -41,16 +43,26 @@ class Place(NamedTuple):
     plain: bool = False  # by HTTP, of a host that has moved to HTTPS
 
 
-class Host(NamedTuple):
-    """What is known of one host."""
+@dataclass(frozen=True)
+class Host:
+    """What is known of one host. Rules and pages are made when they are first asked for: of a
+    host of which only the name is looked up, they never are."""
 
     name: str
     dns: Answer
     kind: HostKind
-    robots: Robots
-    site: Site
     in_dns: bool
     origin: OriginKind
+    draw_robots: Callable[[], Robots]
+    draw_site: Callable[[], Site]
+
+    @cached_property
+    def robots(self) -> Robots:
+        return self.draw_robots()
+
+    @cached_property
+    def site(self) -> Site:
+        return self.draw_site()
 
     @property
     def open(self) -> bool:
