@@ -15,6 +15,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.crawls import (
+    PREPARED,
     Cost,
     Place,
     crawl,
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def measure(arguments: argparse.Namespace) -> str:
     runs = {"by Scrapy": crawl, "parts alone": parts_alone}
     store = {"FRONTIER_STORE": arguments.store}
-    with serving(*world(arguments.hosts, arguments.pages_per_host)) as place:
+    with serving(*world(arguments.hosts, arguments.pages_per_host, PREPARED)) as place:
         one = {"seeds": place.one_seed(), "FOLLOW_LINKS": 0, **store}
         start_s = start_up({name: partial(run, place, **one) for name, run in runs.items()})
         costs = taking_turns(

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from functools import partial
 from statistics import median
 
-from benchmarks.crawls import crawl, ratio, serving, start_up, taking_turns, world
+from benchmarks.crawls import PREPARED, crawl, ratio, serving, start_up, taking_turns, world
 
 TARGET = 0.5
 # The first of each family of features can not be switched off, but its share can.
@@ -28,7 +28,7 @@ def measure(arguments: argparse.Namespace) -> str:
     size = arguments.hosts, arguments.pages_per_host
     with ExitStack() as stack:
         places = {
-            name: stack.enter_context(serving(*world(*size, features=origins)))
+            name: stack.enter_context(serving(*world(*size, PREPARED, features=origins)))
             for name, origins in WEBS.items()
         }
         one = partial(crawl, places["http"], seeds=places["http"].one_seed(), FOLLOW_LINKS=0)

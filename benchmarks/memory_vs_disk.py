@@ -6,7 +6,7 @@ import argparse
 from functools import partial
 from statistics import median
 
-from benchmarks.crawls import crawl, ratio, serving, start_up, taking_turns, world
+from benchmarks.crawls import PREPARED, crawl, ratio, serving, start_up, taking_turns, world
 
 STORES = ("memory", "disk")
 
@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def measure(arguments: argparse.Namespace) -> str:
-    with serving(*world(arguments.hosts, arguments.pages_per_host)) as place:
+    with serving(*world(arguments.hosts, arguments.pages_per_host, PREPARED)) as place:
         one = partial(crawl, place, seeds=place.one_seed(), FOLLOW_LINKS=0)
         start_s = start_up({store: partial(one, FRONTIER_STORE=store) for store in STORES})
         costs = taking_turns(

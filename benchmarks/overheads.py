@@ -10,7 +10,7 @@ import json
 from functools import partial
 from typing import Any
 
-from benchmarks.crawls import Place, crawl, ratio, serving, taking_turns, world
+from benchmarks.crawls import PREPARED, Place, crawl, ratio, serving, taking_turns, world
 from webcrawl import settings
 
 TARGET = 3
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def measure(arguments: argparse.Namespace) -> str:
-    with serving(*world(arguments.hosts, arguments.pages_per_host)) as place:
+    with serving(*world(arguments.hosts, arguments.pages_per_host, PREPARED)) as place:
         costs = taking_turns(
             {name: partial(crawl, place, **chosen) for name, chosen in cases(place).items()},
             arguments.turns,

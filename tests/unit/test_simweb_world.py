@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from itertools import islice
 from random import Random
 from urllib.parse import urlsplit
@@ -209,6 +210,24 @@ class TestPages:
         menus = {tuple(world.outlinks(Place(0, page))[-30:]) for page in range(3)}
         assert len(menus) == 1
         assert {place.host for place in menus.pop()} == {0}
+
+    def test_what_was_prepared_is_what_is_made(self) -> None:
+        spec = WorldSpec(hosts=60, features="all,-page-large*", page_bytes=500, menu=5)
+        fresh, prepared = World(spec), World(spec)
+        prepared.prepare(8 << 20)
+        for place in everything(fresh):
+            for attempt in (1, 2):
+                replies = [world.reply(place.host, place, attempt) for world in (fresh, prepared)]
+                parts = [list(islice(reply.body, 20)) for reply in replies]
+                assert parts[0] == parts[1]
+                assert replace(replies[0], body=()) == replace(replies[1], body=())
+
+    def test_what_has_no_room_is_not_kept(self) -> None:
+        world = World(WorldSpec(hosts=20, features="none", page_bytes=5000))
+        world.prepare(50_000)
+        kept = [world.reply(p.host, p) is world.reply(p.host, p) for p in everything(world)]
+        assert 2 <= sum(kept) <= 20
+        assert kept == sorted(kept, reverse=True)
 
     def test_a_mirror_serves_the_same_bytes(self) -> None:
         world = World(WorldSpec(hosts=100, features="none,host-mirror", menu=5))

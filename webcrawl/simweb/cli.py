@@ -116,6 +116,13 @@ def _add_serving(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--slowness", type=float, default=1.0, metavar="X", help="stretch all pauses (%(default)s)"
     )
+    group.add_argument(
+        "--prepared",
+        type=int,
+        default=0,
+        metavar="MB",
+        help="of pages that are made before the first request, not when asked for (%(default)s)",
+    )
     group.add_argument("--seeds-out", default="", metavar="FILE", help="write the seed list here")
     group.add_argument("--human", action="store_true", help="speak to people, not to programs")
     group.add_argument(
@@ -157,6 +164,7 @@ def options(args: argparse.Namespace) -> Options:
         control_port=args.control_port,
         slowness=args.slowness,
         survey_lines=args.survey,
+        prepared_bytes=args.prepared << 20,
         seeds_out=args.seeds_out,
     )
 

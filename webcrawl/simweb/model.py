@@ -61,6 +61,7 @@ class World:
         self._salt = lru_cache(_HOSTS_KEPT)(self._make_salt)
         self._menu = lru_cache(_MENUS_KEPT)(self._make_menu)
         self._layout = lru_cache(_MENUS_KEPT)(self._make_layout)
+        self._prepared: dict[Place, Reply] = {}
 
     def _draw_hosts(self) -> None:
         spec = self.spec
@@ -365,7 +366,27 @@ class World:
             return kind.change(answer(404, b"<h1>Nada aqui</h1>"))
         if place.page == ROBOTS_PAGE:
             return kind.change(self.host(place.host).robots.replies[place.step])
-        return kind.change(self.kind(place).build(self._page(place, attempt)))
+        prepared = self._prepared.get(place) if attempt == 1 else None
+        return kind.change(prepared or self._make_reply(place, attempt))
+
+    def _make_reply(self, place: Place, attempt: int) -> Reply:
+        return self.kind(place).build(self._page(place, attempt))
+
+    def prepare(self, room_bytes: int) -> None:
+        """Makes first replies of pages and keeps them, as long as their bodies have room.
+
+        It takes 0.1 ms a page, as it would when the page is asked for. What streams is not kept.
+        """
+        places = (
+            Place(host, page)
+            for host in range(self.spec.hosts)
+            for page in range(self.host(host).site.size)
+        )
+        while room_bytes > 0 and (place := next(places, None)):
+            reply = self._make_reply(place, 1)
+            if isinstance(reply.body, tuple):
+                room_bytes -= sum(len(part) for part in reply.body if isinstance(part, bytes))
+                self._prepared[place] = reply
 
     def _page(self, place: Place, attempt: int) -> Page:
         own = self._original(place)

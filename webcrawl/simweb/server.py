@@ -32,6 +32,7 @@ class Options:
     control_port: int = 0
     slowness: float = 1.0  # stretches every pause of the servers
     survey_lines: int = 0  # not 0: the seeds are this many lines of a survey
+    prepared_bytes: int = 0  # of pages, made before the first request
     seeds_out: str = ""
 
 
@@ -54,6 +55,7 @@ class SimulatedWeb:
         if not self._listeners.ipv6:
             spec = replace(spec, features=f"{spec.features},-dns-ipv6")
         self.world = World(spec, self._listeners.ports)
+        self.world.prepare(options.prepared_bytes)
         self._survey = Survey(self.world, options.survey_lines) if options.survey_lines else None
         self._names = Names(self.world)
         self._dns = DnsServer(self._names)
