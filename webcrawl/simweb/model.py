@@ -288,7 +288,8 @@ class World:
 
     def _original(self, place: Place) -> Place:
         """A mirror serves the page of its original, links and all."""
-        return place._replace(host=self.host(place.host).site.host)
+        owner = self.host(place.host).site.host
+        return place if owner == place.host else place._replace(host=owner)
 
     def _rng(self, place: Place) -> Random:
         return Random(mix(self.spec.seed, 10, *place))
@@ -426,13 +427,16 @@ class World:
         ]
 
     def _href(self, near: int, link: Link, style: int) -> str:
-        """One link, from a page of the host `near`."""
+        """A link on a page of the host `near` that is not a mere path."""
         host, page, plain = link
+        where = path(self._salt(host), page)
+        if not style:
+            return self.origin(host, plain) + where
         kind = self._origins.rows[0 if plain else self._origin_of[host]]
         target = Target(
             self._names[host],
             self._ports[kind.port],
-            path(self._salt(host), page),
+            where,
             "",
             host == near and not plain,
             kind.scheme,

@@ -6,14 +6,13 @@ import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from urllib.parse import unquote
 
 from webcrawl.simweb.pagekinds import PageKind
 from webcrawl.simweb.robots import Robots
 from webcrawl.simweb.words import DIRECTORIES, WORDS
 
-_PATHS_KEPT = 1 << 17  # 300 bytes each
 _ENDINGS = ("", "", "", "/", ".html")
 _PAGE = re.compile(r"-(\d{1,9})(?:/|\.html)?$").search
 _STEP = re.compile(r"de=(\d{1,9})&passo=(\d{1,7})$").match
@@ -53,7 +52,6 @@ class Tree:
         return range(self._first[parent], self._size if last else self._first[parent + 1])
 
 
-@lru_cache(_PATHS_KEPT)
 def path(salt: int, page: int) -> str:
     """0 to 9 words. Its number is in the path, which makes it unique and quick to find."""
     if page == 0:
