@@ -1,7 +1,7 @@
 """The simulated web as a function of its seed: names, addresses, pages, links, rules, answers.
 
 Owns what exists and what each thing does; pure, without sockets or clocks. Little is stored: three
-small numbers a host, and a bounded cache of what was computed last.
+small numbers a host, a bounded cache of what was computed last, and what `prepare` has room for.
 
 How it hangs together: hosts are numbered. Host 0 is sound, and host `i` is linked (its home page)
 from a sound host with a smaller number; page `j` of a host is linked from a sound page of the same
@@ -35,7 +35,7 @@ _PORTS = Ports()
 _CHILD_HOSTS = 3  # links to new hosts from each sound host
 _HOSTS_KEPT = 32768  # 2 to 3 kB each
 _MENUS_KEPT = 8192  # 100 bytes a link
-_LAYOUTS = 16  # of a uniform world: paths and links, as sites made by one program share them
+_LAYOUTS = 16  # of a uniform world, for each size of a host
 _OWN = -1  # in place of a host: the one that the link stands on
 
 Link = tuple[int, int, bool]  # host, page, and whether by HTTP though the host has moved to HTTPS
@@ -311,7 +311,7 @@ class World:
     def _fill(
         self, links: list[Link], owner: int, size: int, random: Callable[[], float]
     ) -> list[Link]:
-        """To 5 to 50 links: pages of `owner`, which has `size` of them, and of any hosts."""
+        """More, 5 to 50 in all: four in five are pages of `owner`, which has `size` of them."""
         hosts = self.spec.hosts
         for _ in range(5 + int(45 * random() ** 2) - len(links)):
             if random() < 0.8:
@@ -327,11 +327,9 @@ class World:
         return links + [(_OWN, int(size * random()), False) for _ in range(self.spec.menu)]
 
     def _make_layout(self, salt: int, size: int) -> list[str]:
-        """The same as they are written, plainly."""
-        return [
-            path(salt, page) if host == _OWN else self.origin(host) + path(self._salt(host), page)
-            for host, page, _ in self._draw_layout(salt, size)
-        ]
+        """The same as they are written."""
+        links = self._draw_layout(salt, size)
+        return self._write(_OWN, salt, links, bytes(len(links)))
 
     def _far(self, host: int, where: float) -> Link:
         return host, 0 if where < 0.7 else int((where - 0.7) / 0.3 * self.size(host)), False
@@ -415,19 +413,20 @@ class World:
         links = self._draw_links(place, rng)
         styles = self._links.many(rng, len(links)) if self._links.rows[1:] else bytes(len(links))
         near = _OWN if place.host in self._mirrored else place.host
-        salt = self._salt(place.host)
+        written = self._write(near, self._salt(place.host), links, styles)
+        return [*written, *self._menu(place.host)]
+
+    def _write(self, near: int, salt: int, links: list[Link], styles: bytes) -> list[str]:
+        """Links on a page of the host `near`, which has this salt. Most are a path."""
         return [
-            *(
-                path(salt, link[1])
-                if link[0] == near and not style and not link[2]
-                else self._href(near, link, style)
-                for link, style in zip(links, styles, strict=True)
-            ),
-            *self._menu(place.host),
+            path(salt, link[1])
+            if link[0] == near and not style and not link[2]
+            else self._href(near, link, style)
+            for link, style in zip(links, styles, strict=True)
         ]
 
     def _href(self, near: int, link: Link, style: int) -> str:
-        """A link on a page of the host `near` that is not a mere path."""
+        """One that is not a mere path."""
         host, page, plain = link
         where = path(self._salt(host), page)
         if not style:

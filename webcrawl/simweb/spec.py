@@ -31,7 +31,7 @@ class WorldSpec:
     seeds: int = 0  # 0: one for every ten hosts
     host_delay_s: float = 0.5  # what crawl delays are multiples of
     token: str = "webcrawl"  # the crawler's product token in robots.txt
-    uniform: bool = False  # every page of every host of one address behaves the same
+    uniform: bool = False  # every page of every host of one address behaves the same; see `model`
 
 
 class Place(NamedTuple):
