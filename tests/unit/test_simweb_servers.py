@@ -163,6 +163,17 @@ class TestHttp:
                 data += piece
         assert data.count(b"HTTP/1.1 200 OK") == 3
 
+    def test_a_page_that_was_prepared(self) -> None:
+        """The first answer was made before, the second is made anew."""
+        few = ("--hosts", "1", "--features", "none", "--prepared", "1")
+        with running(*few, *SMALL) as web:
+            host = web.seeds[0].split("/")[2].encode()
+            get = b"GET / HTTP/1.0\r\nHost: " + host + b"\r\n\r\n"
+            first, second = ask(web.port, get), ask(web.port, get)
+            assert first.startswith(b"HTTP/1.1 200 OK\r\n")
+            assert first == second
+            assert web.ledger()["violations"]["twice"]["count"] == 1
+
     def test_reset_begins_a_new_ledger(self, web: Running) -> None:
         ask(web.port, b"GET / HTTP/1.0\r\nHost: nada.br\r\n\r\n")
         assert web.ledger()["violations"]["unknown_host"]["count"]

@@ -91,7 +91,7 @@ class Ledger:
     ) -> tuple[int | None, Place | None, int]:
         """Judges one request; the host's number, the place asked for, and which attempt it is.
 
-        `now` is monotonic seconds, `name` in lower case without a port. About 10 µs.
+        `now` is monotonic seconds, `name` in lower case without a port. About 6 µs.
         """
         self.totals["requests"] += 1
         self.agents[agent] += 1

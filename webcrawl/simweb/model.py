@@ -7,7 +7,8 @@ How it hangs together: hosts are numbered. Host 0 is sound, and host `i` is link
 from a sound host with a smaller number; page `j` of a host is linked from a sound page of the same
 host with a smaller number, page 0 being the home. So every page of every host can be reached from
 host 0 alone. On top of that come random links. `reach` walks the same links to tell exactly what
-must be reached under a given scope.
+must be reached under a given scope. A uniform world is not for walking: it has no such trees, and
+its hosts share a few layouts of paths and links, as sites made by one program do.
 """
 
 from __future__ import annotations
