@@ -1,7 +1,8 @@
-"""The simulated web as a function of its seed: names, addresses, pages, links, rules, answers.
+"""The simulated web as a function of its seed: names, addresses, pages, rules, answers.
 
-Owns what exists and what each thing does; pure, without sockets or clocks. Little is stored: three
-small numbers a host, a bounded cache of what was computed last, and what `prepare` has room for.
+Owns what exists and what each thing does, save how pages link, which is `weaving`'s; pure, without
+sockets or clocks. Little is stored: three small numbers a host, a bounded cache of what was
+computed last, and what `prepare` has room for.
 
 How it hangs together: hosts are numbered. Host 0 is sound, and host `i` is linked (its home page)
 from a sound host with a smaller number; page `j` of a host is linked from a sound page of the same
@@ -13,21 +14,22 @@ its hosts share a few layouts of paths and links, as sites made by one program d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache, partial
 from random import Random
 
 from webcrawl.simweb.addresses import DNS, DnsKind
 from webcrawl.simweb.features import Draw, Feature, mix, select, unit
 from webcrawl.simweb.hosts import HOSTS, HostKind
-from webcrawl.simweb.links import LINKS, Target
+from webcrawl.simweb.links import LINKS, LinkStyle
 from webcrawl.simweb.origins import ORIGINS, OriginKind, Ports
 from webcrawl.simweb.pagekinds import PAGES, PageKind
 from webcrawl.simweb.pages import SIZES, Page
 from webcrawl.simweb.reply import Reply, answer
 from webcrawl.simweb.robots import ROBOTS, Request, Robots, RobotsKind
-from webcrawl.simweb.site import Site, Tree, path
+from webcrawl.simweb.site import Site, Tree
 from webcrawl.simweb.spec import ROBOTS_PAGE, Host, Place, WorldSpec
+from webcrawl.simweb.weaving import Weaver
 from webcrawl.simweb.words import BR_SUFFIXES, OTHER_SUFFIXES, WORDS
 
 FEATURES: tuple[Feature, ...] = (*DNS, *ORIGINS, *ROBOTS, *HOSTS, *PAGES, *LINKS)
@@ -35,11 +37,7 @@ FEATURES: tuple[Feature, ...] = (*DNS, *ORIGINS, *ROBOTS, *HOSTS, *PAGES, *LINKS
 _PORTS = Ports()
 _CHILD_HOSTS = 3  # links to new hosts from each sound host
 _HOSTS_KEPT = 32768  # 2 to 3 kB each
-_MENUS_KEPT = 8192  # 100 bytes a link
 _LAYOUTS = 16  # of a uniform world, for each size of a host
-_OWN = -1  # in place of a host: the one that the link stands on
-
-Link = tuple[int, int, bool]  # host, page, and whether by HTTP though the host has moved to HTTPS
 
 
 class World:
@@ -56,12 +54,11 @@ class World:
         self._robots = Draw[RobotsKind](ROBOTS, weights)
         self._kinds = Draw[HostKind](HOSTS, weights)
         self._pages = Draw[PageKind](PAGES, weights)
-        self._links = Draw(LINKS, weights)
         self._draw_hosts()
         self.host = lru_cache(_HOSTS_KEPT)(self._host)
-        self._salt = lru_cache(_HOSTS_KEPT)(self._make_salt)
-        self._menu = lru_cache(_MENUS_KEPT)(self._make_menu)
-        self._layout = lru_cache(_MENUS_KEPT)(self._make_layout)
+        self.salt = lru_cache(_HOSTS_KEPT)(self._make_salt)
+        styles = Draw[LinkStyle](LINKS, weights)
+        self._weaver = Weaver(spec, styles, self._tree, self._moved, hosts=self)
         self._prepared: dict[Place, Reply] = {}
 
     def _draw_hosts(self) -> None:
@@ -160,7 +157,7 @@ class World:
         else:
             drawn = self._pages.many(Random(mix(spec.seed, 6, host)), size)
             kinds = [self._pages.rows[row] for row in drawn]
-        return Site(host, self._salt(host), kinds, self.host(host).robots)
+        return Site(host, self.salt(host), kinds, self.host(host).robots)
 
     def _make_salt(self, host: int) -> int:
         """What makes the paths of a host those of its site. A uniform world has few."""
@@ -210,6 +207,11 @@ class World:
         """Scheme, name and port."""
         kind = self._origins.rows[0 if plain else self._origin_of[host]]
         return f"{kind.scheme}://{self._names[host]}{self._ports[kind.port]}"
+
+    def origin_parts(self, host: int, plain: bool = False) -> tuple[str, str, str]:
+        """The same before they are joined."""
+        kind = self._origins.rows[0 if plain else self._origin_of[host]]
+        return kind.scheme, self._names[host], self._ports[kind.port]
 
     def url(self, place: Place) -> str:
         return self.origin(place.host, place.plain) + self.target(place)
@@ -278,81 +280,12 @@ class World:
             return [onward]
         if not kind.leads and not kind.sound:
             return []
-        if self.spec.uniform:
-            links = self._draw_layout(self._salt(own.host), self.size(own.host))
-        else:
-            links = self._draw_links(own, self._rng(own))
-            links += [(own.host, page, False) for page in self._menu_pages(own.host)]
-        return [
-            Place(own.host if host == _OWN else host, page, 0, plain) for host, page, plain in links
-        ]
+        return self._weaver.outlinks(self.host(own.host).site, own)
 
     def _original(self, place: Place) -> Place:
         """A mirror serves the page of its original, links and all."""
         owner = self.host(place.host).site.host
         return place if owner == place.host else place._replace(host=owner)
-
-    def _rng(self, place: Place) -> Random:
-        return Random(mix(self.spec.seed, 10, *place))
-
-    def _draw_links(self, place: Place, rng: Random) -> list[Link]:
-        """The links of the tree, then 5 to 50 in all."""
-        site = self.host(place.host).site
-        owner = site.host
-        links: list[Link] = [(owner, 0, False)]
-        if place.step == 0:
-            links += [(owner, page, False) for page in site.tree.children(place.page)]
-            links += [(host, 0, False) for host in self._child_hosts(owner, place.page)]
-        links = self._fill(links, owner, site.size, rng.random)
-        if self._moved:  # some links still say http:
-            moved, random = self._moved, rng.random
-            return [(host, page, host in moved and random() < 0.3) for host, page, _ in links]
-        return links
-
-    def _fill(
-        self, links: list[Link], owner: int, size: int, random: Callable[[], float]
-    ) -> list[Link]:
-        """More, 5 to 50 in all: four in five are pages of `owner`, which has `size` of them."""
-        hosts = self.spec.hosts
-        for _ in range(5 + int(45 * random() ** 2) - len(links)):
-            if random() < 0.8:
-                links.append((owner, int(size * random()), False))
-            else:
-                links.append(self._far(int(hosts * random()), random()))
-        return links
-
-    def _draw_layout(self, salt: int, size: int) -> list[Link]:
-        """In a uniform world, the links of every page of every host of this salt and size."""
-        random = Random(mix(self.spec.seed, 10, salt, size)).random
-        links = self._fill([], _OWN, size, random)
-        return links + [(_OWN, int(size * random()), False) for _ in range(self.spec.menu)]
-
-    def _make_layout(self, salt: int, size: int) -> list[str]:
-        """The same as they are written."""
-        links = self._draw_layout(salt, size)
-        return self._write(_OWN, salt, links, bytes(len(links)))
-
-    def _far(self, host: int, where: float) -> Link:
-        return host, 0 if where < 0.7 else int((where - 0.7) / 0.3 * self.size(host)), False
-
-    def _menu_pages(self, host: int) -> list[int]:
-        """Pages of a host that each of its pages links to; a small host repeats itself."""
-        random, size = Random(mix(self.spec.seed, 12, host)).random, self.host(host).site.size
-        return [int(size * random()) for _ in range(self.spec.menu)]
-
-    def _make_menu(self, host: int) -> tuple[str, ...]:
-        """The menu of a host as it is written."""
-        origin, salt = self.origin(host) if host in self._mirrored else "", self._salt(host)
-        return tuple(origin + path(salt, page) for page in self._menu_pages(host))
-
-    def _child_hosts(self, host: int, page: int) -> list[int]:
-        """Hosts whose first link stands on this page."""
-        pages = self.host(host).site.tree.sound
-        return [
-            child
-            for turn, child in enumerate(self._tree.children(host))
-            if pages[turn % len(pages)] == page
-        ]
 
     # Answers.
 
@@ -392,7 +325,8 @@ class World:
         own = self._original(place)
         onward = self.onward(own)
         back = own._replace(step=own.step - 1) if own.step else None
-        last_word = self.host(own.host).site.path(own.page).rstrip("/").rpartition("/")[2]
+        site, whole = self.host(own.host).site, own.host in self._mirrored
+        last_word = site.path(own.page).rstrip("/").rpartition("/")[2]
         number = mix(self.spec.seed, 11, *own)
         return Page(
             title=f"{last_word or 'inicio'} {own.host}.{own.page}.{own.step}",
@@ -402,44 +336,6 @@ class World:
             size_bytes=int(self.spec.page_bytes * SIZES[number & 4095]),
             onward=self.url(onward).replace("&", "&amp;") if onward else "",
             back=self.url(back).replace("&", "&amp;") if back else "",
-            whole=own.host in self._mirrored,
-            draw_hrefs=lambda: self._hrefs(own),
+            whole=whole,
+            draw_hrefs=lambda: self._weaver.hrefs(site, own, whole),
         )
-
-    def _hrefs(self, place: Place) -> list[str]:
-        """The links of a page as they are written. Where a mirror has it too, by whole URLs."""
-        if self.spec.uniform:
-            return self._layout(self._salt(place.host), self.size(place.host))
-        rng = self._rng(place)
-        links = self._draw_links(place, rng)
-        styles = self._links.many(rng, len(links)) if self._links.rows[1:] else bytes(len(links))
-        near = _OWN if place.host in self._mirrored else place.host
-        written = self._write(near, self._salt(place.host), links, styles)
-        return [*written, *self._menu(place.host)]
-
-    def _write(self, near: int, salt: int, links: list[Link], styles: bytes) -> list[str]:
-        """Links on a page of the host `near`, which has this salt. Most are a path."""
-        return [
-            path(salt, link[1])
-            if link[0] == near and not style and not link[2]
-            else self._href(near, link, style)
-            for link, style in zip(links, styles, strict=True)
-        ]
-
-    def _href(self, near: int, link: Link, style: int) -> str:
-        """One that is not a mere path."""
-        host, page, plain = link
-        where = path(self._salt(host), page)
-        if not style:
-            return self.origin(host, plain) + where
-        kind = self._origins.rows[0 if plain else self._origin_of[host]]
-        target = Target(
-            self._names[host],
-            self._ports[kind.port],
-            where,
-            "",
-            host == near and not plain,
-            kind.scheme,
-            "" if near == _OWN else self.origin_kind(near).scheme,
-        )
-        return self._links.rows[style].spell(target)

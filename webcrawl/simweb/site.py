@@ -68,7 +68,7 @@ class Site:
         self.host = host
         self.kinds = kinds
         self.size = len(kinds)
-        self._salt = salt
+        self.salt = salt
         self._robots = robots
 
     @cached_property
@@ -82,7 +82,7 @@ class Site:
         return Tree(flags, 4)
 
     def path(self, page: int) -> str:
-        return path(self._salt, page)
+        return path(self.salt, page)
 
     def query(self, page: int, step: int) -> str:
         return f"?de={page}&passo={step}" if step else ""
