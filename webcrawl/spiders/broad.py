@@ -34,6 +34,7 @@ from webcrawl.spiders.seeds import BadSeed, SeedSource
 from webcrawl.warc.records import payload_digest, raw_digest, warc_date
 
 SEEDS_PER_BATCH = 1000
+SEEDS_AT_A_TIME = 250  # some 5 ms of the event loop's time
 # Larger pages are read beside the event loop: 10 MiB of nothing but links take three seconds.
 LARGE_PAGE_BYTES = 256 * 1024
 T = TypeVar("T")
@@ -136,7 +137,9 @@ class BroadSpider(Spider):
         accepted = 0
         batches = source.batches(SEEDS_PER_BATCH)
         while batch := await _in_daemon(lambda: next(batches, None)):
-            accepted += await self.scheduler.put_seeds(batch)
+            for start in range(0, len(batch), SEEDS_AT_A_TIME):
+                accepted += await self.scheduler.put_seeds(batch[start : start + SEEDS_AT_A_TIME])
+                await asyncio.sleep(0)
         for example in source.bad_examples:
             self.logger.warning("seeds: %s", example)
         if source.bad:
