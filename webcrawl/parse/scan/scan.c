@@ -125,7 +125,7 @@ PyDoc_STRVAR(scan_doc,
 static PyObject *scan(PyObject *module, PyObject *const *args, Py_ssize_t count) {
     char *page;
     Py_ssize_t size, start;
-    if (count != 2) return PyErr_Format(PyExc_TypeError, "scan() takes a payload and a place in it");
+    if (count != 2) return PyErr_Format(PyExc_TypeError, "scan() takes a payload and a place");
     if (PyBytes_AsStringAndSize(args[0], &page, &size) < 0) return NULL;
     start = PyLong_AsSsize_t(args[1]);
     if (start == -1 && PyErr_Occurred()) return NULL;
@@ -155,8 +155,7 @@ static PyObject *scan(PyObject *module, PyObject *const *args, Py_ssize_t count)
             at = name;
         }
     }
-    if (!*found)
-        attributes = at;
+    if (!*found) attributes = at;
     PyObject *result = Py_BuildValue("(Oyy#n)", hrefs, found, attributes, at - attributes,
                                      (Py_ssize_t)(at - (Place)page) + (*found != 0));
     Py_DECREF(hrefs);
