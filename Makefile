@@ -2,24 +2,26 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
+SCAN := webcrawl/parse/scan
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13 python3.14; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+.NOTPARALLEL:  # several install into one environment
 .PHONY: help demo bench install test lint format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.run $(VENV)/.scan ## crawl a simulated web for half a minute, and let it judge the crawler
+demo: $(VENV)/.scan ## crawl a simulated web for half a minute, and let it judge the crawler
 	@$(BIN)/python benchmarks/demo.py
 
-bench: $(VENV)/.run $(VENV)/.scan ## pages per CPU second against plain Scrapy, in some three minutes
+bench: $(VENV)/.scan ## pages per CPU second against plain Scrapy, in some three minutes
 	@$(BIN)/python -m benchmarks vs-scrapy
 
-install: $(VENV)/.run $(VENV)/.scan ## what a crawl needs, into .venv
+install: $(VENV)/.scan ## what a crawl needs, into .venv
 
 test: lint $(VENV)/.scan $(VENV)/pywb/.installed $(VENV)/scrapy-suite/.installed ## lint, types and all tests
 	$(BIN)/python -m pytest -n 4 --dist worksteal
@@ -47,10 +49,9 @@ $(VENV)/.run: requirements.txt | $(BIN)/python
 	@touch $@
 
 # The one part in C: a machine without a compiler does without it.
-SCAN := webcrawl/parse/scan
 $(VENV)/.scan: $(SCAN)/pyproject.toml $(SCAN)/scan.c | $(VENV)/.run
 	@$(PIP) --force-reinstall ./$(SCAN) >$@.log 2>&1 \
-		|| echo "No C compiler, or no Python.h: links will be found without them, at six times the cost ($@.log)"
+		|| echo "No C compiler, or no Python.h: tags will be found in Python, a page costs a tenth more ($@.log; once there is one: rm $@)"
 	@touch $@
 
 $(VENV)/.test: requirements.txt requirements-test.txt | $(BIN)/python

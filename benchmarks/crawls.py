@@ -33,7 +33,7 @@ PAGES = "page-plain=40,page-chunked=25,page-gzip=30,page-404=5"
 ROBOTS = "robots-allow-all=50,robots-none=25,robots-some=15,robots-wildcards=10"
 MENU = 80
 PREPARED = "--prepared=300"  # MB: pages that are crawled in turns are made once, before the first
-STARTS = 5
+STARTS = 5  # crawls of one page, to know what a start takes
 LONGEST_S = 3600.0  # a crawl that takes longer hangs
 
 

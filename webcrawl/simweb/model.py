@@ -205,8 +205,8 @@ class World:
 
     def origin(self, host: int, plain: bool = False) -> str:
         """Scheme, name and port."""
-        kind = self._origins.rows[0 if plain else self._origin_of[host]]
-        return f"{kind.scheme}://{self._names[host]}{self._ports[kind.port]}"
+        scheme, name, port = self.origin_parts(host, plain)
+        return f"{scheme}://{name}{port}"
 
     def origin_parts(self, host: int, plain: bool = False) -> tuple[str, str, str]:
         """The same before they are joined."""
