@@ -5,9 +5,9 @@ Owns the engine and its options; knows nothing of what the rows mean. One thread
 What a `commit` has returned from is the operating system's: a kill of this process loses nothing
 of it. At a loss of power the last commits may be gone, from some moment on; a commit is never torn.
 
-Memory: two write buffers, `_CACHE_BYTES` of blocks, a filter (1.2 bytes a row) of all levels but
-the last, an index of some bytes for each 4 KB on disk, what is not committed yet. In all 35 MB and
-2 bytes a URL, measured to a hundred million. Blocks of data are left to the system's file cache.
+Memory: two write buffers, `_CACHE_BYTES` of blocks, a filter of 1.2 bytes a row, an index of some
+bytes for each `_BLOCK_BYTES` on disk, what is not committed yet. In all 40 MB and 4 bytes a URL,
+measured to ten million. Blocks of data are left to the system's file cache.
 Writes go to sorted files one after the other, so the cost of a random key does not grow with the
 map as it does in a B-tree (docs/dependencies.md).
 """
@@ -35,7 +35,11 @@ from rocksdict import (
 
 _CACHE_BYTES = 1 << 20  # of blocks that were read in order; 8 MB cost no less CPU
 _WRITE_BUFFER_BYTES = 8 << 20
+_BLOCK_BYTES = 8 << 10  # of 4 KB the index takes as much memory as the filters do
 _BLOOM_BITS = 10  # a key: 1 % of the look-ups of unknown keys go to disk
+# Of the first level; twice as much for each further one. While a file is made its filter's hashes
+# are in memory, 8 bytes a row.
+_FILE_BYTES = 16 << 20
 _OPEN_FILES_MAX = 400
 # What the engine makes before its file CURRENT says that there is a database.
 _NOT_BEGUN = re.compile(
@@ -218,15 +222,17 @@ def size_bytes(folder: Path) -> int:
 def _options(read_only: bool, damaged_log: bool) -> Options:
     tables = BlockBasedOptions()
     tables.set_block_cache(Cache(_CACHE_BYTES))
+    tables.set_block_size(_BLOCK_BYTES)
+    # For all levels: most keys that go to disk are not there, since a host's, a content's or a
+    # URL's first row is asked for before it is written, and a known URL was mostly met lately.
     tables.set_bloom_filter(_BLOOM_BITS, False)
     tables.set_format_version(5)
     options = Options(raw_mode=True)
     options.create_if_missing(not read_only)
     options.set_block_based_table_factory(tables)
-    # The last level holds nine rows of ten, and most keys that are looked up are there (a page's
-    # links are mostly known ones): a filter for it would cost 1.2 bytes a row and save little.
-    options.set_optimize_filters_for_hits(True)
     options.set_compression_type(DBCompressionType.lz4())
+    options.set_target_file_size_base(_FILE_BYTES)
+    options.set_target_file_size_multiplier(2)
     options.set_write_buffer_size(_WRITE_BUFFER_BYTES)
     # A filter for the write buffer as well: most keys that are looked up are not in it (a third to
     # a half off each look-up).
