@@ -66,6 +66,7 @@ class CrawlState:
         caps.counts = store.counts("caps")
         self._began_at = now
         self._leases: set[Lease] = set()
+        self._links_out = 0  # of these, those with a link
         self._contents = Contents(store)
         self._placement = Placement(
             store, policy, ordering, caps, self.counters, active_max=active_max, began_at=now
@@ -108,6 +109,7 @@ class CrawlState:
                 self._bench.pass_on(host, now)
             else:
                 self._leases.add(lease)
+                self._links_out += lease.link is not None
                 leases.append(lease)
         for host, count in drops.items():
             if count == _DROPS_OF_A_HOST:
@@ -140,6 +142,7 @@ class CrawlState:
         assert self.counters.pending == queued - sum(bool(h.counted_ahead) for h in hosts)
         leased = [host.name for host in hosts if host.state is State.LEASED]
         assert sorted(leased) == sorted(lease.host for lease in self._leases)
+        assert self._links_out == sum(lease.link is not None for lease in self._leases)
         self._bench.audit()
         self._ordering.audit()
 
@@ -150,7 +153,7 @@ class CrawlState:
 
     def _numbers(self, now: float) -> Numbers:
         """The counts as they are for the next run, which finds leased links in line."""
-        out = sum(lease.link is not None for lease in self._leases)
+        out = self._links_out
         counters = self.counters.to_dict()
         counters["pending"] += out
         counters["earlier_s"] += now - self._began_at
@@ -206,6 +209,7 @@ class CrawlState:
 
     def _release(self, lease: Lease, outcome: Outcome, now: float) -> None:
         self._leases.remove(lease)
+        self._links_out -= lease.link is not None
         host, standing = self._bench.hosts[lease.host], self._standing
         standing.stop_clocks(host, lease, outcome)
         if lease.link is not None:
