@@ -16,6 +16,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import lru_cache
 from inspect import CO_ASYNC_GENERATOR, CO_VARKEYWORDS, isawaitable
+from itertools import count
 from types import CoroutineType, FunctionType, MethodType
 from typing import Any
 
@@ -40,6 +41,8 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 logger = logging.getLogger("scrapy.core.engine")  # whose lines these are
+
+OUTPUTS_AT_A_TIME = 10  # of a callback, before the event loop has a turn
 
 _under_way: set[asyncio.Task[None]] = set()  # the event loop alone would not keep them
 
@@ -153,7 +156,7 @@ class Scraper(ScrapyScraper):
         if self.concurrent_items != 1 or not isinstance(result, AsyncIterator):
             await super().handle_spider_output_async(result, request, response)
             return
-        while True:
+        for number in count(1):
             try:
                 output = await anext(result)
             except StopAsyncIteration:
@@ -162,7 +165,8 @@ class Scraper(ScrapyScraper):
                 self.handle_spider_error(Failure(), request, response)  # type: ignore[no-untyped-call]
             else:
                 await self._process_spidermw_output_async(output, response)
-                await asyncio.sleep(0)  # there may be a million of them
+                if number % OUTPUTS_AT_A_TIME == 0:  # there may be a million of them
+                    await asyncio.sleep(0)
 
 
 class DownloaderMiddlewares(DownloaderMiddlewareManager):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, Self
 
@@ -111,13 +112,18 @@ class WarcPipeline:
             *(written.files, written.records, written.size_bytes / 1e6, self._files.folder),
         )
 
-    async def exchange_recorded(self, exchange: Exchange) -> None:
+    def exchange_recorded(self, exchange: Exchange) -> Awaitable[None] | None:
         """A signal handler: an exchange that is no page. Who sends the signal waits for it."""
-        if self._writer is not None and not exchange.body_skipped:
-            try:
-                await self._writer.write(Capture(exchange, payload_digest(exchange)))
-            except WarcError as error:
-                self._fail(error)
+        if self._writer is None or exchange.body_skipped:
+            return None
+        written = self._writer.write(Capture(exchange, payload_digest(exchange)))
+        return None if written.done() and not written.exception() else self._kept(written)
+
+    async def _kept(self, written: Awaitable[Any]) -> None:
+        try:
+            await written
+        except WarcError as error:
+            self._fail(error)
 
     def response_received(self, request: Request, response: Response) -> None:
         """A signal handler: give an answer that came through a proxy an exchange."""
