@@ -56,7 +56,7 @@ def fault_points(random: Random) -> list[str]:
 def test_a_crawl_that_is_killed_anywhere_is_one_crawl(tmp_path: Path, cap: int) -> None:
     kills = tmp_path / "kills.jsonl"
     # In a stall a commit has more in it: there must be enough to do for all the runs.
-    hosts = "150" if cap else "60"
+    hosts = "300" if cap else "120"
     with running("--seed", str(cap + 1), *WORLD, "--hosts", hosts, *PROMISES) as web:
         points = fault_points(Random(cap))
         program = ("tests.crawl.faulty", ",".join(points), str(kills), str(web.port), "--")

@@ -39,7 +39,7 @@ class DiskFrontier(Frontier):
 
     Memory: about 2 KB for each of `active_max` hosts and 200 bytes for each of their origins
     beyond the first, 45 MB of `Database` and URLs of late, 20 MB each of caps and `least-visited`,
-    2 bytes a URL for the index of what is on disk, and hosts whose robots.txt has moved to a host
+    4 bytes a URL for filter and index of what is on disk, and hosts whose robots.txt has moved to a host
     that many others wait for: they stay until they have it.
     """
 
