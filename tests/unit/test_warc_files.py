@@ -13,7 +13,7 @@ import pytest
 
 from tests.exchanges import EXCHANGES, capture, exchange, write
 from webcrawl.warc.check import check
-from webcrawl.warc.files import WarcError, WarcFiles
+from webcrawl.warc.files import WarcError, WarcFiles, new_id
 from webcrawl.warc.reader import read
 
 PLAIN = capture(EXCHANGES["plain"])
@@ -198,3 +198,19 @@ def test_a_first_record_that_cannot_be_written(
     with pytest.raises(WarcError):
         WarcFiles(tmp_path, "name", 1 << 30).open()
     assert os.listdir(tmp_path) == []
+
+
+def id_of_a_forked_process() -> str:
+    told, telling = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(telling, new_id().encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(telling)
+    with open(told) as answer:
+        return answer.read()
+
+
+def test_ids_of_processes_that_were_forked_from_one_differ() -> None:
+    assert len({id_of_a_forked_process() for _ in range(3)} | {new_id()}) == 4
