@@ -39,8 +39,8 @@ class DiskFrontier(Frontier):
 
     Memory: about 2 KB for each of `active_max` hosts and 200 bytes for each of their origins
     beyond the first, 45 MB of `Database` and URLs of late, 20 MB each of caps and `least-visited`,
-    4 bytes a URL for filter and index of what is on disk, and hosts whose robots.txt has moved to a host
-    that many others wait for: they stay until they have it.
+    4 bytes a URL for filter and index of what is on disk, and hosts whose robots.txt has moved to a
+    host that many others wait for: they stay until they have it.
     """
 
     def __init__(
