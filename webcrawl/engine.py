@@ -42,7 +42,7 @@ from twisted.python.failure import Failure
 
 logger = logging.getLogger("scrapy.core.engine")  # whose lines these are
 
-OUTPUTS_AT_A_TIME = 10  # of a callback, before the event loop has a turn
+_OUTPUTS_AT_A_TIME = 10  # of a callback, before the event loop has a turn
 
 _under_way: set[asyncio.Task[None]] = set()  # the event loop alone would not keep them
 
@@ -165,7 +165,7 @@ class Scraper(ScrapyScraper):
                 self.handle_spider_error(Failure(), request, response)  # type: ignore[no-untyped-call]
             else:
                 await self._process_spidermw_output_async(output, response)
-                if number % OUTPUTS_AT_A_TIME == 0:  # there may be a million of them
+                if number % _OUTPUTS_AT_A_TIME == 0:  # there may be a million of them
                     await asyncio.sleep(0)
 
 

@@ -29,7 +29,7 @@ NewId = Callable[[], str]  # a fresh WARC-Record-ID, "<urn:uuid:...>" (5.2)
 Fields = Iterable[tuple[str, str]]
 
 _BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
-_OF_FIVE_BITS = _BASE32.encode() + bytes(256 - 32)
+_BASE32_PAIRS = [first + second for first in _BASE32 for second in _BASE32]
 _TO_INT_DIGITS = str.maketrans(_BASE32, "0123456789abcdefghijklmnopqrstuv")
 
 REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"  # 6.7.2
@@ -83,25 +83,9 @@ def raw_digest(labelled: str) -> bytes:
 
 
 def _base32(sha1: bytes) -> str:
-    """RFC 4648, 6. 0.8 us, where `base64.b32encode` takes 2.1; four times a page."""
+    """RFC 4648, 6. 3.1 us, where `base64.b32encode` takes 5.6; four times a page."""
     number = int.from_bytes(sha1)
-    for low, high, apart in _HALVINGS:
-        number = number & low | (number & high) << apart
-    return number.to_bytes(32).translate(_OF_FIVE_BITS).decode()
-
-
-def _halving(bits: int) -> tuple[int, int, int]:
-    """How the pieces of 2 * `bits` bits of a SHA-1 are halved, each with room to the next.
-
-    Masks of the lower halves and of the upper ones, and how far the upper are moved. Pieces of 5
-    bits have 8 of room, so those of 160 have 256.
-    """
-    room = bits * 8 // 5
-    low = sum((1 << bits) - 1 << at for at in range(0, 256, 2 * room))
-    return low, low << bits, room - bits
-
-
-_HALVINGS = tuple(map(_halving, (80, 40, 20, 10, 5)))
+    return "".join([_BASE32_PAIRS[number >> bits & 1023] for bits in range(150, -1, -10)])
 
 
 def payload_digest(exchange: Exchange) -> str:
