@@ -232,6 +232,26 @@ def test_the_others_go_first() -> None:
     asyncio.run(check())
 
 
+def test_who_wants_pages_and_admissions_is_waited_for_with_both() -> None:
+    async def check() -> None:
+        server = served()
+        pair = Pair(server)
+        for admissions in (False, True):
+            await pair.remote.acquire(100.0, 2, admissions=admissions)
+        page, admission = links(2)
+        await server._frontier.put([page], 100.0)
+        await resolve(server._frontier)
+        await server._frontier.put([admission], 100.0)
+        await server.put([], 100.0)
+        for admissions in (False, True):
+            assert server.ready_at(admissions=admissions) <= 100.0
+            assert server.next_at(admissions=admissions) > 100.0
+            assert await server.acquire(100.0, 9, admissions=admissions) == []
+        await pair.die()
+
+    asyncio.run(check())
+
+
 def test_who_is_busier_waits_longer() -> None:
     async def check() -> None:
         server = served()

@@ -142,16 +142,16 @@ class FrontierServer(Frontier):
 
     def _offer(self, now: float) -> None:
         """Tell those who have found too little before, if there is something now."""
-        for admissions in (False, True):
-            if self.ready_at(admissions=admissions) > now:
-                continue
-            for member in self._members:
-                if member.wants[admissions] and not member.told:
-                    member.tell()
-                    self._load.see(time.process_time(), now)
-                    busier = self._load.share > member.load.share
-                    moment_s = _LONG_MOMENT_S if busier else _MOMENT_S
-                    self._ours_at[admissions] = max(self._ours_at[admissions], now + moment_s)
+        ready = [kind for kind in (False, True) if self.ready_at(admissions=kind) <= now]
+        for member in self._members:
+            wanted = [kind for kind in ready if member.wants[kind]]
+            if wanted and not member.told:
+                member.tell()
+                self._load.see(time.process_time(), now)
+                busier = self._load.share > member.load.share
+                moment_s = _LONG_MOMENT_S if busier else _MOMENT_S
+                for kind in wanted:
+                    self._ours_at[kind] = max(self._ours_at[kind], now + moment_s)
 
     def serve(
         self, sock: socket.socket, *, left: Left, gone: Gone, greeting: bytes = b""
