@@ -193,11 +193,13 @@ def start_up(runs: Mapping[str, Callable[[], Cost]]) -> dict[str, float]:
 
 
 def taking_turns(runs: Mapping[str, Callable[[], Cost]], turns: int) -> dict[str, list[Cost]]:
-    """Run each, then each again ..., `turns` times; the work of all must be the same."""
+    """Run each, then each again the other way round ..., `turns` times; the work of all must be the
+    same.
+    """
     costs: dict[str, list[Cost]] = {name: [] for name in runs}
     for turn in range(turns):
-        for name, once in runs.items():
-            cost = once()
+        for name in reversed(runs) if turn % 2 else runs:
+            cost = runs[name]()
             costs[name].append(cost)
             say(
                 f"  {turn + 1}/{turns} {name}: {cost.pages} pages in {cost.wall_s:.1f} s,"

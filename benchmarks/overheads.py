@@ -20,7 +20,7 @@ REPORT = "webcrawl.extensions.report.CrawlReport"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hosts", type=int, default=300, help="of the web")
     parser.add_argument("--pages-per-host", type=int, default=15, help="on average")
-    parser.add_argument("--turns", type=int, default=5, help="of each crawl")
+    parser.add_argument("--turns", type=int, default=6, help="of each crawl")
 
 
 def measure(arguments: argparse.Namespace) -> str:

@@ -110,7 +110,9 @@ def records(path: Path) -> list[Record]:
 
 @dataclass
 class Site:
-    """A server of `pages`, an index of them at `/`, and what it was asked."""
+    """A server of `pages`, an index of them at `/`, and what it was asked. To an empty one it
+    never answers.
+    """
 
     pages: dict[str, bytes]
     requests: defaultdict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
@@ -135,6 +137,9 @@ class Site:
         with self._lock:
             self.requests[path].append(request)
         sent = self.pages[path]
+        if not sent:
+            connection.recv(1)  # until the other side has had enough
+            return
         if request.startswith(b"HEAD"):
             sent = sent[: sent.index(b"\r\n\r\n") + 4]
         connection.sendall((INTERIM if path == "/interim" else b"") + sent)

@@ -249,11 +249,29 @@ def test_pages_that_are_found_one_from_the_other(tmp_path: Path) -> None:
     assert result.report["counts"]["dropped/scope_sequence"] == 1
 
 
-def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
-    with running("--hosts", "300", "--seeds", "300", *PROMISES, "--features", "all") as web:
-        running_crawl = Crawl(tmp_path, web=web, DOWNLOAD_TIMEOUT=60)
-        running_crawl.until("*** crawling", times=3)
+@pytest.mark.parametrize("processes", [1, 2])
+def test_ctrl_c_cuts_what_hangs_once_its_grace_is_over(tmp_path: Path, processes: int) -> None:
+    hanging = {f"/hangs/{n}": b"" for n in range(3)}
+    chosen = {"ALLOW_PRIVATE_ADDRESSES": 1, "DOWNLOAD_DELAY": 0, "IP_DELAY": 0}
+    with served(hanging) as site:
+        running_crawl = Crawl(
+            tmp_path,
+            f"{site.url}/",
+            **chosen,
+            CRAWL_PROCESSES=processes,
+            CLOSE_GRACE=3,
+            DOWNLOAD_TIMEOUT=300,
+        )
+        while not hanging.keys() & site.requests.keys():
+            assert running_crawl.process.poll() is None
+            time.sleep(0.05)
+        interrupted = time.monotonic()
         running_crawl.interrupt()
         result = running_crawl.wait(40)
+    assert time.monotonic() - interrupted >= 3
     assert_clean(result)
+    assert result.exit_code == 0
+    assert result.report["finish_reason"] == "shutdown"
+    assert result.report["counts"]["crawled"] == 1
+    assert result.report["counts"]["pending"] == 3
     assert not list((tmp_path / "warc").glob("*.open"))
