@@ -233,8 +233,13 @@ def only_looks(crawler: Crawler) -> bool:
 
 
 def counters_of(crawler: Crawler) -> Counters | None:
-    """The counts of a crawl whose spider is open; None when its scheduler is not ours."""
-    counters = getattr(crawler.engine.scheduler, "counters", None)
+    """The counts of a crawl as its spider opens; None when its scheduler is not ours, or there is
+    no frontier, so no crawl.
+    """
+    scheduler = crawler.engine.scheduler
+    if getattr(scheduler, "problem", ""):
+        return None
+    counters = getattr(scheduler, "counters", None)
     return counters if isinstance(counters, Counters) else None
 
 

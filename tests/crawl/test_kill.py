@@ -127,6 +127,7 @@ def test_another_order_is_refused_and_another_scope_said(tmp_path: Path) -> None
         other = start(tmp_path, web, FRONTIER_ORDER="depth").wait(60)
         assert other.exit_code == 1
         assert "begun with FRONTIER_ORDER = 'level'" in other.log
+        assert other.output == ""
         wider = start(tmp_path, web, SCOPE_DENY="example.net", CLOSESPIDER_PAGECOUNT=6).wait()
     assert wider.exit_code == 0
     assert "SCOPE_DENY is ['example.net'], and was []" in wider.log

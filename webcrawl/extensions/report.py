@@ -46,8 +46,7 @@ class CrawlReport:
         return extension
 
     def spider_opened(self) -> None:
-        if not getattr(self._crawler.engine.scheduler, "problem", ""):  # else it was no crawl
-            self._counters = counters_of(self._crawler)
+        self._counters = counters_of(self._crawler)
         if self._counters is not None:
             self._before = named_counts(self._counters)
         self._started_at = monotonic()

@@ -59,7 +59,8 @@ class StatsLines:
     def spider_opened(self) -> None:
         counters = counters_of(self._crawler)
         if counters is None:
-            logger.warning("No stats lines: SCHEDULER is not webcrawl.scheduler.Scheduler")
+            if not hasattr(self._crawler.engine.scheduler, "counters"):
+                logger.warning("No stats lines: SCHEDULER is not webcrawl.scheduler.Scheduler")
             return
         self._speaker = Speaker(counters, self._interval_s, self._say)
         self._speaker.start()
