@@ -128,7 +128,7 @@ class Scheduler(BaseScheduler):
     # Scrapy's interface
 
     def open(self, spider: Spider) -> None:
-        """Begin or go on; not when the frontier could not be opened (`spider_opened`)."""
+        """Say what is to be known of the frontier; `spider_opened` begins."""
         if self.problem:
             return
         settings = self._crawler.settings
@@ -139,7 +139,6 @@ class Scheduler(BaseScheduler):
         if self.frontier.resumed:
             counters = self.counters
             logger.info("Goes on with %d URLs, after %d pages", counters.pending, counters.crawled)
-        self._pump_task = asyncio.get_running_loop().create_task(self._pump())
 
     def close(self, reason: str) -> Deferred[None]:
         return deferred_from_coro(self._close())
@@ -278,6 +277,7 @@ class Scheduler(BaseScheduler):
             last_word(self._crawler, f"JOBDIR: {self.problem}")
             logger.error("JOBDIR: %s", self.problem)
             raise CloseSpider("frontier_error")
+        self._pump_task = asyncio.create_task(self._pump())
 
     def spider_idle(self) -> None:
         """A signal handler: the frontier is empty. Before the target that is a bad seed."""

@@ -49,10 +49,10 @@ def few(processes: int) -> dict[str, Any]:
 
 
 class Processes:
-    """Those that a crawl has started."""
+    """Those that a crawl has started by the time it says `when`."""
 
-    def __init__(self, crawl: Crawl) -> None:
-        crawl.until("*** crawling")
+    def __init__(self, crawl: Crawl, when: str = "*** crawling") -> None:
+        crawl.until(when)
         found = PIDS.search((crawl.folder / "err.txt").read_text())
         assert found
         self._folder = crawl.folder
@@ -212,6 +212,15 @@ def test_when_the_first_is_killed_all_end_and_the_next_run_goes_on(tmp_path: Pat
         wait_for_servers(web.port)
         result = crawl(tmp_path, web=web, **settings)
         assert_one_crawl(web, result, may_come_again=3)
+
+
+def test_when_the_first_is_killed_as_another_begins_that_one_ends_too(tmp_path: Path) -> None:
+    with running(*WORLD, *PROMISES) as web:
+        first = Crawl(tmp_path, web=web, **few(2))
+        processes = Processes(first, "[process 2] Scrapy")
+        first.process.kill()
+        processes.assert_gone_within(60)
+        assert "Traceback" not in first.wait().log
 
 
 # Users' code
