@@ -38,7 +38,6 @@ from scrapy.exceptions import (
     DownloadTimeoutError,
     IgnoreRequest,
     NotConfigured,
-    ResponseDataLossError,
     StopDownload,
     UnsupportedURLSchemeError,
 )
@@ -84,13 +83,15 @@ FAILURES: dict[str, type[Exception]] = {
     "cancelled": DownloadCancelledError,
 }  # DownloadFailedError for all others
 
-# What Scrapy's handlers raise, as our own client says it.
-PROXY_FAILURES: dict[type[Exception], str] = {
-    CannotResolveHostError: "connect",  # the proxy's own name
-    DownloadConnectionRefusedError: "connect",
-    DownloadTimeoutError: "timeout",
-    DownloadFailedError: "reset",
-    ResponseDataLossError: "bad_response",
+# What Scrapy's handlers raise, as our own client says it; by name, not to import them for it.
+PROXY_FAILURES = {
+    "CannotResolveHostError": "connect",  # the proxy's own name
+    "DownloadConnectionRefusedError": "connect",
+    "TunnelError": "connect",
+    "DownloadTimeoutError": "timeout",
+    "DownloadFailedError": "reset",
+    "ResponseDataLossError": "bad_response",
+    "DownloadCancelledError": "too_large",
 }
 PROXY_HANDLERS = {  # by TWISTED_REACTOR_ENABLED
     True: "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler",
@@ -243,9 +244,10 @@ class DownloadHandler(BaseDownloadHandler):
         request.meta.setdefault("download_timeout", self._client.limits.timeout_s)
         try:
             return await self._proxied.download_request(request)
-        except tuple(PROXY_FAILURES) as error:
-            reason, now = PROXY_FAILURES[type(error)], time.monotonic()
-            request.meta["fetch_failed"] = FetchFailed(reason, str(error), True, now)
+        except Exception as error:
+            if reason := PROXY_FAILURES.get(type(error).__name__):
+                now = time.monotonic()
+                request.meta["fetch_failed"] = FetchFailed(reason, str(error), True, now)
             raise
 
 

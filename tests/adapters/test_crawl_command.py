@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.adapters.rawserver import RawServer, read_request
 from tests.conftest import Scrapy
 from webcrawl.simweb import faults, running
 
@@ -133,6 +134,39 @@ def test_a_proxy_that_is_down_is_a_number(scrapy: Scrapy, monkeypatch: pytest.Mo
     assert done.returncode == 0
     assert "'webcrawl/failed/connect': 1," in done.stderr
     assert "'webcrawl/crawled': 0," in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def refusing_proxy(connection: socket.socket) -> None:
+    """Opens no tunnel, and has pages of 2 MB only."""
+    if read_request(connection).startswith(b"CONNECT"):
+        connection.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+    else:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + b"a" * 2_000_000)
+
+
+@pytest.mark.parametrize("reactor", [True, False], ids=["reactor", "no reactor"])
+def test_what_a_proxy_refuses_is_a_number(
+    scrapy: Scrapy, monkeypatch: pytest.MonkeyPatch, reactor: bool
+) -> None:
+    settings = {
+        "TWISTED_REACTOR_ENABLED": reactor,
+        "ALLOW_PRIVATE_ADDRESSES": 1,
+        "ROBOTSTXT_OBEY": 0,
+        "RETRY_TIMES": 0,
+        "DOWNLOAD_MAXSIZE": 1_000_000,
+        "WARC_ENABLED": 0,
+    }
+    chosen = [part for name, value in settings.items() for part in ("-s", f"{name}={value}")]
+    with RawServer(refusing_proxy) as proxy:
+        for scheme in ("http", "https"):
+            monkeypatch.setenv(f"{scheme}_proxy", f"http://127.0.0.1:{proxy.port}")
+        seeds = "seeds=http://127.0.0.1:9/,https://127.0.0.2:9/"
+        done = scrapy("crawl", "broad", "-a", seeds, *chosen)
+    assert done.returncode == 0
+    assert "'webcrawl/failed/too_large': 1," in done.stderr
+    refused = "connect" if reactor else "reset"  # aiohttp takes it for a broken answer
+    assert f"'webcrawl/failed/{refused}': 1," in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -89,6 +89,7 @@ REASONS = (
     "reset",  # closed or reset before a complete response head
     "bad_response",  # what came is not HTTP
     "header_too_large",
+    "too_large",  # the body, of which a proxy's answer cannot be cut
     "cancelled",  # we stopped it: the crawl is closing
 )
 
