@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import shutil
 import socket
@@ -184,11 +185,19 @@ def serving(sites: Iterable[Site], folder: Path, cache: Path = CACHE) -> Iterato
 
 
 def _unpack(package: str, cache: Path) -> Path:
-    """The folder with the files of a Debian package."""
+    """The folder with the files of a Debian package; had once, whoever else wants it meanwhile."""
     folder = cache / package
-    if folder.is_dir():
-        return folder
-    download = cache / f"{package}.part"
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / f"{package}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            _download(package, folder)
+    return folder
+
+
+def _download(package: str, folder: Path) -> None:
+    """Have the files of a Debian package in `folder`, all of them or none."""
+    download = folder.with_name(f"{package}.part")
     shutil.rmtree(download, ignore_errors=True)
     (download / "files").mkdir(parents=True)
     try:
@@ -203,7 +212,6 @@ def _unpack(package: str, cache: Path) -> Path:
         raise Unavailable(f"package {package}: {reason}") from None
     (download / "files").rename(folder)
     shutil.rmtree(download)
-    return folder
 
 
 def _free_port(addresses: Iterable[str]) -> int:
