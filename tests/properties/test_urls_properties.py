@@ -23,7 +23,7 @@ PIECES = st.sampled_from(
     [
         *("%", "%2", "%25", "%2e", "%2E", "%2f", "%41", "%34%31", "%61", "%7e", "%zz"),
         *(".", "..", "/", "//", ";", "?", "&", "=", "#", "@", ":", "^", "|", "\\", "[", "]"),
-        *("é", "\t", "~", "a", "B", "0", "{", "}", "'", '"', "<", ">", "\0", " "),
+        *("é", "\t", "\n", "~", "a", "B", "0", "{", "}", "'", '"', "<", ">", "\0", " "),
         *(";jsessionid=1", "phpsessid=1", "sid=0123456789abcdefghijklemopqrstuv", "sess"),
     ]
 )
@@ -82,6 +82,13 @@ def test_a_path_stands_behind_the_origin_of_its_base(host: str, target: str) -> 
     if base is not None and not target.startswith(("/", "\\")):
         path = f"/{target}"
         assert canonicalize(path, base) == canonicalize(origin_of(base) + path)
+
+
+@given(st.text("ab-._~%2e/", min_size=1).filter(lambda target: target[0] != "/"))
+@example("a" * (MAX_LENGTH - len("http://h/x/")))
+@example("a" * (MAX_LENGTH - len("http://h/x/") + 1))
+def test_a_name_stands_behind_the_folder_of_its_base(target: str) -> None:
+    assert canonicalize(target, "http://h/x/y?z") == canonicalize(f"http://h/x/{target}")
 
 
 @given(URLS)

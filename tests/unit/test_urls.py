@@ -164,6 +164,19 @@ def test_each_link_once_in_order() -> None:
     assert canonicalize_each(hrefs, "http://h/") == (["http://h/b", "http://h/a"], 5)
 
 
+@pytest.mark.parametrize("together", [1, 2, 1000])
+@pytest.mark.parametrize("length", [0, 10, 1000])
+def test_plain_links_are_as_the_parser_has_them(
+    monkeypatch: pytest.MonkeyPatch, together: int, length: int
+) -> None:
+    monkeypatch.setattr(urls, "_TOGETHER", together)
+    monkeypatch.setattr(urls, "_TOGETHER_MAX_LENGTH", length)
+    hrefs = ["/a/b.html", "c_d~", "/e\nf", "", "/g//h", "/i/.j", ".k", "l/../m", "n:o", "/p/"]
+    forms = ["a/b.html", "x/c_d~", "ef", "x/y?z", "g//h", "i/.j", "x/.k", "x/m", "p/"]
+    expected = [f"http://h/{form}" for form in forms]
+    assert canonicalize_each(hrefs, "http://h/x/y?z") == (expected, len(expected))
+
+
 @pytest.mark.parametrize(
     ("charset", "form"),
     [

@@ -20,7 +20,8 @@ lower-casing the path, dropping `index.html`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from urllib.parse import quote_from_bytes
 
 from url import URL, EmptyHost, URLError
@@ -33,7 +34,9 @@ MAX_LENGTH = 8192
 # the memory. Ten times the links of a page of 10 MiB that holds nothing else.
 MAX_PAGE_LENGTH = 32 * 1024 * 1024
 MAX_LEVEL = 10
-_TOGETHER_MAX = 1024 * 1024  # characters of hrefs; bounds the memory for a look at all of a page
+# How many of a page's links are looked at together, unless they have more characters than that.
+_TOGETHER = 1000
+_TOGETHER_MAX_LENGTH = 1024 * 1024
 
 _HEX = "0123456789ABCDEFabcdef"
 _UNRESERVED = frozenset("-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~")
@@ -113,10 +116,12 @@ def canonicalize_each(
     path_max = MAX_LENGTH - len(folder) if folder else 0
     if "#" in "".join(hrefs):
         hrefs = [_without_fragment(href) if "#" in href else href for href in hrefs]
-    different = dict.fromkeys(hrefs)
+    different = list(dict.fromkeys(hrefs))
+    lots = (different[n : n + _TOGETHER] for n in range(0, len(different), _TOGETHER))
+    odd_parts = chain.from_iterable(map(_odd_parts, lots))
     forms: dict[str, str] = {}  # of each href that has one
     room = MAX_PAGE_LENGTH
-    for href, odd in zip(different, _odd_parts(different), strict=True):
+    for href, odd in zip(different, odd_parts, strict=True):
         if odd or not href or href[0] == "." or len(href) > path_max:
             form = _joined(join, href, charset)
         elif href[0] == "/":
@@ -134,14 +139,14 @@ def canonicalize_each(
     return list(dict.fromkeys(forms.values())), len(hrefs)
 
 
-def _odd_parts(hrefs: Collection[str]) -> Collection[object]:
+def _odd_parts(hrefs: Sequence[str]) -> Sequence[object]:
     """For each, something that is false if it is a path with nothing in it that the rules change,
     save what it may begin with.
 
     All are looked at together, 0.1 us each: what is plain is taken out of their text.
     """
     text = "\n".join(hrefs)
-    if len(text) > _TOGETHER_MAX:
+    if len(text) > _TOGETHER_MAX_LENGTH:
         return hrefs
     text = text.replace("//", "!").replace("/.", "!")  # empty segments, dot segments
     odd = text.encode("utf-8", "replace").translate(None, _PLAIN).split(b"\n")
