@@ -149,20 +149,16 @@ def refusing_proxy(connection: socket.socket) -> None:
 def test_what_a_proxy_refuses_is_a_number(
     scrapy: Scrapy, monkeypatch: pytest.MonkeyPatch, reactor: bool
 ) -> None:
-    settings = {
-        "TWISTED_REACTOR_ENABLED": reactor,
-        "ALLOW_PRIVATE_ADDRESSES": 1,
-        "ROBOTSTXT_OBEY": 0,
-        "RETRY_TIMES": 0,
-        "DOWNLOAD_MAXSIZE": 1_000_000,
-        "WARC_ENABLED": 0,
-    }
-    chosen = [part for name, value in settings.items() for part in ("-s", f"{name}={value}")]
+    settings = crawl_of(
+        "127.0.0.1:9",  # no name is looked up
+        *(f"TWISTED_REACTOR_ENABLED={reactor}", "ROBOTSTXT_OBEY=0", "RETRY_TIMES=0"),
+        *("DOWNLOAD_MAXSIZE=1000000", "WARC_ENABLED=0"),
+    )
     with RawServer(refusing_proxy) as proxy:
         for scheme in ("http", "https"):
             monkeypatch.setenv(f"{scheme}_proxy", f"http://127.0.0.1:{proxy.port}")
         seeds = "seeds=http://127.0.0.1:9/,https://127.0.0.2:9/"
-        done = scrapy("crawl", "broad", "-a", seeds, *chosen)
+        done = scrapy("crawl", "broad", "-a", seeds, *settings)
     assert done.returncode == 0
     assert "'webcrawl/failed/too_large': 1," in done.stderr
     refused = "connect" if reactor else "reset"  # aiohttp takes it for a broken answer
@@ -206,7 +202,8 @@ def test_help_mentions_seeds(scrapy: Scrapy) -> None:
     assert "-a seeds= takes files" in " ".join(scrapy("crawl", "--help").stdout.split())
 
 
-def crawl_of(dns: str) -> list[str]:
+def crawl_of(dns: str, *more: str) -> list[str]:
     """Settings to crawl a simulated web."""
     settings = [f"DNS_SERVERS={dns}", "ALLOW_PRIVATE_ADDRESSES=1", "DOWNLOAD_DELAY=0", "IP_DELAY=0"]
+    settings += more
     return [part for setting in settings for part in ("-s", setting)]

@@ -28,6 +28,7 @@ TRAPS = {  # what ends each, and after how many steps
     "page-fan": ("", 0),  # a cap
 }
 NO_LIMITS = {"PATH_DEPTH_LIMIT": 0, "PATH_REPEAT_LIMIT": 0, "SEQUENCE_LIMIT": 0}
+AT_ONCE = {"ALLOW_PRIVATE_ADDRESSES": 1, "DOWNLOAD_DELAY": 0, "IP_DELAY": 0}  # for `served`
 # Names for which nobody answers take 10 s a try, so they have a test of their own.
 SILENT_NAMES = ("dns-silent", "dns-garbage", "dns-loop")
 LEFT_OUT = ("dns-private", "page-huge-chunk", *SILENT_NAMES, *TRAPS)
@@ -236,14 +237,13 @@ def test_pages_that_are_found_one_from_the_other(tmp_path: Path) -> None:
         for n in range(1, 150)
     }
     last = {"/arquivo?pagina=150": answer(b"fim")}
-    chosen = {"ALLOW_PRIVATE_ADDRESSES": 1, "DOWNLOAD_DELAY": 0, "IP_DELAY": 0}
     with served(pages | last) as site:
-        result = crawl(tmp_path / "whole", f"{site.url}/arquivo?pagina=1", **chosen)
+        result = crawl(tmp_path / "whole", f"{site.url}/arquivo?pagina=1", **AT_ONCE)
         assert all(len(site.requests[path]) == 1 for path in pages | last)
         assert_clean(result)
         site.requests.clear()
         result = crawl(
-            tmp_path / "cut", f"{site.url}/arquivo?pagina=1", **chosen, SEQUENCE_LIMIT=100
+            tmp_path / "cut", f"{site.url}/arquivo?pagina=1", **AT_ONCE, SEQUENCE_LIMIT=100
         )
     assert len(site.requests) == 102  # robots.txt, the first page and a hundred more
     assert result.report["counts"]["dropped/scope_sequence"] == 1
@@ -252,12 +252,11 @@ def test_pages_that_are_found_one_from_the_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize("processes", [1, 2])
 def test_ctrl_c_cuts_what_hangs_once_its_grace_is_over(tmp_path: Path, processes: int) -> None:
     hanging = {f"/hangs/{n}": b"" for n in range(3)}
-    chosen = {"ALLOW_PRIVATE_ADDRESSES": 1, "DOWNLOAD_DELAY": 0, "IP_DELAY": 0}
     with served(hanging) as site:
         running_crawl = Crawl(
             tmp_path,
             f"{site.url}/",
-            **chosen,
+            **AT_ONCE,
             CRAWL_PROCESSES=processes,
             CLOSE_GRACE=3,
             DOWNLOAD_TIMEOUT=300,
@@ -274,4 +273,14 @@ def test_ctrl_c_cuts_what_hangs_once_its_grace_is_over(tmp_path: Path, processes
     assert result.report["finish_reason"] == "shutdown"
     assert result.report["counts"]["crawled"] == 1
     assert result.report["counts"]["pending"] == 3
+    assert not list((tmp_path / "warc").glob("*.open"))
+
+
+def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
+    with running("--hosts", "300", "--seeds", "300", *PROMISES, "--features", "all") as web:
+        running_crawl = Crawl(tmp_path, web=web, DOWNLOAD_TIMEOUT=60)
+        running_crawl.until("*** crawling", times=3)
+        running_crawl.interrupt()
+        result = running_crawl.wait(40)
+    assert_clean(result)
     assert not list((tmp_path / "warc").glob("*.open"))

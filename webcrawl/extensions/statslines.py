@@ -59,7 +59,7 @@ class StatsLines:
     def spider_opened(self) -> None:
         counters = counters_of(self._crawler)
         if counters is None:
-            if not hasattr(self._crawler.engine.scheduler, "counters"):
+            if not getattr(self._crawler.engine.scheduler, "problem", ""):
                 logger.warning("No stats lines: SCHEDULER is not webcrawl.scheduler.Scheduler")
             return
         self._speaker = Speaker(counters, self._interval_s, self._say)
