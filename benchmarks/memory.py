@@ -16,13 +16,14 @@ SPEED_TARGET = 1000  # pages a second, sustained
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pages", type=int, default=100_000, help="of the crawl")
+    parser.add_argument("--hosts", type=int, help="of the web (default: one for 20 pages)")
     parser.add_argument("--fetches", type=int, default=500, help="at once")
     parser.add_argument("--latency", type=float, default=0.4, help="of the servers, in seconds")
     parser.add_argument("--store", choices=("disk", "memory"), default="disk", help="frontier")
 
 
 def measure(arguments: argparse.Namespace) -> str:
-    hosts = max(arguments.pages // 20, 2 * arguments.fetches)
+    hosts = arguments.hosts or max(arguments.pages // 20, 2 * arguments.fetches)
     slow = ("--partial", f"--slowness={arguments.latency}")  # of a second
     features = "host-plain=0,host-slow=1"
     with serving(*world(hosts, 40, *slow, features=features)) as place:
@@ -35,7 +36,8 @@ def measure(arguments: argparse.Namespace) -> str:
         )
     check(cost)
     return (
-        f"{cost.pages} pages at {cost.pages_per_s:.0f} pages/s (target {SPEED_TARGET}),"
+        f"{cost.pages} pages from {cost.ledger['fetched']['hosts']} hosts at"
+        f" {cost.pages_per_s:.0f} pages/s (target {SPEED_TARGET}),"
         f" {cost.cpu_ms:.2f} ms CPU a page; {resident(cost)} (target {TARGET_MB})"
     )
 
