@@ -43,13 +43,18 @@ def fault_points(random: Random) -> list[str]:
     first = [f"{side}-commit:{at}" for at in (1, 2, 3, 4) for side in ("before", "after")]
     late = [
         *(f"{side}-commit:{random.randint(5, 30)}" for side in ("before", "after")),
-        *("before-open:1", "after-open:1", "after-open:2", "before-mend:1", "after-mend:1"),
+        *("before-open:1", "after-open:1", "after-open:2"),
         *(f"{side}-append:{random.randint(2, 6)}" for side in ("before", "within", "after")),
         *(f"{side}-release:{random.randint(3, 9)}" for side in ("before", "after")),
         *(f"{side}-write:{random.randint(1, 5)}" for side in ("before", "after")),
         *(f"random:{random.randint(100, 900)}" for _ in range(8)),
     ]
-    return first + random.sample(late, len(late))
+    points = first + random.sample(late, len(late))
+    # There is something to mend only where the run before has archived a page.
+    for leaves, mend in (("after-append", "before-mend:1"), ("after-write", "after-mend:1")):
+        (behind,) = (at for at, point in enumerate(points, 1) if point.startswith(leaves))
+        points.insert(behind, mend)
+    return points
 
 
 @pytest.mark.parametrize("cap", [0, 4])
