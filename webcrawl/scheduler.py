@@ -5,8 +5,9 @@ a small window of acquired leases, refilled by one task, the pump, which also gi
 back, puts what the spider enqueued and starts admissions. Nothing else talks to the frontier.
 
 Invariants: pages leased and not released are at most the share of CONCURRENT_REQUESTS that this
-process has, so Scrapy's downloader is never full; with CLOSESPIDER_PAGECOUNT = n, pages answered
-and under way are at most n.
+process has, so Scrapy's downloader is never full. With CLOSESPIDER_PAGECOUNT answers that have a
+place of the target (`frontier.server`) and are not released are at most `frontier.places`, and no
+other answer gets to the spider.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from webcrawl.admissions import Admissions, broken
 from webcrawl.console import last_word
 from webcrawl.deliveries import LINKS_AT_A_TIME, Deliveries
 from webcrawl.fetch.exchange import Exchange
-from webcrawl.frontier.base import Frontier, Policy
+from webcrawl.frontier.base import TARGET_MET, Frontier, Policy
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.database import StoreError
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
@@ -48,6 +49,10 @@ logger = logging.getLogger(__name__)
 
 _LOOK_S = 0.25  # the pump's longest sleep: it looks whether the engine is closing
 _ORPHANS_S = 1.0  # how often it looks for leases that nobody will give back
+# At the end of a target: a page is slow after this time, and after so many times the usual one.
+_SLOW_S = 1.0
+_SLOW_TIMES = 3.0
+_STEP = 1.05  # of the usual time, up or down with each answer: it follows their median
 
 
 class Scheduler(BaseScheduler):
@@ -87,6 +92,8 @@ class Scheduler(BaseScheduler):
         self._admitting: set[asyncio.Task[None]] = set()
         self._deliveries = Deliveries(frontier, outlinks.known)
         self._under_way = 0
+        self._usual_s = 0.1  # from a lease to its answer
+        self._placeless: deque[asyncio.Future[None]] = deque()  # answers that wait for a place
         self._changed = asyncio.Event()
         self._pump_task: asyncio.Task[None] | None = None
         self._end_task: asyncio.Task[None] | None = None
@@ -149,7 +156,7 @@ class Scheduler(BaseScheduler):
 
     def next_request(self) -> Request | None:
         while self._window:
-            visit = Visit(self._window.popleft())
+            visit = Visit(self._window.popleft(), time.monotonic())
             self._visits.add(visit)
             try:
                 return self._request(visit)
@@ -262,6 +269,28 @@ class Scheduler(BaseScheduler):
                 return self._policy.asks_again(status, link.retries, outcome.retry_after_s)
         return False
 
+    def counts(self, visit: Visit) -> bool:
+        """Whether the answer to `visit` has a place of the target, or can be given one now."""
+        places, placed = self.frontier.places, self._deliveries.placed
+        if places is None or visit.lease in placed:
+            return True
+        if len(placed) >= places:
+            return False
+        placed.add(visit.lease)
+        is_long = time.monotonic() - visit.begun_at > self._usual_s
+        self._usual_s *= _STEP if is_long else 1 / _STEP
+        return True
+
+    async def wait_to_count(self, visit: Visit) -> bool:
+        """`counts`, as soon as it is known: who has a place may give it up, to be asked again."""
+        while not self.counts(visit):
+            if self._closing_at:
+                return False
+            place = asyncio.get_running_loop().create_future()
+            self._placeless.append(place)
+            await place
+        return True
+
     async def recorded(self, exchange: Exchange) -> None:
         """Count an admission's exchange; robots.txt belongs in the archive, a HEAD's answer not.
 
@@ -315,9 +344,10 @@ class Scheduler(BaseScheduler):
         if slot is None or slot.closing is not None:
             self._wind_down(now)
             return _LOOK_S
-        if self._target and self.counters.crawled >= self._target:
-            self._close_spider("closespider_pagecount")
-            return _LOOK_S
+        if self._target and self.frontier.is_met:
+            self._close_spider(TARGET_MET)
+            await asyncio.sleep(0)
+            return 0.0
         if now >= self._orphans_at:
             self._orphans_at = now + _ORPHANS_S
             self._drop_orphans(slot.inprogress)
@@ -329,16 +359,31 @@ class Scheduler(BaseScheduler):
 
     async def _refill(self, now: float) -> float:
         """Fill the window; seconds until a host may be ready for it."""
-        taken = len(self._visits) + len(self._window)
-        room = self._concurrency - taken
-        if self._target:  # what is finished and not released yet is not in `crawled` yet
-            taken += self._deliveries.ended
-            room = min(room, self._target - self.counters.crawled - taken)
-        if room <= 0:
+        room = max(self._concurrency - len(self._visits) - len(self._window), 0)
+        if room == 0 and not self._placeless:
             return _LOOK_S
-        leases = await self.frontier.acquire(now, room)
+        spare = self._slow(now) if self.frontier.is_short else 0
+        leases = await self.frontier.acquire_pages(now, room, spare)
         self._window.extend(leases)
+        self._wake_placeless()
         return _LOOK_S if len(leases) == room else self.frontier.next_at() - now
+
+    def _slow(self, now: float) -> int:
+        """Pages under way that others are to make up for: no answer for much longer than usual."""
+        before = now - max(_SLOW_S, _SLOW_TIMES * self._usual_s)
+        placed = self._deliveries.placed
+        return sum(each.begun_at < before and each.lease not in placed for each in self._visits)
+
+    def _wake_placeless(self) -> None:
+        """Have answers that wait for a place look again: one for each place there is."""
+        if not self._placeless:
+            return
+        free = (self.frontier.places or 0) - len(self._deliveries.placed)
+        for _ in range(len(self._placeless) if self._closing_at else free):
+            if self._placeless:
+                place = self._placeless.popleft()
+                if not place.done():  # its task was cancelled
+                    place.set_result(None)
 
     async def _admit(self, now: float) -> float:
         """Start admissions; seconds until a host may be ready for one."""
@@ -389,7 +434,8 @@ class Scheduler(BaseScheduler):
             self._window.clear()
             for task in self._admitting:
                 task.cancel()
-        if now >= self._closing_at + self._grace_s:
+        self._wake_placeless()
+        if self.frontier.is_met or now >= self._closing_at + self._grace_s:
             self._crawler.signals.send_catch_log(fetches_cut)
 
     async def _close(self) -> None:

@@ -131,6 +131,10 @@ class CrawlState:
     def next_at(self, *, admissions: bool = False) -> float:
         return self._placement.next_at(workbench.ADMISSION if admissions else workbench.PAGES)
 
+    @property
+    def supply(self) -> int:
+        return self._bench.supply
+
     def is_finished(self) -> bool:
         return not self._funnel.queued and not self._leases
 
