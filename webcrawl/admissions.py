@@ -24,6 +24,7 @@ from webcrawl.frontier.lease import (
     Link,
     Outcome,
     Resolved,
+    Returned,
     RobotsFetched,
     RobotsMoved,
     RobotsUnreachable,
@@ -61,6 +62,8 @@ class Admissions:
             )
         except FetchFailed as failure:
             asked_at = failure.ended_at if failure.asked else 0.0
+            if failure.reason == "no_socket":
+                return Returned(asked_at, failure.ended_at, failure.reason)
             if lease.step is Step.HEAD:
                 return Failed(failure.reason, asked_at, failure.ended_at)
             return RobotsUnreachable(failure.reason, asked_at, failure.ended_at)
@@ -78,14 +81,16 @@ class Admissions:
     async def address(self, host: str) -> str:
         """Where a request without a lease may connect to. Raises FetchFailed."""
         outcome = await self._resolve(host)
-        if isinstance(outcome, Unresolved):
+        if not isinstance(outcome, Resolved):
             raise FetchFailed(outcome.reason, host, ended_at=time.monotonic())
         return outcome.addresses[0]
 
-    async def _resolve(self, host: str) -> Resolved | Unresolved:
+    async def _resolve(self, host: str) -> Resolved | Unresolved | Returned:
         try:
             resolution = await self.resolver.resolve(host, time.monotonic())
         except ResolutionFailed as failure:
+            if failure.reason == "no_socket":
+                return Returned(reason=failure.reason)
             return Unresolved("dns", failure.again)
         addresses = self.guard.filter(resolution.addresses)
         if not addresses:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import resource
 import socket
 import sys
 import time
@@ -61,6 +60,7 @@ from webcrawl.fetch_settings import (
     pairs,
 )
 from webcrawl.frontier.lease import Lease
+from webcrawl.openfiles import raise_limit
 from webcrawl.own_requests import BodyRules, is_own
 from webcrawl.signals import fetches_cut
 
@@ -71,8 +71,6 @@ Resolve = Callable[[str], Awaitable[str]]  # host -> address to connect to; rais
 _is_html = re.compile(rb"text/html[ \t]*(?:;|\Z)", re.IGNORECASE).match
 
 _ip_address = lru_cache(4096)(ip_address)  # 2 us else
-
-OPEN_FILES = 8192  # pages, admissions, idle connections, the frontier's files
 
 FAILURES: dict[str, type[Exception]] = {
     "dns": CannotResolveHostError,
@@ -137,7 +135,7 @@ class DownloadHandler(BaseDownloadHandler):
         if not is_asyncio_available():
             raise NotConfigured(f"{cls.__name__} needs asyncio: see TWISTED_REACTOR")
         settings = crawler.settings
-        _allow_sockets()
+        raise_limit()
         return cls(
             crawler,
             client_from(settings, limits_from(settings)),
@@ -249,14 +247,6 @@ class DownloadHandler(BaseDownloadHandler):
                 now = time.monotonic()
                 request.meta["fetch_failed"] = FetchFailed(reason, str(error), True, now)
             raise
-
-
-def _allow_sockets() -> None:
-    """Raise the soft limit of open files, 1,024 in most places, as far as the hard one lets us."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
-    if 0 <= soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class _Listeners:

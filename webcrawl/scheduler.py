@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -28,7 +29,7 @@ from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from webcrawl import components
+from webcrawl import components, openfiles
 from webcrawl.admissions import Admissions, broken
 from webcrawl.console import last_word
 from webcrawl.deliveries import LINKS_AT_A_TIME, Deliveries
@@ -49,6 +50,8 @@ logger = logging.getLogger(__name__)
 
 _LOOK_S = 0.25  # the pump's longest sleep: it looks whether the engine is closing
 _ORPHANS_S = 1.0  # how often it looks for leases that nobody will give back
+_NO_SOCKET_S = 0.5  # a pause when there was no socket left
+_WARN_S = 60.0
 # At the end of a target: a page is slow after this time, and after so many times the usual one.
 _SLOW_S = 1.0
 _SLOW_TIMES = 3.0
@@ -98,6 +101,8 @@ class Scheduler(BaseScheduler):
         self._pump_task: asyncio.Task[None] | None = None
         self._end_task: asyncio.Task[None] | None = None
         self._closing_at = 0.0
+        self._no_socket_until = 0.0  # nothing is leased before: there was no socket for the last
+        self._warned_at = -math.inf  # of that
         self._orphans_at = 0.0
 
     @classmethod
@@ -255,8 +260,25 @@ class Scheduler(BaseScheduler):
         assert link is not None
         if link.payload and not self.comes_again(link, outcome):
             self._own.ended(link)
-        self._deliveries.release(visit.lease, outcome)
+        self._give_back(visit.lease, outcome)
+
+    def _give_back(self, lease: Lease, outcome: Outcome) -> None:
+        self._deliveries.release(lease, outcome)
+        if isinstance(outcome, Returned) and outcome.reason == "no_socket":
+            self._pause()
         self._changed.set()
+
+    def _pause(self) -> None:
+        """Lease nothing for a moment, in which sockets may be closed."""
+        now = time.monotonic()
+        self._no_socket_until = now + _NO_SOCKET_S
+        if now >= self._warned_at + _WARN_S:
+            self._warned_at = now
+            logger.warning(
+                "No socket left for a request, of %d open files: it goes back into line. "
+                "Raise the limit (ulimit -n), or lower CONCURRENT_REQUESTS",
+                openfiles.plan().limit,
+            )
 
     def comes_again(self, link: Link, outcome: Outcome) -> bool:
         """Whether `outcome` is not the end of a user's own Request."""
@@ -351,7 +373,9 @@ class Scheduler(BaseScheduler):
         if now >= self._orphans_at:
             self._orphans_at = now + _ORPHANS_S
             self._drop_orphans(slot.inprogress)
-        wait_s = min(_LOOK_S, await self._refill(now), await self._admit(now))
+        wait_s = _LOOK_S
+        if now >= self._no_socket_until:
+            wait_s = min(wait_s, await self._refill(now), await self._admit(now))
         self._count_under_way(len(self._visits) + self._admissions.client.active)
         if self._window or self.frontier.is_finished():
             self._wake_engine()
@@ -413,8 +437,7 @@ class Scheduler(BaseScheduler):
             logger.exception("Error in the admission of %s", lease.url or lease.host)
             outcome = broken(lease, time.monotonic())
         finally:
-            self._deliveries.release(lease, outcome)
-            self._changed.set()
+            self._give_back(lease, outcome)
 
     def _drop_orphans(self, in_engine: set[Request]) -> None:
         """Give back the leases of Requests that a middleware has replaced by one of its own."""

@@ -204,8 +204,8 @@ def failed(request: Request, error: BaseException | None, now: float) -> Outcome
     failure = request.meta.get("fetch_failed")
     if isinstance(failure, FetchFailed):
         asked_at = failure.ended_at if failure.asked else 0.0
-        if failure.reason == "cancelled":
-            return Returned(asked_at, failure.ended_at)
+        if failure.reason in ("cancelled", "no_socket"):
+            return Returned(asked_at, failure.ended_at, failure.reason)
         return Failed(failure.reason, asked_at, failure.ended_at)
     if not is_own(request):  # of those Scrapy says so
         logger.error("Error while fetching %s", request.url, exc_info=error)

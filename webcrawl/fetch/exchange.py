@@ -91,6 +91,7 @@ REASONS = (
     "header_too_large",
     "too_large",  # the body, of which a proxy's answer cannot be cut
     "cancelled",  # we stopped it: the crawl is closing
+    "no_socket",  # we had none left, nor a port: nobody was asked
 )
 
 # Those that another try may mend: the others are how this server is.
