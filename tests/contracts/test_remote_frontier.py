@@ -19,7 +19,7 @@ from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.database import StoreError
-from webcrawl.frontier.lease import Fetched, Link, Returned, Step
+from webcrawl.frontier.lease import Failed, Fetched, Link, Returned, Step
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.remote import GONE, RemoteFrontier
@@ -369,5 +369,92 @@ def test_a_lease_of_somebody_else_is_not_taken() -> None:
             await pairs[1].remote.release([(leases[0], Returned())], 100.0)
         for pair in pairs:
             await pair.die()
+
+    asyncio.run(check())
+
+
+# The end of a target
+
+
+def with_target(target: int) -> FrontierServer:
+    frontier = MemoryFrontier(Policy(politeness=POLITE, obey_robots=False))
+    return FrontierServer(frontier, target=target)
+
+
+def test_pages_without_a_place_are_leased_beside_slow_ones_only() -> None:
+    async def check() -> None:
+        server = with_target(3)
+        await server.put(links(9), 100.0)
+        await resolve(server)
+        leases = await server.acquire_pages(100.0, 9, 0)
+        assert (len(leases), server.places, server.is_short) == (3, 3, True)
+        assert await server.acquire_pages(100.0, 9, 0) == []
+        more = await server.acquire_pages(100.0, 9, 2)
+        assert (len(more), server.places) == (2, 3), "as many as are slow, and no place for them"
+        assert await server.acquire_pages(100.0, 9, 2) == []
+        done = [(lease, answer(lease, 101.0)) for lease in more]
+        await server.release(done, 101.0)
+        assert (server.counters.crawled, server.places) == (2, 1), "the first to come count"
+        await server.release([(leases[0], Failed("timeout", 101.0, 101.0, final=True))], 101.0)
+        assert server.places == 1, "a place goes over to those that are still out"
+        await server.release([(leases[1], answer(leases[1], 101.0))], 101.0)
+        assert (server.counters.crawled, server.places, server.is_met) == (3, 0, True)
+        await server.release([(leases[2], Returned(101.0, 101.0))], 101.0)
+        server._frontier.audit()  # type: ignore[attr-defined]
+
+    asyncio.run(check())
+
+
+def test_places_without_a_page_at_all_processes_are_as_many_as_the_target() -> None:
+    async def check() -> None:
+        server = with_target(2)
+        pair = Pair(server)
+        await server.put(links(12), 100.0)
+        taken = 0
+        for _ in range(12):
+            await resolve(server)
+            taken += len(await server.acquire_pages(100.0, 9, 9))
+            taken += len(await pair.remote.acquire_pages(100.0, 9, 9))
+        assert taken == 4, "each page that may count, and one more beside it"
+        await pair.die()
+
+    asyncio.run(check())
+
+
+def test_a_process_is_told_its_places() -> None:
+    async def check() -> None:
+        server = with_target(4)
+        pair = Pair(server)
+        await server.put(links(9), 100.0)
+        await resolve(server)
+        ours = await server.acquire_pages(100.0, 1, 0)
+        theirs = await pair.remote.acquire_pages(100.0, 9, 0)
+        assert (len(theirs), pair.remote.places, pair.remote.is_short) == (3, 3, True)
+        await pair.remote.release([(theirs[0], answer(theirs[0], 101.0))], 101.0)
+        assert pair.remote.places == 2
+        await server.release([(ours[0], Returned())], 101.0)
+        assert await pair.remote.acquire_pages(101.0, 0, 0) == []
+        assert (pair.remote.places, pair.remote.is_short) == (2, False)
+        await pair.die()
+        assert (server.counters.crawled, server._room()) == (1, 3), "what it had is free again"
+
+    asyncio.run(check())
+
+
+def test_no_host_is_admitted_while_those_that_are_can_give_what_is_missing() -> None:
+    async def check() -> None:
+        server = with_target(4)
+        pages = [link(f"http://host-{host}/{n}") for host in range(20) for n in range(4)]
+        await server.put(pages, 100.0)
+        first = await server.acquire(100.0, 4, admissions=True)
+        await server.release([(lease, answer(lease, 100.0)) for lease in first], 100.0)
+        assert server.supply >= 4
+        assert await server.acquire(100.0, 9, admissions=True) == []
+        assert server.next_at(admissions=True) == float("inf")
+        leases = await server.acquire_pages(100.0, 4, 0)
+        assert await server.acquire(100.0, 9, admissions=True) == [], "all are under way"
+        busy = Fetched(503, 101.0, 101.0, retry_after_s=60.0)
+        await server.release([(each, busy) for each in leases], 101.0)
+        assert await server.acquire(101.0, 9, admissions=True), "they give nothing for a while"
 
     asyncio.run(check())
