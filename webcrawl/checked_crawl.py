@@ -57,6 +57,8 @@ def _problem_of(crawler: Crawler) -> str:
     reason = crawler.stats.get_value("finish_reason", "")
     if reason == "bad_seed":
         return f"bad seed: {_shortfall(crawler)}"
+    if reason in ("no_answer", "outage"):
+        return str(crawler.stats.get_value(PROBLEM, reason))
     if not reason.endswith("error"):
         return ""
     return f"the crawl ended by an error: {crawler.stats.get_value(PROBLEM, reason)}"

@@ -23,6 +23,7 @@ from scrapy.utils.spider import DefaultSpider
 
 from webcrawl.admission.dns import Resolver
 from webcrawl.admission.guard import AddressGuard
+from webcrawl.admission.outage import Outage, connects
 from webcrawl.admission.robots import MAX_BODY_BYTES, product_token
 from webcrawl.admissions import Admissions
 from webcrawl.fetch.exchange import Exchange
@@ -257,8 +258,9 @@ def admissions_from(
     """What runs DNS, robots.txt and HEAD beside the downloads."""
     # Mostly one request to a host; to keep its connection for a page has not paid.
     limits = replace(limits_from(settings), max_size_bytes=MAX_BODY_BYTES, keep_alive_s=0.0)
+    resolver = resolver_from(settings)
     return Admissions(
-        resolver=resolver_from(settings),
+        resolver=resolver,
         guard=guard_from(settings),
         client=client_from(settings, limits),
         headers=headers_from(settings),
@@ -266,4 +268,5 @@ def admissions_from(
         wants=content_type_test(settings),
         outlink=outlink,
         record=record,
+        outage=Outage(resolver.is_answered, connects, max_s=seconds(settings, "OUTAGE_TIMEOUT")),
     )

@@ -21,7 +21,6 @@ import resource
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import lru_cache
 from ipaddress import ip_address
@@ -47,6 +46,7 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.python.failure import Failure
 
+from webcrawl.admissions import Admissions
 from webcrawl.engine import listeners
 from webcrawl.fetch.client import Client, Limits, Wants, split_url
 from webcrawl.fetch.exchange import Exchange, FetchFailed
@@ -66,8 +66,6 @@ from webcrawl.signals import fetches_cut
 
 logger = logging.getLogger(__name__)
 
-Resolve = Callable[[str], Awaitable[str]]  # host -> address to connect to; raises FetchFailed
-
 _is_html = re.compile(rb"text/html[ \t]*(?:;|\Z)", re.IGNORECASE).match
 
 _ip_address = lru_cache(4096)(ip_address)  # 2 us else
@@ -81,6 +79,7 @@ FAILURES: dict[str, type[Exception]] = {
     "connect_timeout": DownloadTimeoutError,
     "timeout": DownloadTimeoutError,
     "cancelled": DownloadCancelledError,
+    "outage": DownloadCancelledError,
 }  # DownloadFailedError for all others
 
 # What Scrapy's handlers raise, as our own client says it; by name, not to import them for it.
@@ -151,8 +150,9 @@ class DownloadHandler(BaseDownloadHandler):
         meta = request.meta
         meta.pop("exchange", None)  # of an earlier try
         meta.pop("fetch_failed", None)
-        if "lease" in meta and meta["lease"].refused:
-            raise _refusal(meta["lease"])
+        lease: Lease | None = meta.get("lease")
+        if lease is not None and lease.refused:
+            raise _refusal(lease)
         if meta.get("proxy"):
             return await self._through_proxy(request)
         own = is_own(request)
@@ -162,9 +162,13 @@ class DownloadHandler(BaseDownloadHandler):
             exchange = await self._fetch(request, wants, listeners)
         except FetchFailed as failure:
             failure.__traceback__ = None  # it would hold this frame, and this frame it
+            if lease is not None and self._admissions is not None:
+                await self._admissions.judge(failure, lease)
             meta["fetch_failed"] = failure
             error = FAILURES.get(failure.reason, DownloadFailedError)
             raise error(f"{request.url}: {failure}") from None
+        if lease is not None and self._admissions is not None:
+            self._admissions.answered(exchange, lease)
         meta["exchange"] = exchange
         meta["download_latency"] = exchange.connect_s + exchange.first_byte_s
         stopped = listeners.stopped if listeners else None
@@ -207,14 +211,20 @@ class DownloadHandler(BaseDownloadHandler):
     async def _address(self, url: str) -> str:
         """Where a request without a lease goes.
 
-        `crawler.webcrawl_addresses`, a Resolve, is the crawl's own DNS and address guard.
+        `crawler.webcrawl_admissions` has the crawl's own DNS and address guard.
         """
         try:
             host = split_url(url).host
         except ValueError as error:
             raise UnsupportedURLSchemeError(str(error)) from None
-        resolve: Resolve = getattr(self.crawler, "webcrawl_addresses", None) or system_address
-        return await resolve(host)
+        if self._admissions is not None:
+            return await self._admissions.address(host)
+        return await system_address(host)
+
+    @property
+    def _admissions(self) -> Admissions | None:
+        """Those of the crawl; None where the scheduler is not ours."""
+        return getattr(self.crawler, "webcrawl_admissions", None)
 
     def _request_headers(self, request: Request) -> WireHeaders:
         """The request's own, then those of `headers_from` that it lacks."""

@@ -28,6 +28,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from webcrawl import components
+from webcrawl.admission.outage import Outage
 from webcrawl.admissions import Admissions, broken
 from webcrawl.console import last_word
 from webcrawl.deliveries import LINKS_AT_A_TIME, Deliveries
@@ -41,6 +42,7 @@ from webcrawl.items import Page
 from webcrawl.outlinks import Outlinks
 from webcrawl.own_requests import OwnRequests, is_of_the_web, is_plain
 from webcrawl.parse.urls import canonicalize, host_of
+from webcrawl.report.lines import by_reason
 from webcrawl.signals import crawl_closing, exchange_recorded, fetches_cut
 from webcrawl.visits import Visit, failed, replaced, visit_of
 
@@ -82,6 +84,8 @@ class Scheduler(BaseScheduler):
         self._grace_s = grace_s
         self.problem = ""  # why there is no frontier
         self._admissions: Admissions
+        self._outage: Outage
+        self._outage_s = 0.0  # of these, how much is counted
         self._window: deque[Lease] = deque()
         self._visits: set[Visit] = set()
         self._admitting: set[asyncio.Task[None]] = set()
@@ -90,6 +94,7 @@ class Scheduler(BaseScheduler):
         self._changed = asyncio.Event()
         self._pump_task: asyncio.Task[None] | None = None
         self._end_task: asyncio.Task[None] | None = None
+        self._crawled_before = self._robots_before = 0  # by earlier runs
         self._closing_at = 0.0
         self._orphans_at = 0.0
 
@@ -116,9 +121,12 @@ class Scheduler(BaseScheduler):
         scheduler._admissions = components.admissions_from(
             settings, outlink=scheduler.redirect, record=scheduler.recorded
         )
+        scheduler._outage = outage = scheduler._admissions.outage
+        outage.changed = scheduler.look
+        outage.give_up = scheduler.give_up
         crawler.signals.connect(scheduler.spider_opened, signals.spider_opened)
         crawler.signals.connect(scheduler.spider_idle, signals.spider_idle)
-        crawler.webcrawl_addresses = scheduler._admissions.address  # type: ignore[attr-defined]
+        crawler.webcrawl_admissions = scheduler._admissions  # type: ignore[attr-defined]
         return scheduler
 
     @property
@@ -141,6 +149,9 @@ class Scheduler(BaseScheduler):
             logger.info("Goes on with %d URLs, after %d pages", counters.pending, counters.crawled)
 
     def close(self, reason: str) -> Deferred[None]:
+        silent = self.counters.robots.total() == self._robots_before or reason == "no_answer"
+        if silent and self.counters.crawled == self._crawled_before and self._has_failures():
+            self._say_unanswered()
         return deferred_from_coro(self._close())
 
     def has_pending_requests(self) -> bool:
@@ -148,7 +159,7 @@ class Scheduler(BaseScheduler):
         return bool(here) or not self.frontier.is_finished()
 
     def next_request(self) -> Request | None:
-        while self._window:
+        while self._window and not self._outage.is_on:
             visit = Visit(self._window.popleft())
             self._visits.add(visit)
             try:
@@ -273,6 +284,8 @@ class Scheduler(BaseScheduler):
 
     def spider_opened(self) -> None:
         """A signal handler: the first moment at which Scrapy can be told to end."""
+        self._crawled_before = self.counters.crawled
+        self._robots_before = self.counters.robots.total()
         if self.problem:
             last_word(self._crawler, f"JOBDIR: {self.problem}")
             logger.error("JOBDIR: %s", self.problem)
@@ -280,15 +293,38 @@ class Scheduler(BaseScheduler):
         self._pump_task = asyncio.create_task(self._pump())
 
     def spider_idle(self) -> None:
-        """A signal handler: the frontier is empty. Before the target that is a bad seed."""
+        """A signal handler: nothing is left to do. Before the target that is a bad seed."""
+        if self.counters.crawled == self._crawled_before and self._has_failures():
+            raise CloseSpider("no_answer")
         if self.counters.crawled < self._target:
             raise CloseSpider("bad_seed")
+
+    def _has_failures(self) -> bool:
+        """Whether anything failed in this run, of what was asked in it."""
+        return bool(self.frontier.failed_seeds or self._outage_s or self.counters.kept.total())
+
+    def _say_unanswered(self) -> None:
+        """That not one page was answered is an error, whoever ended the crawl."""
+        kept = by_reason(self.counters.kept)
+        problem = f"no page was answered; URLs kept for the next run: {kept}"
+        if seeds := self.frontier.failed_seeds:
+            failed = ", ".join(f"{url} ({reason})" for url, reason in seeds)
+            problem += f"; the first seeds that failed: {failed}"
+        last_word(self._crawler, problem)
+        logger.error("%s", problem)
 
     # The pump
 
     def look(self) -> None:
         """Have the pump turn now."""
         self._changed.set()
+
+    def give_up(self) -> None:
+        """The network does not come back: end the crawl, with everything in line."""
+        problem = "our own network was out for too long (OUTAGE_TIMEOUT); all URLs are in line"
+        last_word(self._crawler, problem)
+        logger.error("The crawl ends: %s", problem)
+        self._close_spider("outage")
 
     async def _pump(self) -> None:
         loop = asyncio.get_running_loop()
@@ -321,7 +357,10 @@ class Scheduler(BaseScheduler):
         if now >= self._orphans_at:
             self._orphans_at = now + _ORPHANS_S
             self._drop_orphans(slot.inprogress)
-        wait_s = min(_LOOK_S, await self._refill(now), await self._admit(now))
+        self._count_outage()
+        wait_s = _LOOK_S
+        if not self._outage.is_on:
+            wait_s = min(wait_s, await self._refill(now), await self._admit(now))
         self._count_under_way(len(self._visits) + self._admissions.client.active)
         if self._window or self.frontier.is_finished():
             self._wake_engine()
@@ -355,6 +394,12 @@ class Scheduler(BaseScheduler):
             task.add_done_callback(self._admitting.discard)
         return _LOOK_S if len(leases) == room else self.frontier.next_at(admissions=True) - now
 
+    def _count_outage(self) -> None:
+        """Bring the time that our network was out up to date."""
+        outage_s = self._outage.seconds
+        self.counters.outage_s += outage_s - self._outage_s
+        self._outage_s = outage_s
+
     def _count_under_way(self, fetches: int) -> None:
         """Bring this process's part of the count up to date."""
         self.counters.under_way += fetches - self._under_way
@@ -384,6 +429,8 @@ class Scheduler(BaseScheduler):
         if not self._closing_at:
             self._closing_at = now
             self._crawler.signals.send_catch_log(crawl_closing)
+            self._count_outage()
+            self._outage.close()
             for lease in self._window:
                 self._deliveries.release(lease, Returned())
             self._window.clear()

@@ -64,6 +64,7 @@ DOWNLOAD_WARNSIZE = 0  # large pages are cut and counted, not lines of the log
 DOWNLOAD_MAXHEADERSIZE = 32768  # FastWARC's reader stops at a record with a longer head
 REDIRECT_MAX_TIMES = 20
 RETRY_TIMES = 2
+OUTAGE_TIMEOUT = 6 * 3600.0  # seconds; 120 at the most if no server has answered yet
 CLOSE_GRACE = 5.0  # seconds that fetches under way are given when the crawl is stopped
 DNS_SERVERS: list[str] = []
 ALLOW_PRIVATE_ADDRESSES = False

@@ -194,6 +194,7 @@ RULES: dict[str, Rule] = {
     "REDIRECT_MAX_TIMES": _whole(0),
     "RETRY_TIMES": _whole(0),
     "RETRY_HTTP_CODES": Rule(_each(re.compile(r"[1-5]\d\d").fullmatch), "codes, such as 429,503"),
+    "OUTAGE_TIMEOUT": _seconds(),
     "CLOSE_GRACE": _seconds(),
     "DNS_SERVERS": Rule(_each(_is_dns_server), "addresses, such as 127.0.0.1:5353,[::1]:53"),
     "ALLOW_PRIVATE_ADDRESSES": _BOOL,

@@ -19,7 +19,7 @@ from scrapy.exceptions import DropItem, IgnoreRequest, NotConfigured
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from webcrawl.fetch.exchange import Exchange, FetchFailed
+from webcrawl.fetch.exchange import OURS, Exchange, FetchFailed
 from webcrawl.fetch.retryafter import asked_to_wait_s
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
 from webcrawl.items import Page
@@ -182,7 +182,7 @@ def failed(request: Request, error: BaseException | None, now: float) -> Outcome
     failure = request.meta.get("fetch_failed")
     if isinstance(failure, FetchFailed):
         asked_at = failure.ended_at if failure.asked else 0.0
-        if failure.reason == "cancelled":
+        if failure.reason in OURS:
             return Returned(asked_at, failure.ended_at)
         return Failed(failure.reason, asked_at, failure.ended_at)
     if not is_own(request):  # of those Scrapy says so

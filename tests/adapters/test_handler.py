@@ -11,6 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from ipaddress import IPv4Address
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -344,7 +345,7 @@ def test_the_crawls_own_addresses() -> None:
         return "127.0.0.1"
 
     crawler = crawler_with()
-    crawler.webcrawl_addresses = resolve  # type: ignore[attr-defined]
+    crawler.webcrawl_admissions = SimpleNamespace(address=resolve)  # type: ignore[attr-defined]
     with Server(OK + b"\r\nhi") as server:
         assert download(Request(server.url(host="any.test")), crawler).body == b"hi"
         raised, failure = failing(Request(server.url(host="private.test")), crawler)

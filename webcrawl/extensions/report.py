@@ -86,7 +86,7 @@ class CrawlReport:
         return {
             name: count - self._before.get(name, 0)
             for name, count in counts.items()
-            if name not in momentary
+            if name not in momentary and not name.startswith("kept/")
         }
 
 

@@ -91,7 +91,11 @@ REASONS = (
     "header_too_large",
     "too_large",  # the body, of which a proxy's answer cannot be cut
     "cancelled",  # we stopped it: the crawl is closing
+    "outage",  # our own network is out
 )
+
+# Those that are our own: the lease goes back, as if it had never been taken.
+OURS = frozenset({"cancelled", "outage"})
 
 # Those that another try may mend: the others are how this server is.
 TRANSIENT = frozenset({"dns", "connect", "connect_timeout", "timeout", "reset"})

@@ -11,7 +11,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 
+from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier import workbench
+from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.contents import Contents
@@ -68,16 +70,22 @@ class CrawlState:
         self._leases: set[Lease] = set()
         self._links_out = 0  # of these, those with a link
         self._contents = Contents(store)
+        self._backlog = backlog = Backlog(self.counters, store.run, now)
         self._placement = Placement(
-            store, policy, ordering, caps, self.counters, active_max=active_max, began_at=now
+            *(store, policy, ordering, caps, self.counters, backlog),
+            active_max=active_max,
+            began_at=now,
         )
         self._bench = self._placement.bench
         self._standing = Standing(store, policy, caps, self.counters, self._placement)
-        self._funnel = Funnel(store, policy, ordering, caps, self.counters, self._placement)
+        self._funnel = Funnel(
+            store, policy, ordering, caps, self.counters, backlog, self._placement
+        )
+        self.failed_seeds = self._funnel.failed_seeds
         self._resume(now)
 
     def __repr__(self) -> str:
-        return f"{self._funnel.queued} queued, {len(self._leases)} leased"
+        return f"{self._backlog.queued} queued, {len(self._leases)} leased"
 
     # The frontier's interface; see `base.Frontier`
 
@@ -87,6 +95,8 @@ class CrawlState:
         return accepted
 
     def acquire(self, now: float, limit: int, *, admissions: bool = False) -> list[Lease]:
+        if not self._backlog.fresh:  # what is kept is tried beside other work only
+            return []
         placement = self._placement
         placement.wake(now)
         lane = workbench.ADMISSION if admissions else workbench.PAGES
@@ -114,9 +124,10 @@ class CrawlState:
         for host, count in drops.items():
             if count == _DROPS_OF_A_HOST:
                 placement.settle(host, now)
-        # A lease that is lost comes up again; a drop is final, and who waits is in line from a
-        # commit on.
-        if placement.newly_waiting or drops_left < _DROPS_MAX:
+        # A lease that is lost comes up again. A drop is final, and hosts that wait or are deferred
+        # are in line from a commit on.
+        kept = self._funnel.keep_refused(now)
+        if placement.newly_waiting or drops_left < _DROPS_MAX or kept:
             self._commit(now)
         return leases
 
@@ -132,13 +143,14 @@ class CrawlState:
         return self._placement.next_at(workbench.ADMISSION if admissions else workbench.PAGES)
 
     def is_finished(self) -> bool:
-        return not self._funnel.queued and not self._leases
+        return not self._backlog.fresh and not self._leases
 
     def audit(self) -> None:
         """Assert the invariants. O(hosts): for tests and debugging."""
         hosts = self._store.all_hosts(self._bench.hosts)
-        queued = self._funnel.queued
+        queued = self._backlog.queued
         assert queued == sum(len(host.queue) for host in hosts)
+        assert 0 <= self._backlog.fresh <= queued
         assert self.counters.pending == queued - sum(bool(h.counted_ahead) for h in hosts)
         leased = [host.name for host in hosts if host.state is State.LEASED]
         assert sorted(leased) == sorted(lease.host for lease in self._leases)
@@ -157,11 +169,11 @@ class CrawlState:
         counters = self.counters.to_dict()
         counters["pending"] += out
         counters["earlier_s"] += now - self._began_at
-        funnel = self._funnel
         return {
             "now": now,
-            "queued": funnel.queued + out,
-            "arrivals": funnel.arrivals,
+            "began": self._began_at,
+            "queued": self._backlog.queued + out,
+            "arrivals": self._backlog.arrivals,
             "counters": counters,
             "ordering": self._ordering.numbers(),
         }
@@ -169,8 +181,8 @@ class CrawlState:
     def _resume(self, now: float) -> None:
         numbers = self._store.numbers
         if numbers:
-            self._funnel.queued, self._funnel.arrivals = numbers["queued"], numbers["arrivals"]
             self.counters.restore(numbers["counters"])
+            self._backlog.resume(numbers["queued"], numbers["arrivals"])
         self._placement.resume(now)
         if self._placement.newly_waiting:
             self._commit(now)
@@ -199,8 +211,7 @@ class CrawlState:
 
     def _lease_resolve(self, host: Host, now: float) -> Lease:
         self._funnel.count_ahead(host)
-        if not (host.addresses or host.resolve_tries or host.is_literal):
-            self.counters.lookups += 1
+        self.counters.lookups += _is_first_look_up(host)
         self._bench.lease(host, with_ip=False)
         self._bench.pass_on(host, now)
         return Lease(host.name, Step.RESOLVE, "", "")
@@ -272,14 +283,31 @@ class CrawlState:
             self._standing.back_off(host, link.retries + 1, outcome.ended_at)
             self.counters.retried[outcome.reason] += 1
             self._funnel.put_again(host, link, now)
+        elif outcome.reason in TRANSIENT and not (link.payload or outcome.final):
+            self._keep(host, link, outcome, now)
         else:
             self._funnel.drop(host, link, outcome.reason, now)
 
+    def _keep(self, host: Host, link: Link, outcome: Failed, now: float) -> None:
+        """`link` failed too often for now: it is kept for a later try, each later than the last."""
+        polite = self._policy.politeness
+        deferrals = max(link.retries - self._policy.retry_times, 0) + 1
+        due_at = outcome.ended_at + polite.deferral_s(deferrals)
+        link = link._replace(retries=link.retries + 1)
+        host.queue.drop()
+        self._funnel.keep(host, link, outcome.reason, max(due_at, host.retired_until), now)
+
     def _returned(self, host: Host, lease: Lease, now: float) -> None:
-        if lease.step is Step.ROBOTS:
+        if lease.step is Step.RESOLVE and _is_first_look_up(host):
+            self.counters.lookups -= 1
+        elif lease.step is Step.ROBOTS:
             host.add_errand(_errand(lease))
         elif lease.link is not None:
             self._funnel.put_back(host, lease.link, now)
+
+
+def _is_first_look_up(host: Host) -> bool:
+    return not (host.addresses or host.resolve_tries or host.is_literal)
 
 
 def _errand(lease: Lease) -> Errand:

@@ -74,6 +74,7 @@ class DiskFrontier(Frontier):
             )
             opened.pop_all()
         self.counters = self._state.counters
+        self.failed_seeds = self._state.failed_seeds
         self.resumed = self._store.resumed
         self.warnings = self._store.warnings
         self._offload = Offload("frontier")

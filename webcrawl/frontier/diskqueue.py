@@ -82,11 +82,12 @@ class DiskQueue(Queue):
             self._best, self._link = rows.queue_place(key), rows.read_link(row, self._host)
         return popped
 
-    def put_back(self, link: Link) -> None:
+    def put_back(self, link: Link) -> tuple[int, int]:
         assert self._out is not None
-        priority, number = self._out
+        priority, number = place = self._out
         self._out = None
         self.push(priority, Entry(number, link))
+        return place
 
     def keep(self, link: Link) -> None:
         assert self._out is not None
@@ -112,21 +113,23 @@ class DiskQueue(Queue):
             self._best, self._link = after, None
 
 
-class WaitingLine:
-    """Hosts that wait for a place, best first: all on disk, the head of the line in memory.
+class HostLine:
+    """Hosts in the order of their keys: all on disk, the head of the line in memory.
 
-    Hosts are added right before a commit only, so reading on misses none. Invariant: the waiting
-    hosts up to the key `_known_to` are those in `_head`.
+    The keys begin with `prefix`: hosts that wait for a place, or for their time. Hosts are added
+    right before a commit only, so reading on misses none. Invariant: the hosts in line up to the
+    key `_known_to` are those in `_head`.
     """
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, prefix: bytes) -> None:
         self._db = db
+        self._prefix = prefix
         self._head: list[tuple[bytes, str]] = []
-        self._known_to = rows.WAITING
+        self._known_to = prefix
 
-    def best(self) -> tuple[int, int] | None:
-        """(rank, number) of the first."""
-        return rows.waiting_place(self._head[0][0]) if self._filled() else None
+    def first(self) -> bytes | None:
+        """Key of the first."""
+        return self._head[0][0] if self._filled() else None
 
     def take(self) -> str | None:
         """Name of the first, which leaves the line."""
@@ -152,9 +155,9 @@ class WaitingLine:
 
     def _filled(self) -> bool:
         """Read on where the head is used up; whether there is anyone."""
-        end = rows.WAITING + b"\xff"
+        end = self._prefix + b"\xff"
         if not self._head and self._known_to < end:
-            following = self._db.rows(rows.WAITING, self._known_to)
+            following = self._db.rows(self._prefix, self._known_to)
             self._head = [(key, name.decode()) for key, name in islice(following, _LINE_MAX)]
             self._known_to = self._head[-1][0] if len(self._head) == _LINE_MAX else end
         return bool(self._head)

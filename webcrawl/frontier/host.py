@@ -24,6 +24,7 @@ class State(Enum):
     PARKED = "parked"  # would be ready, but its IP address is not
     SNOOZED = "snoozed"  # its clock has not come yet
     WAITING = "waiting"  # in the store, for a place among the active hosts
+    DEFERRED = "deferred"  # in the store: all its links are kept for a later try
     LEASED = "leased"
 
 
@@ -31,13 +32,14 @@ class Rules(NamedTuple):
     """What is known of an origin's robots.txt; its text is in the store.
 
     `reason` says why all is refused; "" for rules as served. Of those that allow all, the text need
-    not be read for each page.
+    not be read for each page. `losses` counts how often in a row new ones could not be had.
     """
 
     expires_at: float
     crawl_delay_s: float = 0.0
     reason: str = ""
     allows_all: bool = False
+    losses: int = 0
 
 
 class Ip:
@@ -64,6 +66,8 @@ class Host:
         "counted_ahead",
         "crawl_delay_s",
         "dead_addresses",
+        "deferrals",
+        "due_at",
         "errands",
         "failures",
         "ip",
@@ -100,6 +104,8 @@ class Host:
         self.rules: dict[str, Rules] = {}
         self.errands: deque[Errand] | None = None  # never an empty one, which takes 700 bytes
         self.away: frozenset[str] = _NONE  # origins whose robots.txt another host fetches
+        self.deferrals = 0  # given up for a while in a row, with its links kept
+        self.due_at = 0.0  # of a DEFERRED host: when the next of its links may be tried
         self.retired_until = 0.0
         self.retired_reason = ""
         # How far the next link went through the funnel when the host was admitted:

@@ -1,6 +1,7 @@
 """Hosts as rows, and back.
 
-A row has what the next run needs. Errands are not in it: their hosts ask for robots.txt again.
+A row has what the next run needs. Errands are not in it: their hosts ask for robots.txt again. Nor
+does a run take over from an earlier one that a host was given up for a while with its links kept.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ def queue_of(host: Host) -> DiskQueue:
     return host.queue
 
 
-def host_row(host: Host, utc_s: float) -> bytes:
-    """`utc_s` makes monotonic times UTC."""
+def host_row(host: Host, utc_s: float, run: int) -> bytes:
+    """`utc_s` makes monotonic times UTC; `run` is the number of this run."""
     queue = queue_of(host)
     row = (
         (queue.host_id, queue.place, *queue.stored()),
@@ -30,19 +31,22 @@ def host_row(host: Host, utc_s: float) -> bytes:
         (host.addresses, host.resolved_until + utc_s, host.resolve_at + utc_s, host.resolve_tries),
         (host.retired_until + utc_s, host.retired_reason),
         {origin: (r[0] + utc_s, *r[1:]) for origin, r in host.rules.items()},
+        (run, host.deferrals),
     )
     return pickle.dumps(row, 5)
 
 
-def read_host(db: Database, name: str, row: bytes, utc_s: float) -> Host:
-    """What `host_row` wrote: idle, or waiting."""
-    line, clocks, tallies, dns, retired, known = rows.plain(row)
+def read_host(db: Database, name: str, row: bytes, utc_s: float, run: int) -> Host:
+    """What `host_row` wrote: idle, waiting, or deferred by this `run`."""
+    line, clocks, tallies, dns, retired, known, *deferred = rows.plain(row)
     host_id, place, length, best = line
     queue = DiskQueue(db, name, host_id, length, best)
     queue.place = place
     host = Host(name, queue)
     if place.startswith(rows.WAITING):
         host.state, host.rank = State.WAITING, rows.waiting_place(place)[0]
+    elif place.startswith(rows.DEFERRED):
+        host.state, host.due_at = State.DEFERRED, rows.deferred_place(place)[1] - utc_s
     host.asked_at = clocks[0] and clocks[0] - utc_s + _ROUNDING_S
     host.next_at = clocks[1] - utc_s + _ROUNDING_S
     host.crawl_delay_s, host.failures, host.dead_addresses, host.counted_ahead = tallies
@@ -50,4 +54,15 @@ def read_host(db: Database, name: str, row: bytes, utc_s: float) -> Host:
     host.resolved_until, host.resolve_at = dns[1] - utc_s, dns[2] - utc_s
     host.retired_until, host.retired_reason = retired[0] - utc_s, retired[1]
     host.rules = {origin: Rules(r[0] - utc_s, *r[1:]) for origin, r in known.items()}
+    written_in, host.deferrals = deferred[0] if deferred else (run, 0)
+    if written_in != run:
+        _begin_anew(host)
     return host
+
+
+def _begin_anew(host: Host) -> None:
+    """What an earlier run gave up for a while is tried at once."""
+    if host.deferrals:
+        host.deferrals, host.retired_until = 0, 0.0
+        host.resolve_at, host.resolve_tries = 0.0, 0
+    host.rules = {origin: rules for origin, rules in host.rules.items() if not rules.reason}

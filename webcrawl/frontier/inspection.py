@@ -66,8 +66,11 @@ class Inspection:
         self.begun: str = identity["created"]
         self.settings: dict[str, object] = identity["settings"]  # those that make the crawl
         self.order = str(self.settings.get("FRONTIER_ORDER", ""))
+        numbers = read_numbers(self._db) or {}
+        self.run: int = numbers.get("run", 0)  # the last one
+        self.run_began: float = numbers.get("began", 0.0)
         self.counters = Counters()
-        self.counters.restore((read_numbers(self._db) or {}).get("counters", {}))
+        self.counters.restore(numbers.get("counters", {}))
 
     def close(self) -> None:
         self._opened.close()
@@ -75,11 +78,11 @@ class Inspection:
     def hosts(self) -> Iterator[Host]:
         """Every host ever seen, in the order of the names."""
         for key, row in self._db.rows(rows.HOST):
-            yield read_host(self._db, key[len(rows.HOST) :].decode(), row, 0.0)
+            yield read_host(self._db, key[len(rows.HOST) :].decode(), row, 0.0, self.run)
 
     def host(self, name: str) -> Host | None:
         row = self._db.get(rows.HOST + name.encode())
-        return None if row is None else read_host(self._db, name, row, 0.0)
+        return None if row is None else read_host(self._db, name, row, 0.0, self.run)
 
     def pending(self) -> Iterator[tuple[int, str]]:
         """(priority, URL) of all links in line or leased, host by host, the best first."""

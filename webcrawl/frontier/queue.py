@@ -47,8 +47,8 @@ class Queue(ABC):
         """Take out of line and return what `peek` shows. IndexError when empty."""
 
     @abstractmethod
-    def put_back(self, link: Link) -> None:
-        """What was popped last gets in line again, as `link`, where it was."""
+    def put_back(self, link: Link) -> tuple[int, int]:
+        """What was popped last gets in line again, as `link`, where it was: (priority, number)."""
 
     def keep(self, link: Link) -> None:  # noqa: B027  (nothing in memory)
         """What was popped last has changed to `link`."""
@@ -145,10 +145,11 @@ class HostQueue(Queue):
         self._out = priority, entry.number
         return priority, entry
 
-    def put_back(self, link: Link) -> None:
+    def put_back(self, link: Link) -> tuple[int, int]:
         priority, number = self._out
         self._bucket(priority).push_front(Entry(number, link))
         self._length += 1
+        return self._out
 
     def _bucket(self, priority: int) -> Fifo:
         bucket = self._buckets.get(priority)
@@ -197,9 +198,10 @@ class HeapQueue(Queue):
         del self._links[self._out[1]]
         return popped
 
-    def put_back(self, link: Link) -> None:
+    def put_back(self, link: Link) -> tuple[int, int]:
         priority, number = self._out
         self.push(priority, Entry(number, link))
+        return self._out
 
     def promote(self, priority: int, number: int, better: int) -> None:
         if number in self._links:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import heappop, heappush
+from math import inf
 from typing import Any, Protocol
 
 from webcrawl.admission.robots import RobotsRules
 from webcrawl.frontier.caps import Counts
-from webcrawl.frontier.host import Host
+from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.queue import HostQueue, Queue
 from webcrawl.frontier.seen import SeenSet
@@ -42,6 +44,7 @@ class Store(ABC):
     # Hosts that an earlier run knew were last asked before this one began: nobody knows when.
     resumed: bool = False
     numbers: Numbers = {}  # of the last commit of an earlier run
+    run: int = 0  # how many runs of this crawl were before
 
     @abstractmethod
     def add_urls(self, urls: Sequence[str]) -> list[bool]:
@@ -85,6 +88,14 @@ class Store(ABC):
     def next_waiting(self) -> str | None:
         """Name of that host, which no longer waits."""
 
+    @abstractmethod
+    def next_due_at(self) -> float:
+        """When the first of the deferred hosts is due: inf never; one of an earlier run, now."""
+
+    @abstractmethod
+    def next_due(self) -> str | None:
+        """Name of that host, which is no longer in line."""
+
     def active_before(self) -> list[str]:
         """Names of the hosts that had a place on the workbench when an earlier run ended."""
         return []
@@ -113,6 +124,7 @@ class MemoryStore(Store):
         self._seen = SeenSet()
         self._contents: dict[bytes, Original] = {}
         self._rules: dict[str, RobotsRules] = {}
+        self._deferred: list[tuple[float, str]] = []  # heap; one that is no more stays until due
 
     def add_urls(self, urls: Sequence[str]) -> list[bool]:
         return [self._seen.add(url) for url in urls]
@@ -148,7 +160,16 @@ class MemoryStore(Store):
     def next_waiting(self) -> str | None:
         return None
 
+    def next_due_at(self) -> float:
+        return self._deferred[0][0] if self._deferred else inf
+
+    def next_due(self) -> str | None:
+        return heappop(self._deferred)[1] if self._deferred else None
+
     def commit(self, changed: Iterable[Host], numbers: Callable[[], Numbers]) -> Iterable[Host]:
+        for host in changed:
+            if host.state is State.DEFERRED:
+                heappush(self._deferred, (host.due_at, host.name))
         return ()
 
     def all_hosts(self, at_hand: Mapping[str, Host]) -> list[Host]:
