@@ -36,6 +36,7 @@ from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.database import StoreError
+from webcrawl.frontier.funnel import FAILURES_MAX
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.items import Page
@@ -152,6 +153,7 @@ class Scheduler(BaseScheduler):
         silent = self.counters.robots.total() == self._robots_before or reason == "no_answer"
         if silent and self.counters.crawled == self._crawled_before and self._has_failures():
             self._say_unanswered()
+        self._say_kept()
         return deferred_from_coro(self._close())
 
     def has_pending_requests(self) -> bool:
@@ -305,13 +307,17 @@ class Scheduler(BaseScheduler):
 
     def _say_unanswered(self) -> None:
         """That not one page was answered is an error, whoever ended the crawl."""
-        kept = by_reason(self.counters.kept)
-        problem = f"no page was answered; URLs kept for the next run: {kept}"
-        if seeds := self.frontier.failed_seeds:
-            failed = ", ".join(f"{url} ({reason})" for url, reason in seeds)
-            problem += f"; the first seeds that failed: {failed}"
+        seeds = [*self.frontier.failed_seeds, *self._outage.failures][:FAILURES_MAX]
+        failed = ", ".join(f"{name} ({reason})" for name, reason in seeds)
+        problem = f"not one page was answered; the first seeds that failed: {failed}"
         last_word(self._crawler, problem)
         logger.error("%s", problem)
+
+    def _say_kept(self) -> None:
+        if self.counters.kept.total():
+            lasting = self._crawler.settings.get("JOBDIR")
+            then = "the same command tries them again" if lasting else "gone now, without a JOBDIR"
+            logger.info("URLs kept for a later try: %s; %s", by_reason(self.counters.kept), then)
 
     # The pump
 
@@ -321,9 +327,9 @@ class Scheduler(BaseScheduler):
 
     def give_up(self) -> None:
         """The network does not come back: end the crawl, with everything in line."""
-        problem = "our own network was out for too long (OUTAGE_TIMEOUT); all URLs are in line"
+        problem = "our own network was out for too long (OUTAGE_TIMEOUT)"
         last_word(self._crawler, problem)
-        logger.error("The crawl ends: %s", problem)
+        logger.error("The crawl ends: %s; all URLs stay in line", problem)
         self._close_spider("outage")
 
     async def _pump(self) -> None:

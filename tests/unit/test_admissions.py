@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.exchanges import exchange
+from webcrawl.admission.outage import Outage
 from webcrawl.admissions import Admissions
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.lease import Fetched, Lease, Link, Step
@@ -42,6 +43,7 @@ def outcome_of(head: bytes) -> Fetched:
         wants=lambda status, headers: (b"Content-Type", b"text/html") in headers,
         outlink=lambda url, link: Link(url, link.host, redirects=1),
         record=keep_nothing,
+        outage=Outage(stub, stub, max_s=0.0),
     )
     outcome = asyncio.run(admissions.run(LEASE))
     assert isinstance(outcome, Fetched)

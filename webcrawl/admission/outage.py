@@ -135,6 +135,12 @@ class Outage:
         """How long all outages of this run took."""
         return self._earlier_s + (time.monotonic() - self._since if self.is_on else 0.0)
 
+    @property
+    def failures(self) -> list[tuple[str, str]]:
+        """Some hosts that nobody answered for lately, each with the reason."""
+        dns = [(host, "dns") for host in self._names.failed]
+        return dns + [(host, "connect") for host in self._servers.failed]
+
     def name_answered(self, host: str, now: float, *, has_address: bool) -> None:
         """A name server said of `host` where it is, or for sure that it is nowhere."""
         self._nobody_listens = False

@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 import ssl
+import struct
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,6 +33,7 @@ OnContent = Callable[[bytes], bool]
 
 _URL = re.compile(r"(https?)://(?:[^/?#]*@)?(\[[^\]]+\]|[^/?#:]+)(?::(\d*))?([^#]*)", re.IGNORECASE)
 _REPEATABLE = frozenset({"GET", "HEAD"})  # may be asked again where a kept connection failed
+_NO_LINGER = struct.pack("ii", 1, 0)
 _OURS = frozenset({b"connection", b"content-length", b"transfer-encoding"})
 
 
@@ -243,6 +247,8 @@ class _Fetch(asyncio.Protocol):
             return
         self._decide(error)
         if self._transport is not None:
+            if not self.first_byte_at:
+                _forget(self._transport)
             self._transport.abort()
         elif self._task is not None:
             self._task.cancel()  # in `create_connection`
@@ -343,6 +349,16 @@ class _Fetch(asyncio.Protocol):
         error, self._error = self._error, None
         assert error is not None
         return error
+
+
+def _forget(transport: asyncio.Transport) -> None:
+    """Have the system send nothing more: a request that did not get through now would reach the
+    server when the network is back, unasked and too early.
+    """
+    sock = transport.get_extra_info("socket")
+    if sock is not None:
+        with suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
 
 
 def split_url(url: str) -> Target:

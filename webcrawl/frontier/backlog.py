@@ -3,13 +3,15 @@
 A link that failed in a way that may pass (a time-out, a refused connection, a name server that did
 not answer, an unreachable robots.txt) is kept: it stays in its host's queue, behind all others and
 ordered by the time of its next try. A crawl ends when only kept links are left. They are tried
-while it has other work; the next run takes all of them up at once.
+while it has other work. When their host answers again after it was given up for a while, or in the
+next run, they are links like any other, still behind the others of their host.
 
 Owns the priorities of kept links. A priority has 32 bits: the highest marks a kept link, ten are
-the number of the run that keeps it, and 21 the time of its next try, in steps of two seconds since
-that run began. So what an earlier run kept comes before what this one does.
+the host's epoch, and 21 the time of the next try, in steps of two seconds since the run began. A
+host's epoch grows when its links are kept no longer, so what was kept before comes first.
 
-Memory: none for each link. A kept link takes the row that any link in line takes on disk.
+Memory: none for each link, a small dict for a host that has any on the workbench. A kept link takes
+the row that any link in line takes on disk.
 """
 
 from __future__ import annotations
@@ -18,17 +20,24 @@ from math import ceil
 from typing import Final
 
 from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import Link
 
-_KEPT: Final = 1 << 31
-_RUN_MAX: Final = (1 << 10) - 2  # a rank is a priority and one more, in 32 bits too
+FIRST_KEPT: Final = 1 << 31
+_EPOCH_SHIFT: Final = 21
+_EPOCH_MAX: Final = (1 << 10) - 2  # a rank is a priority and one more, in 32 bits too
+_STEPS_MAX: Final = (1 << _EPOCH_SHIFT) - 1  # 48 days
 _STEP_S: Final = 2.0
-_STEPS_MAX: Final = (1 << 21) - 1  # 48 days
 
 
-def is_kept(priority: int) -> bool:
-    """Whether a link at `priority` was kept, by this run or an earlier one."""
-    return priority >= _KEPT
+def was_kept(priority: int) -> bool:
+    """Whether a link at `priority` is kept, or was."""
+    return priority >= FIRST_KEPT
+
+
+def is_kept(priority: int, host: Host) -> bool:
+    """Whether a link of `host` at `priority` is kept for a later try."""
+    return priority >= FIRST_KEPT and priority >> _EPOCH_SHIFT & 0x3FF == host.epoch
 
 
 def due_s(priority: int) -> float:
@@ -36,17 +45,22 @@ def due_s(priority: int) -> float:
     return (priority & _STEPS_MAX) * _STEP_S
 
 
-class Backlog:
-    """See the module. `run` counts from 0; `began_at` is the beginning of this one (monotonic)."""
+def begin_epoch(host: Host) -> None:
+    """From now on nothing of `host` is kept. After a thousand times that ends."""
+    if host.epoch < _EPOCH_MAX:
+        host.epoch += 1
+        host.kept = None
 
-    def __init__(self, counters: Counters, run: int, began_at: float) -> None:
+
+class Backlog:
+    """See the module. `began_at` is the beginning of this run (monotonic)."""
+
+    def __init__(self, counters: Counters, began_at: float) -> None:
         self.queued = 0
         self.arrivals = 0  # links that ever got in line; each is a place in the order of arrival
-        self.run = run
         self._counters = counters
         self._began_at = began_at
         self._kept = 0
-        self._earlier = 0  # arrivals of earlier runs
 
     @property
     def fresh(self) -> int:
@@ -56,34 +70,46 @@ class Backlog:
     def resume(self, queued: int, arrivals: int) -> None:
         """Go on with what an earlier run left: nothing of it is kept any more."""
         self.queued, self.arrivals = queued, arrivals
-        self._earlier = arrivals
         self._counters.kept.clear()
 
     def next_number(self) -> int:
         self.arrivals += 1
         return self.arrivals
 
-    def priority(self, due_at: float) -> int:
-        """That of a link that is kept until `due_at`."""
+    def priority(self, host: Host, due_at: float) -> int:
+        """That of a link of `host` which is kept until `due_at`."""
         steps = min(ceil(max(due_at - self._began_at, 0.0) / _STEP_S), _STEPS_MAX)
-        return _KEPT | min(self.run, _RUN_MAX) << 21 | steps
+        return FIRST_KEPT | host.epoch << _EPOCH_SHIFT | steps
 
-    def due_at(self, priority: int, number: int) -> float:
-        """When the link at (priority, number) may be tried; 0.0 if it is not kept."""
-        if priority < _KEPT or number <= self._earlier:
-            return 0.0
-        return self._began_at + due_s(priority)
+    def due_at(self, host: Host) -> float:
+        """When the best link of `host` may be tried; 0.0 if it is not kept."""
+        priority, _ = host.queue.best()
+        return self._began_at + due_s(priority) if is_kept(priority, host) else 0.0
 
-    def enters(self, priority: int, number: int, reason: str) -> None:
-        """A link gets in line at (priority, number); `reason` says why it is kept if it is."""
+    def enters(self, host: Host, priority: int, link: Link) -> None:
+        """`link` of `host` gets in line at `priority`."""
         self.queued += 1
-        if priority >= _KEPT and number > self._earlier:
-            self._kept += 1
-            self._counters.kept[reason] += 1
+        if is_kept(priority, host):
+            self._count_kept(host, link.kept, 1)
 
-    def leaves(self, priority: int, number: int, link: Link) -> None:
-        """`link` is out of line."""
+    def leaves(self, host: Host, priority: int, link: Link) -> None:
+        """`link` of `host` is out of line."""
         self.queued -= 1
-        if priority >= _KEPT and number > self._earlier:
-            self._kept -= 1
-            self._counters.kept[link.kept] -= 1
+        if is_kept(priority, host):
+            self._count_kept(host, link.kept, -1)
+
+    def host_answers(self, host: Host) -> None:
+        """`host` answers again: nothing of it is kept any more."""
+        kept = host.kept or {}
+        begin_epoch(host)
+        if host.kept is None:
+            for reason, count in kept.items():
+                self._kept -= count
+                self._counters.kept[reason] -= count
+
+    def _count_kept(self, host: Host, reason: str, change: int) -> None:
+        self._kept += change
+        self._counters.kept[reason] += change
+        if host.kept is None:
+            host.kept = {}
+        host.kept[reason] = host.kept.get(reason, 0) + change

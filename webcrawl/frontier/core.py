@@ -9,7 +9,7 @@ is kept where the store's.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier import workbench
@@ -44,6 +44,7 @@ from webcrawl.items import Original
 
 _DROPS_MAX = 2_000  # URLs refused in one `acquire` before it gives way to the event loop
 _DROPS_OF_A_HOST = 100  # of these, before it lets the others go first
+_RETRIED_HOSTS, _RETRIED_LINKS = 500, 2_000  # in one call of `retry`
 
 
 class CrawlState:
@@ -70,14 +71,14 @@ class CrawlState:
         self._leases: set[Lease] = set()
         self._links_out = 0  # of these, those with a link
         self._contents = Contents(store)
-        self._backlog = backlog = Backlog(self.counters, store.run, now)
+        self._backlog = backlog = Backlog(self.counters, now)
         self._placement = Placement(
             *(store, policy, ordering, caps, self.counters, backlog),
             active_max=active_max,
             began_at=now,
         )
         self._bench = self._placement.bench
-        self._standing = Standing(store, policy, caps, self.counters, self._placement)
+        self._standing = Standing(store, policy, caps, self.counters, backlog, self._placement)
         self._funnel = Funnel(
             store, policy, ordering, caps, self.counters, backlog, self._placement
         )
@@ -145,12 +146,33 @@ class CrawlState:
     def is_finished(self) -> bool:
         return not self._backlog.fresh and not self._leases
 
+    def retry(self, reasons: Container[str], after: bytes, now: float) -> tuple[int, bytes | None]:
+        """Put links that are kept for one of `reasons` into line as new ones, of some hosts: those
+        deferred behind the key `after`. How many, and where to go on; None at the end.
+        """
+        count, last = 0, None
+        for key, name in self._store.deferred(after, _RETRIED_HOSTS):
+            host = self._placement.host(name)
+            moved = self._funnel.put_kept(host, reasons, _RETRIED_LINKS, now)
+            count += moved
+            if moved:
+                host.forgive()
+                self._placement.settle(host, now)
+            last = after if moved == _RETRIED_LINKS else key
+            if count >= _RETRIED_LINKS:
+                break
+            after = key
+        self._commit(now)
+        return count, last
+
     def audit(self) -> None:
         """Assert the invariants. O(hosts): for tests and debugging."""
         hosts = self._store.all_hosts(self._bench.hosts)
         queued = self._backlog.queued
         assert queued == sum(len(host.queue) for host in hosts)
-        assert 0 <= self._backlog.fresh <= queued
+        kept = sum(sum((host.kept or {}).values()) for host in hosts)
+        assert self._backlog.fresh == queued - kept
+        assert self.counters.kept.total() == kept
         assert self.counters.pending == queued - sum(bool(h.counted_ahead) for h in hosts)
         leased = [host.name for host in hosts if host.state is State.LEASED]
         assert sorted(leased) == sorted(lease.host for lease in self._leases)

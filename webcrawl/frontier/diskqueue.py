@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Container
 from itertools import islice
 
 from webcrawl.frontier import rows
+from webcrawl.frontier.backlog import FIRST_KEPT
 from webcrawl.frontier.database import Database
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.queue import Entry, Queue
@@ -82,12 +84,12 @@ class DiskQueue(Queue):
             self._best, self._link = rows.queue_place(key), rows.read_link(row, self._host)
         return popped
 
-    def put_back(self, link: Link) -> tuple[int, int]:
+    def put_back(self, link: Link) -> int:
         assert self._out is not None
-        priority, number = place = self._out
+        priority, number = self._out
         self._out = None
         self.push(priority, Entry(number, link))
-        return place
+        return priority
 
     def keep(self, link: Link) -> None:
         assert self._out is not None
@@ -97,6 +99,28 @@ class DiskQueue(Queue):
         assert self._out is not None
         self._db.delete(rows.queue_key(self.host_id, *self._out))
         self._out = None
+
+    def take_kept(self, reasons: Container[str], limit: int) -> list[tuple[int, Link]]:
+        """Take up to `limit` links out of line that are kept for one of `reasons`.
+
+        Of those in line at the last commit. O(kept links of the host).
+        """
+        taken = []
+        first_kept = rows.queue_key(self.host_id, FIRST_KEPT - 1, 0)
+        for key, row in self._db.rows(rows.queue_prefix(self.host_id), first_kept):
+            link, place = rows.read_link(row, self._host), rows.queue_place(key)
+            if link.kept in reasons and place != self._out:
+                taken.append((place[0], link))
+                self._db.delete(key)
+                if len(taken) == limit:
+                    break
+        self._length -= len(taken)
+        if taken and self._best is not None and self._best[0] >= FIRST_KEPT:
+            left = self._db.rows(rows.queue_prefix(self.host_id))
+            places = (rows.queue_place(key) for key, _ in left)
+            self._best = next((place for place in places if place != self._out), None)
+            self._link = None
+        return taken
 
     def promote(self, priority: int, number: int, better: int) -> None:
         before, after = (priority, number), (better, number)

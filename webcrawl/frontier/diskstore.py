@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import islice
 from math import inf
 from pathlib import Path
 
@@ -132,6 +133,10 @@ class DiskStore(Store):
 
     def next_due(self) -> str | None:
         return self._take(self._deferred)
+
+    def deferred(self, after: bytes, limit: int) -> list[tuple[bytes, str]]:
+        found = islice(self._db.rows(rows.DEFERRED, after), limit)
+        return [(key, name.decode()) for key, name in found]
 
     def _take(self, line: HostLine) -> str | None:
         name = line.take()

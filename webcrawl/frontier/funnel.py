@@ -9,7 +9,7 @@ Invariant: `counters.pending` is the number of queued links less those counted a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from webcrawl.fetch.exchange import REASONS
 from webcrawl.frontier.backlog import Backlog
@@ -82,8 +82,8 @@ class Funnel:
 
     def put_back(self, host: Host, link: Link, now: float) -> None:
         """A leased link gets in line where it was."""
-        priority, number = host.queue.put_back(link)
-        self._queued_one(host, priority, number, link, now)
+        priority = host.queue.put_back(link)
+        self._queued_one(host, priority, link, now)
 
     def put_again(self, host: Host, link: Link, now: float) -> None:
         """A leased link gets in line for another try, at the end."""
@@ -99,9 +99,20 @@ class Funnel:
         self._ordering.forfeit(link)
         self._note_failure(link, reason)
         link = link._replace(kept=reason)
-        priority, number = self._backlog.priority(due_at), self._backlog.next_number()
+        priority, number = self._backlog.priority(host, due_at), self._backlog.next_number()
         host.queue.push(priority, Entry(number, link))
-        self._queued_one(host, priority, number, link, now)
+        self._queued_one(host, priority, link, now)
+
+    def put_kept(self, host: Host, reasons: Container[str], limit: int, now: float) -> int:
+        """Put up to `limit` links of `host` that are kept for one of `reasons` into line as new
+        ones; how many.
+        """
+        taken = host.queue.take_kept(reasons, limit)
+        for priority, link in taken:
+            self._backlog.leaves(host, priority, link)
+            self._counters.pending -= 1
+            self._enqueue(link._replace(retries=0, kept=""), now)
+        return len(taken)
 
     def keep_refused(self, now: float) -> bool:
         """Keep the links that `take` refused for now; whether there are any.
@@ -119,10 +130,10 @@ class Funnel:
         number = self._backlog.next_number()
         priority = self._ordering.enter(link, number, cash)
         host.queue.push(priority, Entry(number, link))
-        self._queued_one(host, priority, number, link, now)
+        self._queued_one(host, priority, link, now)
 
-    def _queued_one(self, host: Host, priority: int, number: int, link: Link, now: float) -> None:
-        self._backlog.enters(priority, number, link.kept)
+    def _queued_one(self, host: Host, priority: int, link: Link, now: float) -> None:
+        self._backlog.enters(host, priority, link)
         self._counters.pending += 1
         self._placement.queued(host, now)
 
@@ -163,8 +174,8 @@ class Funnel:
 
         A user's Request comes with why it is refused: somebody waits to hear of it.
         """
-        priority, (number, link) = host.queue.pop()
-        self._backlog.leaves(priority, number, link)
+        priority, (_, link) = host.queue.pop()
+        self._backlog.leaves(host, priority, link)
         counters = self._counters
         if link.counted:
             ahead = _TESTS_PASSED[link.counted]

@@ -68,9 +68,11 @@ class Host:
         "dead_addresses",
         "deferrals",
         "due_at",
+        "epoch",
         "errands",
         "failures",
         "ip",
+        "kept",
         "name",
         "next_at",
         "queue",
@@ -105,6 +107,8 @@ class Host:
         self.errands: deque[Errand] | None = None  # never an empty one, which takes 700 bytes
         self.away: frozenset[str] = _NONE  # origins whose robots.txt another host fetches
         self.deferrals = 0  # given up for a while in a row, with its links kept
+        self.epoch = 0  # of what is kept for a later try (frontier.backlog)
+        self.kept: dict[str, int] | None = None  # in this epoch: how many of its links, by reason
         self.due_at = 0.0  # of a DEFERRED host: when the next of its links may be tried
         self.retired_until = 0.0
         self.retired_reason = ""
@@ -119,6 +123,13 @@ class Host:
     def is_literal(self) -> bool:
         """Whether the host is an IP address: no top-level domain is all digits (RFC 3696, 2)."""
         return ":" in self.name or self.name[-1:].isdigit()
+
+    def forgive(self) -> None:
+        """Nothing is held against it any more that made its links wait for a later try."""
+        if self.deferrals:
+            self.deferrals, self.retired_until = 0, 0.0
+            self.resolve_at, self.resolve_tries = 0.0, 0
+        self.rules = {origin: known for origin, known in self.rules.items() if not known.reason}
 
     def add_errand(self, errand: Errand) -> None:
         if self.errands is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 
 from webcrawl.frontier import rows
+from webcrawl.frontier.backlog import begin_epoch
 from webcrawl.frontier.database import Database
 from webcrawl.frontier.diskqueue import DiskQueue
 from webcrawl.frontier.host import Host, Rules, State
@@ -31,7 +32,7 @@ def host_row(host: Host, utc_s: float, run: int) -> bytes:
         (host.addresses, host.resolved_until + utc_s, host.resolve_at + utc_s, host.resolve_tries),
         (host.retired_until + utc_s, host.retired_reason),
         {origin: (r[0] + utc_s, *r[1:]) for origin, r in host.rules.items()},
-        (run, host.deferrals),
+        (run, host.deferrals, host.epoch, host.kept),
     )
     return pickle.dumps(row, 5)
 
@@ -54,15 +55,9 @@ def read_host(db: Database, name: str, row: bytes, utc_s: float, run: int) -> Ho
     host.resolved_until, host.resolve_at = dns[1] - utc_s, dns[2] - utc_s
     host.retired_until, host.retired_reason = retired[0] - utc_s, retired[1]
     host.rules = {origin: Rules(r[0] - utc_s, *r[1:]) for origin, r in known.items()}
-    written_in, host.deferrals = deferred[0] if deferred else (run, 0)
-    if written_in != run:
-        _begin_anew(host)
+    if deferred:
+        written_in, host.deferrals, host.epoch, host.kept = deferred[0]
+        if written_in != run:
+            host.forgive()
+            begin_epoch(host)
     return host
-
-
-def _begin_anew(host: Host) -> None:
-    """What an earlier run gave up for a while is tried at once."""
-    if host.deferrals:
-        host.deferrals, host.retired_until = 0, 0.0
-        host.resolve_at, host.resolve_tries = 0.0, 0
-    host.rules = {origin: rules for origin, rules in host.rules.items() if not rules.reason}

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from math import inf
 
 from webcrawl.frontier import workbench
-from webcrawl.frontier.backlog import Backlog, is_kept
+from webcrawl.frontier.backlog import Backlog, was_kept
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
@@ -76,7 +76,7 @@ class Placement:
         if not host.queue or (host.errands and host.errands[0].home != host.name):
             return -1
         priority = host.queue.best()[0]
-        return priority if is_kept(priority) else self._ordering.rank(host.name, priority)
+        return priority if was_kept(priority) else self._ordering.rank(host.name, priority)
 
     def need(self, host: Host, now: float) -> Step | None:
         """The step `host` is to be leased for; None when there is nothing to do for now."""
@@ -194,7 +194,7 @@ class Placement:
         """When anything of `host` may be tried, if all its links are kept; else 0.0."""
         if host.errands or not host.queue:
             return 0.0
-        return self._backlog.due_at(*host.queue.best())
+        return self._backlog.due_at(host)
 
     def _ip_exhausted(self, host: Host, link: Link) -> bool:
         """The IP cap lets `link`, the next of `host`, not pass, so robots.txt is not asked for."""

@@ -11,6 +11,7 @@ for, its home.
 from __future__ import annotations
 
 from webcrawl.fetch.exchange import UNANSWERED
+from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
@@ -35,8 +36,15 @@ class Standing:
     """See the module."""
 
     def __init__(
-        self, store: Store, policy: Policy, caps: Caps, counters: Counters, placement: Placement
+        self,
+        store: Store,
+        policy: Policy,
+        caps: Caps,
+        counters: Counters,
+        backlog: Backlog,
+        placement: Placement,
     ) -> None:
+        self._backlog = backlog
         self._store = store
         self._policy = policy
         self._polite = policy.politeness
@@ -62,6 +70,8 @@ class Standing:
         with_ip = lease.step is not Step.RESOLVE
         self._placement.bench.vacate(host, with_ip=with_ip, ip_next_at=ip_next_at)
         if isinstance(outcome, Fetched | RobotsFetched | RobotsMoved):
+            if host.deferrals:
+                self._backlog.host_answers(host)
             host.failures = host.dead_addresses = host.deferrals = 0
 
     # DNS
@@ -93,7 +103,10 @@ class Standing:
 
     def robots_known(self, errand: Errand, outcome: RobotsFetched, now: float) -> None:
         self._counters.robots[outcome.kind] += 1
-        self._placement.settle(self._home(errand), now)
+        home = self._home(errand)
+        if home.kept:
+            self._backlog.host_answers(home)
+        self._placement.settle(home, now)
 
     def robots_moved(self, errand: Errand, outcome: RobotsMoved, now: float) -> None:
         home, target = self._home(errand), self._placement.host(outcome.host)

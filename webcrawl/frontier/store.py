@@ -96,6 +96,10 @@ class Store(ABC):
     def next_due(self) -> str | None:
         """Name of that host, which is no longer in line."""
 
+    def deferred(self, after: bytes, limit: int) -> list[tuple[bytes, str]]:
+        """(key, name) of up to `limit` deferred hosts, from behind the key `after`."""
+        return []
+
     def active_before(self) -> list[str]:
         """Names of the hosts that had a place on the workbench when an earlier run ended."""
         return []
