@@ -24,6 +24,7 @@ from webcrawl import __version__
 from webcrawl.components import only_looks
 from webcrawl.console import last_word
 from webcrawl.fetch.exchange import Exchange
+from webcrawl.fetch_settings import user_agent_of
 from webcrawl.items import Page
 from webcrawl.pipelines.reconstruction import Reconstructed, reconstruct
 from webcrawl.signals import exchange_recorded
@@ -157,7 +158,7 @@ def warcinfo(settings: BaseSettings) -> tuple[tuple[str, str], ...]:
         ("isPartOf", settings.get("WARC_COLLECTION")),
         ("description", settings.get("WARC_DESCRIPTION")),
         ("robots", "obey" if settings.getbool("ROBOTSTXT_OBEY") else "ignore"),
-        ("http-header-user-agent", settings.get("USER_AGENT")),
+        ("http-header-user-agent", user_agent_of(settings)),
     )
     return tuple((name, str(value)) for name, value in lines if value)
 
