@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.scan ## crawl a simulated web for half a minute, and let it judge the crawler
+demo: $(VENV)/.scan ## crawl a simulated web for a minute, and let it judge the crawler
 	@$(BIN)/python benchmarks/demo.py
 
 bench: $(VENV)/.scan ## pages per CPU second against plain Scrapy, in some three minutes

@@ -32,6 +32,7 @@ from webcrawl.fetch_settings import (
     content_type_test,
     headers_from,
     limits_from,
+    user_agent_of,
 )
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
@@ -224,8 +225,8 @@ def guard_from(settings: BaseSettings) -> AddressGuard:
 
 
 def robots_token(settings: BaseSettings) -> str:
-    """The name that robots.txt knows us by (RFC 9309, 2.2.1)."""
-    return product_token(settings.get("ROBOTSTXT_USER_AGENT") or settings.get("USER_AGENT") or "")
+    """The name that robots.txt knows us by (RFC 9309, 2.2.1): by default the one that is sent."""
+    return product_token(settings.get("ROBOTSTXT_USER_AGENT") or user_agent_of(settings))
 
 
 def only_looks(crawler: Crawler) -> bool:

@@ -69,6 +69,14 @@ def headers_from(settings: BaseSettings) -> WireHeaders:
     return pairs(headers)
 
 
+def user_agent_of(settings: BaseSettings) -> str:
+    """The User-Agent of a request that has none of its own: "" where none is sent."""
+    for name, value in headers_from(settings):
+        if name.lower() == b"user-agent":
+            return value.decode("latin-1")
+    return ""
+
+
 def pairs(headers: Headers) -> WireHeaders:
     """Scrapy's headers as they go on the wire."""
     return [(name, value) for name, values in headers.items() for value in values]
@@ -77,13 +85,13 @@ def pairs(headers: Headers) -> WireHeaders:
 def content_type_test(settings: BaseSettings) -> Wants:
     """Whether the body of an answer is worth reading: by CONTENT_TYPES for a 2xx, else always.
 
-    `image/*` is all of them, `*/*` or nothing is every type. An answer that does not say its type
-    is wanted: it may be anything. O(headers).
+    `image/*` is all of them; `*`, `*/*` or nothing is every type. An answer that does not say its
+    type is wanted: it may be anything. O(headers).
     """
     wanted = frozenset(each.strip().lower().encode() for each in settings.getlist("CONTENT_TYPES"))
 
     def wants(status: int, headers: WireHeaders) -> bool:
-        if not wanted or not 200 <= status < 300:
+        if not wanted or b"*" in wanted or not 200 <= status < 300:
             return True
         for name, value in headers:
             if name.lower() == b"content-type":

@@ -17,10 +17,8 @@ COMMANDS_MODULE = "webcrawl.commands"
 # Who we are. Say in USER_AGENT how you can be reached: "name/1.0 (+https://example.org/crawl)".
 USER_AGENT = f"webcrawl/{__version__}"
 ROBOTSTXT_USER_AGENT = None  # None: the product token of USER_AGENT
-DEFAULT_REQUEST_HEADERS = {
-    "Accept": "text/html,application/xhtml+xml,*/*;q=0.8",
-    "Accept-Language": "en,*;q=0.5",
-}
+# No Accept-Language: a site's own language is the one to archive.
+DEFAULT_REQUEST_HEADERS = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 # Politeness.
 ROBOTSTXT_OBEY = True
@@ -86,6 +84,7 @@ WARC_ENABLED = True
 WARC_DIR = "warc"
 WARC_PREFIX = "webcrawl"
 WARC_MAX_SIZE = 1_000_000_000
+WARC_PAYLOAD_DIGEST = "wire"  # what warcio and FastWARC verify; jwarc verifies "payload"
 WARC_COLLECTION = ""
 WARC_OPERATOR = ""
 WARC_DESCRIPTION = ""
@@ -98,6 +97,7 @@ STATS_INTERVAL = 2.0
 STATS_CLASS = "webcrawl.statscollector.StatsCollector"
 LOGSTATS_INTERVAL = 0  # the stats lines say more
 EXTENSIONS = {
+    "webcrawl.extensions.startcheck.StartCheck": 0,
     "webcrawl.extensions.statslines.StatsLines": 100,
     "webcrawl.extensions.report.CrawlReport": 200,
     "webcrawl.extensions.processes.Processes": 300,

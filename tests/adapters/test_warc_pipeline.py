@@ -14,17 +14,19 @@ from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, DropItem, NotConfigured
 from scrapy.http import Response
+from scrapy.settings import Settings
 from stock_crawl import run, site
 
-from tests.exchanges import EXCHANGES, TEXT, capture, write
+from tests.exchanges import EXCHANGES, TEXT, capture, chunked, write
+from webcrawl.components import robots_token
 from webcrawl.items import Original, Page
 from webcrawl.pipelines.reconstruction import reconstruct
-from webcrawl.pipelines.warc import WarcPipeline
+from webcrawl.pipelines.warc import WarcPipeline, warcinfo
 from webcrawl.signals import exchange_recorded
 from webcrawl.warc.check import check
 from webcrawl.warc.files import WarcError, WarcFiles
 from webcrawl.warc.reader import Record, read
-from webcrawl.warc.records import payload_digest
+from webcrawl.warc.records import digest, payload_digest
 
 PLAIN = EXCHANGES["plain"]
 
@@ -120,6 +122,54 @@ def test_what_is_no_page_with_an_exchange_passes_by(tmp_path: Path) -> None:
 
     with_pipeline(crawler_for(tmp_path), use)
     assert list((tmp_path / "warc").iterdir()) == []
+
+
+@pytest.mark.parametrize("over", ["wire", "payload", "none"])
+def test_what_the_payload_digest_is_over(tmp_path: Path, over: str) -> None:
+    crawler = crawler_for(tmp_path, WARC_PAYLOAD_DIGEST=over)
+    each = replace(EXCHANGES["chunked"], payload=TEXT)
+    page = page_of("x")
+    page.exchange, page.payload_digest = each, payload_digest(each)
+    large = replace(each, body=chunked(*[TEXT] * 200), payload=TEXT * 200)
+
+    async def use(pipeline: WarcPipeline) -> None:
+        await pipeline.process_item(page)
+        await crawler.signals.send_catch_log_async(exchange_recorded, exchange=large)
+
+    with_pipeline(crawler, use)
+    digests = [
+        record.fields.get("warc-payload-digest", "")
+        for record in records(tmp_path)
+        if record.type == "response"
+    ]
+    assert (
+        digests
+        == {
+            "wire": [digest(each.body), digest(large.body)],
+            "payload": [digest(TEXT), digest(TEXT * 200)],
+            "none": ["", ""],
+        }[over]
+    )
+    assert page.payload_digest == (digests[0] or digest(each.body))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"USER_AGENT": "sent/1 (+https://a.test)"},
+        {"USER_AGENT": "x", "DEFAULT_REQUEST_HEADERS": {"User-Agent": "sent/1 (+https://a.test)"}},
+        {
+            "USER_AGENT": "x",
+            "DEFAULT_REQUEST_HEADERS": {"user-agent": [b"sent/1 (+https://a.test)"]},
+        },
+    ],
+)
+def test_the_warcinfo_record_names_the_user_agent_that_is_sent(settings: dict[str, Any]) -> None:
+    scrapy_settings = Settings(settings)
+    assert ("http-header-user-agent", "sent/1 (+https://a.test)") in warcinfo(scrapy_settings)
+    assert robots_token(scrapy_settings) == "sent"
+    scrapy_settings.set("ROBOTSTXT_USER_AGENT", "other")
+    assert robots_token(scrapy_settings) == "other"
 
 
 def test_exchanges_that_are_no_page_come_by_signal(tmp_path: Path) -> None:

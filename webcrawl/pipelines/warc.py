@@ -10,6 +10,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,27 +25,31 @@ from webcrawl import __version__
 from webcrawl.components import only_looks
 from webcrawl.console import last_word
 from webcrawl.fetch.exchange import Exchange
+from webcrawl.fetch_settings import user_agent_of
 from webcrawl.items import Page
 from webcrawl.pipelines.reconstruction import Reconstructed, reconstruct
 from webcrawl.signals import exchange_recorded
 from webcrawl.visits import NotArchived
 from webcrawl.warc.files import WarcError, WarcFiles
 from webcrawl.warc.metadata import page_metadata
-from webcrawl.warc.records import Capture, payload_digest
+from webcrawl.warc.records import Capture, payload_digest, recorded_digest
 from webcrawl.warc.recovery import recover
 from webcrawl.warc.writer import WarcWriter
 
 logger = logging.getLogger(__name__)
 
 _MANY_LINKS = 20_000  # each is a line of the metadata record; of 750,000 they take 0.2 s
+_MUCH = 64 << 10  # bytes of a body whose chunks are taken off beside the event loop
 
 
 class WarcPipeline:
     """Item pipeline. Takes `Page` items that have an exchange; all others pass by."""
 
-    def __init__(self, crawler: Crawler, files: WarcFiles) -> None:
+    def __init__(self, crawler: Crawler, files: WarcFiles, digest_over: str = "wire") -> None:
+        """`digest_over` is WARC_PAYLOAD_DIGEST."""
         self._crawler = crawler
         self._files = files
+        self._digest_over = digest_over
         self._writer: WarcWriter | None = None
         self._failed = False
 
@@ -59,7 +64,7 @@ class WarcPipeline:
             settings.getint("WARC_MAX_SIZE") or 1_000_000_000,
             warcinfo(settings),
         )
-        pipeline = cls(crawler, files)
+        pipeline = cls(crawler, files, settings.get("WARC_PAYLOAD_DIGEST") or "wire")
         crawler.signals.connect(pipeline.exchange_recorded, exchange_recorded)
         crawler.signals.connect(pipeline.response_received, signals.response_received)
         return pipeline
@@ -84,6 +89,9 @@ class WarcPipeline:
                         capture = _page_capture(item, exchange)
                     else:
                         capture = await asyncio.to_thread(_page_capture, item, exchange)
+                    if self._digest_over != "wire":
+                        capture = await self._digested(capture)
+                        item.payload_digest = capture.recorded_digest or item.payload_digest
                     await self._writer.write(capture)
                 except WarcError as error:
                     self._fail(error)
@@ -116,8 +124,24 @@ class WarcPipeline:
         """A signal handler: an exchange that is no page. Who sends the signal waits for it."""
         if self._writer is None or exchange.body_skipped:
             return None
-        written = self._writer.write(Capture(exchange, payload_digest(exchange)))
+        capture = Capture(exchange, payload_digest(exchange))
+        if self._digest_over != "wire":
+            return self._kept(self._write_digested(capture))
+        written = self._writer.write(capture)
         return None if written.done() and not written.exception() else self._kept(written)
+
+    async def _write_digested(self, capture: Capture) -> None:
+        capture = await self._digested(capture)
+        if self._writer is not None:
+            await self._writer.write(capture)
+
+    async def _digested(self, capture: Capture) -> Capture:
+        """`capture` with the payload digest that is asked for."""
+        if len(capture.exchange.body) <= _MUCH:
+            recorded = recorded_digest(capture, self._digest_over)
+        else:
+            recorded = await asyncio.to_thread(recorded_digest, capture, self._digest_over)
+        return replace(capture, recorded_digest=recorded)
 
     async def _kept(self, written: Awaitable[Any]) -> None:
         try:
@@ -157,7 +181,7 @@ def warcinfo(settings: BaseSettings) -> tuple[tuple[str, str], ...]:
         ("isPartOf", settings.get("WARC_COLLECTION")),
         ("description", settings.get("WARC_DESCRIPTION")),
         ("robots", "obey" if settings.getbool("ROBOTSTXT_OBEY") else "ignore"),
-        ("http-header-user-agent", settings.get("USER_AGENT")),
+        ("http-header-user-agent", user_agent_of(settings)),
     )
     return tuple((name, str(value)) for name, value in lines if value)
 
