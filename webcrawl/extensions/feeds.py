@@ -122,8 +122,9 @@ class FeedExporter(feedexport.FeedExporter):
                 if isinstance(slot.file, PostProcessingManager):
                     slot.file.close()  # of what compresses
                     slot.file = slot.file.file
-                slot.file.flush()
-        except OSError as error:
+                if not slot.file.closed:
+                    slot.file.flush()
+        except Exception as error:  # or of a user's exporter; the others are to be ended too
             if not self._failed:
                 self._failed = True
                 self._say(slot, error)
@@ -140,10 +141,12 @@ class FeedExporter(feedexport.FeedExporter):
             self._end_task = asyncio.create_task(coro)
         _give_up(slot)
 
-    def _say(self, slot: FeedSlot, error: OSError) -> None:
-        problem = f"FEEDS: {_name(slot)} cannot be written: {error.strerror or error}"
+    def _say(self, slot: FeedSlot, error: Exception) -> None:
+        fault = None if isinstance(error, OSError) else error  # of the code: told in full
+        why = getattr(error, "strerror", None) or error
+        problem = f"FEEDS: {_name(slot)} cannot be written: {why}"
         last_word(self.crawler, problem)
-        logger.error("%s", problem)
+        logger.error("%s", problem, exc_info=fault)
 
 
 def _refusal(crawler: Crawler) -> Any:
