@@ -71,13 +71,12 @@ def _checked_seeds(spec: str) -> SeedSource:
 def _problem_of(crawler: Crawler) -> str:
     """What was wrong with a crawl that has ended; "" for nothing."""
     reason = crawler.stats.get_value("finish_reason", "")
-    if reason == "bad_seed":
-        return f"bad seed: {_shortfall(crawler)}"
+    problem = crawler.stats.get_value(PROBLEM, "")  # maybe at its end, which another had begun
     if reason in ("no_answer", "outage"):
-        return str(crawler.stats.get_value(PROBLEM, reason))
-    if not reason.endswith("error"):
-        return ""
-    return f"the crawl ended by an error: {crawler.stats.get_value(PROBLEM, reason)}"
+        return str(problem or reason)
+    if problem or reason.endswith("error"):
+        return f"the crawl ended by an error: {problem or reason}"
+    return f"bad seed: {_shortfall(crawler)}" if reason == "bad_seed" else ""
 
 
 def _shortfall(crawler: Crawler) -> str:

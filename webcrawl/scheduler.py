@@ -153,6 +153,8 @@ class Scheduler(BaseScheduler):
         silent = self.counters.robots.total() == self._robots_before or reason == "no_answer"
         if silent and self.counters.crawled == self._crawled_before and self._has_failures():
             self._say_unanswered()
+        elif reason == "outage":
+            last_word(self._crawler, "our own network was out for longer than OUTAGE_TIMEOUT")
         self._say_kept()
         return deferred_from_coro(self._close())
 
@@ -327,9 +329,7 @@ class Scheduler(BaseScheduler):
 
     def give_up(self) -> None:
         """The network does not come back: end the crawl, with everything in line."""
-        problem = "our own network was out for too long (OUTAGE_TIMEOUT)"
-        last_word(self._crawler, problem)
-        logger.error("The crawl ends: %s; all URLs stay in line", problem)
+        logger.error("The network does not come back: the crawl ends, all URLs stay in line")
         self._close_spider("outage")
 
     async def _pump(self) -> None:

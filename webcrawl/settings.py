@@ -107,6 +107,9 @@ EXTENSIONS = {
     # Scrapy's leaves half a file when it is killed, and a traceback when the disk is full.
     "scrapy.extensions.spiderstate.SpiderState": None,
     "webcrawl.extensions.spiderstate.SpiderState": 0,
+    # Scrapy's loses items when it is killed, and a full disk is a traceback for each.
+    "scrapy.extensions.feedexport.FeedExporter": None,
+    "webcrawl.extensions.feeds.FeedExporter": 0,
     # Its page count is the scheduler's here, exact even with fetches under way.
     "scrapy.extensions.closespider.CloseSpider": None,
     "webcrawl.extensions.closespider.CloseSpider": 0,

@@ -214,7 +214,7 @@ def assert_all_counted(frontier: AnyFrontier) -> None:
     assert counters.extracted == counters.crawled + counters.dropped.total() + counters.kept.total()
 
 
-@settings(max_examples=150)
+@settings(max_examples=max(150, settings().max_examples // 4))
 @given(**WORLDS)
 def test_a_crawl_of_a_random_world_ends_and_is_polite(
     seed: int, delay_s: float, ip_delay_s: float, trouble: float, order: str, cap: int
@@ -229,7 +229,7 @@ def test_a_crawl_of_a_random_world_ends_and_is_polite(
     assert_all_counted(frontier)
 
 
-@settings(max_examples=50)
+@settings(max_examples=max(50, settings().max_examples // 10))
 @given(active_max=st.integers(1, 9), **WORLDS)
 def test_so_does_one_on_disk_that_is_killed_again_and_again(
     active_max: int,

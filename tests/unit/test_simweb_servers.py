@@ -289,7 +289,7 @@ WORLD = ("--hosts", "100", "--pages-per-host", "8", "--ip-delay", "0.005")
 
 def test_a_crawler_that_keeps_the_rules_finds_everything_and_breaks_none() -> None:
     report = crawl(
-        Manners(0.01, 0.005, scope_suffix=".br"),
+        Manners(0.01, 0.005, timeout_s=10.0, scope_suffix=".br"),  # also on a busy machine
         *(*WORLD, "--scope-suffix", ".br"),
     )
     assert faults(report) == []
@@ -301,8 +301,9 @@ def test_a_crawler_that_keeps_the_rules_finds_everything_and_breaks_none() -> No
 @pytest.mark.parametrize(
     ("manners", "arguments", "found"),
     [
-        (Manners(0.0, 0.005), (), {"early_host"}),
-        (Manners(0.01, 0.0), (), {"early_ip"}),
+        # Delays that no machine is slow enough to keep by chance. Crawl-delays grow with the first.
+        (Manners(0.0, 0.005), ("--host-delay", "0.5"), {"early_host"}),
+        (Manners(0.01, 0.0), ("--ip-delay", "600"), {"early_ip"}),
         (Manners(0.01, 0.005, obeys_robots=False), (), {"disallowed"}),
         (Manners(0.01, 0.005, obeys_nofollow=False), (), {"nofollow"}),
         (Manners(0.01, 0.005), ("--scope-suffix", ".br"), {"out_of_scope"}),

@@ -19,6 +19,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.components import counters_of, is_worker, only_looks
+from webcrawl.console import PROBLEM, last_word
 from webcrawl.frontier.counters import Counters
 from webcrawl.report.lines import named_counts, named_rates, outcome_line, summary
 from webcrawl.settings_check import typed_settings
@@ -69,6 +70,7 @@ class CrawlReport:
             "finished": _utc(datetime.now(UTC)),
             "elapsed_s": round(elapsed_s, 3),
             "finish_reason": reason,
+            "problem": self._crawler.stats.get_value(PROBLEM, ""),
             "counts": counts,
             "rates": named_rates(self._counters, elapsed_s),
             "this_run": {"elapsed_s": round(run_s, 3), "counts": self._of_this_run(counts)},
@@ -82,7 +84,9 @@ class CrawlReport:
             _write(path, json.dumps(report, indent=2, default=str) + "\n")
             _write(self._folder / "report.txt", _as_text(report, lines))
         except OSError as error:
-            logger.error("No report in REPORT_DIR = %s: %s", self._folder, error)
+            problem = f"No report in REPORT_DIR = {self._folder}: {error}"
+            last_word(self._crawler, problem)
+            logger.error("%s", problem)
         else:
             logger.info("Report: %s", path)
 
@@ -126,7 +130,8 @@ def _utc(time: datetime) -> str:
 
 def _as_text(report: dict[str, Any], lines: list[str]) -> str:
     head = f"{report['spider']}: {report['started']} to {report['finished']}"
-    return "\n".join([f"{head} ({report['finish_reason']})", *lines]) + "\n"
+    problem = [f"It ended by an error: {report['problem']}"] if report["problem"] else []
+    return "\n".join([f"{head} ({report['finish_reason']})", *problem, *lines]) + "\n"
 
 
 def _write(path: Path, text: str) -> None:

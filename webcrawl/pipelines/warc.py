@@ -106,7 +106,7 @@ class WarcPipeline:
             await writer.close()
             await self._recover()  # of a process of this crawl that died, with none in its place
         except (WarcError, OSError) as error:
-            logger.error("%s", error)
+            self._say(error)
         written = writer.written
         for name, value in (
             ("files", written.files),
