@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from webcrawl.fetch.connections import Connections, Server
-from webcrawl.fetch.decode import decode
+from webcrawl.fetch.decode import decode, decode_quickly
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.http1 import Headers, ResponseReader
 from webcrawl.fetch.tls import CertificateJudge, client_context
@@ -118,7 +118,7 @@ class Client:
             raise
         finally:
             self._under_way.discard(fetch)
-        return self._exchange(fetch, url, target, address, limits)
+        return await self._exchange(fetch, url, target, address, limits)
 
     def abort(self) -> None:
         """End everything under way with FetchFailed("cancelled")."""
@@ -132,7 +132,7 @@ class Client:
         while self._under_way:  # noqa: ASYNC110  (three turns of the loop, once a crawl)
             await asyncio.sleep(0)
 
-    def _exchange(
+    async def _exchange(
         self, fetch: _Fetch, url: str, target: Target, address: str, limits: Limits
     ) -> Exchange:
         reader = fetch.reader
@@ -159,10 +159,13 @@ class Client:
         if not fetch.body_skipped:
             exchange.body = reader.body
             content = reader.content if reader.chunked else exchange.body
-            payload, problem, left = decode(content, reader.headers, limits.max_size_bytes)
-            exchange.payload = payload
-            exchange.decode_problem = reader.problem or problem
-            exchange.codings_left = left
+            what = content, reader.headers, limits.max_size_bytes
+            decoded = decode_quickly(*what)
+            if decoded is None:
+                decoded = await asyncio.to_thread(decode, *what)
+            exchange.payload = decoded.payload
+            exchange.decode_problem = reader.problem or decoded.problem
+            exchange.codings_left = decoded.left
         return exchange
 
 

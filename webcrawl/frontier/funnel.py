@@ -40,6 +40,7 @@ class Funnel:
         self._caps = caps
         self._counters = counters
         self._placement = placement
+        self.robots_steps = 0  # of all checks, see `RobotsRules.check_steps`
         self.queued = 0
         self.arrivals = 0
 
@@ -174,6 +175,9 @@ class Funnel:
             known = host.rules[origin]
             if known.reason:
                 return known.reason
-            if not known.allows_all and not self._store.rules(origin).allows(target_of(link.url)):
-                return "robots"
+            if not known.allows_all:
+                rules, target = self._store.rules(origin), target_of(link.url)
+                self.robots_steps += rules.check_steps(target)
+                if not rules.allows(target):
+                    return "robots"
         return ""
