@@ -25,6 +25,7 @@ from tests.adapters.rawserver import (
     until,
 )
 from webcrawl.fetch.client import Client, Limits, Target, build_request, split_url
+from webcrawl.fetch.decode import Decoded, decode
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.tls import CertificateJudge, client_context
 
@@ -558,3 +559,20 @@ def test_build_request() -> None:
     assert build_request("GET", target, [], b"hi").endswith(
         b"\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi"
     )
+
+
+def test_a_large_body_is_decoded_beside_the_loop(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    large = bytes(3 << 20)
+    threads = []
+
+    def noting(*what: Any) -> Decoded:
+        threads.append(threading.current_thread())
+        return decode(*what)
+
+    monkeypatch.setattr("webcrawl.fetch.client.decode", noting)
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"
+    assert get(run, answering(head, gzip.compress(PAGE))).payload == PAGE
+    assert threads == []
+    assert get(run, answering(head, gzip.compress(large))).payload == large
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()

@@ -41,7 +41,7 @@ from webcrawl.frontier.store import Numbers, Store
 from webcrawl.items import Original
 
 _DROPS_MAX = 2_000  # URLs refused in one `acquire` before it gives way to the event loop
-_ROBOTS_STEPS_MAX = 10_000_000  # of robots.txt checks, likewise: 5 ms, and one check more
+_ROBOTS_STEPS_MAX = 20_000_000  # of robots.txt checks, likewise: 10 ms, and one check more
 _DROPS_OF_A_HOST = 100  # of these, before it lets the others go first
 
 
