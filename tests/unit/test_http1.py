@@ -9,6 +9,7 @@ import pytest
 
 from webcrawl.fetch.exchange import FetchFailed
 from webcrawl.fetch.http1 import (
+    MAX_FRAMING,
     MAX_INTERIM,
     MAX_LINE,
     MAX_TRAILERS,
@@ -384,3 +385,17 @@ def test_trailers_up_to_the_bound_are_whole() -> None:
     reader.feed(CHUNKED + b"0\r\n" + b"a\n" * (MAX_TRAILERS // 2) + b"\r\n")
     assert reader.done
     assert reader.truncated == ""
+
+
+@pytest.mark.parametrize(("size", "cut"), [(1, True), (5, False)])
+def test_a_body_that_is_mostly_framing_is_cut(size: int, cut: bool) -> None:
+    chunk = b"%d\n" % size + b"a" * size + b"\n"
+    body = chunk * (2 * MAX_FRAMING // len(chunk))
+    reader = ResponseReader("GET", HEADER_LIMIT, 9 * MAX_FRAMING)
+    for at in range(0, len(body), 1000):
+        reader.feed((CHUNKED if not at else b"") + body[at : at + 1000])
+    reader.end("eof")
+    assert reader.truncated == ("length" if cut else "disconnect")
+    assert body.startswith(reader.body)
+    assert len(reader.body) == pytest.approx(MAX_FRAMING if cut else len(body), rel=0.01)
+    assert len(reader.content) == pytest.approx(len(reader.body) * size / len(chunk), rel=0.01)

@@ -25,6 +25,8 @@ Headers = list[tuple[bytes, bytes]]
 MAX_INTERIM = 10  # House: 1xx responses before the final one; a server sends one or two
 MAX_LINE = 4096  # House: a chunk-size line with its extensions (RFC 9112, 7.1.1), a trailer line
 MAX_TRAILERS = 64 * 1024  # House: bytes of all trailer lines; who sends any sends a few
+# House: a chunked body that is mostly framing is read so far. Nobody means chunks of 3 bytes.
+MAX_FRAMING = 1024 * 1024
 
 _BLANK = re.compile(rb"[\r\n]*")
 _STATUS_LINE = re.compile(rb"http/(\d{1,3})(?:\.(\d{1,3}))?[ \t]+([1-9]\d\d)(?!\d)", re.IGNORECASE)
@@ -157,6 +159,7 @@ class ResponseReader:
                 self._finish(self._left)
         elif self._framing is not Framing.TO_EOF:
             self._read_chunks()
+            cut |= self._pos > MAX_FRAMING and 2 * len(self._content) < self._pos
         if cut and not self.done:
             self.truncated = "length"
             self.done = True
