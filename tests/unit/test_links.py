@@ -265,8 +265,8 @@ def test_a_long_number_is_no_character() -> None:
         (b"", True),
         (b"x" * QUICK_BYTES, True),
         (b"x" * (QUICK_BYTES + 1), False),
-        (b"<p>word</p>" * (QUICK_TAGS // 2), True),
-        (b"<p>word</p>" * (QUICK_TAGS // 2 + 1), False),
+        (b"<p>some words</p>" * (QUICK_TAGS // 2), True),
+        (b"<p>some words</p>" * (QUICK_TAGS // 2 + 1), False),
     ],
 )
 def test_which_pages_an_event_loop_may_wait_for(payload: bytes, quickly: bool) -> None:
