@@ -6,6 +6,7 @@ Turns one lease that is not a PAGE into its outcome. Owns what an answer *means*
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from webcrawl.admission.dns import ResolutionFailed, Resolver
 from webcrawl.admission.guard import AddressGuard
 from webcrawl.admission.outage import Outage
-from webcrawl.admission.robots import ALLOW_ALL, RobotsRules
+from webcrawl.admission.robots import ALLOW_ALL, LARGE_BODY_BYTES, RobotsRules
 from webcrawl.fetch.client import Client, split_url
 from webcrawl.fetch.exchange import OURS, TRANSIENT, Exchange, FetchFailed
 from webcrawl.fetch.retryafter import asked_to_wait_s
@@ -76,7 +77,7 @@ class Admissions:
             assert lease.link is not None
             return self._head(exchange, lease.link)
         assert lease.errand is not None
-        return self._robots(exchange, lease.errand)
+        return await self._robots(exchange, lease.errand)
 
     async def close(self) -> None:
         await self.client.close()
@@ -123,7 +124,7 @@ class Admissions:
             return Unresolved("blocked_address", again=False)
         return Resolved(addresses[:ADDRESSES_MAX], resolution.expires_at)
 
-    def _robots(self, exchange: Exchange, errand: Errand) -> Outcome:
+    async def _robots(self, exchange: Exchange, errand: Errand) -> Outcome:
         """RFC 9309, 2.3.1: 2xx as it says, 3xx go on, 4xx (429 too) no rules, 5xx no access."""
         times = (exchange.asked_at, exchange.ended_at)
         status = exchange.status
@@ -134,7 +135,7 @@ class Admissions:
                 return RobotsFetched(ALLOW_ALL, expires_at, *times, kind="redirects")
             return RobotsMoved(target, host_of(target), *times)
         if 200 <= status < 300:
-            rules = RobotsRules.parse(exchange.payload, self.robots_token)
+            rules = await read_robots(exchange.payload, self.robots_token)
             return RobotsFetched(rules, expires_at, *times)
         if 400 <= status < 500:
             return RobotsFetched(ALLOW_ALL, expires_at, *times, kind="4xx")
@@ -155,6 +156,13 @@ class Admissions:
         again_s = asked_to_wait_s(exchange)
         times = (exchange.asked_at, exchange.ended_at)
         return Fetched(status, *times, links, retry_after_s=again_s, wanted=wanted)
+
+
+async def read_robots(body: bytes, token: str) -> RobotsRules:
+    """`RobotsRules.parse`, beside the event loop where it would be held up."""
+    if len(body) <= LARGE_BODY_BYTES:
+        return RobotsRules.parse(body, token)
+    return await asyncio.to_thread(RobotsRules.parse, body, token)
 
 
 def broken(lease: Lease, now: float) -> Outcome:

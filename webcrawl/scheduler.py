@@ -31,7 +31,7 @@ from webcrawl import components
 from webcrawl.admission.outage import Outage
 from webcrawl.admissions import Admissions, broken
 from webcrawl.console import last_word
-from webcrawl.deliveries import LINKS_AT_A_TIME, Deliveries
+from webcrawl.deliveries import Deliveries, urls_at_a_time
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.counters import Counters
@@ -240,10 +240,11 @@ class Scheduler(BaseScheduler):
             moved = self.redirect(page.redirect_to, link)
             if moved is not None:
                 visit.links.append(moved)
-        visit.links += self._outlinks.of_page(page.links[:LINKS_AT_A_TIME], link)
-        for start in range(LINKS_AT_A_TIME, len(page.links), LINKS_AT_A_TIME):
+        step = urls_at_a_time(page.links)
+        visit.links += self._outlinks.of_page(page.links[:step], link)
+        for start in range(step, len(page.links), step):
             await asyncio.sleep(0)
-            urls = page.links[start : start + LINKS_AT_A_TIME]
+            urls = page.links[start : start + step]
             visit.links += self._outlinks.of_page(urls, link)
 
     def redirect(self, url: str, link: Link) -> Link | None:

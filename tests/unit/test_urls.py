@@ -197,9 +197,9 @@ def test_a_query_of_two_byte_characters() -> None:
     ]
 
 
-def test_the_links_of_a_page_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(urls, "MAX_PAGE_LENGTH", 10 * len("http://h/1"))
-    assert canonicalize_each([*map(str, range(10, 100))], "http://h/")[1] == 9
+def test_the_links_of_a_page_are_bounded() -> None:
+    room = 10 * len("http://h/1")
+    assert canonicalize_each([*map(str, range(10, 100))], "http://h/", room=room)[1] == 9
 
 
 @pytest.mark.parametrize(

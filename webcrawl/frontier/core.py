@@ -43,6 +43,7 @@ from webcrawl.frontier.store import Numbers, Store
 from webcrawl.items import Original
 
 _DROPS_MAX = 2_000  # URLs refused in one `acquire` before it gives way to the event loop
+_ROBOTS_STEPS_MAX = 20_000_000  # of robots.txt checks, likewise: 10 ms, and one check more
 _DROPS_OF_A_HOST = 100  # of these, before it lets the others go first
 _RETRIED_HOSTS, _RETRIED_LINKS = 500, 2_000  # in one call of `retry`
 
@@ -104,7 +105,8 @@ class CrawlState:
         leases: list[Lease] = []
         drops_left = _DROPS_MAX
         drops: dict[Host, int] = {}
-        while len(leases) < limit and drops_left:
+        steps_end = self._funnel.robots_steps + _ROBOTS_STEPS_MAX
+        while len(leases) < limit and drops_left and self._funnel.robots_steps < steps_end:
             host = self._bench.pop(lane, now)
             if host is None:
                 break

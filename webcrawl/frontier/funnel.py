@@ -49,6 +49,7 @@ class Funnel:
         self._caps = caps
         self._counters = counters
         self._placement = placement
+        self.robots_steps = 0  # of all checks, see `RobotsRules.check_steps`
         self.failed_seeds: list[tuple[str, str]] = []
         self._refused_for_now: list[tuple[Host, Link, str, float]] = []
 
@@ -237,6 +238,9 @@ class Funnel:
             known = host.rules[origin]
             if known.reason:
                 return known.reason, known.expires_at
-            if not known.allows_all and not self._store.rules(origin).allows(target_of(link.url)):
-                return "robots", 0.0
+            if not known.allows_all:
+                rules, target = self._store.rules(origin), target_of(link.url)
+                self.robots_steps += rules.check_steps(target)
+                if not rules.allows(target):
+                    return "robots", 0.0
         return "", 0.0

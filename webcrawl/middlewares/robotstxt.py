@@ -20,7 +20,7 @@ from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
 from webcrawl.admission.robots import ALLOW_ALL, DISALLOW_ALL, RobotsRules
-from webcrawl.admissions import REDIRECTS, ROBOTS_EXPIRY_S, ROBOTS_REDIRECTS_MAX
+from webcrawl.admissions import REDIRECTS, ROBOTS_EXPIRY_S, ROBOTS_REDIRECTS_MAX, read_robots
 from webcrawl.components import robots_token
 from webcrawl.middlewares.verifier import ERRAND, Verifier
 from webcrawl.parse.urls import canonicalize, origin_of, target_of
@@ -88,7 +88,7 @@ class RobotsTxt(Verifier):
             if response is None:
                 return None
             if response.status not in REDIRECTS:
-                return self._read(response)
+                return await self._read(response)
             location = (response.headers.get("Location") or b"").decode("latin-1")
             target = canonicalize(location, url)
             if target is None:
@@ -105,9 +105,9 @@ class RobotsTxt(Verifier):
             logger.debug("No robots.txt at %s: %r", url, error)
             return None
 
-    def _read(self, response: Response) -> RobotsRules | None:
+    async def _read(self, response: Response) -> RobotsRules | None:
         if 200 <= response.status < 300:
-            return RobotsRules.parse(response.body, self._token)
+            return await read_robots(response.body, self._token)
         # House: 429 says "not now", as 5xx does.
         if 400 <= response.status < 500 and response.status != 429:
             return ALLOW_ALL

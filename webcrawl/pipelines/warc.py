@@ -38,7 +38,9 @@ from webcrawl.warc.writer import WarcWriter
 
 logger = logging.getLogger(__name__)
 
-_MANY_LINKS = 20_000  # each is a line of the metadata record; of 750,000 they take 0.2 s
+# Each link is a line of the metadata record; 750,000 of a usual length take 0.2 s.
+_MANY_LINKS = 20_000
+_LONG_LINKS = 4_000_000  # characters
 _MUCH = 64 << 10  # bytes of a body whose chunks are taken off beside the event loop
 
 
@@ -85,7 +87,8 @@ class WarcPipeline:
             exchange = item.exchange
             if exchange is not None and not exchange.body_skipped:
                 try:
-                    if len(item.links) <= _MANY_LINKS:
+                    links = item.links
+                    if len(links) <= _MANY_LINKS and sum(map(len, links)) <= _LONG_LINKS:
                         capture = _page_capture(item, exchange)
                     else:
                         capture = await asyncio.to_thread(_page_capture, item, exchange)

@@ -27,7 +27,7 @@ from webcrawl.components import robots_token
 from webcrawl.console import console_from
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Original, Page
-from webcrawl.parse.page import has_parser, header_says_nofollow, read_page
+from webcrawl.parse.page import has_parser, header_says_nofollow, read_page, reads_quickly
 from webcrawl.parse.urls import redirect_target
 from webcrawl.scheduler import Scheduler
 from webcrawl.spiders.seeds import BadSeed, SeedSource
@@ -35,8 +35,6 @@ from webcrawl.warc.records import payload_digest, raw_digest, warc_date
 
 SEEDS_PER_BATCH = 1000
 SEEDS_AT_A_TIME = 250  # some 5 ms of the event loop's time
-# Larger pages are read beside the event loop: 10 MiB of nothing but links take three seconds.
-LARGE_PAGE_BYTES = 256 * 1024
 T = TypeVar("T")
 
 
@@ -214,7 +212,7 @@ class BroadSpider(Spider):
             obey_nofollow=reading.obey_nofollow,
             user_agent_token=reading.agent,
         )
-        if len(response.body) <= LARGE_PAGE_BYTES:
+        if reads_quickly(response.body):  # 10 MiB of nothing but links take three seconds
             parsed = read()
         else:
             async with self._reading_large:

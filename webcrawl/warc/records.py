@@ -43,6 +43,7 @@ FORMAT = (
     ),
 )
 
+LARGE_BYTES = 1 << 20  # of a body, or of its metadata
 MAX_HEAD = 32 << 10  # of FastWARC's reader
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
@@ -64,6 +65,13 @@ class Capture:
     def is_revisit(self) -> bool:
         original = self.original
         return original is not None and original.payload_digest == self.payload_digest != ""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether to digest and to pack it may take more than 10 ms. 60 ms for 10 MiB."""
+        return len(self.exchange.body) > LARGE_BYTES or (
+            len(self.metadata) > 100 and sum(len(value) for _, value in self.metadata) > LARGE_BYTES
+        )
 
     @property
     def is_packed(self) -> bool:
