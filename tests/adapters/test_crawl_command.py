@@ -184,7 +184,8 @@ def test_a_proxy_that_is_down_is_a_number(scrapy: Scrapy, monkeypatch: pytest.Mo
             "crawl", "broad", "-a", f"seeds={web.seeds[0]}", "-s", "RETRY_TIMES=0",
             *crawl_of(web.dns),
         )  # fmt: skip
-    assert done.returncode == 0
+    assert done.returncode == 1
+    assert "not one page was answered" in done.stderr.splitlines()[-1]
     assert "'webcrawl/failed/connect': 1," in done.stderr
     assert "'webcrawl/crawled': 0," in done.stderr
     assert "Traceback" not in done.stderr
@@ -212,7 +213,7 @@ def test_what_a_proxy_refuses_is_a_number(
             monkeypatch.setenv(f"{scheme}_proxy", f"http://127.0.0.1:{proxy.port}")
         seeds = "seeds=http://127.0.0.1:9/,https://127.0.0.2:9/"
         done = scrapy("crawl", "broad", "-a", seeds, *settings)
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert "'webcrawl/failed/too_large': 1," in done.stderr
     refused = "connect" if reactor else "reset"  # aiohttp takes it for a broken answer
     assert f"'webcrawl/failed/{refused}': 1," in done.stderr
