@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol, Self, cast
 
@@ -21,9 +20,11 @@ from twisted.python.failure import Failure
 
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.retryafter import asked_to_wait_s
+from webcrawl.fetch_settings import content_type_test
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
 from webcrawl.items import Page
 from webcrawl.own_requests import is_own
+from webcrawl.reconstruction import exchange_of
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +86,7 @@ class VisitMiddleware:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self._wants = content_type_test(crawler.settings)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -103,7 +105,13 @@ class VisitMiddleware:
     def process_spider_input(self, response: Response) -> None:
         visit = visit_of(response.request)
         link = visit.lease.link if visit is not None else None
-        if visit is None or link is None or not link.payload:
+        if visit is None or link is None:
+            return
+        exchange = exchange_of(response)
+        if not link.payload:
+            if exchange.reconstructed and not self._wants(exchange.status, exchange.headers):
+                exchange.body_skipped = True  # as the download handler has it
+                response.flags.append("content_type_dropped")
             return
         outcome = answered(visit, response)
         if isinstance(outcome, Fetched) and self._keeper.comes_again(link, outcome):
@@ -154,12 +162,7 @@ def visit_of(request: Request | None) -> Visit | None:
 
 def answered(visit: Visit, response: Response) -> Fetched | Returned:
     """The outcome of a visit whose request was answered."""
-    exchange = response.meta.get("exchange")
-    if not isinstance(exchange, Exchange):  # a proxy's answer, or a user's middleware made it up
-        now = time.monotonic()
-        if visit.unarchived:
-            return Returned(now, now)
-        return Fetched(response.status, now, now, tuple(visit.links))
+    exchange = exchange_of(response)
     if visit.unarchived:
         return Returned(exchange.asked_at, exchange.ended_at)
     return fetched(exchange, tuple(visit.links), visit.duplicate_of)

@@ -18,8 +18,8 @@ from stock_crawl import run, site
 
 from tests.exchanges import EXCHANGES, TEXT, capture, write
 from webcrawl.items import Original, Page
-from webcrawl.pipelines.reconstruction import reconstruct
 from webcrawl.pipelines.warc import WarcPipeline
+from webcrawl.reconstruction import reconstruct
 from webcrawl.signals import exchange_recorded
 from webcrawl.warc.check import check
 from webcrawl.warc.files import WarcError, WarcFiles

@@ -45,11 +45,6 @@ class ParsedPage:
     nofollow: bool = False  # the page asks for its links not to be followed
 
 
-def has_parser(content_type: str) -> bool:
-    """Whether links can be read from what a Content-Type header calls this."""
-    return _media_type(content_type) in PARSERS
-
-
 def _media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
