@@ -83,16 +83,6 @@ FAILURES: dict[str, type[Exception]] = {
     "cancelled": DownloadCancelledError,
 }  # DownloadFailedError for all others
 
-# What Scrapy's handlers raise, as our own client says it; by name, not to import them for it.
-PROXY_FAILURES = {
-    "CannotResolveHostError": "connect",  # the proxy's own name
-    "DownloadConnectionRefusedError": "connect",
-    "TunnelError": "connect",
-    "DownloadTimeoutError": "timeout",
-    "DownloadFailedError": "reset",
-    "ResponseDataLossError": "bad_response",
-    "DownloadCancelledError": "too_large",
-}
 PROXY_HANDLERS = {  # by TWISTED_REACTOR_ENABLED
     True: "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler",
     False: "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler",
@@ -242,13 +232,7 @@ class DownloadHandler(BaseDownloadHandler):
             if name != b"Accept-Encoding":
                 request.headers.setdefault(name, value)
         request.meta.setdefault("download_timeout", self._client.limits.timeout_s)
-        try:
-            return await self._proxied.download_request(request)
-        except Exception as error:
-            if reason := PROXY_FAILURES.get(type(error).__name__):
-                now = time.monotonic()
-                request.meta["fetch_failed"] = FetchFailed(reason, str(error), True, now)
-            raise
+        return await self._proxied.download_request(request)
 
 
 def _allow_sockets() -> None:

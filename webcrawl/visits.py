@@ -28,6 +28,19 @@ from webcrawl.reconstruction import exchange_of
 
 logger = logging.getLogger(__name__)
 
+# What Scrapy's download handlers and others raise, as our own client says it; by name, not to
+# import them for it.
+SCRAPYS_FAILURES = {
+    "CannotResolveHostError": "connect",  # through a proxy: the proxy's own name
+    "DownloadConnectionRefusedError": "connect",
+    "TunnelError": "connect",
+    "DownloadTimeoutError": "timeout",
+    "TimeoutError": "timeout",  # Python's, and playwright's
+    "DownloadFailedError": "reset",
+    "ResponseDataLossError": "bad_response",
+    "DownloadCancelledError": "too_large",
+}
+
 
 class NotArchived(DropItem):
     """A pipeline raises it to have the page fetched again, by this run or the next."""
@@ -183,6 +196,8 @@ def failed(request: Request, error: BaseException | None, now: float) -> Outcome
     if isinstance(error, IgnoreRequest):
         return Dropped("middleware", *_times(request))
     failure = request.meta.get("fetch_failed")
+    if failure is None and "exchange" not in request.meta:
+        failure = _fault_of_another_handler(request, error, now)
     if isinstance(failure, FetchFailed):
         asked_at = failure.ended_at if failure.asked else 0.0
         if failure.reason == "cancelled":
@@ -194,6 +209,17 @@ def failed(request: Request, error: BaseException | None, now: float) -> Outcome
     if isinstance(exchange, Exchange):  # the fault came after it
         return fetched(exchange)
     return Failed("error", now, now)
+
+
+def _fault_of_another_handler(
+    request: Request, error: BaseException | None, now: float
+) -> FetchFailed | None:
+    """What our own handler would have said; kept where it keeps it."""
+    reason = SCRAPYS_FAILURES.get(type(error).__name__)
+    if reason is None:
+        return None
+    failure = request.meta["fetch_failed"] = FetchFailed(reason, str(error), True, now)
+    return failure
 
 
 def fetched(exchange: Exchange, links: tuple[Link, ...] = (), duplicate_of: str = "") -> Fetched:
