@@ -142,7 +142,7 @@ class DownloadHandler(BaseDownloadHandler):
         meta.pop("exchange", None)  # of an earlier try
         meta.pop("fetch_failed", None)
         if "lease" in meta and meta["lease"].refused:
-            raise _refusal(meta["lease"])
+            raise refusal(meta["lease"])
         if meta.get("proxy"):
             return await self._through_proxy(request)
         own = is_own(request)
@@ -284,7 +284,7 @@ class _Listeners:
         return self.stopped is None
 
 
-def _refusal(lease: Lease) -> Exception:
+def refusal(lease: Lease) -> Exception:
     """What a user's Request that the frontier refused ends with."""
     silent = lease.refused in ("host_retired", "robots_unreachable")  # nobody answered there
     error = FAILURES.get(lease.refused, DownloadFailedError if silent else IgnoreRequest)

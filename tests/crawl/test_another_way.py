@@ -172,3 +172,26 @@ def test_pages_through_a_proxy(
     assert item["fetch_s"] > 0
     assert result.report["counts"]["page_bytes"] > 0
     assert len(archived(result)) == archive
+
+
+def test_another_handler_is_not_asked_for_what_robots_txt_refuses(tmp_path: Path) -> None:
+    module = tmp_path / "users.py"
+    module.write_text(
+        ANOTHER.replace("{settings}", WAYS["handler"])
+        + """
+    async def parse(self, response, **kwargs):
+        async for page in super().parse(response):
+            page.links = []
+            yield page
+        yield response.follow("/private", self.parse, errback=self.told)
+
+    def told(self, failure):
+        yield {"url": failure.request.url, "error": failure.type.__name__}
+"""
+    )
+    robots = {"/robots.txt": (200, "User-agent: *\nDisallow: /private\n")}
+    with site(PAGES | robots) as host:
+        run(tmp_path, host, "runspider", str(module))
+    found = items(tmp_path)
+    assert found.keys() == {host.url("/"), host.url("/private")}
+    assert found[host.url("/private")]["error"] == "IgnoreRequest"
