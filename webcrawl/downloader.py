@@ -11,7 +11,7 @@ from scrapy import Request, signals
 from scrapy.core.downloader import Downloader as ScrapyDownloader
 from scrapy.http import Response
 
-from webcrawl.handler import DownloadHandler
+from webcrawl.handler import DownloadHandler, refusal
 
 
 class Downloader(ScrapyDownloader):
@@ -27,6 +27,8 @@ class Downloader(ScrapyDownloader):
             handler = self.handlers._handlers.get(request.url.partition(":")[0])
             if isinstance(handler, DownloadHandler):
                 response = await handler.download_request(request)
+            elif request.meta["lease"].refused:  # of which another's handler knows nothing
+                raise refusal(request.meta["lease"])
             else:
                 response = await self.handlers.download_request_async(request)
             send(signals.response_downloaded, response=response, **told)

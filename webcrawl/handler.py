@@ -82,16 +82,6 @@ FAILURES: dict[str, type[Exception]] = {
     "outage": DownloadCancelledError,
 }  # DownloadFailedError for all others
 
-# What Scrapy's handlers raise, as our own client says it; by name, not to import them for it.
-PROXY_FAILURES = {
-    "CannotResolveHostError": "connect",  # the proxy's own name
-    "DownloadConnectionRefusedError": "connect",
-    "TunnelError": "connect",
-    "DownloadTimeoutError": "timeout",
-    "DownloadFailedError": "reset",
-    "ResponseDataLossError": "bad_response",
-    "DownloadCancelledError": "too_large",
-}
 PROXY_HANDLERS = {  # by TWISTED_REACTOR_ENABLED
     True: "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler",
     False: "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler",
@@ -152,7 +142,7 @@ class DownloadHandler(BaseDownloadHandler):
         meta.pop("fetch_failed", None)
         lease: Lease | None = meta.get("lease")
         if lease is not None and lease.refused:
-            raise _refusal(lease)
+            raise refusal(lease)
         if meta.get("proxy"):
             return await self._through_proxy(request)
         own = is_own(request)
@@ -252,13 +242,7 @@ class DownloadHandler(BaseDownloadHandler):
             if name != b"Accept-Encoding":
                 request.headers.setdefault(name, value)
         request.meta.setdefault("download_timeout", self._client.limits.timeout_s)
-        try:
-            return await self._proxied.download_request(request)
-        except Exception as error:
-            if reason := PROXY_FAILURES.get(type(error).__name__):
-                now = time.monotonic()
-                request.meta["fetch_failed"] = FetchFailed(reason, str(error), True, now)
-            raise
+        return await self._proxied.download_request(request)
 
 
 def _allow_sockets() -> None:
@@ -310,7 +294,7 @@ class _Listeners:
         return self.stopped is None
 
 
-def _refusal(lease: Lease) -> Exception:
+def refusal(lease: Lease) -> Exception:
     """What a user's Request that the frontier refused ends with."""
     silent = lease.refused in ("host_retired", "robots_unreachable")  # nobody answered there
     error = FAILURES.get(lease.refused, DownloadFailedError if silent else IgnoreRequest)

@@ -11,10 +11,9 @@ from webcrawl.fetch.exchange import Exchange
 class Original(NamedTuple):
     """The first page with some content: what a WARC revisit record refers to."""
 
-    url: str
+    url: str  # its WARC-Target-URI
     started_time: float  # UTC seconds, its WARC-Date
-    payload_digest: str  # its WARC-Payload-Digest, "sha1:BASE32"
-    followed: bool = True  # the links of some page with this content were
+    payload_digest: str  # its WARC-Payload-Digest, "sha1:BASE32"; "" if it has none
 
 
 @dataclass

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol, Self, cast
 
@@ -21,11 +20,26 @@ from twisted.python.failure import Failure
 
 from webcrawl.fetch.exchange import OURS, Exchange, FetchFailed
 from webcrawl.fetch.retryafter import asked_to_wait_s
+from webcrawl.fetch_settings import content_type_test
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
 from webcrawl.items import Page
 from webcrawl.own_requests import is_own
+from webcrawl.reconstruction import exchange_of
 
 logger = logging.getLogger(__name__)
+
+# What Scrapy's download handlers and others raise, as our own client says it; by name, not to
+# import them for it.
+SCRAPYS_FAILURES = {
+    "CannotResolveHostError": "connect",  # through a proxy: the proxy's own name
+    "DownloadConnectionRefusedError": "connect",
+    "TunnelError": "connect",
+    "DownloadTimeoutError": "timeout",
+    "TimeoutError": "timeout",  # Python's, and playwright's
+    "DownloadFailedError": "reset",
+    "ResponseDataLossError": "bad_response",
+    "DownloadCancelledError": "too_large",
+}
 
 
 class NotArchived(DropItem):
@@ -85,6 +99,7 @@ class VisitMiddleware:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self._wants = content_type_test(crawler.settings)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -103,7 +118,13 @@ class VisitMiddleware:
     def process_spider_input(self, response: Response) -> None:
         visit = visit_of(response.request)
         link = visit.lease.link if visit is not None else None
-        if visit is None or link is None or not link.payload:
+        if visit is None or link is None:
+            return
+        exchange = exchange_of(response)
+        if not link.payload:
+            if exchange.reconstructed and not self._wants(exchange.status, exchange.headers):
+                exchange.body_skipped = True  # as the download handler has it
+                response.flags.append("content_type_dropped")
             return
         outcome = answered(visit, response)
         if isinstance(outcome, Fetched) and self._keeper.comes_again(link, outcome):
@@ -154,12 +175,7 @@ def visit_of(request: Request | None) -> Visit | None:
 
 def answered(visit: Visit, response: Response) -> Fetched | Returned:
     """The outcome of a visit whose request was answered."""
-    exchange = response.meta.get("exchange")
-    if not isinstance(exchange, Exchange):  # a proxy's answer, or a user's middleware made it up
-        now = time.monotonic()
-        if visit.unarchived:
-            return Returned(now, now)
-        return Fetched(response.status, now, now, tuple(visit.links))
+    exchange = exchange_of(response)
     if visit.unarchived:
         return Returned(exchange.asked_at, exchange.ended_at)
     return fetched(exchange, tuple(visit.links), visit.duplicate_of)
@@ -180,6 +196,8 @@ def failed(request: Request, error: BaseException | None, now: float) -> Outcome
     if isinstance(error, IgnoreRequest):
         return Dropped("middleware", *_times(request))
     failure = request.meta.get("fetch_failed")
+    if failure is None and "exchange" not in request.meta:
+        failure = _fault_of_another_handler(request, error, now)
     if isinstance(failure, FetchFailed):
         asked_at = failure.ended_at if failure.asked else 0.0
         if failure.reason in OURS:
@@ -191,6 +209,17 @@ def failed(request: Request, error: BaseException | None, now: float) -> Outcome
     if isinstance(exchange, Exchange):  # the fault came after it
         return fetched(exchange)
     return Failed("error", now, now)
+
+
+def _fault_of_another_handler(
+    request: Request, error: BaseException | None, now: float
+) -> FetchFailed | None:
+    """What our own handler would have said; kept where it keeps it."""
+    reason = SCRAPYS_FAILURES.get(type(error).__name__)
+    if reason is None:
+        return None
+    failure = request.meta["fetch_failed"] = FetchFailed(reason, str(error), True, now)
+    return failure
 
 
 def fetched(exchange: Exchange, links: tuple[Link, ...] = (), duplicate_of: str = "") -> Fetched:

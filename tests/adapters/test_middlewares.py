@@ -224,6 +224,13 @@ def test_five_redirects_are_followed(tmp_path: Path) -> None:
     assert dropped(done, "robots_txt") == 1
 
 
+def test_a_redirect_in_utf_8_is_followed(tmp_path: Path) -> None:
+    sent = {"/robots.txt": (302, "/é".encode().decode("latin-1"))}
+    end = {"/%C3%A9": (200, "User-agent: *\nDisallow: /a\n")}
+    asked, _ = robots(tmp_path, sent | end)
+    assert asked == ["/robots.txt", "/%C3%A9", "/b"]
+
+
 def test_more_redirects_are_no_rules(tmp_path: Path) -> None:
     asked, _ = robots(tmp_path, {"/robots.txt": (302, "/robots.txt")})
     assert asked.count("/robots.txt") == 6

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,8 @@ from stock_crawl import run, site
 from tests.exchanges import EXCHANGES, TEXT, capture, chunked, write
 from webcrawl.components import robots_token
 from webcrawl.items import Original, Page
-from webcrawl.pipelines.reconstruction import reconstruct
 from webcrawl.pipelines.warc import WarcPipeline, warcinfo
+from webcrawl.reconstruction import exchange_of, reconstruct
 from webcrawl.signals import exchange_recorded
 from webcrawl.warc.check import check
 from webcrawl.warc.files import WarcError, WarcFiles
@@ -272,7 +274,7 @@ def test_a_full_disk_ends_the_crawl_with_one_line(
     ]
 
 
-# Answers that came through a proxy
+# Answers that came by another way than this project's handler
 
 
 def test_an_answer_through_a_proxy_is_reconstructed() -> None:
@@ -302,6 +304,54 @@ def test_a_reconstruction_of_a_post_and_an_unknown_status() -> None:
     assert each.request == (b"POST / HTTP/1.1\r\nHost: a.test:81\r\nContent-Length: 3\r\n\r\na=1")
     assert each.head == b"HTTP/1.1 599\r\nContent-Length: 0\r\n\r\n"
     assert each.truncated == "disconnect"
+
+
+def of_the_cache(**headers: str) -> Response:
+    response = Response(
+        "http://a.test/", headers=headers, flags=["cached"], ip_address=ip_address("192.0.2.1"),
+        body=TEXT,
+    )  # fmt: skip
+    response.request = Request(response.url, meta={"download_latency": 9.0})
+    return response
+
+
+def test_an_answer_of_the_cache_is_dated_by_its_server() -> None:
+    each = exchange_of(of_the_cache(Date="Sun, 06 Nov 1994 08:49:37 GMT"))
+    assert (each.started_time, each.total_s, each.ip) == (784111777.0, 0.0, "192.0.2.1")
+    assert (each.cached, each.reconstructed) == (True, True)
+    assert each.asked_at == each.ended_at == pytest.approx(time.monotonic(), abs=60)
+
+
+@pytest.mark.parametrize("date", ["", "soon", "Sun, 06 Nov 2994 08:49:37 GMT", "1 " * 50_000])
+def test_an_answer_of_the_cache_without_a_date_in_the_past_is_dated_now(date: str) -> None:
+    each = exchange_of(of_the_cache(Date=date))
+    assert each.started_time == pytest.approx(time.time(), abs=60)
+
+
+def test_a_cached_answer_that_was_asked_for_anew_is_not_the_304() -> None:
+    response = of_the_cache()
+    asked = replace(PLAIN, status=304, payload=b"")
+    response.meta["exchange"] = asked
+    each = exchange_of(response)
+    assert (each.status, each.payload) == (200, TEXT)
+    assert exchange_of(response) is each
+    assert response.meta["exchange"] is each
+
+
+def test_the_exchange_of_the_wire_stands() -> None:
+    response = Response(PLAIN.url, 200, body=b"changed by a middleware")
+    response.request = Request(PLAIN.url, meta={"exchange": PLAIN})
+    assert exchange_of(response) is PLAIN
+
+
+def test_a_header_of_several_lines_is_several_headers() -> None:
+    request = Request("http://a.test/")
+    headers = {"Set-Cookie": "a=1\nb=2", "X-Empty": "", "X": "1\r\n\r\n<p>"}
+    each = reconstruct(request, Response(request.url, headers=headers))
+    assert each.head.split(b"\r\n") == [
+        *(b"HTTP/1.1 200 OK", b"Set-Cookie: a=1", b"Set-Cookie: b=2", b"X-Empty: ", b"X: 1"),
+        *(b"X: ", b"X: <p>", b"Content-Length: 0", b"", b""),
+    ]
 
 
 SPIDER = """

@@ -52,6 +52,8 @@ class Exchange:
     tls: Tls | None = None
     decode_problem: str = ""  # a content coding that could not be removed in full
     codings_left: tuple[bytes, ...] = ()  # content codings still on `payload`: unknown to us
+    reconstructed: bool = False  # not from the wire: put together from what Scrapy had
+    cached: bool = False  # nobody was asked: an HTTP cache answered
 
     def header(self, name: bytes) -> bytes:
         """Value of the first header called `name` (lower case), or b"". O(headers)."""

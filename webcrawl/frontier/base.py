@@ -98,8 +98,8 @@ class Frontier(ABC):
     async def first_with(self, content: bytes, original: Original) -> Original | None:
         """The content-seen test: who had `content` (a digest) first; None: `original` has, now.
 
-        The answer tells whether the links of any copy before were followed; from now on, also
-        whether those of `original` are.
+        Of several copies, the one whose payload digest is that of `original`: a page that was sent
+        in the same bytes. It may be an earlier capture of the same URL.
         """
 
     @abstractmethod

@@ -9,7 +9,7 @@
 | `t` run, time, host id | its name: nothing of it is to be tried before, in that run |
 | `a` host id | its name: it has a place, or is about to get one |
 | `r` origin | the rules of its robots.txt |
-| `d` digest | the first page with this content |
+| `d` digest | the first page with this content; `d` `w` digest: that was sent in these bytes |
 | `c` kind, name | a number: caps, pages by domain |
 | `m`, `n` | the crawl's identity, and its counters |
 
@@ -167,7 +167,8 @@ def original_row(original: Original) -> bytes:
 
 
 def read_original(row: bytes) -> Original:
-    return Original(*plain(row))
+    url, started_time, payload_digest, *_ = plain(row)  # earlier versions kept one value more
+    return Original(url, started_time, payload_digest)
 
 
 def plain(row: bytes) -> Any:

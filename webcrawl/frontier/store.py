@@ -64,7 +64,7 @@ class Store(ABC):
 
     @abstractmethod
     def original(self, content: bytes) -> Original | None:
-        """Who had `content` (a digest) first."""
+        """Who had `content` (a digest, or what stands for one) first."""
 
     @abstractmethod
     def keep_original(self, content: bytes, original: Original) -> None: ...
@@ -119,8 +119,9 @@ class Store(ABC):
 class MemoryStore(Store):
     """State that ends with the process. All hosts stay on the workbench, so none waits.
 
-    Memory: 100 bytes a URL ever seen, 350 a pending one, 500 a host, 250 a distinct content, the
-    rules of each origin (admission.robots bounds them).
+    Memory: 100 bytes a URL ever seen, 350 a pending one, 500 a host, 250 a distinct content and 100
+    more where it was sent compressed or in chunks, and the rules of each origin (admission.robots
+    bounds them).
     """
 
     def __init__(self, queue: Callable[[], Queue] = HostQueue) -> None:

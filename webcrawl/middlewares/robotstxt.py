@@ -23,7 +23,7 @@ from webcrawl.admission.robots import ALLOW_ALL, DISALLOW_ALL, RobotsRules
 from webcrawl.admissions import REDIRECTS, ROBOTS_EXPIRY_S, ROBOTS_REDIRECTS_MAX, read_robots
 from webcrawl.components import robots_token
 from webcrawl.middlewares.verifier import ERRAND, Verifier
-from webcrawl.parse.urls import canonicalize, origin_of, target_of
+from webcrawl.parse.urls import origin_of, redirect_target, target_of
 
 logger = logging.getLogger(__name__)
 
@@ -89,8 +89,7 @@ class RobotsTxt(Verifier):
                 return None
             if response.status not in REDIRECTS:
                 return await self._read(response)
-            location = (response.headers.get("Location") or b"").decode("latin-1")
-            target = canonicalize(location, url)
+            target = redirect_target(response.headers.get("Location") or b"", url)
             if target is None:
                 break
             url = target

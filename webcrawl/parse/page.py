@@ -61,11 +61,6 @@ def reads_quickly(payload: bytes) -> bool:
     return size <= QUICK_BYTES and (size <= 8 * QUICK_TAGS or payload.count(b"<") <= QUICK_TAGS)
 
 
-def has_parser(content_type: str) -> bool:
-    """Whether links can be read from what a Content-Type header calls this."""
-    return _media_type(content_type) in PARSERS
-
-
 def _media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 

@@ -72,6 +72,7 @@ _SESSION_IN_QUERY = re.compile(
 _MANY_SLASHES = re.compile(r"\A[\0- ]*[/\\][/\\\t\n\r]+")
 # All that is in a path that the rules do not change.
 _PLAIN = "".join(sorted(_UNRESERVED)).encode() + b"/"
+_HIGH_OCTET = re.compile(rb"[\x80-\xff]")
 # Left to the URL parser by `_with_query_in`; not "#", which a charset may use as a second byte.
 _ASCII = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "#")
 
@@ -94,8 +95,15 @@ def redirect_target(location: bytes, base: str) -> str | None:
     """Where a Location header leads from `base` (canonical); None for no header and no URL of ours.
 
     An empty reference is the page itself (RFC 3986, 5.2.2), so it must not be taken for a target.
+    Octets above 0x7F become escapes as they are, whatever their charset, as in browsers (WPT,
+    redirect-location-escape): servers send UTF-8 and mean its bytes. So a host in UTF-8 is an IDN,
+    and one in another charset is no host.
     """
-    return canonicalize(location.decode("latin-1"), base) if location else None
+    if not location:
+        return None
+    if not location.isascii():
+        location = _HIGH_OCTET.sub(lambda octet: b"%%%02X" % octet[0][0], location)
+    return canonicalize(location.decode("ascii"), base)
 
 
 def canonicalize_each(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import scrapy
-from scrapy import Request, signals
+from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.http import Response
@@ -27,7 +27,7 @@ from webcrawl.console import last_word
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.fetch_settings import user_agent_of
 from webcrawl.items import Page
-from webcrawl.pipelines.reconstruction import Reconstructed, reconstruct
+from webcrawl.reconstruction import exchange_of
 from webcrawl.signals import exchange_recorded
 from webcrawl.visits import NotArchived
 from webcrawl.warc.files import WarcError, WarcFiles
@@ -152,10 +152,9 @@ class WarcPipeline:
         except WarcError as error:
             self._fail(error)
 
-    def response_received(self, request: Request, response: Response) -> None:
-        """A signal handler: give an answer that came through a proxy an exchange."""
-        if "proxy" in request.meta and "exchange" not in request.meta:
-            request.meta["exchange"] = reconstruct(request, response)
+    def response_received(self, response: Response) -> None:
+        """A signal handler: in plain Scrapy projects too, each answer has an exchange."""
+        exchange_of(response)
 
     async def _recover(self) -> None:
         """Mend what processes left that are no more. Raises OSError."""
@@ -190,9 +189,5 @@ def warcinfo(settings: BaseSettings) -> tuple[tuple[str, str], ...]:
 
 
 def _page_capture(page: Page, exchange: Exchange) -> Capture:
-    metadata = page_metadata(page, exchange)
-    if isinstance(exchange, Reconstructed):
-        metadata += (("reconstructed", "true"),)
-    return Capture(
-        exchange, page.payload_digest or payload_digest(exchange), page.original, metadata
-    )
+    digest = page.payload_digest or payload_digest(exchange)
+    return Capture(exchange, digest, page.original, page_metadata(page, exchange))
