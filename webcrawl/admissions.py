@@ -67,7 +67,7 @@ class Admissions:
             await self.judge(failure, lease)
             asked_at = failure.ended_at if failure.asked else 0.0
             if failure.reason in OURS:
-                return Returned(asked_at, failure.ended_at)
+                return Returned(asked_at, failure.ended_at, failure.reason)
             if lease.step is Step.HEAD:
                 return Failed(failure.reason, asked_at, failure.ended_at)
             return RobotsUnreachable(failure.reason, asked_at, failure.ended_at)
@@ -86,7 +86,7 @@ class Admissions:
     async def address(self, host: str) -> str:
         """Where a request without a lease may connect to. Raises FetchFailed."""
         outcome = await self._resolve(host)
-        if isinstance(outcome, Unresolved):
+        if not isinstance(outcome, Resolved):
             raise FetchFailed(outcome.reason, host, ended_at=time.monotonic())
         return outcome.addresses[0]
 
@@ -110,10 +110,12 @@ class Admissions:
                 return Returned()
         return outcome
 
-    async def _resolve(self, host: str) -> Resolved | Unresolved:
+    async def _resolve(self, host: str) -> Resolved | Unresolved | Returned:
         try:
             resolution = await self.resolver.resolve(host, time.monotonic())
         except ResolutionFailed as failure:
+            if failure.reason == "no_socket":
+                return Returned(reason=failure.reason)
             if failure.reason in ("nxdomain", "nodata"):
                 self.outage.name_answered(host, time.monotonic(), has_address=False)
             return Unresolved("dns", failure.again, failure.reason)

@@ -13,8 +13,12 @@ import sys
 from scrapy import Spider
 from scrapy.commands import BaseRunSpiderCommand
 from scrapy.crawler import Crawler
+from scrapy.settings import BaseSettings
 
+from webcrawl import openfiles
+from webcrawl.components import SettingError, processes_from, share_of
 from webcrawl.console import PROBLEM
+from webcrawl.fetch_settings import limits_from
 from webcrawl.setting_names import check_names
 from webcrawl.settings_check import check
 from webcrawl.spiders.broad import project_root
@@ -29,6 +33,12 @@ def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespac
     if problems := [*names.misspelt, *check(crawler.settings)]:
         command.exitcode = 2
         _say(crawler, *problems)
+        return
+    try:
+        fit_open_files(crawler.settings)
+    except SettingError as error:
+        command.exitcode = 2
+        _say(crawler, str(error))
         return
     try:
         opts.spargs["seeds"] = _checked_seeds(opts.spargs.get("seeds", ""))
@@ -59,6 +69,35 @@ def misspelt(command: BaseRunSpiderCommand, spider: type[Spider]) -> bool:
         print(line, file=sys.stderr)
         command.exitcode = 2
     return bool(lines)
+
+
+def fit_open_files(settings: BaseSettings) -> None:
+    """Cut what is asked for at a time to what the limit of open files allows, with a warning.
+
+    Each process has a limit of its own. SettingError where it is too low for a crawl.
+    """
+    names = ("CONCURRENT_REQUESTS", "CONCURRENT_ADMISSIONS")
+    limit = openfiles.raise_limit()
+    connections = openfiles.plan_for(limit).connections(
+        disk=settings["FRONTIER_STORE"] == "disk",
+        keep_alive=limits_from(settings).keep_alive_s > 0,
+    )
+    if connections < openfiles.CONNECTIONS_MIN:
+        raise SettingError("ulimit -n", limit, "128 or more open files, better 2048")
+    wanted = [settings.getint(name) for name in names]
+    processes = processes_from(settings)
+    most = [max(share_of(settings, name, n) for n in (1, min(2, processes))) for name in names]
+    part = connections / sum(most)
+    if part >= 1:
+        return
+    used = [max(int(count * part), processes) for count in wanted]
+    for name, count in zip(names, used, strict=True):
+        settings.set(name, count, settings.getpriority(name) or 0)
+    logger.warning(
+        "The limit of open files is %d (ulimit -Hn): CONCURRENT_REQUESTS is %d in place of %d, "
+        "CONCURRENT_ADMISSIONS %d in place of %d",
+        *(limit, used[0], wanted[0], used[1], wanted[1]),
+    )
 
 
 def _checked_seeds(spec: str) -> SeedSource:

@@ -150,17 +150,18 @@ def is_worker(settings: BaseSettings) -> bool:
 def frontier_from(settings: BaseSettings) -> Frontier:
     """All state of the crawl, in the store and the order that were asked for.
 
-    Served to the crawl's other processes where there are any; in one of these, the way to it.
+    Served where there are other processes or a target; in one of the others, the way to it.
     """
     if is_worker(settings):
         descriptor = int(settings["FRONTIER_STORE"].removeprefix(SOCKET_STORE))
         return RemoteFrontier(socket.socket(fileno=descriptor))
     frontier = _own_frontier_from(settings)
-    if processes_from(settings) == 1:
+    target = settings.getint("CLOSESPIDER_PAGECOUNT")
+    if processes_from(settings) == 1 and not target:
         return frontier
     return FrontierServer(
         frontier,
-        target=settings.getint("CLOSESPIDER_PAGECOUNT"),
+        target=target,
         grace_s=settings.getfloat("CLOSE_GRACE") + END_S,
     )
 

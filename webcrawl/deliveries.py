@@ -31,6 +31,8 @@ class Deliveries:
         self._ended: list[tuple[Lease, Outcome]] = []
         self._large: deque[tuple[Iterator[Link], Lease, Outcome]] = deque()
         self._under_way = False
+        # Leases whose answers have a place of the target, until the frontier has them back.
+        self.placed: set[Lease] = set()
 
     def __bool__(self) -> bool:
         return any(self._links.values()) or bool(self.ended or self._under_way)
@@ -63,7 +65,8 @@ class Deliveries:
         if self._ended:
             ended, self._ended = self._ended, []
             await self._frontier.release(ended, now)
-            for _, outcome in ended:
+            for lease, outcome in ended:
+                self.placed.discard(lease)
                 if isinstance(outcome, Fetched):
                     self._have_put(outcome.links)
         if self._large:

@@ -3,6 +3,8 @@
 A lease's turn has come when it is given, so its request waits in no slot: it goes from the
 middlewares to the handler, with the signals that Scrapy sends on that way, and without a parse of
 its URL to know the scheme (20 us). Any other request takes Scrapy's own.
+
+Where the crawl has a target, an answer waits here until it has a place of it, or there is none.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from scrapy.core.downloader import Downloader as ScrapyDownloader
 from scrapy.http import Response
 
 from webcrawl.handler import DownloadHandler, refusal
+from webcrawl.scheduler import Scheduler
+from webcrawl.visits import beyond_target, visit_of
 
 
 class Downloader(ScrapyDownloader):
@@ -31,7 +35,16 @@ class Downloader(ScrapyDownloader):
                 raise refusal(request.meta["lease"])
             else:
                 response = await self.handlers.download_request_async(request)
+            await self._count(request)
             send(signals.response_downloaded, response=response, **told)
             return response
         finally:
             send(signals.request_left_downloader, **told)
+
+    async def _count(self, request: Request) -> None:
+        """Wait until it is known whether this answer counts. Raises TargetMet if not."""
+        scheduler, visit = self.crawler.engine.scheduler, visit_of(request)
+        if visit is None or not isinstance(scheduler, Scheduler) or scheduler.counts(visit):
+            return
+        if not await scheduler.wait_to_count(visit):
+            raise beyond_target(request)

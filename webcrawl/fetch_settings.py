@@ -14,6 +14,7 @@ from scrapy.http import Headers
 from scrapy.settings import BaseSettings
 from scrapy.utils.python import without_none_values
 
+from webcrawl import openfiles
 from webcrawl.fetch.client import Client, Limits, Wants
 from webcrawl.fetch.http1 import Headers as WireHeaders
 from webcrawl.fetch.tls import client_context
@@ -37,6 +38,7 @@ def client_from(settings: BaseSettings, limits: Limits) -> Client:
         limits,
         tls_context_from(settings),
         local_address=bind_address(settings.get("DOWNLOAD_BIND_ADDRESS")),
+        idle_max=openfiles.plan().idle,
     )
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import resource
 import socket
 import sys
 import time
@@ -61,6 +60,7 @@ from webcrawl.fetch_settings import (
     pairs,
 )
 from webcrawl.frontier.lease import Lease
+from webcrawl.openfiles import raise_limit
 from webcrawl.own_requests import BodyRules, is_own
 from webcrawl.signals import fetches_cut
 
@@ -69,8 +69,6 @@ logger = logging.getLogger(__name__)
 _is_html = re.compile(rb"text/html[ \t]*(?:;|\Z)", re.IGNORECASE).match
 
 _ip_address = lru_cache(4096)(ip_address)  # 2 us else
-
-OPEN_FILES = 8192  # pages, admissions, idle connections, the frontier's files
 
 FAILURES: dict[str, type[Exception]] = {
     "dns": CannotResolveHostError,
@@ -126,7 +124,7 @@ class DownloadHandler(BaseDownloadHandler):
         if not is_asyncio_available():
             raise NotConfigured(f"{cls.__name__} needs asyncio: see TWISTED_REACTOR")
         settings = crawler.settings
-        _allow_sockets()
+        raise_limit()
         return cls(
             crawler,
             client_from(settings, limits_from(settings)),
@@ -243,14 +241,6 @@ class DownloadHandler(BaseDownloadHandler):
                 request.headers.setdefault(name, value)
         request.meta.setdefault("download_timeout", self._client.limits.timeout_s)
         return await self._proxied.download_request(request)
-
-
-def _allow_sockets() -> None:
-    """Raise the soft limit of open files, 1,024 in most places, as far as the hard one lets us."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
-    if 0 <= soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class _Listeners:

@@ -5,14 +5,16 @@ a small window of acquired leases, refilled by one task, the pump, which also gi
 back, puts what the spider enqueued and starts admissions. Nothing else talks to the frontier.
 
 Invariants: pages leased and not released are at most the share of CONCURRENT_REQUESTS that this
-process has, so Scrapy's downloader is never full; with CLOSESPIDER_PAGECOUNT = n, pages answered
-and under way are at most n.
+process has, so Scrapy's downloader is never full. With CLOSESPIDER_PAGECOUNT answers that have a
+place of the target (`frontier.server`) and are not released are at most `frontier.places`, and no
+other answer gets to the spider.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -27,13 +29,13 @@ from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from webcrawl import components
+from webcrawl import components, openfiles
 from webcrawl.admission.outage import Outage
 from webcrawl.admissions import Admissions, broken
 from webcrawl.console import last_word
 from webcrawl.deliveries import Deliveries, urls_at_a_time
 from webcrawl.fetch.exchange import Exchange
-from webcrawl.frontier.base import Frontier, Policy
+from webcrawl.frontier.base import TARGET_MET, Frontier, Policy
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.database import StoreError
 from webcrawl.frontier.funnel import FAILURES_MAX
@@ -51,6 +53,12 @@ logger = logging.getLogger(__name__)
 
 _LOOK_S = 0.25  # the pump's longest sleep: it looks whether the engine is closing
 _ORPHANS_S = 1.0  # how often it looks for leases that nobody will give back
+_NO_SOCKET_S = 0.5  # a pause when there was no socket left
+_WARN_S = 60.0
+# At the end of a target: a page is slow after this time, and after so many times the usual one.
+_SLOW_S = 1.0
+_SLOW_TIMES = 3.0
+_STEP = 1.05  # of the usual time, up or down with each answer: it follows their median
 
 
 class Scheduler(BaseScheduler):
@@ -92,11 +100,15 @@ class Scheduler(BaseScheduler):
         self._admitting: set[asyncio.Task[None]] = set()
         self._deliveries = Deliveries(frontier, outlinks.known)
         self._under_way = 0
+        self._usual_s = 0.1  # from a lease to its answer
+        self._placeless: deque[asyncio.Future[None]] = deque()  # answers that wait for a place
         self._changed = asyncio.Event()
         self._pump_task: asyncio.Task[None] | None = None
         self._end_task: asyncio.Task[None] | None = None
         self._crawled_before = self._robots_before = 0  # by earlier runs
         self._closing_at = 0.0
+        self._no_socket_until = 0.0  # nothing is leased before: there was no socket for the last
+        self._warned_at = -math.inf  # of that
         self._orphans_at = 0.0
 
     @classmethod
@@ -164,7 +176,7 @@ class Scheduler(BaseScheduler):
 
     def next_request(self) -> Request | None:
         while self._window and not self._outage.is_on:
-            visit = Visit(self._window.popleft())
+            visit = Visit(self._window.popleft(), time.monotonic())
             self._visits.add(visit)
             try:
                 return self._request(visit)
@@ -264,8 +276,25 @@ class Scheduler(BaseScheduler):
         assert link is not None
         if link.payload and not self.comes_again(link, outcome):
             self._own.ended(link)
-        self._deliveries.release(visit.lease, outcome)
+        self._give_back(visit.lease, outcome)
+
+    def _give_back(self, lease: Lease, outcome: Outcome) -> None:
+        self._deliveries.release(lease, outcome)
+        if isinstance(outcome, Returned) and outcome.reason == "no_socket":
+            self._pause()
         self._changed.set()
+
+    def _pause(self) -> None:
+        """Lease nothing for a moment, in which sockets may be closed."""
+        now = time.monotonic()
+        self._no_socket_until = now + _NO_SOCKET_S
+        if now >= self._warned_at + _WARN_S:
+            self._warned_at = now
+            logger.warning(
+                "No socket left for a request, of %d open files: it goes back into line. "
+                "Raise the limit (ulimit -n), or lower CONCURRENT_REQUESTS",
+                openfiles.plan().limit,
+            )
 
     def comes_again(self, link: Link, outcome: Outcome) -> bool:
         """Whether `outcome` is not the end of a user's own Request."""
@@ -277,6 +306,28 @@ class Scheduler(BaseScheduler):
             case Fetched(status):
                 return self._policy.asks_again(status, link.retries, outcome.retry_after_s)
         return False
+
+    def counts(self, visit: Visit) -> bool:
+        """Whether the answer to `visit` has a place of the target, or can be given one now."""
+        places, placed = self.frontier.places, self._deliveries.placed
+        if places is None or visit.lease in placed:
+            return True
+        if len(placed) >= places:
+            return False
+        placed.add(visit.lease)
+        is_long = time.monotonic() - visit.begun_at > self._usual_s
+        self._usual_s *= _STEP if is_long else 1 / _STEP
+        return True
+
+    async def wait_to_count(self, visit: Visit) -> bool:
+        """`counts`, as soon as it is known: who has a place may give it up, to be asked again."""
+        while not self.counts(visit):
+            if self._closing_at:
+                return False
+            place = asyncio.get_running_loop().create_future()
+            self._placeless.append(place)
+            await place
+        return True
 
     async def recorded(self, exchange: Exchange) -> None:
         """Count an admission's exchange; robots.txt belongs in the archive, a HEAD's answer not.
@@ -358,15 +409,16 @@ class Scheduler(BaseScheduler):
         if slot is None or slot.closing is not None:
             self._wind_down(now)
             return _LOOK_S
-        if self._target and self.counters.crawled >= self._target:
-            self._close_spider("closespider_pagecount")
-            return _LOOK_S
+        if self._target and self.frontier.is_met:
+            self._close_spider(TARGET_MET)
+            await asyncio.sleep(0)
+            return 0.0
         if now >= self._orphans_at:
             self._orphans_at = now + _ORPHANS_S
             self._drop_orphans(slot.inprogress)
         self._count_outage()
         wait_s = _LOOK_S
-        if not self._outage.is_on:
+        if now >= self._no_socket_until and not self._outage.is_on:
             wait_s = min(wait_s, await self._refill(now), await self._admit(now))
         self._count_under_way(len(self._visits) + self._admissions.client.active)
         if self._window or self.frontier.is_finished():
@@ -375,16 +427,31 @@ class Scheduler(BaseScheduler):
 
     async def _refill(self, now: float) -> float:
         """Fill the window; seconds until a host may be ready for it."""
-        taken = len(self._visits) + len(self._window)
-        room = self._concurrency - taken
-        if self._target:  # what is finished and not released yet is not in `crawled` yet
-            taken += self._deliveries.ended
-            room = min(room, self._target - self.counters.crawled - taken)
-        if room <= 0:
+        room = max(self._concurrency - len(self._visits) - len(self._window), 0)
+        if room == 0 and not self._placeless:
             return _LOOK_S
-        leases = await self.frontier.acquire(now, room)
+        spare = self._slow(now) if self.frontier.is_short else 0
+        leases = await self.frontier.acquire_pages(now, room, spare)
         self._window.extend(leases)
+        self._wake_placeless()
         return _LOOK_S if len(leases) == room else self.frontier.next_at() - now
+
+    def _slow(self, now: float) -> int:
+        """Pages under way that others are to make up for: no answer for much longer than usual."""
+        before = now - max(_SLOW_S, _SLOW_TIMES * self._usual_s)
+        placed = self._deliveries.placed
+        return sum(each.begun_at < before and each.lease not in placed for each in self._visits)
+
+    def _wake_placeless(self) -> None:
+        """Have answers that wait for a place look again: one for each place there is."""
+        if not self._placeless:
+            return
+        free = (self.frontier.places or 0) - len(self._deliveries.placed)
+        for _ in range(len(self._placeless) if self._closing_at else free):
+            if self._placeless:
+                place = self._placeless.popleft()
+                if not place.done():  # its task was cancelled
+                    place.set_result(None)
 
     async def _admit(self, now: float) -> float:
         """Start admissions; seconds until a host may be ready for one."""
@@ -420,8 +487,7 @@ class Scheduler(BaseScheduler):
             logger.exception("Error in the admission of %s", lease.url or lease.host)
             outcome = broken(lease, time.monotonic())
         finally:
-            self._deliveries.release(lease, outcome)
-            self._changed.set()
+            self._give_back(lease, outcome)
 
     def _drop_orphans(self, in_engine: set[Request]) -> None:
         """Give back the leases of Requests that a middleware has replaced by one of its own."""
@@ -443,7 +509,8 @@ class Scheduler(BaseScheduler):
             self._window.clear()
             for task in self._admitting:
                 task.cancel()
-        if now >= self._closing_at + self._grace_s:
+        self._wake_placeless()
+        if self.frontier.is_met or now >= self._closing_at + self._grace_s:
             self._crawler.signals.send_catch_log(fetches_cut)
 
     async def _close(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol, Self, cast
 
@@ -46,6 +47,14 @@ class NotArchived(DropItem):
     """A pipeline raises it to have the page fetched again, by this run or the next."""
 
 
+class TargetMet(IgnoreRequest):
+    """Keeps an answer beyond the crawl's target from the spider."""
+
+    def __init__(self, outcome: Returned) -> None:
+        super().__init__()
+        self.outcome = outcome
+
+
 class AskedAgain(IgnoreRequest):
     """Keeps an answer that is not the last one from a user's callback."""
 
@@ -58,12 +67,13 @@ class Visit:
     """One PAGE lease in the engine. `request.meta["visit"]` holds it, `meta["lease"]` its lease."""
 
     __slots__ = (
-        *("done", "duplicate_of", "errback", "items_open", "lease", "links"),
+        *("begun_at", "done", "duplicate_of", "errback", "items_open", "lease", "links"),
         *("settled", "unarchived"),
     )
 
-    def __init__(self, lease: Lease) -> None:
+    def __init__(self, lease: Lease, begun_at: float = 0.0) -> None:
         self.lease = lease
+        self.begun_at = begun_at
         self.errback: Callable[[Failure], Any] | None = None  # the user's own
         self.links: list[Link] = []
         self.duplicate_of = ""
@@ -93,6 +103,8 @@ class LeaseKeeper(Protocol):
 
     def comes_again(self, link: Link, outcome: Outcome) -> bool: ...
 
+    def counts(self, visit: Visit) -> bool: ...
+
 
 class VisitMiddleware:
     """Spider middleware: gathers a visit's outlinks and gives its lease back at its end."""
@@ -120,6 +132,8 @@ class VisitMiddleware:
         link = visit.lease.link if visit is not None else None
         if visit is None or link is None:
             return
+        if not self._keeper.counts(visit):
+            raise beyond_target(cast("Request", response.request))
         exchange = exchange_of(response)
         if not link.payload:
             if exchange.reconstructed and not self._wants(exchange.status, exchange.headers):
@@ -181,6 +195,13 @@ def answered(visit: Visit, response: Response) -> Fetched | Returned:
     return fetched(exchange, tuple(visit.links), visit.duplicate_of)
 
 
+def beyond_target(request: Request) -> TargetMet:
+    """For an answer that has no place of the target: its URL stays in line."""
+    asked_at, ended_at = _times(request)
+    now = time.monotonic()  # for an answer that did not come by our own client
+    return TargetMet(Returned(asked_at or now, ended_at or now))
+
+
 def replaced(request: Request) -> Dropped:
     """The outcome of a visit for which a middleware made another Request."""
     return Dropped("replaced", *_times(request))
@@ -191,7 +212,7 @@ def failed(request: Request, error: BaseException | None, now: float) -> Outcome
     lease: Lease = request.meta["lease"]
     if lease.refused:
         return Dropped(lease.refused)
-    if isinstance(error, AskedAgain):
+    if isinstance(error, AskedAgain | TargetMet):
         return error.outcome
     if isinstance(error, IgnoreRequest):
         return Dropped("middleware", *_times(request))
@@ -201,7 +222,7 @@ def failed(request: Request, error: BaseException | None, now: float) -> Outcome
     if isinstance(failure, FetchFailed):
         asked_at = failure.ended_at if failure.asked else 0.0
         if failure.reason in OURS:
-            return Returned(asked_at, failure.ended_at)
+            return Returned(asked_at, failure.ended_at, failure.reason)
         return Failed(failure.reason, asked_at, failure.ended_at)
     if not is_own(request):  # of those Scrapy says so
         logger.error("Error while fetching %s", request.url, exc_info=error)

@@ -32,11 +32,12 @@ from scrapy.http import HtmlResponse, Response, TextResponse
 from stock_crawl import run, site
 
 from tests.adapters.rawserver import RawServer, identity, read_request, server_context
+from webcrawl import openfiles
 from webcrawl.components import admissions_from
 from webcrawl.fetch.exchange import REASONS, Exchange, FetchFailed
 from webcrawl.fetch_settings import content_type_test, headers_from, limits_from
 from webcrawl.frontier.lease import Lease, Step
-from webcrawl.handler import FAILURES, OPEN_FILES, DownloadHandler
+from webcrawl.handler import FAILURES, DownloadHandler
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 SETTINGS: dict[str, Any] = {
@@ -444,7 +445,7 @@ def test_many_sockets_may_be_open() -> None:
         assert with_handler(use) == raised
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert raised == (min(OPEN_FILES, hard), hard)
+    assert raised == (min(openfiles.WANTED, hard), hard)
 
 
 # Signals

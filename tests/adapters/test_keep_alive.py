@@ -24,6 +24,7 @@ from tests.adapters.rawserver import (
 )
 from webcrawl.fetch import connections
 from webcrawl.fetch.client import Client, Limits
+from webcrawl.fetch.connections import Connections
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 
 LIMITS = Limits(keep_alive_s=60.0, max_size_bytes=1000)
@@ -226,11 +227,11 @@ def test_none_waits_longer_than_it_may(run: Run) -> None:
     fetching(run, server, script)
 
 
-def test_the_longest_idle_makes_room(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "MAX_IDLE", (2, 1))
+def test_the_longest_idle_makes_room(run: Run) -> None:
     server = Server(OK)
 
     async def script(client: Client, fetch: Fetch) -> None:
+        client._idle = Connections((2, 1))
         for host in ("a.test", "b.test", "a.test", "c.test", "a.test", "c.test", "b.test"):
             await fetch(host)
         assert idle(client) == 2

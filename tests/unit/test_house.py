@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 # A package may import itself and what stands in the rows above it. What is named in no row is an
 # adapter: it may import all of these, and none of these may import it.
 LAYERS = (
-    {"parse", "politeness", "offload"},
+    {"parse", "politeness", "offload", "openfiles"},
     {"scope", "fetch"},
     {"admission", "warc"},
     {"frontier"},

@@ -147,7 +147,7 @@ class Resolver:
                 answer = await self._client.ask(question(host, TYPE_A))
         except TimeoutError:
             return False
-        return not answer.problem or answer.problem in FINAL_PROBLEMS
+        return answer.problem in ("", "no_socket") or answer.problem in FINAL_PROBLEMS
 
     async def close(self) -> None:
         """End what is under way (as "closed") and give every socket back."""

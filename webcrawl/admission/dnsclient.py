@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from webcrawl.admission.dnswire import Answer, query, read_answer
+from webcrawl.openfiles import is_ours
 
 # The server's socket may have Linux's default buffer, for 192 to 256 small datagrams. So this many
 # are sent in FRESH_S without an answer, or a burst would be lost, and sent again as a burst.
@@ -73,7 +74,7 @@ class DnsClient:
             for attempt in range(1, self._tries + 1):
                 server = self._servers[self._first % len(self._servers)]
                 answer = await self._try(asked, server)
-                if answer.problem == "" or answer.problem in FINAL_PROBLEMS:
+                if answer.problem in ("", "no_socket") or answer.problem in FINAL_PROBLEMS:
                     break
                 self._first += 1
                 if answer.problem != "timeout" and attempt >= len(self._servers):
@@ -95,8 +96,8 @@ class DnsClient:
                 asked.send(self._port(server))
             except BlockingIOError:
                 pass  # a full buffer is a loss on the way
-            except OSError:
-                return Answer(problem="unreachable")
+            except OSError as error:
+                return Answer(problem="no_socket" if is_ours(error) else "unreachable")
             answer = await asked.wait(fresh_s)
         if answer.problem == "timeout":
             answer = await asked.wait(self._timeout_s - fresh_s)
@@ -105,14 +106,22 @@ class DnsClient:
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await _ask_by_tcp(server, asked.question)
-        except (OSError, EOFError):  # TimeoutError is an OSError
+        except OSError as error:  # TimeoutError is one
+            return Answer(problem="no_socket") if is_ours(error) else answer
+        except EOFError:
             return answer
 
     def _port(self, server: Server) -> _Port:
         key = (server, _random.getrandbits(_PORT_BITS))
         port = self._ports.get(key)
         if port is None:
-            port = self._ports[key] = _Port(server)
+            try:
+                port = self._ports[key] = _Port(server)
+            except OSError as error:
+                others = [each for (its, _), each in self._ports.items() if its == server]
+                if not others or not is_ours(error):
+                    raise
+                port = others[0]  # House: a port less is better than no answer
         return port
 
 

@@ -23,6 +23,8 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from webcrawl.openfiles import is_ours
+
 logger = logging.getLogger(__name__)
 
 QUIET_S: Final = 1.0  # without an answer, then probes decide
@@ -245,11 +247,14 @@ class Outage:
 
 
 async def connects(target: Target) -> bool:
-    """Whether a connection to `target` comes about. Nothing is sent."""
+    """Whether a connection to `target` comes about. Nothing is sent.
+
+    Also where there is no socket left to try it with, which says nothing of the network.
+    """
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_S):
             _, writer = await asyncio.open_connection(*target)
-    except OSError:  # TimeoutError is one
-        return False
+    except OSError as error:  # TimeoutError is one
+        return is_ours(error)
     writer.transport.abort()
     return True

@@ -12,6 +12,7 @@ its socket is closed or idle and its timer cancelled. No peer can make a fetch l
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
 import socket
 import ssl
@@ -27,6 +28,7 @@ from webcrawl.fetch.decode import decode, decode_quickly
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.http1 import Headers, ResponseReader
 from webcrawl.fetch.tls import CertificateJudge, client_context
+from webcrawl.openfiles import IDLE, is_ours
 
 Wants = Callable[[int, Headers], bool]
 OnContent = Callable[[bytes], bool]
@@ -71,13 +73,14 @@ class Client:
         context: ssl.SSLContext | None = None,
         judge: CertificateJudge | None = None,
         local_address: tuple[str, int] | None = None,
+        idle_max: tuple[int, int] = IDLE,
     ) -> None:
         self.limits = limits
         self._context = context or client_context()
         self._judge = judge or CertificateJudge()
         self._local_address = local_address
         self._under_way: set[_Fetch] = set()
-        self._idle = Connections()
+        self._idle = Connections(idle_max)
 
     def __repr__(self) -> str:
         return f"<Client {self.active} active, {len(self._idle)} idle>"
@@ -240,7 +243,10 @@ class _Fetch(asyncio.Protocol):
                 raise  # not ours: someone ends the task that waits for us
         except ssl.SSLError as error:
             self._decide(FetchFailed("tls", error.reason or str(error)))
-        except (OSError, ValueError) as error:  # ValueError: a name that TLS cannot ask for
+        except OSError as error:
+            reason = "no_socket" if is_ours(error) or self._lacks_port(error) else "connect"
+            self._decide(FetchFailed(reason, str(error)))
+        except ValueError as error:  # a name that TLS cannot ask for
             self._decide(FetchFailed("connect", str(error)))
         finally:
             self._disarm()
@@ -248,6 +254,13 @@ class _Fetch(asyncio.Protocol):
                 self._transport.abort()
         if self._error is not None:
             raise self._take_error()
+
+    def _lacks_port(self, error: OSError) -> bool:
+        """Whether all local ports are in use. It says the same of an address that is not ours, and
+        for IPv6 where there is none."""
+        server = self._server
+        chosen = server.local_address is None and ":" not in server.address
+        return error.errno == errno.EADDRNOTAVAIL and chosen
 
     def stop(self, error: Exception | None = None) -> None:
         """Decide the end, if nothing has yet, and let go of the connection."""

@@ -1,7 +1,7 @@
 """Connections that stay open for the next request to their server (RFC 9112, 9.3).
 
 Invariants: what `take` gives was open and silent until then, for no longer than was said at `put`;
-a server that speaks without being asked, or closes, is let go. What grows is bounded by MAX_IDLE
+a server that speaks without being asked, or closes, is let go. What grows is bounded by `idle_max`
 and MAX_FICKLE.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final, NamedTuple
 
-# Without and with TLS: 2 and 90 KB each. The longest idle goes first.
-MAX_IDLE: Final = (512, 128)
+from webcrawl.openfiles import IDLE
+
 MAX_FICKLE: Final = 4096
 
 
@@ -26,9 +26,13 @@ class Server(NamedTuple):
 
 
 class Connections:
-    """Idle connections, one for each server."""
+    """Idle connections, one for each server.
 
-    def __init__(self) -> None:
+    At most `idle_max`, without and with TLS: 2 and 90 KB each. The longest idle goes first.
+    """
+
+    def __init__(self, idle_max: tuple[int, int] = IDLE) -> None:
+        self._idle_max = idle_max
         # By whether they have TLS; the oldest first.
         self._idle: tuple[dict[Server, _Idle], dict[Server, _Idle]] = ({}, {})
         self._fickle: dict[Server, None] = {}
@@ -51,7 +55,10 @@ class Connections:
         if server in idle:
             transport.abort()
             return
-        if len(idle) >= MAX_IDLE[server.secure]:
+        if len(idle) >= self._idle_max[server.secure]:
+            if not idle:
+                transport.abort()
+                return
             next(iter(idle.values())).end().abort()
         idle[server] = _Idle(idle, server, transport, idle_s)
 

@@ -94,10 +94,11 @@ REASONS = (
     "too_large",  # the body, of which a proxy's answer cannot be cut
     "cancelled",  # we stopped it: the crawl is closing
     "outage",  # our own network is out
+    "no_socket",  # we had none left, nor a port: nobody was asked
 )
 
 # Those that are our own: the lease goes back, as if it had never been taken.
-OURS = frozenset({"cancelled", "outage"})
+OURS = frozenset({"cancelled", "outage", "no_socket"})
 
 # Those that another try may mend: the others are how this server is.
 TRANSIENT = frozenset({"dns", "connect", "connect_timeout", "timeout", "reset"})

@@ -26,6 +26,9 @@ from webcrawl.frontier.lease import Lease, Link, Outcome
 from webcrawl.items import Original
 from webcrawl.politeness.clocks import Politeness
 
+SUPPLY_S = 2.0
+TARGET_MET = "closespider_pagecount"  # why a crawl ends
+
 
 @dataclass(slots=True, frozen=True)
 class Policy:
@@ -72,6 +75,11 @@ class Frontier(ABC):
     warnings: Sequence[str] = ()  # settings that differ from that run, and the like
     shared: bool = False  # other processes lease what this one puts
     failed_seeds: Sequence[tuple[str, str]] = ()  # the first that failed in this run, and why
+    # Of a crawl with a target: how many answers to the pages that this process has leased may
+    # count, those that it has not released yet included. None: all of them.
+    places: int | None = None
+    is_short: bool = False  # all places of the target are given out
+    is_met: bool = False  # so many pages are answered
 
     @abstractmethod
     async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
@@ -90,6 +98,12 @@ class Frontier(ABC):
         payload is not dropped but leased with `refused`, for somebody to be told.
         """
 
+    async def acquire_pages(self, now: float, limit: int, spare: int) -> list[Lease]:
+        """`acquire` of PAGE leases. With a target, up to `spare` of those that the process has out
+        may be without a place; with a `limit` of 0 these still get what places there are.
+        """
+        return await self.acquire(now, limit) if limit > 0 else []
+
     @abstractmethod
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
         """Give leases back, each with its outcome of the kind its step has; KeyError if unknown."""
@@ -105,6 +119,11 @@ class Frontier(ABC):
     @abstractmethod
     def next_at(self, *, admissions: bool = False) -> float:
         """When `acquire` may have something: 0.0 now, inf not before a put or a release."""
+
+    @property
+    def supply(self) -> int:
+        """About how many pages the hosts that are admitted can give within SUPPLY_S seconds."""
+        return 0
 
     @abstractmethod
     def is_finished(self) -> bool:

@@ -145,6 +145,10 @@ class CrawlState:
     def next_at(self, *, admissions: bool = False) -> float:
         return self._placement.next_at(workbench.ADMISSION if admissions else workbench.PAGES)
 
+    @property
+    def supply(self) -> int:
+        return self._bench.supply
+
     def is_finished(self) -> bool:
         return not self._backlog.fresh and not self._leases
 

@@ -33,6 +33,8 @@ from rocksdict import (
     WriteBatch,
 )
 
+from webcrawl.openfiles import plan
+
 _CACHE_BYTES = 1 << 20  # of blocks that were read in order; 8 MB cost no less CPU
 _WRITE_BUFFER_BYTES = 8 << 20
 _BLOCK_BYTES = 8 << 10  # of 4 KB the index takes as much memory as the filters do
@@ -40,7 +42,6 @@ _BLOOM_BITS = 10  # a key: 1 % of the look-ups of unknown keys go to disk
 # Of the first level; twice as much for each further one. While a file is made its filter's hashes
 # are in memory, 8 bytes a row.
 _FILE_BYTES = 16 << 20
-_OPEN_FILES_MAX = 400
 # What the engine makes before its file CURRENT says that there is a database.
 _NOT_BEGUN = re.compile(
     r"LOCK|LOG(\.old\.\d+)?|IDENTITY|MANIFEST-000001|00000\d\.dbtmp|rocksdict-config\.json"
@@ -239,7 +240,7 @@ def _options(read_only: bool, damaged_log: bool) -> Options:
     options.set_memtable_whole_key_filtering(True)
     options.set_memtable_prefix_bloom_ratio(0.1)
     # A reader beside a crawl opens all at once: the crawl deletes files that it has merged.
-    options.set_max_open_files(-1 if read_only else _OPEN_FILES_MAX)
+    options.set_max_open_files(-1 if read_only else plan().tables)
     options.set_keep_log_file_num(2)
     if not damaged_log:
         options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())

@@ -143,6 +143,10 @@ class DiskFrontier(Frontier):
     def next_at(self, *, admissions: bool = False) -> float:
         return self._next_at[admissions]
 
+    @property
+    def supply(self) -> int:
+        return self._state.supply
+
     def is_finished(self) -> bool:
         return self._finished and not self._offload.is_busy
 

@@ -84,6 +84,7 @@ class Host:
         "retired_until",
         "rules",
         "state",
+        "supply",
         "token",
     )
 
@@ -91,6 +92,7 @@ class Host:
         self.name = name
         self.state = State.IDLE
         self.queue = queue
+        self.supply = 0  # pages that it can give soon, as last placed while admitted
         self.rank = 0  # as last placed in a lane
         self.token = 0  # of the one valid entry in the workbench
         self.asked_at = 0.0  # when the last request was answered or given up; 0 for never

@@ -146,11 +146,13 @@ class Failed:
 class Returned:
     """Any step: not carried out; the lease goes back as if it had never been taken.
 
-    A request that was cut off may have reached the server: then the times are set.
+    A request that was cut off may have reached the server: then the times are set. `reason` is a
+    fetch.exchange.REASONS value where the fault is ours, else "".
     """
 
     asked_at: float = 0.0
     ended_at: float = 0.0
+    reason: str = ""
 
 
 @dataclass(slots=True, frozen=True)

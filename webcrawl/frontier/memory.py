@@ -51,6 +51,10 @@ class MemoryFrontier(Frontier):
     def next_at(self, *, admissions: bool = False) -> float:
         return self._state.next_at(admissions=admissions)
 
+    @property
+    def supply(self) -> int:
+        return self._state.supply
+
     def is_finished(self) -> bool:
         return self._state.is_finished()
 

@@ -22,7 +22,7 @@ from math import inf
 
 from webcrawl.frontier import workbench
 from webcrawl.frontier.backlog import Backlog, was_kept
-from webcrawl.frontier.base import Policy
+from webcrawl.frontier.base import SUPPLY_S, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.host import Host, State
@@ -147,11 +147,12 @@ class Placement:
             self.newly_waiting = True
             return
         at = host.resolve_at if step is Step.RESOLVE else host.next_at
+        supply = self._supply(host, at, now) if step is Step.PAGE else 0
         if at > now and host.retired_until <= now:
-            self.bench.snooze(host, at)
+            self.bench.snooze(host, at, supply)
             return
         lane = workbench.PAGES if step is Step.PAGE else workbench.ADMISSION
-        self.bench.ready(host, lane, rank, number)
+        self.bench.ready(host, lane, rank, number, supply)
 
     def wake(self, now: float) -> None:
         """Settle the hosts whose clock has come, and the best of those that wait for a place."""
@@ -195,6 +196,15 @@ class Placement:
         if host.errands or not host.queue:
             return 0.0
         return self._backlog.due_at(host)
+
+    def _supply(self, host: Host, at: float, now: float) -> int:
+        """How many of its pages `host`, free from `at` on, can give within SUPPLY_S."""
+        left_s = now + SUPPLY_S - max(at, now)
+        if left_s < 0 or host.retired_until > now:
+            return 0
+        delay_s = self._policy.politeness.host_delay_s(host.crawl_delay_s)
+        queued = len(host.queue)
+        return min(queued, 1 + int(left_s / delay_s)) if delay_s > 0 else queued
 
     def _ip_exhausted(self, host: Host, link: Link) -> bool:
         """The IP cap lets `link`, the next of `host`, not pass, so robots.txt is not asked for."""

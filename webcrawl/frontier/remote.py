@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from webcrawl.frontier.base import Frontier
+from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.counters import Counters, differences
 from webcrawl.frontier.database import StoreError
 from webcrawl.frontier.lease import Lease, Link, Outcome
-from webcrawl.frontier.wire import Channel, pack_links, pack_outcome, unpack_lease
+from webcrawl.frontier.wire import Channel, News, pack_links, pack_outcome, unpack_lease
 from webcrawl.items import Original
 
 GONE = "main_process_gone"
@@ -60,8 +60,14 @@ class RemoteFrontier(Frontier):
         return accepted
 
     async def acquire(self, now: float, limit: int, *, admissions: bool = False) -> list[Lease]:
+        return await self._acquire(now, limit, admissions, 0)
+
+    async def acquire_pages(self, now: float, limit: int, spare: int) -> list[Lease]:
+        return await self._acquire(now, limit, False, spare)
+
+    async def _acquire(self, now: float, limit: int, admissions: bool, spare: int) -> list[Lease]:
         leases = []
-        for packed in await self._call("acquire", now, limit, admissions):
+        for packed in await self._call("acquire", now, limit, admissions, spare):
             key, lease = unpack_lease(packed)
             self._keys[lease] = key
             leases.append(lease)
@@ -140,8 +146,8 @@ class RemoteFrontier(Frontier):
                 self._take(news)
                 self._answered(number, answers)
 
-    def _take(self, news: tuple[float, float, bool]) -> None:
-        pages_at, admissions_at, self._finished = news
+    def _take(self, news: News) -> None:
+        pages_at, admissions_at, self._finished, self.places, self.is_short = news
         self._next_at = pages_at, admissions_at
 
     def _answered(self, number: int, answers: list[tuple[Any, str]]) -> None:
@@ -163,4 +169,5 @@ class RemoteFrontier(Frontier):
 
     def _conclude(self, reason: str) -> None:
         self._reason = self._reason or reason
+        self.is_met = self._reason == TARGET_MET
         self._end.set()

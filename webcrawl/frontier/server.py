@@ -2,13 +2,21 @@
 
 The state stays in one place, so everything that a frontier promises holds for the crawl as a whole.
 What is added here: whose a lease is, so that it comes back when its process dies; who is next; and
-the crawl's target, since no process knows by itself how many pages the others have under way.
+the crawl's target, since no process knows by itself how many pages the others have under way. A
+crawl of one process that has a target is served here as well.
 
 The others go first, since the owner has the frontier to keep as well: when one of them has found
 less than it had room for and there is something now, it is told, and the owner waits a moment; a
 long one while the other has more time to spare.
 
-Invariant: with a target of n, pages answered and PAGE leases out are at most n.
+The target. An answer counts only if it has one of the target's n places. A process has places of
+its own for the pages that it has leased, and its scheduler gives them to the answers that come
+first. When all are given out, a process may lease pages without a place beside those that are slow
+(`spare`): as many as n at the most, in all processes. No host is admitted while those that are
+admitted can give what is missing.
+
+Invariant: pages answered and places held are at most n; a process holds at most one place for each
+of its PAGE leases.
 """
 
 from __future__ import annotations
@@ -21,11 +29,12 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from webcrawl.frontier.base import Frontier
+from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.database import StoreError
-from webcrawl.frontier.lease import Lease, Link, Outcome, Returned, Step
+from webcrawl.frontier.lease import Fetched, Lease, Link, Outcome, Returned, Step
 from webcrawl.frontier.wire import (
     Channel,
+    News,
     Packed,
     pack_lease,
     unpack_links,
@@ -60,6 +69,33 @@ class Load:
         self._cpu_s, self._seen_at = cpu_s, now
 
 
+class Share:
+    """What a process has of the target: `places` of it, for its `leases` of pages.
+
+    `asked` are places that an `acquire` under way may come to need, `spare` how many of its leases
+    may be without one.
+    """
+
+    __slots__ = ("asked", "leases", "places", "spare")
+
+    def __init__(self) -> None:
+        self.leases = self.places = self.asked = self.spare = 0
+
+    @property
+    def placeless(self) -> int:
+        return self.leases - self.places
+
+    def leased(self, leases: int, placed: int) -> None:
+        """`leases` are given, of which as many as can be have one of `placed` places."""
+        self.leases += leases
+        self.places += min(leases, placed)
+
+    def released(self, leases: int, answered: int) -> None:
+        """`leases` are over. An answer had a place; the others leave theirs to those still out."""
+        self.leases -= leases
+        self.places = min(max(self.places - answered, 0), self.leases)
+
+
 class FrontierServer(Frontier):
     """See the module. `target` 0 is none; `grace_s` is what processes are given to end."""
 
@@ -71,7 +107,7 @@ class FrontierServer(Frontier):
         self._frontier = frontier
         self._target = target
         self._grace_s = grace_s
-        self._pages_out = 0  # leased, or asked for by an `acquire` under way
+        self._share = Share()  # of the owner of the frontier
         self._members: list[Member] = []
         self._ours_at = [0.0, 0.0]  # PAGE leases and the others, for the owner of the frontier
         self.is_ending = False
@@ -91,18 +127,37 @@ class FrontierServer(Frontier):
         self._offer(now)
         if now < self._ours_at[admissions]:
             return []
-        return await self.lease(now, limit, admissions=admissions)
+        return await self.lease(now, limit, self._share, admissions=admissions)
+
+    async def acquire_pages(self, now: float, limit: int, spare: int) -> list[Lease]:
+        self._share.spare = spare
+        self._place(self._share)
+        return await self.acquire(now, limit)
 
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
-        await self._frontier.release(done, now)
-        self._pages_out -= sum(lease.step is Step.PAGE for lease, _ in done)
-        self._offer(now)
+        await self.take(done, now, self._share)
 
     async def first_with(self, content: bytes, original: Original) -> Original | None:
         return await self._frontier.first_with(content, original)
 
     def next_at(self, *, admissions: bool = False) -> float:
         return max(self.ready_at(admissions=admissions), self._ours_at[admissions])
+
+    @property
+    def places(self) -> int | None:  # type: ignore[override]  # of the interface, an attribute
+        return self._share.places if self._target else None
+
+    @property
+    def is_short(self) -> bool:  # type: ignore[override]
+        return bool(self._target) and self._room() <= 0
+
+    @property
+    def is_met(self) -> bool:  # type: ignore[override]
+        return bool(self._target) and self.counters.crawled >= self._target
+
+    @property
+    def supply(self) -> int:
+        return self._frontier.supply
 
     def is_finished(self) -> bool:
         return self._frontier.is_finished()
@@ -120,26 +175,81 @@ class FrontierServer(Frontier):
 
     # The other processes
 
-    async def lease(self, now: float, limit: int, *, admissions: bool) -> list[Lease]:
+    async def lease(self, now: float, limit: int, share: Share, *, admissions: bool) -> list[Lease]:
         """`acquire` for whomever."""
-        if admissions or not self._target:
-            return await self._frontier.acquire(now, limit, admissions=admissions)
-        limit = min(limit, self._room())
+        if self._target:
+            allowed = self._allowed(share) if not admissions else limit * (self._wanted() > 0)
+            limit = min(limit, allowed)
         if limit <= 0:
             return []
-        self._pages_out += limit
+        if admissions or not self._target:
+            return await self._frontier.acquire(now, limit, admissions=admissions)
+        placed = min(limit, self._room())
+        share.asked += placed
         leases = await self._frontier.acquire(now, limit)
-        self._pages_out -= limit - len(leases)
+        share.asked -= placed
+        share.leased(len(leases), placed)
         return leases
+
+    async def take(self, done: Sequence[tuple[Lease, Outcome]], now: float, share: Share) -> None:
+        """`release` for whomever."""
+        if self._target:
+            await self._count(done, now, share)
+        else:
+            await self._frontier.release(done, now)
+        self._offer(now)
 
     def ready_at(self, *, admissions: bool) -> float:
         """`next_at` for whomever."""
-        if self._target and not admissions and self._room() <= 0:
+        if self._target and (self._wanted() if admissions else self._room()) <= 0:
             return float("inf")
         return self._frontier.next_at(admissions=admissions)
 
+    # The target
+
+    @property
+    def _shares(self) -> list[Share]:
+        return [self._share, *(member.share for member in self._members)]
+
+    async def _count(self, done: Sequence[tuple[Lease, Outcome]], now: float, share: Share) -> None:
+        """Release, and give up the places of what was answered."""
+        pages = [outcome for lease, outcome in done if lease.step is Step.PAGE]
+        heads = 0
+        room = self._room()
+        counted: list[tuple[Lease, Outcome]] = []
+        for lease, outcome in done:
+            if isinstance(outcome, Fetched) and not outcome.wanted:  # the last of a URL is its HEAD
+                heads += 1
+                if heads > room:
+                    outcome = Returned(outcome.asked_at, outcome.ended_at)
+            counted.append((lease, outcome))
+        self._share.asked += min(heads, room)
+        await self._frontier.release(counted, now)
+        self._share.asked -= min(heads, room)
+        share.released(len(pages), sum(isinstance(outcome, Fetched) for outcome in pages))
+        self._place(share)
+
     def _room(self) -> int:
-        return self._target - self.counters.crawled - self._pages_out
+        """Places that nobody has."""
+        held = sum(share.places + share.asked for share in self._shares)
+        return max(self._target - self.counters.crawled - held, 0)
+
+    def _place(self, share: Share) -> None:
+        """Give places to the leases that have none."""
+        if self._target and share.placeless:
+            share.places += min(self._room(), share.placeless)
+
+    def _allowed(self, share: Share) -> int:
+        """How many pages more a process may lease."""
+        self._place(share)
+        placeless = sum(each.placeless for each in self._shares)
+        spare = min(share.spare - share.placeless, self._target - placeless)
+        return self._room() + max(spare, 0)
+
+    def _wanted(self) -> int:
+        """How many pages hosts that are not admitted yet have to give."""
+        spare = sum(max(share.spare - share.placeless, 0) for share in self._shares)
+        return self._room() + spare - self._frontier.supply
 
     def _offer(self, now: float) -> None:
         """Tell those who have found too little before, if there is something now."""
@@ -173,7 +283,7 @@ class FrontierServer(Frontier):
         if not self.is_ending:
             self.is_ending = True
             for member in self._members:
-                member.end(reason)
+                member.end(TARGET_MET if self.is_met else reason)
 
 
 class Member:
@@ -190,6 +300,7 @@ class Member:
         self._tell_gone = gone
         self.wants = [False, False]  # PAGE leases, others: it had room for more than it got
         self.told = False  # to look again, since it did last
+        self.share = Share()
         self._leases: dict[int, Lease] = {}
         self._leased = 0  # ever
         self._under_way = 0  # its part of `counters.under_way`
@@ -258,6 +369,7 @@ class Member:
         """Give back the leases that it will not; it may have `asked` the hosts until now."""
         self.left.set()
         self.told = True  # it does not look any more
+        self.share.spare = 0
         self._server.counters.under_way -= self._under_way
         self._under_way = 0
         leases, self._leases = list(self._leases.values()), {}
@@ -269,7 +381,7 @@ class Member:
         outcome = Returned(now, now) if asked else Returned()
         done = [(each, Returned() if each.step is Step.RESOLVE else outcome) for each in leases]
         with suppress(StoreError):  # the next call of this process's own scheduler tells of it
-            await self._server.release(done, now)
+            await self._server.take(done, now, self.share)
 
     def _count(self, counted: dict[str, Any]) -> None:
         self._under_way += counted.get("under_way", 0)
@@ -283,10 +395,16 @@ class Member:
             answers = await asyncio.gather(*map(self._result, calls))
         self.channel.send(("answers", number, answers, self._news()))
 
-    def _news(self) -> tuple[float, float, bool]:
+    def _news(self) -> News:
         """What its frontier tells without a call."""
-        ready_at, finished = self._server.ready_at, self._server.is_finished()
-        return ready_at(admissions=False), ready_at(admissions=True), finished
+        server = self._server
+        return (
+            server.ready_at(admissions=False),
+            server.ready_at(admissions=True),
+            server.is_finished(),
+            None if server.places is None else self.share.places,
+            server.is_short,
+        )
 
     async def _result(self, call: Coroutine[Any, Any, Any]) -> tuple[Any, str]:
         """The result, or why there is none."""
@@ -301,11 +419,13 @@ class Member:
     async def _put(self, links: list[Packed], now: float, force: bool) -> int:
         return await self._server.put(unpack_links(links), now, force=force)
 
-    async def _acquire(self, now: float, limit: int, admissions: bool) -> list[Packed]:
+    async def _acquire(self, now: float, limit: int, admissions: bool, spare: int) -> list[Packed]:
         if self._server.is_ending:
             return []
         self.told = False
-        leases = await self._server.lease(now, limit, admissions=admissions)
+        if not admissions:
+            self.share.spare = spare
+        leases = await self._server.lease(now, limit, self.share, admissions=admissions)
         self.wants[admissions] = len(leases) < limit
         if self.left.is_set():  # meanwhile
             await self._return(leases, asked=False)
@@ -320,7 +440,7 @@ class Member:
     def _release(self, done: list[tuple[int, Packed]], now: float) -> Coroutine[Any, Any, None]:
         """From this moment on the leases are given back, even if the process ends in the next."""
         outcomes = [(self._leases.pop(key), unpack_outcome(packed)) for key, packed in done]
-        return self._server.release(outcomes, now)
+        return self._server.take(outcomes, now, self.share)
 
     async def _first_with(self, content: bytes, original: Packed) -> Packed | None:
         first = await self._server.first_with(content, Original._make(original))

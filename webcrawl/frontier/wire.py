@@ -44,6 +44,8 @@ _LEASE = attrgetter(*(field.name for field in fields(Lease)))
 _LINKS = [field.name for field in fields(Fetched)].index("links")
 
 Packed = tuple[Any, ...]
+# `next_at` of pages and of admissions, `is_finished`, `places`, `is_short`.
+News = tuple[float, float, bool, int | None, bool]
 
 
 def frame(message: object) -> bytes:

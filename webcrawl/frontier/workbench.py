@@ -36,6 +36,7 @@ class Workbench:
         """`load` gives a host that is not here; no address is asked before `ips_at`."""
         self.hosts: dict[str, Host] = {}
         self.active = 0  # hosts that are neither idle, waiting nor deferred
+        self.supply = 0  # the sum over hosts that are ready or snoozed of `Host.supply`
         self._load = load
         self._ips_at = ips_at
         self._ip_clocks = ip_clocks
@@ -74,16 +75,16 @@ class Workbench:
 
     # Moves. Each makes the entry that the host had before invalid.
 
-    def ready(self, host: Host, lane: int, rank: int, number: int) -> None:
+    def ready(self, host: Host, lane: int, rank: int, number: int, supply: int = 0) -> None:
         """`host` may be leased from `lane`: the lowest (rank, number) first."""
-        self._move(host, State.READY)
+        self._move(host, State.READY, supply)
         host.rank = rank
         entry = (rank, number, self._token(host), host, lane)
         _push(self._lanes[lane], entry, self.active)
 
-    def snooze(self, host: Host, at: float) -> None:
+    def snooze(self, host: Host, at: float, supply: int = 0) -> None:
         """`host` comes back from `wake` at `at`."""
-        self._move(host, State.SNOOZED)
+        self._move(host, State.SNOOZED, supply)
         token = self._token(host)
         heappush(self._timers, (at, token, token, host))
 
@@ -132,7 +133,7 @@ class Workbench:
             free = ip is None or (not ip.leased and ip.next_at <= now)
             if ip is None or (free and not self._better_parked(ip, entry)):
                 return host
-            host.state = State.PARKED
+            self._move(host, State.PARKED)
             _push(ip.parked, entry, ip.hosts)
             if free:
                 self._unpark(ip)
@@ -185,15 +186,17 @@ class Workbench:
             if host.state is State.LEASED and host.ip is not None:
                 leased[id(host.ip)] = leased.get(id(host.ip), 0) + 1
         assert self.active == sum(_is_active(host.state) for host in self.hosts.values())
+        assert self.supply == sum(host.supply for host in self.hosts.values())
         for address, ip in self._ips.items():
             assert ip.hosts == sum(host.ip is ip for host in self.hosts.values())
             assert leased.get(id(ip), 0) >= ip.leased, f"{address} is leased by no host"
             if any(entry[3].token == entry[2] for entry in ip.parked):
                 assert ip.leased or ip.armed or id(ip) in in_lane, f"{address} is forgotten"
 
-    def _move(self, host: Host, state: State) -> None:
+    def _move(self, host: Host, state: State, supply: int = 0) -> None:
         self.active += _is_active(state) - _is_active(host.state)
-        host.state = state
+        self.supply += supply - host.supply
+        host.state, host.supply = state, supply
 
     def _unbind(self, host: Host) -> None:
         """An address that no host is bound to goes when its clock has come."""

@@ -1,0 +1,81 @@
+"""Crawls that end at a target: exactly so many pages, whoever of the servers hangs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.crawl.crawling import Result, assert_clean, crawl
+from tests.crawl.knownsite import records
+from webcrawl.simweb import Running, faults, running
+
+# One page in ten never answers, and a fetch of it would take a minute.
+WEB = (
+    *("--hosts=150", "--seeds=150", "--pages-per-host=4", "--host-delay=0.1", "--partial"),
+    "--features=page-plain=90,page-hang=10,robots-allow-all,host-plain,dns-a,origin-http,link-plain",
+)
+SETTINGS = {"DOWNLOAD_TIMEOUT": 60, "MAX_PAGES_PER_IP": 0, "IP_DELAY": 0}
+TARGET = 120
+
+
+def pages_of(result: Result) -> list[str]:
+    """The pages in the archive."""
+    urls = [each.url for path in result.warcs for each in records(path)
+            if each.type in ("response", "revisit")]  # fmt: skip
+    return [url for url in urls if not url.endswith("/robots.txt")]
+
+
+def assert_met(web: Running, result: Result, target: int, *, resumed: bool = False) -> None:
+    assert result.exit_code == 0, result.log[-3000:]
+    assert_clean(result)
+    assert result.report["finish_reason"] == "closespider_pagecount"
+    assert result.report["counts"]["crawled"] == target
+    pages = pages_of(result)
+    assert len(pages) == len(set(pages)) == target, "beyond the target nothing is archived"
+    ledger = web.ledger()
+    if resumed:  # it knows the rules that it asked for before the ledger was new
+        ledger["violations"]["before_robots"]["count"] = 0
+    assert not faults(ledger), faults(ledger)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_others_make_up_for_pages_that_hang(tmp_path: Path, processes: int) -> None:
+    with running(*WEB) as web:
+        result = crawl(
+            tmp_path, web=web, CLOSESPIDER_PAGECOUNT=TARGET, CRAWL_PROCESSES=processes, **SETTINGS
+        )
+        assert_met(web, result, TARGET)
+        counts = result.report["counts"]
+        asked = web.ledger()["totals"]["requests"] - web.ledger()["totals"]["robots"]
+    assert "failed/timeout" not in counts, "no page was waited for to its end"
+    assert asked <= 2 * TARGET, "the bound that docs/architecture.md says"
+
+
+def test_a_page_that_was_cut_is_fetched_by_the_next_run(tmp_path: Path) -> None:
+    more = SETTINGS | {"JOBDIR": tmp_path / "job"}
+    with running(*WEB) as web:
+        assert_met(web, crawl(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=60, **more), 60)
+        web.reset()
+        whole = crawl(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=TARGET, **more)
+        assert_met(web, whole, TARGET, resumed=True)
+
+
+def test_the_last_of_a_url_may_be_its_head(tmp_path: Path) -> None:
+    with running(*WEB) as web:
+        result = crawl(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=40, HEAD_FIRST=1, **SETTINGS)
+        assert result.report["counts"]["crawled"] == 40
+
+
+def test_hosts_that_nobody_needs_are_not_admitted(tmp_path: Path) -> None:
+    """Of a target the hosts of the first few turns can meet alone."""
+    with running(*WEB) as web:
+        result = crawl(
+            tmp_path,
+            web=web,
+            CLOSESPIDER_PAGECOUNT=20,
+            CONCURRENT_ADMISSIONS=20,
+            **SETTINGS,
+        )
+        assert_met(web, result, 20)
+        assert web.ledger()["totals"]["robots"] < 100, "of 150 hosts"

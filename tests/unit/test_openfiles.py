@@ -1,0 +1,36 @@
+"""What each part of a process gets of its open files."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from webcrawl.openfiles import CONNECTIONS_MIN, IDLE, TABLES, is_ours, plan_for
+
+
+@pytest.mark.parametrize("limit", [100, 128, 256, 1024, 2048, 8192])
+@pytest.mark.parametrize("disk", [False, True])
+@pytest.mark.parametrize("keep_alive", [False, True])
+def test_the_parts_are_within_the_limit(limit: int, disk: bool, keep_alive: bool) -> None:
+    plan = plan_for(limit)
+    connections = plan.connections(disk=disk, keep_alive=keep_alive)
+    assert connections >= CONNECTIONS_MIN
+    assert connections + plan.tables * disk + sum(plan.idle) * keep_alive < limit
+
+
+def test_where_there_are_enough_each_part_has_its_most() -> None:
+    plan = plan_for(8192)
+    assert (plan.idle, plan.tables) == (IDLE, TABLES[1])
+    assert plan.connections(disk=True, keep_alive=True) > 1024, "the defaults fit"
+
+
+def test_too_few_are_no_crawl() -> None:
+    assert plan_for(64).connections(disk=True, keep_alive=False) < CONNECTIONS_MIN
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
+def test_what_is_ours(number: int) -> None:
+    assert is_ours(OSError(number, "x"))
+    assert not is_ours(OSError(errno.ECONNREFUSED, "x"))
+    assert not is_ours(TimeoutError())
