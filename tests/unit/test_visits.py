@@ -30,7 +30,7 @@ def test_no_answer() -> None:
     unasked = FetchFailed("connect", ended_at=9.0)
     assert outcome(unasked, fetch_failed=unasked) == Failed("connect", 0.0, 9.0)
     cut = FetchFailed("cancelled", asked=True, ended_at=9.0)
-    assert outcome(cut, fetch_failed=cut) == Returned(9.0, 9.0)
+    assert outcome(cut, fetch_failed=cut) == Returned(9.0, 9.0, "cancelled")
 
 
 def test_no_answer_by_another_handler() -> None:
