@@ -12,13 +12,14 @@ from scrapy.core.downloader import Downloader as ScrapyDownloader
 from scrapy.http import Response
 
 from webcrawl.handler import DownloadHandler
+from webcrawl.visits import lease_of
 
 
 class Downloader(ScrapyDownloader):
     """See the module. `DOWNLOADER` setting."""
 
     async def _enqueue_request(self, request: Request) -> Response:
-        if "lease" not in request.meta:
+        if lease_of(request) is None:
             return await super()._enqueue_request(request)
         send = self.signals.send_catch_log
         told = {"request": request, "spider": self.crawler.spider}

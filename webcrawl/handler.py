@@ -61,8 +61,9 @@ from webcrawl.fetch_settings import (
     pairs,
 )
 from webcrawl.frontier.lease import Lease
-from webcrawl.own_requests import BodyRules, is_own
+from webcrawl.own_requests import BodyRules
 from webcrawl.signals import fetches_cut
+from webcrawl.visits import is_own, lease_of
 
 logger = logging.getLogger(__name__)
 
@@ -151,8 +152,9 @@ class DownloadHandler(BaseDownloadHandler):
         meta = request.meta
         meta.pop("exchange", None)  # of an earlier try
         meta.pop("fetch_failed", None)
-        if "lease" in meta and meta["lease"].refused:
-            raise _refusal(meta["lease"])
+        lease = lease_of(request)
+        if lease is not None and lease.refused:
+            raise _refusal(lease)
         if meta.get("proxy"):
             return await self._through_proxy(request)
         own = is_own(request)
@@ -187,7 +189,7 @@ class DownloadHandler(BaseDownloadHandler):
     ) -> Exchange:
         url, meta = request.url, request.meta
         started_at = time.monotonic()
-        lease = meta.get("lease")
+        lease = lease_of(request)
         address = lease.address if lease is not None else await self._address(url)
         dns_s = time.monotonic() - started_at
         exchange = await self._client.fetch(

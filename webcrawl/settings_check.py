@@ -20,6 +20,7 @@ from webcrawl.admission.dns import read_server
 from webcrawl.components import SettingError, robots_token, scope_from
 from webcrawl.fetch_settings import TLS_VERSIONS
 from webcrawl.scope import ScopeError
+from webcrawl.visits import LeaseKeeper
 
 
 class Rule(NamedTuple):
@@ -121,6 +122,13 @@ def _are_loadable(value: Any) -> bool:
     return True
 
 
+def _is_scheduler(value: Any) -> bool:
+    try:
+        return issubclass(load_object(value), LeaseKeeper)
+    except (ImportError, NameError, TypeError, ValueError):
+        return False
+
+
 def _is_path(value: object) -> bool:
     return isinstance(value, str | os.PathLike) and str(value) != ""
 
@@ -209,5 +217,6 @@ RULES: dict[str, Rule] = {
     "WARC_OPERATOR": Rule(_is_one_line, "one line of text"),
     "WARC_DESCRIPTION": Rule(_is_one_line, "one line of text"),
     "REPORT_DIR": _FOLDER,
+    "SCHEDULER": Rule(_is_scheduler, "webcrawl.scheduler.Scheduler, or a class made from it"),
     "STATS_INTERVAL": _seconds(),
 }
