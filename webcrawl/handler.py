@@ -47,11 +47,18 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.python.failure import Failure
 
-from webcrawl.engine import listeners
 from webcrawl.fetch.client import Client, Limits, Wants, split_url
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.http1 import Headers as WireHeaders
 from webcrawl.fetch.http1 import content_length
+from webcrawl.fetch.requesthead import (
+    UnsendableError,
+    header_line,
+    host_line,
+    is_visible,
+    one_line,
+    request_line,
+)
 from webcrawl.fetch_settings import (
     bind_address,
     client_from,
@@ -61,9 +68,10 @@ from webcrawl.fetch_settings import (
     pairs,
 )
 from webcrawl.frontier.lease import Lease
+from webcrawl.listening import listeners
 from webcrawl.own_requests import BodyRules
 from webcrawl.signals import fetches_cut
-from webcrawl.visits import is_own, lease_of
+from webcrawl.visits import NotSent, is_own, lease_of
 
 logger = logging.getLogger(__name__)
 
@@ -156,6 +164,10 @@ class DownloadHandler(BaseDownloadHandler):
         if lease is not None and lease.refused:
             raise _refusal(lease)
         if meta.get("proxy"):
+            try:
+                _make_sendable(request)
+            except UnsendableError as problem:
+                raise _not_sent(request, problem) from None
             return await self._through_proxy(request)
         own = is_own(request)
         wants = self._bodies.wants(request) if own else self._wants
@@ -167,6 +179,8 @@ class DownloadHandler(BaseDownloadHandler):
             meta["fetch_failed"] = failure
             error = FAILURES.get(failure.reason, DownloadFailedError)
             raise error(f"{request.url}: {failure}") from None
+        except UnsendableError as problem:
+            raise _not_sent(request, problem) from None
         meta["exchange"] = exchange
         meta["download_latency"] = exchange.connect_s + exchange.first_byte_s
         stopped = listeners.stopped if listeners else None
@@ -300,6 +314,28 @@ class _Listeners:
                     self._request, receiver.__qualname__,
                 )  # fmt: skip
         return self.stopped is None
+
+
+def _not_sent(request: Request, problem: UnsendableError) -> NotSent:
+    """What a Request ends with that is no HTTP. The one line of the log that says so."""
+    logger.warning("Not sent: %s: %s", request, problem)
+    return NotSent(f"{request}: {problem}")
+
+
+def _make_sendable(request: Request) -> None:
+    """What `Client.fetch` does, for a request that another handler writes. UnsendableError."""
+    try:
+        target = split_url(request.url)
+    except ValueError as error:
+        raise UnsendableError(str(error)) from None
+    request_line(request.method, target.path)
+    host_line(target.netloc)
+    if not is_visible(str(request.meta["proxy"])):
+        raise UnsendableError('meta["proxy"] has a space, a control or a raw character')
+    for name, values in list(request.headers.items()):
+        for value in values:
+            header_line(name, value)
+        dict.__setitem__(request.headers, name, [one_line(value) for value in values])
 
 
 def _refusal(lease: Lease) -> Exception:

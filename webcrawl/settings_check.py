@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scrapy.settings import BaseSettings
+from scrapy.settings import BaseSettings, Settings
 from scrapy.utils.misc import load_object
 
 from webcrawl.admission.dns import read_server
 from webcrawl.components import SettingError, robots_token, scope_from
-from webcrawl.fetch_settings import TLS_VERSIONS
+from webcrawl.fetch_settings import TLS_VERSIONS, headers_from
 from webcrawl.scope import ScopeError
 from webcrawl.visits import LeaseKeeper
 
@@ -100,6 +100,14 @@ def _is_header_value(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[\x20-\x7e]+", value) is not None
 
 
+def _are_headers(value: Any) -> bool:
+    try:
+        headers_from(Settings({"DEFAULT_REQUEST_HEADERS": value, "USER_AGENT": ""}))
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _is_one_line(value: object) -> bool:
     return isinstance(value, str) and len(value.splitlines()) <= 1
 
@@ -159,6 +167,9 @@ RULES: dict[str, Rule] = {
     "USER_AGENT": Rule(_is_header_value, "one line of ASCII text, such as name/1.0 (+URL)"),
     "ROBOTSTXT_USER_AGENT": Rule(
         lambda value: value is None or _is_header_value(value), "one line of ASCII text"
+    ),
+    "DEFAULT_REQUEST_HEADERS": Rule(
+        _are_headers, "a dictionary of header names and their values, each of one line"
     ),
     "ROBOTSTXT_OBEY": _BOOL,
     "DOWNLOAD_DELAY": _seconds(),

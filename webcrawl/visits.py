@@ -45,6 +45,10 @@ class AskedAgain(IgnoreRequest):
         self.outcome = outcome
 
 
+class NotSent(IgnoreRequest):
+    """A user's Request that is no HTTP: its errback hears of it, and no server did."""
+
+
 class Visit:
     """One PAGE lease in the engine. `request.meta["visit"]` holds it, `meta["lease"]` its lease."""
 
@@ -278,6 +282,8 @@ def failed(lease: Lease, request: Request, error: BaseException | None, now: flo
         return Dropped(lease.refused)
     if isinstance(error, AskedAgain):
         return error.outcome
+    if isinstance(error, NotSent):
+        return Dropped("unsendable")
     if isinstance(error, IgnoreRequest):
         return Dropped("middleware", *_times(request))
     failure = request.meta.get("fetch_failed")

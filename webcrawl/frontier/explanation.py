@@ -30,6 +30,7 @@ _REFUSED = {
     "host_retired": "It was dropped, since its host gave no answer to many tries",
     "middleware": "A downloader middleware refused it",
     "replaced": "A downloader middleware put another request in its place",
+    "unsendable": "It was dropped, since the request that the spider made is no HTTP",
     "unreadable": "It was dropped, since the request that the spider made cannot be read back",
 }
 
