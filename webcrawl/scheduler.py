@@ -27,7 +27,7 @@ from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from webcrawl import components
+from webcrawl import components, looks
 from webcrawl.admissions import Admissions, broken
 from webcrawl.console import last_word
 from webcrawl.deliveries import LINKS_AT_A_TIME, Deliveries
@@ -42,6 +42,7 @@ from webcrawl.outlinks import Outlinks
 from webcrawl.own_requests import OwnRequests, is_of_the_web, is_plain
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.signals import crawl_closing, exchange_recorded, fetches_cut
+from webcrawl.unused_settings import unused
 from webcrawl.visits import Visit, VisitMiddleware, failed, replaced, strip, visit_of
 
 logger = logging.getLogger(__name__)
@@ -132,6 +133,11 @@ class Scheduler(BaseScheduler):
         if self.problem:
             return
         settings = self._crawler.settings
+        if components.only_looks(self._crawler):
+            looks.say(settings)
+            return
+        for line in unused(settings):
+            logger.warning("%s", line)
         if settings.get("JOBDIR") and settings["FRONTIER_STORE"] == "memory":
             logger.warning("JOBDIR: this crawl cannot go on later, FRONTIER_STORE is 'memory'")
         for warning in self.frontier.warnings:
