@@ -45,6 +45,7 @@ from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.remote import RemoteFrontier
 from webcrawl.frontier.server import FrontierServer
+from webcrawl.looks import ONLY_LOOKS
 from webcrawl.outlinks import Outlinks
 from webcrawl.politeness.clocks import Politeness
 from webcrawl.scope import PathLimits, Scope
@@ -231,8 +232,11 @@ def robots_token(settings: BaseSettings) -> str:
 
 
 def only_looks(crawler: Crawler) -> bool:
-    """Whether this is `scrapy fetch`, `view` or `shell`: a look at a page, which leaves nothing."""
-    return issubclass(crawler.spidercls, DefaultSpider)
+    """Whether this is a command that looks at a page (`webcrawl.looks`), and leaves nothing.
+
+    In a project with a COMMANDS_MODULE of its own these are seen by Scrapy's spider for them.
+    """
+    return crawler.settings.getbool(ONLY_LOOKS) or issubclass(crawler.spidercls, DefaultSpider)
 
 
 def counters_of(crawler: Crawler) -> Counters | None:

@@ -17,6 +17,7 @@ from scrapy.utils.python import without_none_values
 from webcrawl import openfiles
 from webcrawl.fetch.client import Client, Limits, Wants
 from webcrawl.fetch.http1 import Headers as WireHeaders
+from webcrawl.fetch.requesthead import is_name, one_line
 from webcrawl.fetch.tls import client_context
 
 logger = logging.getLogger(__name__)
@@ -64,11 +65,17 @@ def limits_from(settings: BaseSettings) -> Limits:
 
 
 def headers_from(settings: BaseSettings) -> WireHeaders:
-    """The headers of a request that has none of its own, in the order of a browser's."""
+    """The headers of a request that has none of its own, in the order of a browser's. ValueError
+    where they are no headers.
+    """
     headers = Headers({"User-Agent": settings["USER_AGENT"]} if settings["USER_AGENT"] else {})
     headers.update(without_none_values(settings.getdict("DEFAULT_REQUEST_HEADERS")))
     headers.setdefault("Accept-Encoding", ACCEPT_ENCODING)
-    return pairs(headers)
+    wire = pairs(headers)
+    for name, value in wire:
+        if not is_name(name) or one_line(value) != value:
+            raise ValueError(f"DEFAULT_REQUEST_HEADERS: {name!r}: {value!r} is no header")
+    return wire
 
 
 def user_agent_of(settings: BaseSettings) -> str:

@@ -46,11 +46,18 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.python.failure import Failure
 
 from webcrawl.admissions import Admissions
-from webcrawl.engine import listeners
 from webcrawl.fetch.client import Client, Limits, Wants, split_url
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.http1 import Headers as WireHeaders
 from webcrawl.fetch.http1 import content_length
+from webcrawl.fetch.requesthead import (
+    UnsendableError,
+    header_line,
+    host_line,
+    is_visible,
+    one_line,
+    request_line,
+)
 from webcrawl.fetch_settings import (
     bind_address,
     client_from,
@@ -60,9 +67,11 @@ from webcrawl.fetch_settings import (
     pairs,
 )
 from webcrawl.frontier.lease import Lease
+from webcrawl.listening import listeners
 from webcrawl.openfiles import raise_limit
-from webcrawl.own_requests import BodyRules, is_own
+from webcrawl.own_requests import BodyRules
 from webcrawl.signals import fetches_cut
+from webcrawl.visits import NotSent, is_own, lease_of
 
 logger = logging.getLogger(__name__)
 
@@ -138,10 +147,14 @@ class DownloadHandler(BaseDownloadHandler):
         meta = request.meta
         meta.pop("exchange", None)  # of an earlier try
         meta.pop("fetch_failed", None)
-        lease: Lease | None = meta.get("lease")
+        lease = lease_of(request)
         if lease is not None and lease.refused:
             raise refusal(lease)
         if meta.get("proxy"):
+            try:
+                _make_sendable(request)
+            except UnsendableError as problem:
+                raise _not_sent(request, problem) from None
             return await self._through_proxy(request)
         own = is_own(request)
         wants = self._bodies.wants(request) if own else self._wants
@@ -155,6 +168,8 @@ class DownloadHandler(BaseDownloadHandler):
             meta["fetch_failed"] = failure
             error = FAILURES.get(failure.reason, DownloadFailedError)
             raise error(f"{request.url}: {failure}") from None
+        except UnsendableError as problem:
+            raise _not_sent(request, problem) from None
         if lease is not None and self._admissions is not None:
             self._admissions.answered(exchange, lease)
         meta["exchange"] = exchange
@@ -179,7 +194,7 @@ class DownloadHandler(BaseDownloadHandler):
     ) -> Exchange:
         url, meta = request.url, request.meta
         started_at = time.monotonic()
-        lease = meta.get("lease")
+        lease = lease_of(request)
         address = lease.address if lease is not None else await self._address(url)
         dns_s = time.monotonic() - started_at
         exchange = await self._client.fetch(
@@ -282,6 +297,28 @@ class _Listeners:
                     self._request, receiver.__qualname__,
                 )  # fmt: skip
         return self.stopped is None
+
+
+def _not_sent(request: Request, problem: UnsendableError) -> NotSent:
+    """What a Request ends with that is no HTTP. The one line of the log that says so."""
+    logger.warning("Not sent: %s: %s", request, problem)
+    return NotSent(f"{request}: {problem}")
+
+
+def _make_sendable(request: Request) -> None:
+    """What `Client.fetch` does, for a request that another handler writes. UnsendableError."""
+    try:
+        target = split_url(request.url)
+    except ValueError as error:
+        raise UnsendableError(str(error)) from None
+    request_line(request.method, target.path)
+    host_line(target.netloc)
+    if not is_visible(str(request.meta["proxy"])):
+        raise UnsendableError('meta["proxy"] has a space, a control or a raw character')
+    for name, values in list(request.headers.items()):
+        for value in values:
+            header_line(name, value)
+        dict.__setitem__(request.headers, name, [one_line(value) for value in values])
 
 
 def refusal(lease: Lease) -> Exception:

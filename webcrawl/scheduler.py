@@ -29,7 +29,7 @@ from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from webcrawl import components, openfiles
+from webcrawl import components, looks, openfiles
 from webcrawl.admission.outage import Outage
 from webcrawl.admissions import Admissions, broken
 from webcrawl.console import last_word
@@ -47,7 +47,8 @@ from webcrawl.own_requests import OwnRequests, is_of_the_web, is_plain
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.report.lines import by_reason
 from webcrawl.signals import crawl_closing, exchange_recorded, fetches_cut
-from webcrawl.visits import Visit, failed, replaced, visit_of
+from webcrawl.unused_settings import unused
+from webcrawl.visits import Visit, VisitMiddleware, failed, replaced, strip, visit_of
 
 logger = logging.getLogger(__name__)
 
@@ -153,6 +154,11 @@ class Scheduler(BaseScheduler):
         if self.problem:
             return
         settings = self._crawler.settings
+        if components.only_looks(self._crawler):
+            looks.say(settings)
+            return
+        for line in unused(settings):
+            logger.warning("%s", line)
         if settings.get("JOBDIR") and settings["FRONTIER_STORE"] == "memory":
             logger.warning("JOBDIR: this crawl cannot go on later, FRONTIER_STORE is 'memory'")
         for warning in self.frontier.warnings:
@@ -190,12 +196,7 @@ class Scheduler(BaseScheduler):
 
         Whether it is a duplicate of a link only the frontier can tell, later.
         """
-        visit = visit_of(request)
-        if visit is not None:  # a middleware put it in place of the Request we made
-            self.finish(visit, replaced(request))
-            request.errback = visit.errback
-            for key in ("visit", "lease", "exchange", "fetch_failed"):
-                request.meta.pop(key, None)
+        request = self._as_users(request)
         url = canonicalize(request.url) if is_of_the_web(request) else ""
         if url is None or (url and self._outlinks.refuses(url, host_of(url))):
             return False
@@ -213,6 +214,23 @@ class Scheduler(BaseScheduler):
         else:
             self._own.put_aside(request)
         return True
+
+    def _as_users(self, request: Request) -> Request:
+        """`request` as a user's own, if it was made of one of ours: by a middleware that puts it in
+        place of that one, or by a callback that copies its meta, or all of it.
+        """
+        visit = visit_of(request)
+        if request.errback == self._errback:
+            request.errback = visit.errback if visit is not None else None
+        if visit is not None and self._is_replaceable(visit):
+            self.finish(visit, replaced(request))
+        return strip(request)
+
+    def _is_replaceable(self, visit: Visit) -> bool:
+        """Whether the engine may put another Request in place of that of `visit`: it has left the
+        downloader, and what came of it has not reached the spider.
+        """
+        return not visit.in_spider and visit.request not in self._crawler.engine.downloader.active
 
     def _refuse(self, request: Request, link: Link) -> None:
         """Drop a user's Request that this process alone could answer, when any may lease it."""
@@ -267,7 +285,7 @@ class Scheduler(BaseScheduler):
         """Give the lease of `visit` back; only the first call counts."""
         if visit.done:
             return
-        visit.done = True
+        visit.end()
         self._visits.discard(visit)
         if isinstance(outcome, Fetched):
             self.counters.page_bytes += outcome.size_bytes
@@ -346,6 +364,10 @@ class Scheduler(BaseScheduler):
             last_word(self._crawler, f"JOBDIR: {self.problem}")
             logger.error("JOBDIR: %s", self.problem)
             raise CloseSpider("frontier_error")
+        if problem := VisitMiddleware.misplaced_in(self._crawler):
+            last_word(self._crawler, problem)
+            logger.error("%s", problem)
+            raise CloseSpider("settings_error")
         self._pump_task = asyncio.create_task(self._pump())
 
     def spider_idle(self) -> None:
@@ -491,8 +513,7 @@ class Scheduler(BaseScheduler):
 
     def _drop_orphans(self, in_engine: set[Request]) -> None:
         """Give back the leases of Requests that a middleware has replaced by one of its own."""
-        for visit in self._visits - {visit_of(request) for request in in_engine}:
-            assert visit is not None
+        for visit in [visit for visit in self._visits if visit.request not in in_engine]:
             self.finish(visit, Dropped("replaced", *(time.monotonic(),) * 2))
 
     # The end
@@ -554,18 +575,14 @@ class Scheduler(BaseScheduler):
         """The Request of a lease: a new one, or the user's own."""
         lease, link = visit.lease, visit.lease.link
         assert link is not None
-        meta = {
-            "lease": lease,
-            "visit": visit,
-            "depth": link.depth,
-            "verbatim_url": True,  # it is canonical
-        }
         if not link.payload:
-            return Request(lease.url, errback=self._errback, meta=meta, dont_filter=True)
-        request = self._own.request(link)
-        visit.errback, request.errback = request.errback, self._errback
-        request.meta.update(meta)
-        return request
+            meta = {"depth": link.depth, "verbatim_url": True}  # it is canonical
+            request = Request(lease.url, errback=self._errback, meta=meta, dont_filter=True)
+        else:
+            request = self._own.request(link)
+            request.meta["depth"] = link.depth
+            visit.errback, request.errback = request.errback, self._errback
+        return visit.made(request)
 
     def _errback(self, failure: Failure) -> Any:
         """A request's end without an answer: for a user's own, unless it will be tried again, its
@@ -575,7 +592,9 @@ class Scheduler(BaseScheduler):
         visit = visit_of(request)
         if visit is None:
             return None
-        outcome, link = failed(request, failure.value, time.monotonic()), visit.lease.link
+        visit.in_spider = True
+        outcome = failed(visit.lease, request, failure.value, time.monotonic())
+        link = visit.lease.link
         assert link is not None
         if not link.payload:
             self.finish(visit, outcome)

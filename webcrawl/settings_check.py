@@ -15,13 +15,14 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scrapy.settings import BaseSettings
+from scrapy.settings import BaseSettings, Settings
 from scrapy.utils.misc import load_object
 
 from webcrawl.admission.dns import read_server
 from webcrawl.components import SettingError, robots_token, scope_from
-from webcrawl.fetch_settings import TLS_VERSIONS, user_agent_of
+from webcrawl.fetch_settings import TLS_VERSIONS, headers_from, user_agent_of
 from webcrawl.scope import ScopeError
+from webcrawl.visits import LeaseKeeper
 
 
 class Rule(NamedTuple):
@@ -159,6 +160,14 @@ def _is_header_value(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[\x20-\x7e]+", value) is not None
 
 
+def _are_headers(value: Any) -> bool:
+    try:
+        headers_from(Settings({"DEFAULT_REQUEST_HEADERS": value, "USER_AGENT": ""}))
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _is_one_line(value: object) -> bool:
     return isinstance(value, str) and len(value.splitlines()) <= 1
 
@@ -179,6 +188,13 @@ def _are_loadable(value: Any) -> bool:
     except (ImportError, NameError, TypeError, ValueError):
         return False
     return True
+
+
+def _is_scheduler(value: Any) -> bool:
+    try:
+        return issubclass(load_object(value), LeaseKeeper)
+    except (ImportError, NameError, TypeError, ValueError):
+        return False
 
 
 def _is_path(value: object) -> bool:
@@ -211,6 +227,9 @@ RULES: dict[str, Rule] = {
     "USER_AGENT": Rule(_is_header_value, "one line of ASCII text, such as name/1.0 (+URL)"),
     "ROBOTSTXT_USER_AGENT": Rule(
         lambda value: value is None or _is_header_value(value), "one line of ASCII text"
+    ),
+    "DEFAULT_REQUEST_HEADERS": Rule(
+        _are_headers, "a dictionary of header names and their values, each of one line"
     ),
     "ROBOTSTXT_OBEY": _BOOL,
     "DOWNLOAD_DELAY": _seconds(),
@@ -282,5 +301,6 @@ RULES: dict[str, Rule] = {
     "WARC_OPERATOR": Rule(_is_one_line, "one line of text"),
     "WARC_DESCRIPTION": Rule(_is_one_line, "one line of text"),
     "REPORT_DIR": _FOLDER,
+    "SCHEDULER": Rule(_is_scheduler, "webcrawl.scheduler.Scheduler, or a class made from it"),
     "STATS_INTERVAL": _seconds(),
 }

@@ -38,6 +38,7 @@ from webcrawl.fetch.exchange import REASONS, Exchange, FetchFailed
 from webcrawl.fetch_settings import content_type_test, headers_from, limits_from
 from webcrawl.frontier.lease import Lease, Step
 from webcrawl.handler import FAILURES, DownloadHandler
+from webcrawl.visits import Visit
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 SETTINGS: dict[str, Any] = {
@@ -98,7 +99,7 @@ def leased(server: RawServer, **kwargs: Any) -> Request:
     """A request of the frontier's for a host that no DNS knows."""
     url = f"http://page.invalid:{server.port}/"
     lease = Lease(host="page.invalid", step=Step.PAGE, url=url, address="127.0.0.1")
-    return Request(url, meta={"lease": lease}, **kwargs)
+    return Visit(lease).made(Request(url, **kwargs))
 
 
 def test_a_page() -> None:

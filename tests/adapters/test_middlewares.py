@@ -12,6 +12,7 @@ from stock_crawl import Run, run, site
 
 from webcrawl.frontier.lease import Lease, Link, Step
 from webcrawl.middlewares.verifier import Verifier
+from webcrawl.visits import Visit
 
 SPIDER = """
     import scrapy
@@ -250,7 +251,7 @@ class Deciding(Verifier):
 
 def leased(url: str, asked: str) -> Request:
     lease = Lease("a.test", Step.PAGE, url, "127.0.0.1", link=Link(url, "a.test"))
-    return Request(asked, meta={"lease": lease})
+    return Visit(lease).made(Request(asked))
 
 
 @pytest.mark.parametrize("asked", ["http://a.test/x", "http://A.test:80/x", "http://a.test/./x#f"])

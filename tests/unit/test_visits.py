@@ -21,7 +21,7 @@ NOW = 50.0
 def outcome(error: Exception, *, refused: str = "", **meta: Any) -> Outcome:
     link = Link(URL, "a.example", payload=b"a Request")
     lease = Lease("a.example", Step.PAGE, URL, "10.0.0.1", link, refused=refused)
-    return failed(Request(URL, meta={"lease": lease} | meta), error, NOW)
+    return failed(lease, Request(URL, meta=meta), error, NOW)
 
 
 def test_no_answer() -> None:

@@ -27,6 +27,7 @@ from webcrawl.fetch.connections import Connections, Server
 from webcrawl.fetch.decode import decode, decode_quickly
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.http1 import Headers, ResponseReader
+from webcrawl.fetch.requesthead import header_line, host_line, request_line
 from webcrawl.fetch.tls import CertificateJudge, client_context
 from webcrawl.openfiles import IDLE, is_ours
 
@@ -39,7 +40,6 @@ _URL = re.compile(r"(https?)://(?:[^/?#]*@)?(\[[^\]]+\]|[^/?#:]+)(?::(\d*))?([^#
 _TURN_S = 0.005
 _REPEATABLE = frozenset({"GET", "HEAD"})  # may be asked again where a kept connection failed
 _NO_LINGER = struct.pack("ii", 1, 0)
-_OURS = frozenset({b"connection", b"content-length", b"transfer-encoding"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,8 @@ class Client:
         limits: Limits | None = None,
         local_address: tuple[str, int] | None = None,
     ) -> Exchange:
-        """Ask `address` for `url`. Raises FetchFailed; ValueError if it is no http or https URL.
+        """Ask `address` for `url`. Raises FetchFailed; ValueError if it is no http or https
+        URL, or, as UnsendableError, no request that may be sent.
 
         `wants(status, headers)` is asked once, at the head; False closes the connection there.
         `on_content` is given the body as it comes, without chunk framing, and may end it by False.
@@ -114,8 +115,8 @@ class Client:
             target.secure, target.host, target.port, address, local_address or self._local_address
         )
         keep = limits.keep_alive_s > 0 and method in _REPEATABLE and self._idle.trusts(server)
-        kept = self._idle.take(server) if keep else None
         request = build_request(method, target, headers, body, keep=keep)
+        kept = self._idle.take(server) if keep else None
         fetch = _Fetch(method, request, limits, server, self._idle if keep else None)
         fetch.wants = wants
         fetch.on_content = on_content
@@ -421,15 +422,15 @@ def split_url(url: str) -> Target:
 def build_request(
     method: str, target: Target, headers: Headers, body: bytes, *, keep: bool = False
 ) -> bytes:
-    """The bytes of the request (RFC 9112, 3 and 6), `headers` as they are given.
+    """The bytes of the request (RFC 9112, 3 and 6), `headers` as they are given. UnsendableError.
 
     Connection and framing are ours to say; Host is the caller's if given. A method that means a
     body has a Content-Length even for an empty one (RFC 9110, 8.6).
     """
-    lines = [f"{method} {target.path} HTTP/1.1".encode()]
-    if not any(name.lower() == b"host" for name, _ in headers):
-        lines.append(b"Host: " + target.netloc.encode())
-    lines += [b"%b: %b" % header for header in headers if header[0].lower() not in _OURS]
+    lines = [request_line(method, target.path), host_line(target.netloc)]
+    if any(name.lower() == b"host" for name, _ in headers):
+        del lines[1]
+    lines += [line for header in headers if (line := header_line(*header))]
     if body or method in ("POST", "PUT", "PATCH"):
         lines.append(b"Content-Length: %d" % len(body))
     lines.append(b"Connection: keep-alive\r\n\r\n" if keep else b"Connection: close\r\n\r\n")

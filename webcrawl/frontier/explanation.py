@@ -29,6 +29,7 @@ _REFUSED = {
     "blocked_address": "It was dropped, since its host had no address that may be asked",
     "middleware": "A downloader middleware refused it",
     "replaced": "A downloader middleware put another request in its place",
+    "unsendable": "It was dropped, since the request that the spider made is no HTTP",
     "unreadable": "It was dropped, since the request that the spider made cannot be read back",
 }
 

@@ -17,12 +17,11 @@ from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
-from scrapy.http.request import NO_CALLBACK
 
 from webcrawl.admission.robots import ALLOW_ALL, DISALLOW_ALL, RobotsRules
 from webcrawl.admissions import REDIRECTS, ROBOTS_EXPIRY_S, ROBOTS_REDIRECTS_MAX, read_robots
 from webcrawl.components import robots_token
-from webcrawl.middlewares.verifier import ERRAND, Verifier
+from webcrawl.middlewares.verifier import Verifier, errand
 from webcrawl.parse.urls import origin_of, redirect_target, target_of
 
 logger = logging.getLogger(__name__)
@@ -96,10 +95,8 @@ class RobotsTxt(Verifier):
         return ALLOW_ALL
 
     async def _get(self, url: str) -> Response | None:
-        meta = {"dont_obey_robotstxt": True, "dont_redirect": True, ERRAND: True}
-        request = Request(url, callback=NO_CALLBACK, priority=1000, meta=meta)
         try:
-            return await self._crawler.engine.download_async(request)
+            return await self._crawler.engine.download_async(errand(url))
         except Exception as error:  # whatever this project's handlers and middlewares raise
             logger.debug("No robots.txt at %s: %r", url, error)
             return None

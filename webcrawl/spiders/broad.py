@@ -24,7 +24,7 @@ from scrapy.utils.conf import closest_scrapy_cfg
 
 from webcrawl.admissions import REDIRECTS
 from webcrawl.components import robots_token
-from webcrawl.console import console_from
+from webcrawl.console import console_from, last_word
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Original, Page
 from webcrawl.parse.page import read_page, reads_quickly
@@ -113,11 +113,15 @@ class BroadSpider(Spider):
     def scheduler(self) -> Scheduler:
         scheduler = self.crawler.engine.scheduler
         if not isinstance(scheduler, Scheduler):
-            raise CloseSpider("this spider needs SCHEDULER = webcrawl.scheduler.Scheduler")
+            problem = "SCHEDULER: the broad spider needs webcrawl.scheduler.Scheduler"
+            last_word(self.crawler, problem)
+            self.logger.error("%s", problem)
+            raise CloseSpider("settings_error")
         return scheduler
 
     async def start(self) -> AsyncIterator[Any]:
         """Put the seeds into the frontier, batch by batch, while the crawl runs."""
+        _ = self.scheduler
         try:
             source = (
                 self.seeds
