@@ -10,12 +10,12 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:  # several install into one environment
-.PHONY: help demo bench install test lint format clean
+.PHONY: help demo bench install test fuzz lint format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.scan ## crawl a simulated web for half a minute, and let it judge the crawler
+demo: $(VENV)/.scan ## crawl a simulated web for a minute, and let it judge the crawler
 	@$(BIN)/python benchmarks/demo.py
 
 bench: $(VENV)/.scan ## pages per CPU second against plain Scrapy, in some three minutes
@@ -25,6 +25,9 @@ install: $(VENV)/.scan ## what a crawl needs, into .venv
 
 test: lint $(VENV)/.scan $(VENV)/pywb/.installed $(VENV)/scrapy-suite/.installed ## lint, types and all tests
 	$(BIN)/python -m pytest -n 4 --dist worksteal
+
+fuzz: $(VENV)/.scan $(VENV)/.test ## look for new cases: `make test` draws the same ones each time
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n 4 --dist worksteal tests/fuzz tests/properties
 
 lint: $(VENV)/.test ## ruff and mypy
 	$(BIN)/ruff check .

@@ -122,11 +122,10 @@ class Crawl:
             content = raw_digest(page.payload_digest)
             original = Original(page.url, exchange.started_time, page.payload_digest)
             page.original = await self._frontier.first_with(content, original)
-            if page.original is None:
-                media_type = exchange.header(b"content-type").decode("latin-1")
-                agent = self._agent
-                parsed = read_page(exchange.payload, media_type, page.url, user_agent_token=agent)
-                page.charset, page.links = parsed.charset, parsed.links
+            media_type = exchange.header(b"content-type").decode("latin-1")
+            agent = self._agent
+            parsed = read_page(exchange.payload, media_type, page.url, user_agent_token=agent)
+            page.charset, page.links = parsed.charset, parsed.links
         return page
 
     def _outlinks_of(self, page: Page, link: Link) -> list[Link]:

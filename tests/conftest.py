@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,9 +15,12 @@ ROOT = Path(__file__).parents[1]
 
 Scrapy = Callable[..., "subprocess.CompletedProcess[str]"]
 
-# Nothing is timed in tests: a machine may stop for a while inside any example.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+# Nothing is timed in tests: a machine may stop for a while inside any example. The gate draws the
+# same examples in each run; `make fuzz` draws others, and more of them.
+untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("gate", untimed, derandomize=True, database=None)
+settings.register_profile("fuzz", untimed, max_examples=2000, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
 
 
 @pytest.fixture

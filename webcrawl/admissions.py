@@ -6,15 +6,17 @@ Turns one lease that is not a PAGE into its outcome. Owns what an answer *means*
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from webcrawl.admission.dns import ResolutionFailed, Resolver
 from webcrawl.admission.guard import AddressGuard
-from webcrawl.admission.robots import ALLOW_ALL, RobotsRules
-from webcrawl.fetch.client import Client
-from webcrawl.fetch.exchange import Exchange, FetchFailed
+from webcrawl.admission.outage import Outage
+from webcrawl.admission.robots import ALLOW_ALL, LARGE_BODY_BYTES, RobotsRules
+from webcrawl.fetch.client import Client, split_url
+from webcrawl.fetch.exchange import OURS, TRANSIENT, Exchange, FetchFailed
 from webcrawl.fetch.retryafter import asked_to_wait_s
 from webcrawl.frontier.lease import (
     Errand,
@@ -51,28 +53,31 @@ class Admissions:
     wants: Callable[[int, list[tuple[bytes, bytes]]], bool]  # is this answer to a HEAD wanted?
     outlink: Callable[[str, Link], Link | None]  # a redirect's target, if it is in scope
     record: Callable[[Exchange], Awaitable[None]]
+    outage: Outage
 
     async def run(self, lease: Lease) -> Outcome:
         """The outcome of `lease`. Raises only what is our own fault."""
         if lease.step is Step.RESOLVE:
-            return await self._resolve(lease.host)
+            return await self._resolve_lease(lease.host)
         try:
             exchange = await self.client.fetch(
                 "HEAD" if lease.step is Step.HEAD else "GET", lease.url, lease.address, self.headers
             )
         except FetchFailed as failure:
+            await self.judge(failure, lease)
             asked_at = failure.ended_at if failure.asked else 0.0
-            if failure.reason == "no_socket":
+            if failure.reason in OURS:
                 return Returned(asked_at, failure.ended_at, failure.reason)
             if lease.step is Step.HEAD:
                 return Failed(failure.reason, asked_at, failure.ended_at)
             return RobotsUnreachable(failure.reason, asked_at, failure.ended_at)
+        self.answered(exchange, lease)
         await self.record(exchange)
         if lease.step is Step.HEAD:
             assert lease.link is not None
             return self._head(exchange, lease.link)
         assert lease.errand is not None
-        return self._robots(exchange, lease.errand)
+        return await self._robots(exchange, lease.errand)
 
     async def close(self) -> None:
         await self.client.close()
@@ -85,19 +90,43 @@ class Admissions:
             raise FetchFailed(outcome.reason, host, ended_at=time.monotonic())
         return outcome.addresses[0]
 
+    def answered(self, exchange: Exchange, lease: Lease) -> None:
+        """A request of `lease` was answered: our network works."""
+        port = split_url(lease.url).port
+        self.outage.server_answered(lease.host, lease.address, port, exchange.ended_at)
+
+    async def judge(self, failure: FetchFailed, lease: Lease) -> None:
+        """Have `failure`, the end of a request of `lease`, say whether it is our network's."""
+        if failure.reason in TRANSIENT:
+            port = split_url(lease.url).port
+            if await self.outage.is_ours_for_server(lease.host, lease.address, port):
+                failure.reason = "outage"
+
+    async def _resolve_lease(self, host: str) -> Resolved | Unresolved | Returned:
+        outcome = await self._resolve(host)
+        if isinstance(outcome, Unresolved) and outcome.again:
+            listens = outcome.detail != "unreachable"
+            if await self.outage.is_ours_for_name(host, nobody_listens=not listens):
+                return Returned()
+        return outcome
+
     async def _resolve(self, host: str) -> Resolved | Unresolved | Returned:
         try:
             resolution = await self.resolver.resolve(host, time.monotonic())
         except ResolutionFailed as failure:
             if failure.reason == "no_socket":
                 return Returned(reason=failure.reason)
-            return Unresolved("dns", failure.again)
+            if failure.reason in ("nxdomain", "nodata"):
+                self.outage.name_answered(host, time.monotonic(), has_address=False)
+            return Unresolved("dns", failure.again, failure.reason)
+        if resolution.took_s:  # else it was known
+            self.outage.name_answered(host, time.monotonic(), has_address=True)
         addresses = self.guard.filter(resolution.addresses)
         if not addresses:
             return Unresolved("blocked_address", again=False)
         return Resolved(addresses[:ADDRESSES_MAX], resolution.expires_at)
 
-    def _robots(self, exchange: Exchange, errand: Errand) -> Outcome:
+    async def _robots(self, exchange: Exchange, errand: Errand) -> Outcome:
         """RFC 9309, 2.3.1: 2xx as it says, 3xx go on, 4xx (429 too) no rules, 5xx no access."""
         times = (exchange.asked_at, exchange.ended_at)
         status = exchange.status
@@ -108,7 +137,7 @@ class Admissions:
                 return RobotsFetched(ALLOW_ALL, expires_at, *times, kind="redirects")
             return RobotsMoved(target, host_of(target), *times)
         if 200 <= status < 300:
-            rules = RobotsRules.parse(exchange.payload, self.robots_token)
+            rules = await read_robots(exchange.payload, self.robots_token)
             return RobotsFetched(rules, expires_at, *times)
         if 400 <= status < 500:
             return RobotsFetched(ALLOW_ALL, expires_at, *times, kind="4xx")
@@ -129,6 +158,13 @@ class Admissions:
         again_s = asked_to_wait_s(exchange)
         times = (exchange.asked_at, exchange.ended_at)
         return Fetched(status, *times, links, retry_after_s=again_s, wanted=wanted)
+
+
+async def read_robots(body: bytes, token: str) -> RobotsRules:
+    """`RobotsRules.parse`, beside the event loop where it would be held up."""
+    if len(body) <= LARGE_BODY_BYTES:
+        return RobotsRules.parse(body, token)
+    return await asyncio.to_thread(RobotsRules.parse, body, token)
 
 
 def broken(lease: Lease, now: float) -> Outcome:

@@ -1,6 +1,7 @@
-"""One crawl of a broad spider by a command: settings and seeds are checked before it.
+"""One crawl of a broad spider by a command: settings, names and seeds are checked before it.
 
-The exit code says how it went: 1 for a bad seed or an error, 2 for a setting that cannot be used.
+The exit code says how it went: 1 for a bad seed or an error, 2 for a setting that cannot be used
+or a name that is misspelt.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import argparse
 import logging
 import sys
 
+from scrapy import Spider
 from scrapy.commands import BaseRunSpiderCommand
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
@@ -17,6 +19,7 @@ from webcrawl import openfiles
 from webcrawl.components import SettingError, processes_from, share_of
 from webcrawl.console import PROBLEM
 from webcrawl.fetch_settings import limits_from
+from webcrawl.setting_names import check_names
 from webcrawl.settings_check import check
 from webcrawl.spiders.broad import project_root
 from webcrawl.spiders.seeds import BadSeed, SeedSource
@@ -26,7 +29,8 @@ logger = logging.getLogger(__name__)
 
 def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespace) -> None:
     """Crawl, and set the exit code of `command`."""
-    if problems := check(crawler.settings):
+    names = check_names(crawler.settings, crawler.spidercls, opts.spargs)
+    if problems := [*names.misspelt, *check(crawler.settings)]:
         command.exitcode = 2
         _say(crawler, *problems)
         return
@@ -53,6 +57,18 @@ def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespac
     elif problem := _problem_of(crawler):
         command.exitcode = 1
         _say(crawler, problem)
+
+
+def misspelt(command: BaseRunSpiderCommand, spider: type[Spider]) -> bool:
+    """Whether a spider that is not a broad one is refused, with a line for each name."""
+    assert command.settings
+    settings = command.settings.copy()
+    spider.update_settings(settings)
+    lines = check_names(settings, spider, {}).misspelt
+    for line in lines:
+        print(line, file=sys.stderr)
+        command.exitcode = 2
+    return bool(lines)
 
 
 def fit_open_files(settings: BaseSettings) -> None:
@@ -94,11 +110,12 @@ def _checked_seeds(spec: str) -> SeedSource:
 def _problem_of(crawler: Crawler) -> str:
     """What was wrong with a crawl that has ended; "" for nothing."""
     reason = crawler.stats.get_value("finish_reason", "")
-    if reason == "bad_seed":
-        return f"bad seed: {_shortfall(crawler)}"
-    if not reason.endswith("error"):
-        return ""
-    return f"the crawl ended by an error: {crawler.stats.get_value(PROBLEM, reason)}"
+    problem = crawler.stats.get_value(PROBLEM, "")  # maybe at its end, which another had begun
+    if reason in ("no_answer", "outage"):
+        return str(problem or reason)
+    if problem or reason.endswith("error"):
+        return f"the crawl ended by an error: {problem or reason}"
+    return f"bad seed: {_shortfall(crawler)}" if reason == "bad_seed" else ""
 
 
 def _shortfall(crawler: Crawler) -> str:

@@ -23,6 +23,7 @@ from scrapy.utils.spider import DefaultSpider
 
 from webcrawl.admission.dns import Resolver
 from webcrawl.admission.guard import AddressGuard
+from webcrawl.admission.outage import Outage, connects
 from webcrawl.admission.robots import MAX_BODY_BYTES, product_token
 from webcrawl.admissions import Admissions
 from webcrawl.fetch.exchange import Exchange
@@ -31,6 +32,7 @@ from webcrawl.fetch_settings import (
     content_type_test,
     headers_from,
     limits_from,
+    user_agent_of,
 )
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
@@ -43,6 +45,7 @@ from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.remote import RemoteFrontier
 from webcrawl.frontier.server import FrontierServer
+from webcrawl.looks import ONLY_LOOKS
 from webcrawl.outlinks import Outlinks
 from webcrawl.politeness.clocks import Politeness
 from webcrawl.scope import PathLimits, Scope
@@ -224,13 +227,16 @@ def guard_from(settings: BaseSettings) -> AddressGuard:
 
 
 def robots_token(settings: BaseSettings) -> str:
-    """The name that robots.txt knows us by (RFC 9309, 2.2.1)."""
-    return product_token(settings.get("ROBOTSTXT_USER_AGENT") or settings.get("USER_AGENT") or "")
+    """The name that robots.txt knows us by (RFC 9309, 2.2.1): by default the one that is sent."""
+    return product_token(settings.get("ROBOTSTXT_USER_AGENT") or user_agent_of(settings))
 
 
 def only_looks(crawler: Crawler) -> bool:
-    """Whether this is `scrapy fetch`, `view` or `shell`: a look at a page, which leaves nothing."""
-    return issubclass(crawler.spidercls, DefaultSpider)
+    """Whether this is a command that looks at a page (`webcrawl.looks`), and leaves nothing.
+
+    In a project with a COMMANDS_MODULE of its own these are seen by Scrapy's spider for them.
+    """
+    return crawler.settings.getbool(ONLY_LOOKS) or issubclass(crawler.spidercls, DefaultSpider)
 
 
 def counters_of(crawler: Crawler) -> Counters | None:
@@ -258,8 +264,9 @@ def admissions_from(
     """What runs DNS, robots.txt and HEAD beside the downloads."""
     # Mostly one request to a host; to keep its connection for a page has not paid.
     limits = replace(limits_from(settings), max_size_bytes=MAX_BODY_BYTES, keep_alive_s=0.0)
+    resolver = resolver_from(settings)
     return Admissions(
-        resolver=resolver_from(settings),
+        resolver=resolver,
         guard=guard_from(settings),
         client=client_from(settings, limits),
         headers=headers_from(settings),
@@ -267,4 +274,5 @@ def admissions_from(
         wants=content_type_test(settings),
         outlink=outlink,
         record=record,
+        outage=Outage(resolver.is_answered, connects, max_s=seconds(settings, "OUTAGE_TIMEOUT")),
     )

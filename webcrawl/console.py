@@ -40,8 +40,11 @@ def print_lines(*lines: str) -> None:
 
 
 def last_word(crawler: Crawler, problem: object) -> None:
-    """`problem` ends the crawl: it is in Scrapy's stats, and the last line on standard error."""
-    crawler.stats.set_value(PROBLEM, str(problem))
+    """`problem` makes the crawl an error, whatever ended it: it is in Scrapy's stats, and the last
+    line on standard error. The first one stays.
+    """
+    if not crawler.stats.get_value(PROBLEM):
+        crawler.stats.set_value(PROBLEM, str(problem))
 
 
 def log_lines(*lines: str) -> None:

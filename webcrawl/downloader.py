@@ -13,16 +13,17 @@ from scrapy import Request, signals
 from scrapy.core.downloader import Downloader as ScrapyDownloader
 from scrapy.http import Response
 
-from webcrawl.handler import DownloadHandler
+from webcrawl.handler import DownloadHandler, refusal
 from webcrawl.scheduler import Scheduler
-from webcrawl.visits import beyond_target, visit_of
+from webcrawl.visits import beyond_target, lease_of, visit_of
 
 
 class Downloader(ScrapyDownloader):
     """See the module. `DOWNLOADER` setting."""
 
     async def _enqueue_request(self, request: Request) -> Response:
-        if "lease" not in request.meta:
+        lease = lease_of(request)
+        if lease is None:
             return await super()._enqueue_request(request)
         send = self.signals.send_catch_log
         told = {"request": request, "spider": self.crawler.spider}
@@ -31,6 +32,8 @@ class Downloader(ScrapyDownloader):
             handler = self.handlers._handlers.get(request.url.partition(":")[0])
             if isinstance(handler, DownloadHandler):
                 response = await handler.download_request(request)
+            elif lease.refused:  # of which another's handler knows nothing
+                raise refusal(lease)
             else:
                 response = await self.handlers.download_request_async(request)
             await self._count(request)

@@ -17,6 +17,7 @@ from scrapy.utils.python import without_none_values
 from webcrawl import openfiles
 from webcrawl.fetch.client import Client, Limits, Wants
 from webcrawl.fetch.http1 import Headers as WireHeaders
+from webcrawl.fetch.requesthead import is_name, one_line
 from webcrawl.fetch.tls import client_context
 
 logger = logging.getLogger(__name__)
@@ -64,11 +65,25 @@ def limits_from(settings: BaseSettings) -> Limits:
 
 
 def headers_from(settings: BaseSettings) -> WireHeaders:
-    """The headers of a request that has none of its own, in the order of a browser's."""
+    """The headers of a request that has none of its own, in the order of a browser's. ValueError
+    where they are no headers.
+    """
     headers = Headers({"User-Agent": settings["USER_AGENT"]} if settings["USER_AGENT"] else {})
     headers.update(without_none_values(settings.getdict("DEFAULT_REQUEST_HEADERS")))
     headers.setdefault("Accept-Encoding", ACCEPT_ENCODING)
-    return pairs(headers)
+    wire = pairs(headers)
+    for name, value in wire:
+        if not is_name(name) or one_line(value) != value:
+            raise ValueError(f"DEFAULT_REQUEST_HEADERS: {name!r}: {value!r} is no header")
+    return wire
+
+
+def user_agent_of(settings: BaseSettings) -> str:
+    """The User-Agent of a request that has none of its own: "" where none is sent."""
+    for name, value in headers_from(settings):
+        if name.lower() == b"user-agent":
+            return value.decode("latin-1")
+    return ""
 
 
 def pairs(headers: Headers) -> WireHeaders:
@@ -79,13 +94,13 @@ def pairs(headers: Headers) -> WireHeaders:
 def content_type_test(settings: BaseSettings) -> Wants:
     """Whether the body of an answer is worth reading: by CONTENT_TYPES for a 2xx, else always.
 
-    `image/*` is all of them, `*/*` or nothing is every type. An answer that does not say its type
-    is wanted: it may be anything. O(headers).
+    `image/*` is all of them; `*`, `*/*` or nothing is every type. An answer that does not say its
+    type is wanted: it may be anything. O(headers).
     """
     wanted = frozenset(each.strip().lower().encode() for each in settings.getlist("CONTENT_TYPES"))
 
     def wants(status: int, headers: WireHeaders) -> bool:
-        if not wanted or not 200 <= status < 300:
+        if not wanted or b"*" in wanted or not 200 <= status < 300:
             return True
         for name, value in headers:
             if name.lower() == b"content-type":

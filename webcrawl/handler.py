@@ -20,7 +20,6 @@ import re
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import lru_cache
 from ipaddress import ip_address
@@ -46,11 +45,19 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.python.failure import Failure
 
-from webcrawl.engine import listeners
+from webcrawl.admissions import Admissions
 from webcrawl.fetch.client import Client, Limits, Wants, split_url
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.http1 import Headers as WireHeaders
 from webcrawl.fetch.http1 import content_length
+from webcrawl.fetch.requesthead import (
+    UnsendableError,
+    header_line,
+    host_line,
+    is_visible,
+    one_line,
+    request_line,
+)
 from webcrawl.fetch_settings import (
     bind_address,
     client_from,
@@ -60,13 +67,13 @@ from webcrawl.fetch_settings import (
     pairs,
 )
 from webcrawl.frontier.lease import Lease
+from webcrawl.listening import listeners
 from webcrawl.openfiles import raise_limit
-from webcrawl.own_requests import BodyRules, is_own
+from webcrawl.own_requests import BodyRules
 from webcrawl.signals import fetches_cut
+from webcrawl.visits import NotSent, is_own, lease_of
 
 logger = logging.getLogger(__name__)
-
-Resolve = Callable[[str], Awaitable[str]]  # host -> address to connect to; raises FetchFailed
 
 _is_html = re.compile(rb"text/html[ \t]*(?:;|\Z)", re.IGNORECASE).match
 
@@ -79,18 +86,9 @@ FAILURES: dict[str, type[Exception]] = {
     "connect_timeout": DownloadTimeoutError,
     "timeout": DownloadTimeoutError,
     "cancelled": DownloadCancelledError,
+    "outage": DownloadCancelledError,
 }  # DownloadFailedError for all others
 
-# What Scrapy's handlers raise, as our own client says it; by name, not to import them for it.
-PROXY_FAILURES = {
-    "CannotResolveHostError": "connect",  # the proxy's own name
-    "DownloadConnectionRefusedError": "connect",
-    "TunnelError": "connect",
-    "DownloadTimeoutError": "timeout",
-    "DownloadFailedError": "reset",
-    "ResponseDataLossError": "bad_response",
-    "DownloadCancelledError": "too_large",
-}
 PROXY_HANDLERS = {  # by TWISTED_REACTOR_ENABLED
     True: "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler",
     False: "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler",
@@ -149,9 +147,14 @@ class DownloadHandler(BaseDownloadHandler):
         meta = request.meta
         meta.pop("exchange", None)  # of an earlier try
         meta.pop("fetch_failed", None)
-        if "lease" in meta and meta["lease"].refused:
-            raise _refusal(meta["lease"])
+        lease = lease_of(request)
+        if lease is not None and lease.refused:
+            raise refusal(lease)
         if meta.get("proxy"):
+            try:
+                _make_sendable(request)
+            except UnsendableError as problem:
+                raise _not_sent(request, problem) from None
             return await self._through_proxy(request)
         own = is_own(request)
         wants = self._bodies.wants(request) if own else self._wants
@@ -160,9 +163,15 @@ class DownloadHandler(BaseDownloadHandler):
             exchange = await self._fetch(request, wants, listeners)
         except FetchFailed as failure:
             failure.__traceback__ = None  # it would hold this frame, and this frame it
+            if lease is not None and self._admissions is not None:
+                await self._admissions.judge(failure, lease)
             meta["fetch_failed"] = failure
             error = FAILURES.get(failure.reason, DownloadFailedError)
             raise error(f"{request.url}: {failure}") from None
+        except UnsendableError as problem:
+            raise _not_sent(request, problem) from None
+        if lease is not None and self._admissions is not None:
+            self._admissions.answered(exchange, lease)
         meta["exchange"] = exchange
         meta["download_latency"] = exchange.connect_s + exchange.first_byte_s
         stopped = listeners.stopped if listeners else None
@@ -185,7 +194,7 @@ class DownloadHandler(BaseDownloadHandler):
     ) -> Exchange:
         url, meta = request.url, request.meta
         started_at = time.monotonic()
-        lease = meta.get("lease")
+        lease = lease_of(request)
         address = lease.address if lease is not None else await self._address(url)
         dns_s = time.monotonic() - started_at
         exchange = await self._client.fetch(
@@ -205,14 +214,20 @@ class DownloadHandler(BaseDownloadHandler):
     async def _address(self, url: str) -> str:
         """Where a request without a lease goes.
 
-        `crawler.webcrawl_addresses`, a Resolve, is the crawl's own DNS and address guard.
+        `crawler.webcrawl_admissions` has the crawl's own DNS and address guard.
         """
         try:
             host = split_url(url).host
         except ValueError as error:
             raise UnsupportedURLSchemeError(str(error)) from None
-        resolve: Resolve = getattr(self.crawler, "webcrawl_addresses", None) or system_address
-        return await resolve(host)
+        if self._admissions is not None:
+            return await self._admissions.address(host)
+        return await system_address(host)
+
+    @property
+    def _admissions(self) -> Admissions | None:
+        """Those of the crawl; None where the scheduler is not ours."""
+        return getattr(self.crawler, "webcrawl_admissions", None)
 
     def _request_headers(self, request: Request) -> WireHeaders:
         """The request's own, then those of `headers_from` that it lacks."""
@@ -240,13 +255,7 @@ class DownloadHandler(BaseDownloadHandler):
             if name != b"Accept-Encoding":
                 request.headers.setdefault(name, value)
         request.meta.setdefault("download_timeout", self._client.limits.timeout_s)
-        try:
-            return await self._proxied.download_request(request)
-        except Exception as error:
-            if reason := PROXY_FAILURES.get(type(error).__name__):
-                now = time.monotonic()
-                request.meta["fetch_failed"] = FetchFailed(reason, str(error), True, now)
-            raise
+        return await self._proxied.download_request(request)
 
 
 class _Listeners:
@@ -290,7 +299,29 @@ class _Listeners:
         return self.stopped is None
 
 
-def _refusal(lease: Lease) -> Exception:
+def _not_sent(request: Request, problem: UnsendableError) -> NotSent:
+    """What a Request ends with that is no HTTP. The one line of the log that says so."""
+    logger.warning("Not sent: %s: %s", request, problem)
+    return NotSent(f"{request}: {problem}")
+
+
+def _make_sendable(request: Request) -> None:
+    """What `Client.fetch` does, for a request that another handler writes. UnsendableError."""
+    try:
+        target = split_url(request.url)
+    except ValueError as error:
+        raise UnsendableError(str(error)) from None
+    request_line(request.method, target.path)
+    host_line(target.netloc)
+    if not is_visible(str(request.meta["proxy"])):
+        raise UnsendableError('meta["proxy"] has a space, a control or a raw character')
+    for name, values in list(request.headers.items()):
+        for value in values:
+            header_line(name, value)
+        dict.__setitem__(request.headers, name, [one_line(value) for value in values])
+
+
+def refusal(lease: Lease) -> Exception:
     """What a user's Request that the frontier refused ends with."""
     silent = lease.refused in ("host_retired", "robots_unreachable")  # nobody answered there
     error = FAILURES.get(lease.refused, DownloadFailedError if silent else IgnoreRequest)

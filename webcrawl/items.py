@@ -11,10 +11,9 @@ from webcrawl.fetch.exchange import Exchange
 class Original(NamedTuple):
     """The first page with some content: what a WARC revisit record refers to."""
 
-    url: str
+    url: str  # its WARC-Target-URI
     started_time: float  # UTC seconds, its WARC-Date
-    payload_digest: str  # its WARC-Payload-Digest, "sha1:BASE32"
-    followed: bool = True  # the links of some page with this content were
+    payload_digest: str  # its WARC-Payload-Digest, "sha1:BASE32"; "" if it has none
 
 
 @dataclass
@@ -37,7 +36,8 @@ class Page:
     fetched_at: str = ""  # UTC, ISO 8601
     fetch_s: float = 0.0
     truncated: str = ""
-    payload_digest: str = ""  # WARC-Payload-Digest of the body on the wire, "sha1:BASE32"
+    # "sha1:BASE32" of the body on the wire; behind the archive's pipeline the WARC-Payload-Digest
+    payload_digest: str = ""
     duplicate_of: str = ""  # the URL that had this content first
     redirect_to: str = ""  # canonical target of a 3xx
     links: list[str] = field(default_factory=list)  # canonical outlinks, each once, in order

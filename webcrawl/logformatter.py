@@ -17,8 +17,9 @@ from scrapy.settings import BaseSettings
 from twisted.python.failure import Failure
 
 from webcrawl.fetch.exchange import Exchange
-from webcrawl.frontier.lease import Lease, Link
+from webcrawl.frontier.lease import Link
 from webcrawl.items import Page
+from webcrawl.visits import visit_of
 
 # Scrapy's contract wants a record of a failed download: this one is below what its logger lets by.
 NOTHING = LogFormatterResult(level=logging.DEBUG - 1, msg="", args=())
@@ -42,13 +43,14 @@ class LogFormatter(logformatter.LogFormatter):
     def crawled(  # type: ignore[override]  # None is in its contract, if not in its type
         self, request: Request, response: Response, spider: Spider
     ) -> LogFormatterResult | None:
-        lease = request.meta.get("lease")
-        if not isinstance(lease, Lease):
+        visit = visit_of(request)
+        if visit is None:
             return super().crawled(request, response, spider)
-        if not self._verbose or lease.link is None or _makes_page(spider, request, response):
+        link = visit.lease.link
+        if not self._verbose or link is None or _makes_page(spider, request, response):
             return None  # its Page will say more
-        request.meta["logged"] = True
-        return _answer_line(lease.link, response, request.meta.get("exchange"))
+        visit.logged = True
+        return _answer_line(link, response, request.meta.get("exchange"))
 
     def scraped(  # type: ignore[override]
         self, item: Any, response: Response | Failure | None, spider: Spider
@@ -72,8 +74,8 @@ class LogFormatter(logformatter.LogFormatter):
         """Whether the page that `response` is has its line still to come."""
         if not self._verbose:
             return False
-        request = response.request if isinstance(response, Response) else None
-        return request is None or "logged" not in request.meta
+        visit = visit_of(response.request) if isinstance(response, Response) else None
+        return visit is None or not visit.logged
 
     def download_error(
         self, failure: Failure, request: Request, spider: Spider, errmsg: str | None = None

@@ -56,7 +56,7 @@ class Offload:
         return self._away > 0
 
     def do(self, work: Callable[[], T], *, waits: bool = False) -> asyncio.Future[T]:
-        """Await it for what `work` returns or raises. `waits`: it is sure to wait for the disk.
+        """Await it for what `work` returns or raises. `waits`: it takes long, or will wait.
 
         It is done whether anybody awaits it or not.
         """

@@ -73,5 +73,5 @@ class Outlinks:
             if sequence > longest:
                 dropped["scope_sequence"] += 1
                 continue
-            links.append(_link((url, host, depth, redirects, via, 0, False, False, b"", sequence)))
+            links.append(_link((url, host, depth, redirects, via, 0, False, 0, b"", sequence, "")))
         return links

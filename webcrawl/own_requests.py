@@ -29,12 +29,6 @@ from webcrawl.parse.urls import host_of
 logger = logging.getLogger(__name__)
 
 
-def is_own(request: Request) -> bool:
-    """Whether `request` is a user's, and not the crawl's for a link."""
-    lease = request.meta.get("lease")
-    return lease is None or bool(lease.link and lease.link.payload)
-
-
 class OwnRequests:
     """Users' Requests on their way through the frontier, each as the payload of its link.
 

@@ -29,22 +29,26 @@ from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from webcrawl import components, openfiles
+from webcrawl import components, looks, openfiles
+from webcrawl.admission.outage import Outage
 from webcrawl.admissions import Admissions, broken
 from webcrawl.console import last_word
-from webcrawl.deliveries import LINKS_AT_A_TIME, Deliveries
+from webcrawl.deliveries import Deliveries, urls_at_a_time
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.base import TARGET_MET, Frontier, Policy
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.database import StoreError
+from webcrawl.frontier.funnel import FAILURES_MAX
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.items import Page
 from webcrawl.outlinks import Outlinks
 from webcrawl.own_requests import OwnRequests, is_of_the_web, is_plain
 from webcrawl.parse.urls import canonicalize, host_of
+from webcrawl.report.lines import by_reason
 from webcrawl.signals import crawl_closing, exchange_recorded, fetches_cut
-from webcrawl.visits import Visit, failed, replaced, visit_of
+from webcrawl.unused_settings import unused
+from webcrawl.visits import Visit, VisitMiddleware, failed, replaced, strip, visit_of
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +94,8 @@ class Scheduler(BaseScheduler):
         self._grace_s = grace_s
         self.problem = ""  # why there is no frontier
         self._admissions: Admissions
+        self._outage: Outage
+        self._outage_s = 0.0  # of these, how much is counted
         self._window: deque[Lease] = deque()
         self._visits: set[Visit] = set()
         self._admitting: set[asyncio.Task[None]] = set()
@@ -100,6 +106,7 @@ class Scheduler(BaseScheduler):
         self._changed = asyncio.Event()
         self._pump_task: asyncio.Task[None] | None = None
         self._end_task: asyncio.Task[None] | None = None
+        self._crawled_before = self._robots_before = 0  # by earlier runs
         self._closing_at = 0.0
         self._no_socket_until = 0.0  # nothing is leased before: there was no socket for the last
         self._warned_at = -math.inf  # of that
@@ -128,9 +135,12 @@ class Scheduler(BaseScheduler):
         scheduler._admissions = components.admissions_from(
             settings, outlink=scheduler.redirect, record=scheduler.recorded
         )
+        scheduler._outage = outage = scheduler._admissions.outage
+        outage.changed = scheduler.look
+        outage.give_up = scheduler.give_up
         crawler.signals.connect(scheduler.spider_opened, signals.spider_opened)
         crawler.signals.connect(scheduler.spider_idle, signals.spider_idle)
-        crawler.webcrawl_addresses = scheduler._admissions.address  # type: ignore[attr-defined]
+        crawler.webcrawl_admissions = scheduler._admissions  # type: ignore[attr-defined]
         return scheduler
 
     @property
@@ -144,6 +154,11 @@ class Scheduler(BaseScheduler):
         if self.problem:
             return
         settings = self._crawler.settings
+        if components.only_looks(self._crawler):
+            looks.say(settings)
+            return
+        for line in unused(settings):
+            logger.warning("%s", line)
         if settings.get("JOBDIR") and settings["FRONTIER_STORE"] == "memory":
             logger.warning("JOBDIR: this crawl cannot go on later, FRONTIER_STORE is 'memory'")
         for warning in self.frontier.warnings:
@@ -153,6 +168,12 @@ class Scheduler(BaseScheduler):
             logger.info("Goes on with %d URLs, after %d pages", counters.pending, counters.crawled)
 
     def close(self, reason: str) -> Deferred[None]:
+        silent = self.counters.robots.total() == self._robots_before or reason == "no_answer"
+        if silent and self.counters.crawled == self._crawled_before and self._has_failures():
+            self._say_unanswered()
+        elif reason == "outage":
+            last_word(self._crawler, "our own network was out for longer than OUTAGE_TIMEOUT")
+        self._say_kept()
         return deferred_from_coro(self._close())
 
     def has_pending_requests(self) -> bool:
@@ -160,7 +181,7 @@ class Scheduler(BaseScheduler):
         return bool(here) or not self.frontier.is_finished()
 
     def next_request(self) -> Request | None:
-        while self._window:
+        while self._window and not self._outage.is_on:
             visit = Visit(self._window.popleft(), time.monotonic())
             self._visits.add(visit)
             try:
@@ -175,12 +196,7 @@ class Scheduler(BaseScheduler):
 
         Whether it is a duplicate of a link only the frontier can tell, later.
         """
-        visit = visit_of(request)
-        if visit is not None:  # a middleware put it in place of the Request we made
-            self.finish(visit, replaced(request))
-            request.errback = visit.errback
-            for key in ("visit", "lease", "exchange", "fetch_failed"):
-                request.meta.pop(key, None)
+        request = self._as_users(request)
         url = canonicalize(request.url) if is_of_the_web(request) else ""
         if url is None or (url and self._outlinks.refuses(url, host_of(url))):
             return False
@@ -198,6 +214,23 @@ class Scheduler(BaseScheduler):
         else:
             self._own.put_aside(request)
         return True
+
+    def _as_users(self, request: Request) -> Request:
+        """`request` as a user's own, if it was made of one of ours: by a middleware that puts it in
+        place of that one, or by a callback that copies its meta, or all of it.
+        """
+        visit = visit_of(request)
+        if request.errback == self._errback:
+            request.errback = visit.errback if visit is not None else None
+        if visit is not None and self._is_replaceable(visit):
+            self.finish(visit, replaced(request))
+        return strip(request)
+
+    def _is_replaceable(self, visit: Visit) -> bool:
+        """Whether the engine may put another Request in place of that of `visit`: it has left the
+        downloader, and what came of it has not reached the spider.
+        """
+        return not visit.in_spider and visit.request not in self._crawler.engine.downloader.active
 
     def _refuse(self, request: Request, link: Link) -> None:
         """Drop a user's Request that this process alone could answer, when any may lease it."""
@@ -237,10 +270,11 @@ class Scheduler(BaseScheduler):
             moved = self.redirect(page.redirect_to, link)
             if moved is not None:
                 visit.links.append(moved)
-        visit.links += self._outlinks.of_page(page.links[:LINKS_AT_A_TIME], link)
-        for start in range(LINKS_AT_A_TIME, len(page.links), LINKS_AT_A_TIME):
+        step = urls_at_a_time(page.links)
+        visit.links += self._outlinks.of_page(page.links[:step], link)
+        for start in range(step, len(page.links), step):
             await asyncio.sleep(0)
-            urls = page.links[start : start + LINKS_AT_A_TIME]
+            urls = page.links[start : start + step]
             visit.links += self._outlinks.of_page(urls, link)
 
     def redirect(self, url: str, link: Link) -> Link | None:
@@ -251,7 +285,7 @@ class Scheduler(BaseScheduler):
         """Give the lease of `visit` back; only the first call counts."""
         if visit.done:
             return
-        visit.done = True
+        visit.end()
         self._visits.discard(visit)
         if isinstance(outcome, Fetched):
             self.counters.page_bytes += outcome.size_bytes
@@ -324,22 +358,53 @@ class Scheduler(BaseScheduler):
 
     def spider_opened(self) -> None:
         """A signal handler: the first moment at which Scrapy can be told to end."""
+        self._crawled_before = self.counters.crawled
+        self._robots_before = self.counters.robots.total()
         if self.problem:
             last_word(self._crawler, f"JOBDIR: {self.problem}")
             logger.error("JOBDIR: %s", self.problem)
             raise CloseSpider("frontier_error")
+        if problem := VisitMiddleware.misplaced_in(self._crawler):
+            last_word(self._crawler, problem)
+            logger.error("%s", problem)
+            raise CloseSpider("settings_error")
         self._pump_task = asyncio.create_task(self._pump())
 
     def spider_idle(self) -> None:
-        """A signal handler: the frontier is empty. Before the target that is a bad seed."""
+        """A signal handler: nothing is left to do. Before the target that is a bad seed."""
+        if self.counters.crawled == self._crawled_before and self._has_failures():
+            raise CloseSpider("no_answer")
         if self.counters.crawled < self._target:
             raise CloseSpider("bad_seed")
+
+    def _has_failures(self) -> bool:
+        """Whether anything failed in this run, of what was asked in it."""
+        return bool(self.frontier.failed_seeds or self._outage_s or self.counters.kept.total())
+
+    def _say_unanswered(self) -> None:
+        """That not one page was answered is an error, whoever ended the crawl."""
+        seeds = [*self.frontier.failed_seeds, *self._outage.failures][:FAILURES_MAX]
+        failed = ", ".join(f"{name} ({reason})" for name, reason in seeds)
+        problem = f"not one page was answered; the first seeds that failed: {failed}"
+        last_word(self._crawler, problem)
+        logger.error("%s", problem)
+
+    def _say_kept(self) -> None:
+        if self.counters.kept.total():
+            lasting = self._crawler.settings.get("JOBDIR")
+            then = "the same command tries them again" if lasting else "gone now, without a JOBDIR"
+            logger.info("URLs kept for a later try: %s; %s", by_reason(self.counters.kept), then)
 
     # The pump
 
     def look(self) -> None:
         """Have the pump turn now."""
         self._changed.set()
+
+    def give_up(self) -> None:
+        """The network does not come back: end the crawl, with everything in line."""
+        logger.error("The network does not come back: the crawl ends, all URLs stay in line")
+        self._close_spider("outage")
 
     async def _pump(self) -> None:
         loop = asyncio.get_running_loop()
@@ -373,8 +438,9 @@ class Scheduler(BaseScheduler):
         if now >= self._orphans_at:
             self._orphans_at = now + _ORPHANS_S
             self._drop_orphans(slot.inprogress)
+        self._count_outage()
         wait_s = _LOOK_S
-        if now >= self._no_socket_until:
+        if now >= self._no_socket_until and not self._outage.is_on:
             wait_s = min(wait_s, await self._refill(now), await self._admit(now))
         self._count_under_way(len(self._visits) + self._admissions.client.active)
         if self._window or self.frontier.is_finished():
@@ -424,6 +490,12 @@ class Scheduler(BaseScheduler):
             task.add_done_callback(self._admitting.discard)
         return _LOOK_S if len(leases) == room else self.frontier.next_at(admissions=True) - now
 
+    def _count_outage(self) -> None:
+        """Bring the time that our network was out up to date."""
+        outage_s = self._outage.seconds
+        self.counters.outage_s += outage_s - self._outage_s
+        self._outage_s = outage_s
+
     def _count_under_way(self, fetches: int) -> None:
         """Bring this process's part of the count up to date."""
         self.counters.under_way += fetches - self._under_way
@@ -441,8 +513,7 @@ class Scheduler(BaseScheduler):
 
     def _drop_orphans(self, in_engine: set[Request]) -> None:
         """Give back the leases of Requests that a middleware has replaced by one of its own."""
-        for visit in self._visits - {visit_of(request) for request in in_engine}:
-            assert visit is not None
+        for visit in [visit for visit in self._visits if visit.request not in in_engine]:
             self.finish(visit, Dropped("replaced", *(time.monotonic(),) * 2))
 
     # The end
@@ -452,6 +523,8 @@ class Scheduler(BaseScheduler):
         if not self._closing_at:
             self._closing_at = now
             self._crawler.signals.send_catch_log(crawl_closing)
+            self._count_outage()
+            self._outage.close()
             for lease in self._window:
                 self._deliveries.release(lease, Returned())
             self._window.clear()
@@ -502,18 +575,14 @@ class Scheduler(BaseScheduler):
         """The Request of a lease: a new one, or the user's own."""
         lease, link = visit.lease, visit.lease.link
         assert link is not None
-        meta = {
-            "lease": lease,
-            "visit": visit,
-            "depth": link.depth,
-            "verbatim_url": True,  # it is canonical
-        }
         if not link.payload:
-            return Request(lease.url, errback=self._errback, meta=meta, dont_filter=True)
-        request = self._own.request(link)
-        visit.errback, request.errback = request.errback, self._errback
-        request.meta.update(meta)
-        return request
+            meta = {"depth": link.depth, "verbatim_url": True}  # it is canonical
+            request = Request(lease.url, errback=self._errback, meta=meta, dont_filter=True)
+        else:
+            request = self._own.request(link)
+            request.meta["depth"] = link.depth
+            visit.errback, request.errback = request.errback, self._errback
+        return visit.made(request)
 
     def _errback(self, failure: Failure) -> Any:
         """A request's end without an answer: for a user's own, unless it will be tried again, its
@@ -523,7 +592,9 @@ class Scheduler(BaseScheduler):
         visit = visit_of(request)
         if visit is None:
             return None
-        outcome, link = failed(request, failure.value, time.monotonic()), visit.lease.link
+        visit.in_spider = True
+        outcome = failed(visit.lease, request, failure.value, time.monotonic())
+        link = visit.lease.link
         assert link is not None
         if not link.payload:
             self.finish(visit, outcome)

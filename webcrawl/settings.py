@@ -17,10 +17,8 @@ COMMANDS_MODULE = "webcrawl.commands"
 # Who we are. Say in USER_AGENT how you can be reached: "name/1.0 (+https://example.org/crawl)".
 USER_AGENT = f"webcrawl/{__version__}"
 ROBOTSTXT_USER_AGENT = None  # None: the product token of USER_AGENT
-DEFAULT_REQUEST_HEADERS = {
-    "Accept": "text/html,application/xhtml+xml,*/*;q=0.8",
-    "Accept-Language": "en,*;q=0.5",
-}
+# No Accept-Language: a site's own language is the one to archive.
+DEFAULT_REQUEST_HEADERS = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 # Politeness.
 ROBOTSTXT_OBEY = True
@@ -64,6 +62,7 @@ DOWNLOAD_WARNSIZE = 0  # large pages are cut and counted, not lines of the log
 DOWNLOAD_MAXHEADERSIZE = 32768  # FastWARC's reader stops at a record with a longer head
 REDIRECT_MAX_TIMES = 20
 RETRY_TIMES = 2
+OUTAGE_TIMEOUT = 6 * 3600.0  # seconds; 120 at the most if no server has answered yet
 CLOSE_GRACE = 5.0  # seconds that fetches under way are given when the crawl is stopped
 DNS_SERVERS: list[str] = []
 ALLOW_PRIVATE_ADDRESSES = False
@@ -85,6 +84,7 @@ WARC_ENABLED = True
 WARC_DIR = "warc"
 WARC_PREFIX = "webcrawl"
 WARC_MAX_SIZE = 1_000_000_000
+WARC_PAYLOAD_DIGEST = "wire"  # what warcio and FastWARC verify; jwarc verifies "payload"
 WARC_COLLECTION = ""
 WARC_OPERATOR = ""
 WARC_DESCRIPTION = ""
@@ -97,6 +97,7 @@ STATS_INTERVAL = 2.0
 STATS_CLASS = "webcrawl.statscollector.StatsCollector"
 LOGSTATS_INTERVAL = 0  # the stats lines say more
 EXTENSIONS = {
+    "webcrawl.extensions.startcheck.StartCheck": 0,
     "webcrawl.extensions.statslines.StatsLines": 100,
     "webcrawl.extensions.report.CrawlReport": 200,
     "webcrawl.extensions.processes.Processes": 300,
@@ -106,6 +107,9 @@ EXTENSIONS = {
     # Scrapy's leaves half a file when it is killed, and a traceback when the disk is full.
     "scrapy.extensions.spiderstate.SpiderState": None,
     "webcrawl.extensions.spiderstate.SpiderState": 0,
+    # Scrapy's loses items when it is killed, and a full disk is a traceback for each.
+    "scrapy.extensions.feedexport.FeedExporter": None,
+    "webcrawl.extensions.feeds.FeedExporter": 0,
     # Its page count is the scheduler's here, exact even with fetches under way.
     "scrapy.extensions.closespider.CloseSpider": None,
     "webcrawl.extensions.closespider.CloseSpider": 0,

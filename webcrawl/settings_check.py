@@ -1,7 +1,8 @@
 """Every setting's allowed values, checked once before a crawl starts.
 
-Owns what a value may be, not what it means: a value that passes here is taken by the core. A
-setting that is missing from the table is Scrapy's own, or anything goes.
+Owns what a value may be and its type, not what it means: a value that passes here is taken by the
+core. A setting that is missing from the table is Scrapy's own, or anything goes. Of the names
+`setting_names` knows.
 """
 
 from __future__ import annotations
@@ -10,23 +11,26 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scrapy.settings import BaseSettings
+from scrapy.settings import BaseSettings, Settings
 from scrapy.utils.misc import load_object
 
 from webcrawl.admission.dns import read_server
 from webcrawl.components import SettingError, robots_token, scope_from
-from webcrawl.fetch_settings import TLS_VERSIONS
+from webcrawl.fetch_settings import TLS_VERSIONS, headers_from, user_agent_of
 from webcrawl.scope import ScopeError
+from webcrawl.visits import LeaseKeeper
 
 
 class Rule(NamedTuple):
-    """What a value must be: a test of it, and the words for it."""
+    """What a value must be: a test of it, the words for it, and the value with its own type."""
 
     fits: Callable[[object], bool]
     allowed: str
+    typed: Callable[[Any], object] = lambda value: value
 
 
 def check(settings: BaseSettings) -> list[str]:
@@ -46,6 +50,50 @@ def check(settings: BaseSettings) -> list[str]:
     return problems
 
 
+def typed_settings(settings: BaseSettings) -> dict[str, object]:
+    """The settings of the table as what they are: numbers, booleans, lists; of strings too."""
+    values: dict[str, object] = {}
+    for name, rule in RULES.items():
+        if name in settings:
+            value = settings.get(name)
+            values[name] = rule.typed(value) if rule.fits(value) else value
+    return values
+
+
+def contact_warning(settings: BaseSettings) -> list[str]:
+    """Lines for a crawl of public servers whose User-Agent does not say how to reach its owner.
+
+    Empty where it names a URL or a mail address, and for a crawl of a test web: private addresses
+    are allowed and all name servers are on loopback.
+    """
+    agent = user_agent_of(settings)
+    if _CONTACT.search(agent) or _is_test_web(settings):
+        return []
+    return [
+        "*" * 78,
+        f"USER_AGENT = {agent!r} names no contact.",
+        "Whoever runs a server that this crawl troubles cannot reach you, and may block you.",
+        'Set it to a name with a URL or a mail address: "mycrawl/1.0 (+https://example.org/crawl)"',
+        "*" * 78,
+    ]
+
+
+# A URL, a bare host and path, or a mail address.
+_CONTACT = re.compile(r"https?://\[?\w|\bwww\.\w|[^\s@]+@[^\s@]+\.\w", re.IGNORECASE)
+
+
+def _is_test_web(settings: BaseSettings) -> bool:
+    if not settings.getbool("ALLOW_PRIVATE_ADDRESSES"):
+        return False
+    servers = settings.getlist("DNS_SERVERS")
+    try:
+        return bool(servers) and all(
+            ip_address(read_server(each).address).is_loopback for each in servers
+        )
+    except ValueError:
+        return False
+
+
 def _whole(least: int) -> Rule:
     def fits(value: Any) -> bool:
         try:
@@ -53,7 +101,7 @@ def _whole(least: int) -> Rule:
         except (TypeError, ValueError, OverflowError):
             return False
 
-    return Rule(fits, f"a whole number, {least} or more")
+    return Rule(fits, f"a whole number, {least} or more", int)
 
 
 def _seconds(least: float = 0) -> Rule:
@@ -63,7 +111,7 @@ def _seconds(least: float = 0) -> Rule:
         except (TypeError, ValueError):
             return False
 
-    return Rule(fits, f"a number of seconds, {least} or more")
+    return Rule(fits, f"a number of seconds, {least} or more", float)
 
 
 def _one_of(*names: str, later: Iterable[str] = ()) -> Rule:
@@ -77,10 +125,23 @@ def _is_bool(value: object) -> bool:
 
 
 def _is_list(value: object) -> bool:
-    """A list, or the text of one with commas. JSON is a mistake that Scrapy would not see."""
+    """A list, or the text of one with commas. JSON is a mistake that Scrapy would not see.
+
+    A regular expression may begin with a bracket: it is JSON, or Python, where a quotation mark or
+    the end follows.
+    """
     if isinstance(value, str):
-        return not value.lstrip().startswith(("[", "("))
+        return re.match(r"\s*[\[(]\s*(?:['\"]|[\])]\s*$)", value) is None
     return value is None or isinstance(value, list | tuple)
+
+
+def _listed(value: Any) -> list[object]:
+    """The items as Scrapy's `getlist` gives them; of functions and classes the import path."""
+    items = (value.split(",") if value else []) if isinstance(value, str) else value or ()
+    return [
+        f"{item.__module__}.{item.__qualname__}" if hasattr(item, "__qualname__") else item
+        for item in items
+    ]
 
 
 def _each(fits_one: Callable[[str], object]) -> Callable[[object], bool]:
@@ -97,6 +158,14 @@ def _each(fits_one: Callable[[str], object]) -> Callable[[object], bool]:
 
 def _is_header_value(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[\x20-\x7e]+", value) is not None
+
+
+def _are_headers(value: Any) -> bool:
+    try:
+        headers_from(Settings({"DEFAULT_REQUEST_HEADERS": value, "USER_AGENT": ""}))
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _is_one_line(value: object) -> bool:
@@ -121,6 +190,13 @@ def _are_loadable(value: Any) -> bool:
     return True
 
 
+def _is_scheduler(value: Any) -> bool:
+    try:
+        return issubclass(load_object(value), LeaseKeeper)
+    except (ImportError, NameError, TypeError, ValueError):
+        return False
+
+
 def _is_path(value: object) -> bool:
     return isinstance(value, str | os.PathLike) and str(value) != ""
 
@@ -139,9 +215,9 @@ def _is_file_prefix(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[^/\s\0]+", value) is not None
 
 
-_BOOL = Rule(_is_bool, "True or False")
+_BOOL = Rule(_is_bool, "True or False", lambda value: str(value) in {"1", "True", "true"})
 _FOLDER = Rule(lambda value: not value or _is_writable(value), "a folder that can be written")
-_LIST = Rule(_is_list, "names with commas between them, or a list in settings.py")
+_LIST = Rule(_is_list, "names with commas between them, or a list in settings.py", _listed)
 
 _TLS_VERSION = Rule(
     lambda value: value is None or value in TLS_VERSIONS, "None or " + " or ".join(TLS_VERSIONS)
@@ -152,17 +228,24 @@ RULES: dict[str, Rule] = {
     "ROBOTSTXT_USER_AGENT": Rule(
         lambda value: value is None or _is_header_value(value), "one line of ASCII text"
     ),
+    "DEFAULT_REQUEST_HEADERS": Rule(
+        _are_headers, "a dictionary of header names and their values, each of one line"
+    ),
     "ROBOTSTXT_OBEY": _BOOL,
     "DOWNLOAD_DELAY": _seconds(),
     "IP_DELAY": _seconds(),
     "CRAWL_DELAY_MAX": _seconds(),
     "HOST_MAX_FAILURES": _whole(1),
     "SCOPE_SUFFIXES": Rule(
-        _each(re.compile(r"[^\s/:@]+").fullmatch), "ends of host names, such as .br,gov.pt"
+        _each(re.compile(r"[^\s/:@]+").fullmatch),
+        "ends of host names, such as .br,gov.pt",
+        _listed,
     ),
     "SCOPE_DENY": _LIST,
     "SCOPE_ALLOW": _LIST,
-    "SCOPE_RULES": Rule(_are_loadable, "import paths of functions, with commas between them"),
+    "SCOPE_RULES": Rule(
+        _are_loadable, "import paths of functions, with commas between them", _listed
+    ),
     "FOLLOW_LINKS": _BOOL,
     "OBEY_NOFOLLOW": _BOOL,
     "FOLLOW_REL_NOFOLLOW": _BOOL,
@@ -175,8 +258,9 @@ RULES: dict[str, Rule] = {
     "MAX_PAGES_PER_DOMAIN": _whole(0),
     "MAX_PAGES_PER_IP": _whole(0),
     "CONTENT_TYPES": Rule(
-        _each(re.compile(r"[\w.+*-]+/[\w.+*-]+").fullmatch),
-        "media types, such as text/html,image/*",
+        _each(re.compile(r"[\w.+*-]+/[\w.+*-]+|\*").fullmatch),
+        "media types, such as text/html,image/*, or * for all",
+        _listed,
     ),
     "HEAD_FIRST": _BOOL,
     "CLOSESPIDER_PAGECOUNT": _whole(0),
@@ -193,9 +277,16 @@ RULES: dict[str, Rule] = {
     "DOWNLOAD_TLS_MAX_VERSION": _TLS_VERSION,
     "REDIRECT_MAX_TIMES": _whole(0),
     "RETRY_TIMES": _whole(0),
-    "RETRY_HTTP_CODES": Rule(_each(re.compile(r"[1-5]\d\d").fullmatch), "codes, such as 429,503"),
+    "RETRY_HTTP_CODES": Rule(
+        _each(re.compile(r"[1-5]\d\d").fullmatch),
+        "codes, such as 429,503",
+        lambda value: [int(str(code)) for code in _listed(value)],
+    ),
+    "OUTAGE_TIMEOUT": _seconds(),
     "CLOSE_GRACE": _seconds(),
-    "DNS_SERVERS": Rule(_each(_is_dns_server), "addresses, such as 127.0.0.1:5353,[::1]:53"),
+    "DNS_SERVERS": Rule(
+        _each(_is_dns_server), "addresses, such as 127.0.0.1:5353,[::1]:53", _listed
+    ),
     "ALLOW_PRIVATE_ADDRESSES": _BOOL,
     "FRONTIER_STORE": _one_of("memory", "disk", later=("redis://...",)),
     "FRONTIER_ACTIVE_HOSTS": _whole(1),
@@ -205,9 +296,11 @@ RULES: dict[str, Rule] = {
     "WARC_DIR": Rule(_is_writable, "a folder that can be written"),
     "WARC_PREFIX": Rule(_is_file_prefix, "the start of a file name, without / and spaces"),
     "WARC_MAX_SIZE": _whole(1),
+    "WARC_PAYLOAD_DIGEST": _one_of("wire", "payload", "none"),
     "WARC_COLLECTION": Rule(_is_one_line, "one line of text"),
     "WARC_OPERATOR": Rule(_is_one_line, "one line of text"),
     "WARC_DESCRIPTION": Rule(_is_one_line, "one line of text"),
     "REPORT_DIR": _FOLDER,
+    "SCHEDULER": Rule(_is_scheduler, "webcrawl.scheduler.Scheduler, or a class made from it"),
     "STATS_INTERVAL": _seconds(),
 }

@@ -3,6 +3,10 @@
 A Request can end in many ways: a callback that yields items for a while, an errback, a user's
 middleware that drops it or puts another in its place. Here each of them becomes one outcome,
 given back once. The spider middleware is the outermost, so what passes it reaches the engine.
+
+Invariant: a user's code may copy `request.meta` to any other Request. A lease belongs to the one
+Request object that was made for it (`lease_of`); on all others what `meta` says of it is ignored,
+and taken out when they are enqueued (`strip`).
 """
 
 from __future__ import annotations
@@ -11,21 +15,37 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Protocol, Self, cast
+from typing import Any, Protocol, Self, cast, runtime_checkable
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem, IgnoreRequest, NotConfigured
 from scrapy.http import Response
+from scrapy.utils.misc import load_object
+from scrapy.utils.python import global_object_name
 from twisted.python.failure import Failure
 
-from webcrawl.fetch.exchange import Exchange, FetchFailed
+from webcrawl.fetch.exchange import OURS, Exchange, FetchFailed
 from webcrawl.fetch.retryafter import asked_to_wait_s
+from webcrawl.fetch_settings import content_type_test
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
 from webcrawl.items import Page
-from webcrawl.own_requests import is_own
+from webcrawl.reconstruction import exchange_of
 
 logger = logging.getLogger(__name__)
+
+# What Scrapy's download handlers and others raise, as our own client says it; by name, not to
+# import them for it.
+SCRAPYS_FAILURES = {
+    "CannotResolveHostError": "connect",  # through a proxy: the proxy's own name
+    "DownloadConnectionRefusedError": "connect",
+    "TunnelError": "connect",
+    "DownloadTimeoutError": "timeout",
+    "TimeoutError": "timeout",  # Python's, and playwright's
+    "DownloadFailedError": "reset",
+    "ResponseDataLossError": "bad_response",
+    "DownloadCancelledError": "too_large",
+}
 
 
 class NotArchived(DropItem):
@@ -48,17 +68,24 @@ class AskedAgain(IgnoreRequest):
         self.outcome = outcome
 
 
+class NotSent(IgnoreRequest):
+    """A user's Request that is no HTTP: its errback hears of it, and no server did."""
+
+
 class Visit:
     """One PAGE lease in the engine. `request.meta["visit"]` holds it, `meta["lease"]` its lease."""
 
     __slots__ = (
-        *("begun_at", "done", "duplicate_of", "errback", "items_open", "lease", "links"),
-        *("settled", "unarchived"),
+        *("begun_at", "done", "duplicate_of", "errback", "in_spider", "items_open", "lease"),
+        *("links", "logged", "request", "settled", "unarchived"),
     )
 
     def __init__(self, lease: Lease, begun_at: float = 0.0) -> None:
         self.lease = lease
         self.begun_at = begun_at
+        self.request: Request | None = None  # the one made for the lease, until it is done
+        self.in_spider = False  # its answer is with the spider: no middleware replaces it any more
+        self.logged = False  # its line of the log is written
         self.errback: Callable[[Failure], Any] | None = None  # the user's own
         self.links: list[Link] = []
         self.duplicate_of = ""
@@ -67,18 +94,35 @@ class Visit:
         self.done = False
         self.unarchived = False  # its page could not be kept, so it is to be fetched again
 
+    def made(self, request: Request) -> Request:
+        """`request`, which is the one for the lease from now on."""
+        self.request = request
+        request.meta.update(visit=self, lease=self.lease)
+        return request
+
+    def end(self) -> None:
+        """The lease has been given back: nothing waits for this visit any more."""
+        self.done = True
+        self.request = None  # whose meta holds this: it would be a cycle
+        self._settle()
+
     def item_ended(self) -> None:
         self.items_open -= 1
-        if self.items_open == 0 and self.settled is not None and not self.settled.done():
-            self.settled.set_result(None)
+        if self.items_open == 0:
+            self._settle()
 
     async def items_ended(self) -> None:
         """Wait until the item pipelines are through with all that the callback yielded."""
-        if self.items_open:
+        if self.items_open and not self.done:
             self.settled = asyncio.get_running_loop().create_future()
             await self.settled
 
+    def _settle(self) -> None:
+        if self.settled is not None and not self.settled.done():
+            self.settled.set_result(None)
 
+
+@runtime_checkable
 class LeaseKeeper(Protocol):
     """Who hears of a visit: the scheduler."""
 
@@ -96,10 +140,11 @@ class VisitMiddleware:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self._wants = content_type_test(crawler.settings)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        if crawler.settings["SCHEDULER"] != "webcrawl.scheduler.Scheduler":
+        if not issubclass(load_object(crawler.settings["SCHEDULER"]), LeaseKeeper):
             raise NotConfigured("only the frontier's scheduler hands out leases")
         middleware = cls(crawler)
         for signal in (signals.item_scraped, signals.item_dropped, signals.item_error):
@@ -107,18 +152,44 @@ class VisitMiddleware:
         crawler.signals.connect(middleware.spider_error, signals.spider_error)
         return middleware
 
+    @classmethod
+    def misplaced_in(cls, crawler: Crawler) -> str:
+        """Why no page of `crawler` could end: this middleware is missing, or not the outermost.
+
+        A setting SPIDER_MIDDLEWARES of a user's own stands in place of the project's.
+        """
+        before = []
+        for middleware in crawler.engine.scraper.spidermw.middlewares:
+            if isinstance(middleware, cls):
+                break
+            before.append(middleware)
+        else:
+            return f"SPIDER_MIDDLEWARES lacks {global_object_name(cls)}: 0: without it no page ends"
+        for middleware in before:
+            if hasattr(middleware, "process_spider_output"):
+                name = global_object_name(type(middleware))
+                return f"SPIDER_MIDDLEWARES: {name} stands before {global_object_name(cls)}: 0"
+        return ""
+
     @property
     def _keeper(self) -> LeaseKeeper:
         return cast("LeaseKeeper", self._crawler.engine.scheduler)
 
     def process_spider_input(self, response: Response) -> None:
         visit = visit_of(response.request)
-        link = visit.lease.link if visit is not None else None
-        if visit is None or link is None:
+        if visit is None:
+            return
+        link = visit.lease.link
+        if link is None:
             return
         if not self._keeper.counts(visit):
             raise beyond_target(cast("Request", response.request))
+        visit.in_spider = True
+        exchange = exchange_of(response)
         if not link.payload:
+            if exchange.reconstructed and not self._wants(exchange.status, exchange.headers):
+                exchange.body_skipped = True  # as the download handler has it
+                response.flags.append("content_type_dropped")
             return
         outcome = answered(visit, response)
         if isinstance(outcome, Fetched) and self._keeper.comes_again(link, outcome):
@@ -137,7 +208,7 @@ class VisitMiddleware:
         try:
             async for output in result:
                 if isinstance(output, Request):
-                    output.meta.setdefault("depth", link.depth + 1)
+                    output = _at_depth(output, link.depth + 1, response)
                 elif output is not None:  # of which Scrapy makes nothing, and tells nobody
                     visit.items_open += 1
                     if isinstance(output, Page):
@@ -149,8 +220,8 @@ class VisitMiddleware:
 
     def item_ended(self, response: Response | None, exception: BaseException | None = None) -> None:
         """A signal handler: an item of `response` is through the pipelines, however."""
-        visit = visit_of(response.request) if isinstance(response, Response) else None
-        if visit is not None:
+        visit = _named_by(response.request) if isinstance(response, Response) else None
+        if visit is not None:  # also one that is done: somebody may wait for its items
             visit.unarchived |= isinstance(exception, NotArchived)
             visit.item_ended()
 
@@ -162,19 +233,69 @@ class VisitMiddleware:
                 self._keeper.finish(visit, answered(visit, response))
 
 
-def visit_of(request: Request | None) -> Visit | None:
+def _named_by(request: Request | None) -> Visit | None:
     visit = request.meta.get("visit") if request is not None else None
-    return visit if isinstance(visit, Visit) and not visit.done else None
+    return visit if isinstance(visit, Visit) else None
+
+
+def visit_of(request: Request | None) -> Visit | None:
+    """The visit that the answer to `request` is for; None when its lease was given back.
+
+    Only answers reach the spider here whose Request came out of the scheduler, which hands out none
+    with another's visit. A middleware may have asked by a copy of it.
+    """
+    visit = _named_by(request)
+    return None if visit is None or visit.done else visit
+
+
+def lease_of(request: Request) -> Lease | None:
+    """The lease that `request` was made for. None for any other, also with a copy of its meta."""
+    visit = request.meta.get("visit")
+    return visit.lease if isinstance(visit, Visit) and visit.request is request else None
+
+
+def is_own(request: Request) -> bool:
+    """Whether `request` is a user's, and not the crawl's for a link."""
+    lease = lease_of(request)
+    return lease is None or bool(lease.link and lease.link.payload)
+
+
+def strip(request: Request) -> Request:
+    """`request` without what a copied meta says of another one: itself, or a copy where that one
+    still needs the dict. Values of a user's own under the same keys stay.
+    """
+    meta, visit = request.meta, _named_by(request)
+    ours = [key for key, kind in _OF_A_VISIT if isinstance(meta.get(key), kind)]
+    link = visit.lease.link if visit is not None else None
+    if link is not None and not link.payload:
+        ours.append("verbatim_url")  # true of a page's URL; so the copy's is made safe below
+        return request.replace(meta={key: meta[key] for key in meta if key not in ours})
+    if visit is not None and visit.request is not None and visit.request.meta is meta:
+        request = request.copy()
+    for key in ours:
+        del request.meta[key]
+    return request
+
+
+_OF_A_VISIT = (
+    ("visit", Visit),
+    ("lease", Lease),
+    ("exchange", Exchange),
+    ("fetch_failed", FetchFailed),
+)
+
+
+def _at_depth(request: Request, depth: int, response: Response) -> Request:
+    """What the callback yielded, at its depth: as Scrapy's DepthMiddleware, whatever was copied."""
+    if request.meta is response.meta:  # `yield response.request`
+        request = request.copy()
+    request.meta["depth"] = depth
+    return request
 
 
 def answered(visit: Visit, response: Response) -> Fetched | Returned:
     """The outcome of a visit whose request was answered."""
-    exchange = response.meta.get("exchange")
-    if not isinstance(exchange, Exchange):  # a proxy's answer, or a user's middleware made it up
-        now = time.monotonic()
-        if visit.unarchived:
-            return Returned(now, now)
-        return Fetched(response.status, now, now, tuple(visit.links))
+    exchange = exchange_of(response)
     if visit.unarchived:
         return Returned(exchange.asked_at, exchange.ended_at)
     return fetched(exchange, tuple(visit.links), visit.duplicate_of)
@@ -192,27 +313,41 @@ def replaced(request: Request) -> Dropped:
     return Dropped("replaced", *_times(request))
 
 
-def failed(request: Request, error: BaseException | None, now: float) -> Outcome:
+def failed(lease: Lease, request: Request, error: BaseException | None, now: float) -> Outcome:
     """The outcome of a visit whose request ended in the errback."""
-    lease: Lease = request.meta["lease"]
     if lease.refused:
         return Dropped(lease.refused)
     if isinstance(error, AskedAgain | TargetMet):
         return error.outcome
+    if isinstance(error, NotSent):
+        return Dropped("unsendable")
     if isinstance(error, IgnoreRequest):
         return Dropped("middleware", *_times(request))
     failure = request.meta.get("fetch_failed")
+    if failure is None and "exchange" not in request.meta:
+        failure = _fault_of_another_handler(request, error, now)
     if isinstance(failure, FetchFailed):
         asked_at = failure.ended_at if failure.asked else 0.0
-        if failure.reason in ("cancelled", "no_socket"):
+        if failure.reason in OURS:
             return Returned(asked_at, failure.ended_at, failure.reason)
         return Failed(failure.reason, asked_at, failure.ended_at)
-    if not is_own(request):  # of those Scrapy says so
+    if not (lease.link and lease.link.payload):  # of a user's own Scrapy says so
         logger.error("Error while fetching %s", request.url, exc_info=error)
     exchange = request.meta.get("exchange")
     if isinstance(exchange, Exchange):  # the fault came after it
         return fetched(exchange)
     return Failed("error", now, now)
+
+
+def _fault_of_another_handler(
+    request: Request, error: BaseException | None, now: float
+) -> FetchFailed | None:
+    """What our own handler would have said; kept where it keeps it."""
+    reason = SCRAPYS_FAILURES.get(type(error).__name__)
+    if reason is None:
+        return None
+    failure = request.meta["fetch_failed"] = FetchFailed(reason, str(error), True, now)
+    return failure
 
 
 def fetched(exchange: Exchange, links: tuple[Link, ...] = (), duplicate_of: str = "") -> Fetched:

@@ -33,8 +33,13 @@ PRIORITY = 100  # above all that users set
 _SUFFIX = re.compile(r"(\.\w+)?(\.(gz|bz2|xz))?$")
 
 
-def settings_of(settings: Settings, number: int, descriptor: int) -> Settings:
-    """The settings of worker `number`, whose socket is `descriptor`. SettingError."""
+def settings_of(
+    settings: Settings, number: int, descriptor: int, *, again: bool = False
+) -> Settings:
+    """The settings of worker `number`, whose socket is `descriptor`. SettingError.
+
+    One that is started `again` goes on with the feeds of the one before.
+    """
     own = settings.copy()
     own.frozen = False
     mark = f"[process {number}] %(message)s"
@@ -49,7 +54,10 @@ def settings_of(settings: Settings, number: int, descriptor: int) -> Settings:
         "CLOSESPIDER_PAGECOUNT": 0,
         "CLOSESPIDER_TIMEOUT": 0,
         "SPIDER_MIDDLEWARES": middlewares | {"webcrawl.worker.Membership": -1},
-        "FEEDS": {numbered(uri, number): options for uri, options in feeds},
+        "FEEDS": {
+            numbered(uri, number): options | ({"overwrite": False} if again else {})
+            for uri, options in feeds
+        },
         "LOG_FORMAT": settings["LOG_FORMAT"].replace("%(message)s", mark),
         "LOG_FILE_APPEND": True,
         "LOG_VERSIONS": [],

@@ -24,7 +24,8 @@ from tests.adapters.rawserver import (
     server_context,
     until,
 )
-from webcrawl.fetch.client import Client, Limits, Target, build_request, split_url
+from webcrawl.fetch.client import Client, Limits, Target, _Fetch, build_request, split_url
+from webcrawl.fetch.decode import Decoded, decode
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.tls import CertificateJudge, client_context
 
@@ -558,3 +559,39 @@ def test_build_request() -> None:
     assert build_request("GET", target, [], b"hi").endswith(
         b"\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi"
     )
+
+
+def test_a_large_body_is_decoded_beside_the_loop(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    large = bytes(3 << 20)
+    threads = []
+
+    def noting(*what: Any) -> Decoded:
+        threads.append(threading.current_thread())
+        return decode(*what)
+
+    monkeypatch.setattr("webcrawl.fetch.client.decode", noting)
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"
+    assert get(run, answering(head, gzip.compress(PAGE))).payload == PAGE
+    assert threads == []
+    assert get(run, answering(head, gzip.compress(large))).payload == large
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
+
+
+def test_costly_bytes_give_others_a_turn(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing is lost by it, whether the answer ends with a length or with the connection."""
+    monkeypatch.setattr("webcrawl.fetch.client._TURN_S", 0.0)
+    turns = []
+    give_turn = _Fetch._give_turn
+
+    def counting(fetch: _Fetch) -> None:
+        turns.append(fetch)
+        give_turn(fetch)
+
+    monkeypatch.setattr(_Fetch, "_give_turn", counting)
+    body = b"5\r\nhello\r\n" * 100_000 + b"0\r\n\r\n"
+    head = b"HTTP/1.1 200 OK\r\n"
+    chunked = get(run, answering(head + b"Transfer-Encoding: chunked\r\n\r\n", body))
+    assert (chunked.body, chunked.payload) == (body, b"hello" * 100_000)
+    assert len(turns) > 1
+    assert get(run, answering(head + b"\r\n", body)).payload == body

@@ -80,6 +80,59 @@ def test_settings_that_cannot_be_used(scrapy: Scrapy) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["-s", "SCOPE_SUFFIX=.br"], "SCOPE_SUFFIX is no setting; did you mean SCOPE_SUFFIXES?"),
+        (["-a", "seed=ufmg.br"], "-a seed= is no argument; did you mean -a seeds=?"),
+        (["-s", "SCOPE_DENY=(("], "SCOPE_DENY = '((' cannot be used: not a host, and not a regul"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(scrapy: Scrapy, arguments: list[str], line: str) -> None:
+    done = scrapy("crawl", "broad", *arguments, "-s", "LOG_LEVEL=WARNING")
+    assert done.returncode == 2
+    (said,) = done.stderr.splitlines()
+    assert said.startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("brod", "there is no spider 'brod'; did you mean broad?"),
+        ("nosuch", "there is no spider 'nosuch'; there are broad"),
+    ],
+)
+def test_a_spider_that_there_is_not(scrapy: Scrapy, name: str, line: str) -> None:
+    done = scrapy("crawl", name, "-a", "seeds=ufmg.br", "-s", "LOG_LEVEL=WARNING")
+    assert (done.returncode, done.stderr) == (2, line + "\n")
+
+
+def test_custom_settings_are_looked_at_too(tmp_path: Path, scrapy: Scrapy) -> None:
+    for spider in (BROAD_SPIDER, PLAIN_SPIDER.replace("DOWNLOAD_DELAY", "DOWNLOAD_DELYA")):
+        file = tmp_path / "misspelt.py"
+        file.write_text(
+            spider.replace("    name", "    custom_settings = {'JOB_DIR': 1}\n    name")
+        )
+        done = scrapy("runspider", str(file), "-s", "LOG_LEVEL=WARNING")
+        assert done.returncode == 2
+        assert "did you mean" in done.stderr
+        assert done.stdout == ""
+
+
+def test_a_crawl_of_the_open_web_without_a_contact(scrapy: Scrapy) -> None:
+    arguments = ("crawl", "broad", "-a", "seeds=ufmg.br", "-s", "SCOPE_SUFFIXES=.invalid")
+    quiet = ("-s", "LOG_LEVEL=WARNING")
+    said = scrapy(*arguments, *quiet, "-s", "OWN_THING=1", "-a", "colour=red").stderr
+    assert "OWN_THING is set, but nothing" in said
+    assert "-a colour= is given, but" in said
+    assert (
+        len([line for line in said.splitlines() if "[webcrawl.extensions.startcheck]" in line]) == 7
+    )
+    assert "names no contact" in said
+    agent = "USER_AGENT=me/1.0 (+https://example.org/crawl)"
+    assert "startcheck" not in scrapy(*arguments, *quiet, "-s", agent).stderr
+
+
 def test_seeds_on_standard_input_are_read_to_the_end(scrapy: Scrapy) -> None:
     """The check before the crawl reads some of them: the crawl must get those as well."""
     with running(*SIMWEB) as web:
@@ -131,7 +184,8 @@ def test_a_proxy_that_is_down_is_a_number(scrapy: Scrapy, monkeypatch: pytest.Mo
             "crawl", "broad", "-a", f"seeds={web.seeds[0]}", "-s", "RETRY_TIMES=0",
             *crawl_of(web.dns),
         )  # fmt: skip
-    assert done.returncode == 0
+    assert done.returncode == 1
+    assert "not one page was answered" in done.stderr.splitlines()[-1]
     assert "'webcrawl/failed/connect': 1," in done.stderr
     assert "'webcrawl/crawled': 0," in done.stderr
     assert "Traceback" not in done.stderr
@@ -159,7 +213,7 @@ def test_what_a_proxy_refuses_is_a_number(
             monkeypatch.setenv(f"{scheme}_proxy", f"http://127.0.0.1:{proxy.port}")
         seeds = "seeds=http://127.0.0.1:9/,https://127.0.0.2:9/"
         done = scrapy("crawl", "broad", "-a", seeds, *settings)
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert "'webcrawl/failed/too_large': 1," in done.stderr
     refused = "connect" if reactor else "reset"  # aiohttp takes it for a broken answer
     assert f"'webcrawl/failed/{refused}': 1," in done.stderr

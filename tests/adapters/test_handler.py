@@ -11,6 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from ipaddress import IPv4Address
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,6 +38,7 @@ from webcrawl.fetch.exchange import REASONS, Exchange, FetchFailed
 from webcrawl.fetch_settings import content_type_test, headers_from, limits_from
 from webcrawl.frontier.lease import Lease, Step
 from webcrawl.handler import FAILURES, DownloadHandler
+from webcrawl.visits import Visit
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 SETTINGS: dict[str, Any] = {
@@ -97,7 +99,7 @@ def leased(server: RawServer, **kwargs: Any) -> Request:
     """A request of the frontier's for a host that no DNS knows."""
     url = f"http://page.invalid:{server.port}/"
     lease = Lease(host="page.invalid", step=Step.PAGE, url=url, address="127.0.0.1")
-    return Request(url, meta={"lease": lease}, **kwargs)
+    return Visit(lease).made(Request(url, **kwargs))
 
 
 def test_a_page() -> None:
@@ -345,7 +347,7 @@ def test_the_crawls_own_addresses() -> None:
         return "127.0.0.1"
 
     crawler = crawler_with()
-    crawler.webcrawl_addresses = resolve  # type: ignore[attr-defined]
+    crawler.webcrawl_admissions = SimpleNamespace(address=resolve)  # type: ignore[attr-defined]
     with Server(OK + b"\r\nhi") as server:
         assert download(Request(server.url(host="any.test")), crawler).body == b"hi"
         raised, failure = failing(Request(server.url(host="private.test")), crawler)

@@ -20,6 +20,7 @@ from webcrawl.fetch.exchange import FetchFailed
 from webcrawl.frontier.lease import Lease, Link, Step
 from webcrawl.items import Page
 from webcrawl.logformatter import LogFormatter, is_verbose
+from webcrawl.visits import Visit
 
 URL = "http://a.test/x"
 
@@ -41,7 +42,7 @@ class OwnSpider(PageSpider):
 def leased(url: str = URL, **kwargs: Any) -> Request:
     link = Link(url, "a.test", depth=2, via="http://a.test/")
     lease = Lease("a.test", Step.PAGE, url, "127.0.0.1", link=link)
-    return Request(url, meta={"lease": lease}, **kwargs)
+    return Visit(lease).made(Request(url, **kwargs))
 
 
 def answer(request: Request, **kwargs: Any) -> Response:
@@ -149,6 +150,7 @@ CRAWL = """
     import scrapy
     from webcrawl.frontier.lease import Lease, Link, Step
     from webcrawl.items import Page
+    from webcrawl.visits import Visit
 
     class S(scrapy.Spider):
         name = "s"
@@ -158,7 +160,7 @@ CRAWL = """
             for path in self.paths:
                 url = self.site + path
                 lease = Lease("127.0.0.1", Step.PAGE, url, "127.0.0.1", link=Link(url, "127.0.0.1"))
-                yield scrapy.Request(url, meta={"lease": lease})
+                yield Visit(lease).made(scrapy.Request(url))
 
         def parse(self, response):
             yield Page(response.url, response.status, size_bytes=len(response.body))

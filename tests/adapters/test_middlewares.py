@@ -12,6 +12,7 @@ from stock_crawl import Run, run, site
 
 from webcrawl.frontier.lease import Lease, Link, Step
 from webcrawl.middlewares.verifier import Verifier
+from webcrawl.visits import Visit
 
 SPIDER = """
     import scrapy
@@ -224,6 +225,13 @@ def test_five_redirects_are_followed(tmp_path: Path) -> None:
     assert dropped(done, "robots_txt") == 1
 
 
+def test_a_redirect_in_utf_8_is_followed(tmp_path: Path) -> None:
+    sent = {"/robots.txt": (302, "/é".encode().decode("latin-1"))}
+    end = {"/%C3%A9": (200, "User-agent: *\nDisallow: /a\n")}
+    asked, _ = robots(tmp_path, sent | end)
+    assert asked == ["/robots.txt", "/%C3%A9", "/b"]
+
+
 def test_more_redirects_are_no_rules(tmp_path: Path) -> None:
     asked, _ = robots(tmp_path, {"/robots.txt": (302, "/robots.txt")})
     assert asked.count("/robots.txt") == 6
@@ -243,7 +251,7 @@ class Deciding(Verifier):
 
 def leased(url: str, asked: str) -> Request:
     lease = Lease("a.test", Step.PAGE, url, "127.0.0.1", link=Link(url, "a.test"))
-    return Request(asked, meta={"lease": lease})
+    return Visit(lease).made(Request(asked))
 
 
 @pytest.mark.parametrize("asked", ["http://a.test/x", "http://A.test:80/x", "http://a.test/./x#f"])

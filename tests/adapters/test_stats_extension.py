@@ -20,6 +20,7 @@ from stock_crawl import Run, command, environment, read_stats, run
 
 from webcrawl.components import SettingError
 from webcrawl.extensions.garbage import GcTuning
+from webcrawl.extensions.report import _keep_earlier
 
 COUNTING_SPIDER = """
     import asyncio, time
@@ -298,6 +299,27 @@ def test_the_report_says_what_the_crawl_did(tmp_path: Path) -> None:
     assert "HTTP codes: 2xx = 8, 3xx = 0, 4xx = 2, 5xx = 0, other = 0" in text
     assert sorted(path.name for path in folder.iterdir()) == ["report.json", "report.txt"]
     assert f"Report: {folder / 'report.json'}" in crawl.log
+
+
+def test_each_run_leaves_its_report(tmp_path: Path) -> None:
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    (folder / "report.json").write_text('{"started": "2026-01-02T03:04:05Z"}', encoding="utf-8")
+    (folder / "report.txt").write_text("first", encoding="utf-8")
+    (folder / "report-20260102T030405Z.txt").write_text("earlier", encoding="utf-8")
+    for cap in ("10", "11"):
+        overrides = {"REPORT_DIR": str(folder), "MAX_PAGES_PER_IP": cap, "SCOPE_SUFFIXES": ".br"}
+        run(tmp_path, spider("short"), REPORTING | overrides)
+    (folder / "report.json").unlink()
+    _keep_earlier(folder)  # of a folder with half of a report
+    texts = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+    assert texts["report-20260102T030405Z-2.txt"] == "first"
+    assert texts["report-20260102T030405Z-2.json"] == '{"started": "2026-01-02T03:04:05Z"}'
+    assert texts["report-20260102T030405Z.txt"] == "earlier"
+    assert len(texts) == 6  # these, a pair of the first run, and half of the second's
+    (own,) = (texts[name] for name in texts if name[-5:] == ".json" and "20260102" not in name)
+    assert json.loads(own)["settings"]["MAX_PAGES_PER_IP"] == 10
+    assert json.loads(own)["settings"]["SCOPE_SUFFIXES"] == [".br"]
 
 
 def test_the_report_stands_beside_the_warc_files(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +16,19 @@ from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, DropItem, NotConfigured
 from scrapy.http import Response
+from scrapy.settings import Settings
 from stock_crawl import run, site
 
-from tests.exchanges import EXCHANGES, TEXT, capture, write
+from tests.exchanges import EXCHANGES, TEXT, capture, chunked, write
+from webcrawl.components import robots_token
 from webcrawl.items import Original, Page
-from webcrawl.pipelines.reconstruction import reconstruct
-from webcrawl.pipelines.warc import WarcPipeline
+from webcrawl.pipelines.warc import WarcPipeline, warcinfo
+from webcrawl.reconstruction import exchange_of, reconstruct
 from webcrawl.signals import exchange_recorded
 from webcrawl.warc.check import check
 from webcrawl.warc.files import WarcError, WarcFiles
 from webcrawl.warc.reader import Record, read
-from webcrawl.warc.records import payload_digest
+from webcrawl.warc.records import digest, payload_digest
 
 PLAIN = EXCHANGES["plain"]
 
@@ -120,6 +124,54 @@ def test_what_is_no_page_with_an_exchange_passes_by(tmp_path: Path) -> None:
 
     with_pipeline(crawler_for(tmp_path), use)
     assert list((tmp_path / "warc").iterdir()) == []
+
+
+@pytest.mark.parametrize("over", ["wire", "payload", "none"])
+def test_what_the_payload_digest_is_over(tmp_path: Path, over: str) -> None:
+    crawler = crawler_for(tmp_path, WARC_PAYLOAD_DIGEST=over)
+    each = replace(EXCHANGES["chunked"], payload=TEXT)
+    page = page_of("x")
+    page.exchange, page.payload_digest = each, payload_digest(each)
+    large = replace(each, body=chunked(*[TEXT] * 200), payload=TEXT * 200)
+
+    async def use(pipeline: WarcPipeline) -> None:
+        await pipeline.process_item(page)
+        await crawler.signals.send_catch_log_async(exchange_recorded, exchange=large)
+
+    with_pipeline(crawler, use)
+    digests = [
+        record.fields.get("warc-payload-digest", "")
+        for record in records(tmp_path)
+        if record.type == "response"
+    ]
+    assert (
+        digests
+        == {
+            "wire": [digest(each.body), digest(large.body)],
+            "payload": [digest(TEXT), digest(TEXT * 200)],
+            "none": ["", ""],
+        }[over]
+    )
+    assert page.payload_digest == (digests[0] or digest(each.body))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"USER_AGENT": "sent/1 (+https://a.test)"},
+        {"USER_AGENT": "x", "DEFAULT_REQUEST_HEADERS": {"User-Agent": "sent/1 (+https://a.test)"}},
+        {
+            "USER_AGENT": "x",
+            "DEFAULT_REQUEST_HEADERS": {"user-agent": [b"sent/1 (+https://a.test)"]},
+        },
+    ],
+)
+def test_the_warcinfo_record_names_the_user_agent_that_is_sent(settings: dict[str, Any]) -> None:
+    scrapy_settings = Settings(settings)
+    assert ("http-header-user-agent", "sent/1 (+https://a.test)") in warcinfo(scrapy_settings)
+    assert robots_token(scrapy_settings) == "sent"
+    scrapy_settings.set("ROBOTSTXT_USER_AGENT", "other")
+    assert robots_token(scrapy_settings) == "other"
 
 
 def test_exchanges_that_are_no_page_come_by_signal(tmp_path: Path) -> None:
@@ -222,7 +274,7 @@ def test_a_full_disk_ends_the_crawl_with_one_line(
     ]
 
 
-# Answers that came through a proxy
+# Answers that came by another way than this project's handler
 
 
 def test_an_answer_through_a_proxy_is_reconstructed() -> None:
@@ -252,6 +304,54 @@ def test_a_reconstruction_of_a_post_and_an_unknown_status() -> None:
     assert each.request == (b"POST / HTTP/1.1\r\nHost: a.test:81\r\nContent-Length: 3\r\n\r\na=1")
     assert each.head == b"HTTP/1.1 599\r\nContent-Length: 0\r\n\r\n"
     assert each.truncated == "disconnect"
+
+
+def of_the_cache(**headers: str) -> Response:
+    response = Response(
+        "http://a.test/", headers=headers, flags=["cached"], ip_address=ip_address("192.0.2.1"),
+        body=TEXT,
+    )  # fmt: skip
+    response.request = Request(response.url, meta={"download_latency": 9.0})
+    return response
+
+
+def test_an_answer_of_the_cache_is_dated_by_its_server() -> None:
+    each = exchange_of(of_the_cache(Date="Sun, 06 Nov 1994 08:49:37 GMT"))
+    assert (each.started_time, each.total_s, each.ip) == (784111777.0, 0.0, "192.0.2.1")
+    assert (each.cached, each.reconstructed) == (True, True)
+    assert each.asked_at == each.ended_at == pytest.approx(time.monotonic(), abs=60)
+
+
+@pytest.mark.parametrize("date", ["", "soon", "Sun, 06 Nov 2994 08:49:37 GMT", "1 " * 50_000])
+def test_an_answer_of_the_cache_without_a_date_in_the_past_is_dated_now(date: str) -> None:
+    each = exchange_of(of_the_cache(Date=date))
+    assert each.started_time == pytest.approx(time.time(), abs=60)
+
+
+def test_a_cached_answer_that_was_asked_for_anew_is_not_the_304() -> None:
+    response = of_the_cache()
+    asked = replace(PLAIN, status=304, payload=b"")
+    response.meta["exchange"] = asked
+    each = exchange_of(response)
+    assert (each.status, each.payload) == (200, TEXT)
+    assert exchange_of(response) is each
+    assert response.meta["exchange"] is each
+
+
+def test_the_exchange_of_the_wire_stands() -> None:
+    response = Response(PLAIN.url, 200, body=b"changed by a middleware")
+    response.request = Request(PLAIN.url, meta={"exchange": PLAIN})
+    assert exchange_of(response) is PLAIN
+
+
+def test_a_header_of_several_lines_is_several_headers() -> None:
+    request = Request("http://a.test/")
+    headers = {"Set-Cookie": "a=1\nb=2", "X-Empty": "", "X": "1\r\n\r\n<p>"}
+    each = reconstruct(request, Response(request.url, headers=headers))
+    assert each.head.split(b"\r\n") == [
+        *(b"HTTP/1.1 200 OK", b"Set-Cookie: a=1", b"Set-Cookie: b=2", b"X-Empty: ", b"X: 1"),
+        *(b"X: ", b"X: <p>", b"Content-Length: 0", b"", b""),
+    ]
 
 
 SPIDER = """

@@ -511,8 +511,9 @@ class FrontierContract:
         assert run(check(2))[0] == ["http://a/"]
         pages, counters = run(check(3))
         assert pages == []
-        assert counters.dropped == {"robots_unreachable": 1}
-        assert counters.robots_attempted == 1
+        assert counters.dropped == {}
+        assert counters.kept == {"robots_unreachable": 1}
+        assert (counters.robots_attempted, counters.pending) == (1, 1)
 
     def test_what_unreachable_robots_refuses_waits_for_no_further_try(self) -> None:
         async def check() -> float:
@@ -647,7 +648,7 @@ class FrontierContract:
         assert counters.dropped == {"middleware": 1}
         assert counters.crawled == 0
 
-    def test_a_host_that_never_answers_is_retired(self) -> None:
+    def test_a_host_that_never_answers_is_given_up_for_a_while(self) -> None:
         async def check() -> tuple[int, Any]:
             driver = self.driver(obey_robots=False, failures_max=4, retry_times=0)
             urls = [f"http://a/{n}" for n in range(10)]
@@ -657,7 +658,8 @@ class FrontierContract:
 
         tries, counters = run(check())
         assert tries == 4
-        assert counters.dropped == {"connect": 4, "host_retired": 6}
+        assert counters.dropped == {}
+        assert counters.kept == {"connect": 4, "host_retired": 6}
 
     def test_the_next_address_is_tried_after_a_failure(self) -> None:
         async def check() -> list[str]:
@@ -746,6 +748,111 @@ class FrontierContract:
 
         assert run(check()) >= 60
 
+    # What may pass: kept for a later try
+
+    def test_what_may_pass_is_kept_and_tried_beside_other_work(self) -> None:
+        async def check() -> tuple[list[float], Any]:
+            driver = self.driver(obey_robots=False, retry_times=0)
+            others = [f"http://b/{n}" for n in range(40)]
+            await driver.put("http://a/", *others)
+            failures: list[Outcome] = [Failed("timeout", 0.0, at) for at in (100.0, 115.0, 180.0)]
+            await driver.run({"http://a/": failures})
+            return [at for at, url in driver.asked if url == "http://a/"], driver.frontier.counters
+
+        times, counters = run(check())
+        gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+        assert [14 < gap < 30 for gap in gaps[:1]] == [True]
+        assert gaps == sorted(gaps), "each wait is longer than the last"
+        assert len(times) == 4
+        assert (counters.crawled, counters.kept.total(), counters.pending) == (41, 0, 0)
+
+    def test_a_crawl_ends_when_only_kept_urls_are_left(self) -> None:
+        async def check() -> tuple[float, Any]:
+            driver = self.driver(obey_robots=False, retry_times=0)
+            await driver.put("http://a/", "http://b/")
+            await driver.run({"http://a/": [Failed("reset", 100.0, 100.0)]})
+            at = driver.now
+            assert await driver.leases() == []
+            return at, driver.frontier.counters
+
+        at, counters = run(check())
+        assert at < 115, "it does not wait for the next try"
+        assert counters.kept == {"reset": 1}
+        assert (counters.pending, counters.crawled) == (1, 1)
+
+    def test_new_work_brings_what_is_kept_up_again(self) -> None:
+        async def check() -> list[str]:
+            driver = self.driver(obey_robots=False, retry_times=0)
+            await driver.put("http://a/")
+            await driver.run({"http://a/": [Failed("reset", 100.0, 100.0)]})
+            driver.now += 100
+            await driver.put("http://b/1", "http://b/2")
+            return await driver.run()
+
+        assert sorted(run(check())) == ["http://a/", "http://b/1", "http://b/2"]
+
+    def test_a_name_that_nobody_knows_for_now_is_asked_for_once_each_time(self) -> None:
+        async def check() -> tuple[int, Any]:
+            driver, tries = self.driver(obey_robots=False, retry_times=1), 0
+            await driver.put("http://a/", *(f"http://b/{n}" for n in range(50)))
+            while not driver.frontier.is_finished():
+                for lease in await driver.leases(1):
+                    outcome = answer(lease, driver.now)
+                    if lease.step is Step.RESOLVE and lease.host == "a":
+                        tries += 1
+                        outcome = Unresolved("dns", again=True)
+                    await driver.give_back(lease, outcome)
+                driver.wait()
+            return tries, driver.frontier.counters
+
+        tries, counters = run(check())
+        assert tries == 5, "two at once, then after 15 s, a minute and four minutes"
+        assert (counters.kept, counters.dropped) == ({"dns": 1}, {})
+        assert (counters.lookups, counters.extracted, counters.ip_passed) == (2, 51, 50)
+
+    def test_a_host_that_answers_again_gives_all_that_was_kept(self) -> None:
+        async def check() -> tuple[list[str], Any]:
+            driver = self.driver(obey_robots=False, failures_max=2, retry_times=0)
+            dead = [f"http://a/{n}" for n in range(6)]
+            await driver.put(*dead, *(f"http://b/{n}" for n in range(60)))
+            failed: dict[str, list[Outcome]] = {
+                url: [Failed("connect", 0.0, 100.0)] for url in dead
+            }
+            return await driver.run(failed), driver.frontier.counters
+
+        pages, counters = run(check())
+        assert {f"http://a/{n}" for n in range(6)} <= set(pages)
+        assert (counters.crawled, counters.kept.total(), counters.pending) == (66, 0, 0)
+
+    def test_robots_that_answers_again_lets_through_what_was_kept(self) -> None:
+        async def check() -> tuple[list[str], Any]:
+            driver = self.driver(retry_times=0)
+            await driver.put("http://a/1", "http://a/2", *(f"http://b/{n}" for n in range(20)))
+            lost: list[Outcome] = [RobotsUnreachable("5xx", 100.0, 100.0)]
+            return await driver.run({"http://a/robots.txt": lost}), driver.frontier.counters
+
+        pages, counters = run(check())
+        assert {"http://a/1", "http://a/2"} <= set(pages)
+        assert (counters.extracted, counters.robots_passed, counters.crawled) == (22, 22, 22)
+
+    def test_a_kept_url_takes_no_second_place_of_its_address(self) -> None:
+        async def check() -> tuple[list[str], Any]:
+            driver = Driver(
+                self.make(Policy(politeness=POLITE, retry_times=0), caps=Caps(per_ip=1))
+            )
+            await driver.put("http://a/", *(f"http://h{n}/" for n in range(9)))
+            lost: list[Outcome] = [RobotsUnreachable("timeout", 100.0, 100.0)]
+            pages = await driver.run({"http://a/robots.txt": lost})
+            driver.now += 100
+            await driver.put("http://z/")
+            return pages + await driver.run(), driver.frontier.counters
+
+        pages, counters = run(check())
+        # A frontier with hardly any place for hosts may not come to it before the other work ends.
+        assert counters.kept.total() == ("http://a/" not in pages)
+        assert counters.dropped == {}
+        assert counters.ip_passed == 11
+
     def test_the_content_seen_test_names_who_was_first(self) -> None:
         async def check() -> list[Original | None]:
             frontier = self.make()
@@ -753,7 +860,7 @@ class FrontierContract:
             return [
                 await frontier.first_with(b"x", a),
                 await frontier.first_with(b"x", b),
-                await frontier.first_with(b"y", b),
+                await frontier.first_with(b"y", b._replace(payload_digest="sha1:B")),
             ]
 
         first, second, other = run(check())
@@ -761,16 +868,17 @@ class FrontierContract:
         assert second is not None
         assert second.url == "http://a/"
 
-    def test_the_content_seen_test_knows_whether_links_were_followed(self) -> None:
-        async def check() -> list[bool]:
-            frontier, known = self.make(), []
-            for name, followed in (("a", False), ("b", False), ("c", True), ("d", False)):
-                page = Original(f"http://{name}/", 1.0, "sha1:A", followed)
-                first = await frontier.first_with(b"x", page)
-                known.append(first.followed if first else False)
-            return known
+    def test_of_several_copies_the_one_in_the_same_bytes_is_named(self) -> None:
+        async def check() -> list[Original | None]:
+            frontier = self.make()
+            forms = (("a", "A"), ("b", "B"), ("c", "B"), ("d", "A"))
+            return [
+                await frontier.first_with(b"x", Original(f"http://{name}/", 1.0, f"sha1:{digest}"))
+                for name, digest in forms
+            ]
 
-        assert run(check()) == [False, False, False, True]
+        named = [each and each.url for each in run(check())]
+        assert named == [None, "http://a/", "http://b/", "http://a/"]
 
     def test_every_ordering_has_a_name(self) -> None:
         assert {"level", "depth", "least-visited", "opic"} <= set(ORDERINGS)

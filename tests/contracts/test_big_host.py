@@ -13,16 +13,18 @@ from types import FrameType
 
 import pytest
 
-from tests.contracts.frontier import POLITE, answer, link
+from tests.contracts.frontier import FOREVER, POLITE, answer, link
+from webcrawl.admission.robots import ALLOW_ALL, RobotsRules
 from webcrawl.frontier import rows
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.diskstore import DiskStore
-from webcrawl.frontier.lease import Failed, Lease, Link, Outcome, Step
+from webcrawl.frontier.lease import Failed, Lease, Link, Outcome, RobotsFetched, Step
 from webcrawl.frontier.store import MemoryStore, Store
 
 MANY = 200_000
+COSTLY = b"".join(b"Allow: *" + b"a" * 80 + b"%daaa\n" % number for number in range(1000))
 OTHERS = [f"http://other-{n}.example/{m}" for m in range(5) for n in range(20)]
 
 
@@ -46,6 +48,7 @@ class Walk:
     def __init__(self, store: Store, caps: Caps | None = None, *, big_answers: bool = True) -> None:
         self.state = CrawlState(store, Policy(politeness=POLITE), caps=caps)
         self._big_answers = big_answers
+        self.rules = ALLOW_ALL
         self.now = 100.0
         self.calls = 0
         self.pages: list[tuple[float, str]] = []
@@ -64,6 +67,8 @@ class Walk:
                 self.pages.append((self.now, lease.url))
             elif not self._big_answers:
                 return Failed("connect", self.now, self.now)
+        if lease.step is Step.ROBOTS:
+            return RobotsFetched(self.rules, FOREVER, self.now, self.now)
         return answer(lease, self.now)
 
     def others(self) -> None:
@@ -106,12 +111,27 @@ def test_links_over_a_cap_are_never_queued(store: Store) -> None:
     assert len(walk.pages) == len(OTHERS)
 
 
-def test_the_others_go_on_while_its_links_are_dropped(store: Store) -> None:
+def test_the_others_go_on_while_its_links_are_kept(store: Store) -> None:
     """As they are when it is given up: each in its turn, and that takes a while."""
     walk = Walk(store, big_answers=False)
     walk.state.put(big(20_000), walk.now)
-    while not walk.state.counters.dropped["host_retired"]:
+    while not walk.state.counters.kept["host_retired"]:
         walk.turn()
     walk.others()
-    assert walk.state.counters.dropped["host_retired"] < 20_000
+    assert walk.state.counters.kept["host_retired"] < 20_000
+    walk.state.audit()
+
+
+def test_one_acquire_makes_few_costly_checks(store: Store) -> None:
+    """Of long URLs against many wildcards; the event loop has a turn between."""
+    rules = RobotsRules.parse(b"User-agent: *\nDisallow: /\n" + COSTLY, "webcrawl")
+    walk = Walk(store)
+    walk.rules = rules
+    walk.state.put([link(f"http://big.example/{n}" + "a" * 100) for n in range(500)], walk.now)
+    dropped, most = walk.state.counters.dropped, 0
+    while dropped["robots"] < 500:
+        before = dropped["robots"]
+        walk.turn()
+        most = max(most, dropped["robots"] - before)
+    assert 0 < most <= 2
     walk.state.audit()

@@ -7,7 +7,6 @@ in C), URLs split by `urllib.parse`, and nginx's answers are worked out from the
 from __future__ import annotations
 
 import codecs
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -52,24 +51,11 @@ class Reply:
 
 
 class Closure:
-    """The URLs that can be reached from `seeds`, with nginx's replies, as `replies`.
+    """The URLs that can be reached from `seeds`, with nginx's replies, as `replies`."""
 
-    `order` is the order in which a crawl got its answers. Contents that come twice yield links only
-    once, and the same links in two folders are two sets of URLs: so which URL was first matters,
-    and is taken from the crawl. It can hide no more than that choice: of every content, some
-    page's links are followed.
-    """
-
-    def __init__(
-        self, sites: Mapping[str, tuple[Site, Path]], seeds: Iterable[str], order: Iterable[str]
-    ) -> None:
+    def __init__(self, sites: Mapping[str, tuple[Site, Path]], seeds: Iterable[str]) -> None:
         self._sites = sites  # by origin, with the folder of the files
-        self._first: dict[bytes, str] = {}  # by digest of content
         self.replies: dict[str, Reply] = {}
-        for url in order:
-            reply = self.reply(url)
-            if reply.is_page:
-                self._first.setdefault(_digest(reply.body()), url)
         todo = [normal(seed) for seed in seeds]
         while todo:
             url = todo.pop()
@@ -103,10 +89,7 @@ class Closure:
             return [normal(reply.location)]
         if not reply.is_page:
             return []
-        body = reply.body()
-        if self._first.get(_digest(body), url) != url:
-            return []
-        return links(body, url)
+        return links(reply.body(), url)
 
     @staticmethod
     def _origin(url: str) -> str:
@@ -212,10 +195,6 @@ def _text(body: bytes) -> str:
     return body.decode(charset, "replace")
 
 
-def _digest(body: bytes) -> bytes:
-    return hashlib.sha1(body, usedforsecurity=False).digest()
-
-
 @dataclass(frozen=True)
 class Verdict:
     """What a crawl of real sites was worth. All three lists are empty for a good one."""
@@ -239,7 +218,7 @@ def judge(web: RealWeb) -> Verdict:
         for seen in web.seen()
         if seen.target != "/robots.txt"
     )
-    replies = Closure(origins, web.seeds, fetched).replies
+    replies = Closure(origins, web.seeds).replies
     return Verdict(
         replies,
         missing=sorted(replies.keys() - fetched.keys()),

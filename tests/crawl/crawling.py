@@ -99,7 +99,7 @@ class Crawl:
 
     def until(self, text: str, times: int = 1) -> None:
         """Wait until it has said `text`, on standard output or in its log."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while (self.output() + self._err.read_text()).count(text) < times:
             assert time.monotonic() < deadline, self._err.read_text()
             assert self.process.poll() is None, self._err.read_text()

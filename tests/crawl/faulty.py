@@ -24,6 +24,7 @@ from scrapy.cmdline import execute
 
 from tests.crawl.crawling import wait_for_servers
 from webcrawl import handler, scheduler
+from webcrawl.extensions import feeds
 from webcrawl.frontier.database import Database
 from webcrawl.frontier.disk import DiskFrontier
 from webcrawl.frontier.lease import Lease
@@ -31,7 +32,7 @@ from webcrawl.pipelines import warc
 from webcrawl.warc import files, recovery
 from webcrawl.warc.files import WarcFiles
 
-PRELOADED = (handler, scheduler, warc)  # or each run would import them again
+PRELOADED = (handler, scheduler, warc, feeds)  # or each run would import them again
 
 # Where a run may be killed: a callable of the program, before, within or after the call.
 POINTS: dict[str, tuple[Any, str]] = {
@@ -39,6 +40,7 @@ POINTS: dict[str, tuple[Any, str]] = {
     "commit": (Database, "commit"),
     "write": (WarcFiles, "write"),  # the records of a page
     "append": (files._File, "append"),  # their bytes; killed within, half of them are written
+    "flush": (feeds, "_flush"),  # an item of a feed; killed within, its end is not written
     "release": (DiskFrontier, "release"),  # a page is archived, and not committed
     "mend": (recovery, "publish"),  # a file of a run that was killed: cut, and not yet named
 }
@@ -113,6 +115,10 @@ def arm(owner: Any, name: str, side: str, number: int, die: Callable[[], None]) 
         if side == "before":
             die()
         if side == "within":
+            if owner is feeds:
+                real(*args)
+                os.truncate(args[0].storage.path, os.path.getsize(args[0].storage.path) - 7)
+                die()
             file, members = args
             data = b"".join(members)
             os.pwrite(file.fd, data[: len(data) // 2], file.size)

@@ -47,7 +47,7 @@ def assert_one_crawl(
     assert not faults(ledger), json.dumps(faults(ledger), indent=1)
     counts = result.report["counts"]
     dropped = sum(n for name, n in counts.items() if name.startswith("dropped/"))
-    assert counts["pending"] == 0
+    assert counts["pending"] == 0, "nothing failed in a way that may pass"
     assert counts["crawled"] == ledger["fetched"]["pages"]
     assert counts["extracted"] == counts["crawled"] + dropped
     assert not list((result.folder / "warc").glob("*.open"))

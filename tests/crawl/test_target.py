@@ -13,7 +13,7 @@ from webcrawl.simweb import Running, faults, running
 # One page in ten never answers, and a fetch of it would take a minute.
 WEB = (
     *("--hosts=150", "--seeds=150", "--pages-per-host=4", "--host-delay=0.1", "--partial"),
-    "--features=page-plain=90,page-hang=10,robots-allow-all,host-plain,dns-a,link-plain",
+    "--features=page-plain=90,page-hang=10,robots-allow-all,host-plain,dns-a,origin-http,link-plain",
 )
 SETTINGS = {"DOWNLOAD_TIMEOUT": 60, "MAX_PAGES_PER_IP": 0, "IP_DELAY": 0}
 TARGET = 120

@@ -123,6 +123,39 @@ def test_a_users_own_request_is_called_back_for_the_last_try_only(tmp_path: Path
     assert asked["/better"] == asked["/worse"] == 3
 
 
+def test_a_request_that_is_no_http_is_one_outcome_and_one_line(tmp_path: Path) -> None:
+    code = r"""
+        EVIL = "a\r\nX-I: 1\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: h\r\n"
+        class Users(BroadSpider):
+            name = "users"
+            async def start(self):
+                for path, more in (
+                    ("value", {"headers": {"X-A": EVIL, "Host": "h\r\nX-I: 1"}}),
+                    ("name", {"headers": {EVIL: "a"}}),
+                    ("method", {"method": EVIL}),
+                    (EVIL, {"meta": {"verbatim_url": True}}),
+                    ("silent", {"method": EVIL, "errback": None}),
+                ):
+                    more = {"errback": self.failed, **more}
+                    yield scrapy.Request(BUSY + path, self.parse_own, dont_filter=True, **more)
+            def parse_own(self, response):
+                yield {"path": response.url.rpartition("/")[2], "status": response.status}
+            def failed(self, failure):
+                yield {"error": type(failure.value).__name__}
+    """
+    with running(*WORLD, *PROMISES) as web, busy_server() as (url, asked):
+        result = run(tmp_path, web, f"BUSY = {url!r}\n" + dedent(code), RETRY_TIMES=0)
+    assert result.exit_code == 0
+    assert sorted(items(tmp_path), key=str) == [
+        *[{"error": "NotSent"}] * 3,
+        {"path": "value", "status": 503},
+    ]
+    assert asked == {"/robots.txt": 1, "/value": 1}
+    assert result.report["counts"]["dropped/unsendable"] == 4
+    assert result.log.count("Not sent: ") == 4
+    assert "Traceback" not in result.log
+
+
 @contextmanager
 def busy_server() -> Iterator[tuple[str, Counter[str]]]:
     """Answers /better at the third time and /worse never; its URL, and what it was asked."""

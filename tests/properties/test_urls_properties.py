@@ -76,10 +76,16 @@ def test_what_other_modules_take_for_granted(url: str) -> None:
 @example("u@H.:80", "~-_/0/")
 @example("h", "a" * (MAX_LENGTH - len("http://h/")))
 @example("h", "a" * (MAX_LENGTH - len("http://h/") + 1))
+@example("h", "\t/")
+@example("h", "\n\t\\a")
 def test_a_path_stands_behind_the_origin_of_its_base(host: str, target: str) -> None:
-    """The short way of plain paths, held against the parser."""
+    """The short way of plain paths, held against the parser.
+
+    Behind a second slash stands a host. Tabs and line breaks between the two are no part of the URL
+    (WHATWG URL, 4.4).
+    """
     base = canonicalize(f"http://{host}/x/y?z")
-    if base is not None and not target.startswith(("/", "\\")):
+    if base is not None and not target.lstrip("\t\n\r").startswith(("/", "\\")):
         path = f"/{target}"
         assert canonicalize(path, base) == canonicalize(origin_of(base) + path)
 

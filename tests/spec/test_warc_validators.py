@@ -92,16 +92,14 @@ def test_warcio_and_fastwarc_verify_every_payload_that_has_a_digest(tmp_path: Pa
 
 
 @pytest.mark.parametrize("judge", ["warcio", "FastWARC, payloads", "Warcat"])
-def test_a_wrong_payload_digest_is_found(judge: str, tmp_path: Path) -> None:
+def test_a_digest_without_the_framing_fails(judge: str, tmp_path: Path) -> None:
     """The judges do look: the digest of the chunks' content is a wrong one to them."""
     each = EXCHANGES["chunked"]
     unframed = payload_digest(EXCHANGES["plain"])
     (path,) = write(tmp_path, [Capture(each, unframed)])
     with pytest.raises(AssertionError):
         judged(judge, path)
-    assert [problem.partition(": ")[2] for problem in check(path)] == [
-        "warc-payload-digest is not that of its bytes"
-    ]
+    assert check(path) == []  # the standard's own reading (5.9), and jwarc's
 
 
 def test_the_index_has_each_answer_with_its_digest(tmp_path: Path) -> None:

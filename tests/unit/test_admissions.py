@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 
 from tests.exchanges import exchange
-from webcrawl.admissions import Admissions
+from webcrawl.admission.outage import Outage
+from webcrawl.admission.robots import LARGE_BODY_BYTES, RobotsRules
+from webcrawl.admissions import Admissions, read_robots
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.lease import Fetched, Lease, Link, Step
 
@@ -42,6 +45,7 @@ def outcome_of(head: bytes) -> Fetched:
         wants=lambda status, headers: (b"Content-Type", b"text/html") in headers,
         outlink=lambda url, link: Link(url, link.host, redirects=1),
         record=keep_nothing,
+        outage=Outage(stub, stub, max_s=0.0),
     )
     outcome = asyncio.run(admissions.run(LEASE))
     assert isinstance(outcome, Fetched)
@@ -70,3 +74,21 @@ def test_a_redirect_is_a_link() -> None:
 def test_a_retry_after_is_told() -> None:
     busy = outcome_of(b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 7\r\n\r\n")
     assert busy.retry_after_s == 7.0
+
+
+@pytest.mark.parametrize(("size", "in_place"), [(100, True), (LARGE_BODY_BYTES + 1, False)])
+def test_a_large_robots_txt_is_read_beside_the_loop(
+    size: int, in_place: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+
+    class Noting(RobotsRules):
+        @classmethod
+        def parse(cls, body: bytes, product_token: str) -> Any:
+            threads.append(threading.current_thread() is threading.main_thread())
+            return RobotsRules.parse(body, product_token)
+
+    monkeypatch.setattr("webcrawl.admissions.RobotsRules", Noting)
+    body = b"User-agent: *\nDisallow: /a\n" + b"#" * size
+    rules = asyncio.run(read_robots(body, "webcrawl"))
+    assert (rules.literals, threads) == ("-/a", [in_place])

@@ -13,7 +13,17 @@ import pytest
 from isal import isal_zlib
 
 from webcrawl.fetch import decode as module
-from webcrawl.fetch.decode import MAX_CODINGS, MAX_MEMBERS, Decoded, brotli, decode, zstd
+from webcrawl.fetch.decode import (
+    MAX_CODINGS,
+    MAX_MEMBERS,
+    QUICK_INPUT_BYTES,
+    QUICK_OUTPUT_BYTES,
+    Decoded,
+    brotli,
+    decode,
+    decode_quickly,
+    zstd,
+)
 
 PAGE = b"".join(b"<p>%d</p>\n" % number for number in range(5000))
 LIMIT = 1 << 20
@@ -236,3 +246,27 @@ def test_brotlipy_does_not_stand_in_the_way(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0
+
+
+@each_format
+def test_what_is_small_is_decoded_in_place(format_: str) -> None:
+    headers, body = encoded(format_)
+    assert decode_quickly(body, headers, LIMIT * 9) == decode(body, headers, LIMIT * 9)
+    assert decode_quickly(body, headers, 100) == decode(body, headers, 100)
+    assert decode_quickly(PAGE, headers, LIMIT) == decode(PAGE, headers, LIMIT)
+
+
+@each_format
+def test_what_may_take_long_is_not_decoded_in_place(format_: str) -> None:
+    bomb_headers, bomb = encoded(format_, bytes(QUICK_OUTPUT_BYTES + 1))
+    assert decode_quickly(bomb, bomb_headers, LIMIT * 9) is None
+    headers, body = encoded(format_, os.urandom(QUICK_INPUT_BYTES + 1))
+    assert decode_quickly(body, headers, LIMIT * 9) is None
+    assert decode_quickly(b"x", label("gzip, br"), LIMIT) is None
+
+
+def test_what_has_no_coding_is_its_own_payload() -> None:
+    body = bytes(QUICK_INPUT_BYTES * 9)
+    decoded = decode_quickly(body, [], LIMIT)
+    assert decoded is not None
+    assert decoded.payload is body

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.contracts.frontier import Driver, answer, link
-from webcrawl.deliveries import LINKS_AT_A_TIME, Deliveries
+from webcrawl.deliveries import LINKS_AT_A_TIME, Deliveries, urls_at_a_time
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.lease import Fetched, Returned, Step
 from webcrawl.frontier.memory import MemoryFrontier
@@ -56,3 +56,9 @@ def test_what_comes_in_is_known_until_it_is_handed_over() -> None:
         assert not deliveries
 
     asyncio.run(check())
+
+
+def test_fewer_long_urls_at_a_time() -> None:
+    assert urls_at_a_time([]) == urls_at_a_time(["http://h/"] * 9000) == LINKS_AT_A_TIME
+    assert urls_at_a_time(["http://h/" + "a" * 1991] * 9000) == 200
+    assert urls_at_a_time(["a" * 9_000_000]) == 1

@@ -10,7 +10,7 @@ import pytest
 
 from webcrawl.frontier import diskqueue, rows
 from webcrawl.frontier.database import Database
-from webcrawl.frontier.diskqueue import DiskQueue, WaitingLine
+from webcrawl.frontier.diskqueue import DiskQueue, HostLine
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.queue import Entry, HeapQueue, HostQueue
 
@@ -26,7 +26,7 @@ def db(tmp_path: Path) -> Iterator[Database]:
     "link",
     [
         Link("http://a/", "a"),
-        Link("http://a/x?y=%20", "a", 3, 2, "http://b/", 1, True, True, b"\n\npickle\n"),
+        Link("http://a/x?y=%20", "a", 3, 2, "http://b/", 1, True, 1, b"\n\npickle\n"),
     ],
 )
 def test_a_link_is_read_as_it_was_written(link: Link) -> None:
@@ -93,7 +93,7 @@ def test_a_popped_link_is_in_line_for_the_next_run(db: Database) -> None:
 
 def test_a_line_gives_its_hosts_in_order(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diskqueue, "_LINE_MAX", 5)
-    random, line, model = Random(2), WaitingLine(db), set()
+    random, line, model = Random(2), HostLine(db, rows.WAITING), set()
     for host_id in range(600):
         chance = random.random()
         key = rows.waiting_key(random.randint(-1, 9), random.randint(0, 99), host_id)
@@ -107,7 +107,7 @@ def test_a_line_gives_its_hosts_in_order(db: Database, monkeypatch: pytest.Monke
         else:
             db.commit()
             first = min(model, default=None)
-            assert line.best() == (rows.waiting_place(first[0]) if first else None)
+            assert line.first() == (first[0] if first else None)
             assert line.take() == (first[1] if first else None)
             model.discard(first)
         db.commit()

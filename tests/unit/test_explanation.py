@@ -161,9 +161,23 @@ def test_refused_since_robots_cannot_be_had(tmp_path: Path) -> None:
         tmp_path, "http://a/1", crawl("http://a/1", **{"robots.txt": lost}),
         policy={"retry_times": 0},
     )  # fmt: skip
-    assert said[0].startswith("It was refused, since robots.txt could not be had, at 2001-")
+    assert said[0] == (
+        "It is kept for a later try, since robots.txt could not be had. The next try is at"
+        " 2001-09-09 01:48:36 UTC if the crawl has other work then, else at the beginning of the"
+        " next run."
+    )
     assert said[2] == (
-        "All of http://a is refused until 2001-09-09 02:48:20 UTC: robots_unreachable."
+        "All of http://a is refused until 2001-09-09 01:48:35 UTC: robots_unreachable."
+    )
+
+
+def test_kept_and_due(tmp_path: Path) -> None:
+    dead: list[Outcome] = [Failed("timeout", 110.0, 110.0)]
+    act = crawl("http://a/1", **{"a/1": dead})
+    said = explained(tmp_path, "http://a/1", act, now=NOW + 60, policy={"retry_times": 0})
+    assert said[0] == (
+        "It is kept for a later try, since the last failed: timeout. The next try is as soon as"
+        " there is a place for it."
     )
 
 
@@ -208,8 +222,8 @@ def test_a_host_that_gives_no_answer(tmp_path: Path) -> None:
         tmp_path, "http://a/2", crawl("http://a/1", "http://a/2", **{"a/1": dead}),
         policy={"failures_max": 1, "retry_times": 0},
     )  # fmt: skip
-    assert said[0].startswith("It was dropped, since its host gave no answer to many tries, at ")
-    assert said[-2] == "a is given up until 2001-09-09 02:48:30 UTC: host_retired."
+    assert said[0].startswith("It is kept for a later try, since its host gave no answer to many")
+    assert said[-2] == "a is left alone until 2001-09-09 01:48:45 UTC: host_retired."
 
 
 def test_a_duplicate(tmp_path: Path) -> None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import random
 from typing import NamedTuple
 
 import pytest
 
 from webcrawl.fetch.exchange import FetchFailed
-from webcrawl.fetch.http1 import MAX_INTERIM, MAX_LINE, ResponseReader, parse_headers
+from webcrawl.fetch.http1 import (
+    MAX_FRAMING,
+    MAX_INTERIM,
+    MAX_LINE,
+    MAX_TRAILERS,
+    ResponseReader,
+    parse_headers,
+)
 
 HEADER_LIMIT = 2000
 BODY_LIMIT = 5000
@@ -336,3 +344,58 @@ def test_content_from_gives_what_is_new() -> None:
     reader = read("GET", [OK + b"\r\nabc"])
     reader.feed(b"de")
     assert reader.content_from(3) == b"de"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_chunks_of_all_sizes_and_styles(seed: int) -> None:
+    """Those of up to 15 bytes are read many at a time."""
+    rng = random.Random(seed)
+    content, body = b"", b""
+    for _ in range(100):
+        data = rng.randbytes(rng.choice((1, 2, 9, 10, 15, 16, 17, 40)))
+        size = rng.choice((b"%x", b"%X", b"00%x", b" %x", b"%x ", b"\t%x;a=b", b"%x;" + b"e" * 90))
+        first, second = rng.choices((b"\r\n", b"\n"), k=2)
+        body += size % len(data) + first + data + second
+        content += data
+    body += b"0\r\n\r\n"
+    cuts = sorted(rng.choices(range(len(body)), k=rng.choice((0, 3, 200))))
+    pieces = [body[start:end] for start, end in zip([0, *cuts], [*cuts, len(body)], strict=True)]
+    reader = ResponseReader("GET", HEADER_LIMIT, 1 << 20)
+    for piece in (CHUNKED, *pieces):
+        reader.feed(piece)
+    assert reader.done
+    assert (reader.body, reader.content) == (body, content)
+    assert (reader.truncated, reader.problem) == ("", "")
+
+
+@pytest.mark.parametrize("cut", [lambda data: [data], single_bytes], ids=["whole", "bytes"])
+def test_trailers_without_an_end_are_cut(cut) -> None:  # type: ignore[no-untyped-def]
+    line = b"Name: " + b"x" * 92 + b"\r\n"
+    reader = ResponseReader("GET", HEADER_LIMIT, 1 << 20)
+    body = b"3\r\nabc\r\n0\r\n"
+    for piece in cut(CHUNKED + body + line * (MAX_TRAILERS // len(line) + 9)):
+        reader.feed(piece)
+    assert reader.done
+    assert (reader.content, reader.truncated, reader.idle_s) == (b"abc", "length", 0.0)
+    assert reader.body == body + line * (MAX_TRAILERS // len(line))
+
+
+def test_trailers_up_to_the_bound_are_whole() -> None:
+    reader = ResponseReader("GET", HEADER_LIMIT, 1 << 20)
+    reader.feed(CHUNKED + b"0\r\n" + b"a\n" * (MAX_TRAILERS // 2) + b"\r\n")
+    assert reader.done
+    assert reader.truncated == ""
+
+
+@pytest.mark.parametrize(("size", "cut"), [(1, True), (5, False)])
+def test_a_body_that_is_mostly_framing_is_cut(size: int, cut: bool) -> None:
+    chunk = b"%d\n" % size + b"a" * size + b"\n"
+    body = chunk * (2 * MAX_FRAMING // len(chunk))
+    reader = ResponseReader("GET", HEADER_LIMIT, 9 * MAX_FRAMING)
+    for at in range(0, len(body), 1000):
+        reader.feed((CHUNKED if not at else b"") + body[at : at + 1000])
+    reader.end("eof")
+    assert reader.truncated == ("length" if cut else "disconnect")
+    assert body.startswith(reader.body)
+    assert len(reader.body) == pytest.approx(MAX_FRAMING if cut else len(body), rel=0.01)
+    assert len(reader.content) == pytest.approx(len(reader.body) * size / len(chunk), rel=0.01)

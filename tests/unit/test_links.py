@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from webcrawl.parse.links import Markup, read_html
-from webcrawl.parse.page import PARSERS, ParsedPage, read_page
+from webcrawl.parse.page import (
+    PARSERS,
+    QUICK_BYTES,
+    QUICK_TAGS,
+    ParsedPage,
+    read_page,
+    reads_quickly,
+)
 
 URL = "http://h/dir/page"
 
@@ -250,3 +257,25 @@ def test_a_media_type_is_added_by_a_parser(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_long_number_is_no_character() -> None:
     assert read_html(b"<a href='&#" + b"9" * 100_000 + b";'>", "utf-8").hrefs == ["\ufffd"]
+
+
+@pytest.mark.parametrize(
+    ("payload", "quickly"),
+    [
+        (b"", True),
+        (b"x" * QUICK_BYTES, True),
+        (b"x" * (QUICK_BYTES + 1), False),
+        (b"<p>some words</p>" * (QUICK_TAGS // 2), True),
+        (b"<p>some words</p>" * (QUICK_TAGS // 2 + 1), False),
+    ],
+)
+def test_which_pages_an_event_loop_may_wait_for(payload: bytes, quickly: bool) -> None:
+    assert reads_quickly(payload) is quickly
+
+
+def test_a_small_page_has_not_the_links_of_a_large_one() -> None:
+    """Each link has the whole base in it."""
+    base = b'<base href="/' + b"a" * 8000 + b'/">'
+    page = base + b"".join(b"<a href=%d>" % number for number in range(999))
+    length = sum(map(len, read_page(page, "text/html", URL).links))
+    assert 1_000_000 < length < 1_200_000

@@ -9,6 +9,7 @@ import pytest
 from webcrawl.admission.robots import (
     ALLOW_ALL,
     DISALLOW_ALL,
+    MAX_CHECK_STEPS,
     MAX_SITEMAPS,
     RobotsRules,
     product_token,
@@ -52,6 +53,11 @@ def test_no_token_is_bound_by_everyones_group_only() -> None:
         ("Crawl-delay: ten", None),
         ("Crawl-delay: 1e9", None),
         ("Crawl-delay: nan", None),
+        ("Crawl-delay: 2.", 2.0),
+        ("Crawl-delay: .", None),
+        ("Crawl-delay: 1" + "1" * 31, float("1" * 32)),
+        ("Crawl-delay: 1" + "1" * 32, None),
+        ("Crawl-delay: " + "1" * 60_000 + "x", None),
         ("Crawl-delay: " + "9" * 400, None),  # infinite as a float
     ],
 )
@@ -103,4 +109,27 @@ def test_only_what_binds_us_is_kept() -> None:
 def test_hostile_pattern_does_not_backtrack() -> None:
     body = b"User-agent: *\nDisallow: /" + b"*a" * 5000 + b"b$\n"
     # a regular expression would take longer than the sun will last
-    assert RobotsRules.parse(body, "webcrawl").allows("/" + "a" * 8000)
+    assert RobotsRules.parse(body, "webcrawl").allows("/" + "a" * 4000)
+
+
+def test_a_check_that_would_take_long_is_refused() -> None:
+    """Deviation: a URL of 8,000 characters against 3,000 wildcards; a usual one is checked."""
+    lines = (b"Allow: *" + b"a" * 80 + b"%daaa\n" % number for number in range(3000))
+    rules = RobotsRules.parse(b"User-agent: *\n" + b"".join(lines), "webcrawl")
+    target = "/" + "a" * 8000
+    assert rules.deciding(target) == "-/"
+    assert rules.check_steps(target) <= MAX_CHECK_STEPS
+    assert rules.allows("/" + "a" * 150)
+
+
+def test_the_steps_of_a_check_grow_with_rules_and_target() -> None:
+    small, large = RobotsRules(wildcards="-/*a"), RobotsRules(wildcards="\n".join(["-/*a"] * 100))
+    assert ALLOW_ALL.check_steps("/" + "a" * 8000) == 0
+    assert 0 < small.check_steps("/") < small.check_steps("/aaa") < large.check_steps("/aaa")
+
+
+def test_an_agent_may_be_named_again_and_again() -> None:
+    body = b"User-agent: webcrawl\nUser-agent: *\n" * 1000 + b"Disallow: /a\nCrawl-delay: 2\n"
+    for token in ("webcrawl", "other"):
+        rules = RobotsRules.parse(body, token)
+        assert (rules.literals, rules.crawl_delay_s) == ("-/a", 2.0)

@@ -142,3 +142,11 @@ def test_a_list_that_is_no_text_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ScopeError, match="SCOPE_DENY"):
         Scope(deny=[f"@{path}"])
+
+
+def test_a_host_longer_than_any_name() -> None:
+    scope = Scope(deny=["x.example", "a" * 63 + ".example"], max_length=1 << 20)
+    long = "a." * 2000
+    assert scope.refuses("http://", long + "x.example") == "deny"
+    assert scope.refuses("http://", long + "y.example") == ""
+    assert scope.refuses("http://", "b" * 300 + "x.example") == ""

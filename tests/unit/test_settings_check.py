@@ -9,7 +9,7 @@ import pytest
 from scrapy.settings import Settings
 
 from webcrawl import settings as defaults
-from webcrawl.settings_check import RULES, check
+from webcrawl.settings_check import RULES, check, contact_warning, typed_settings
 
 
 def project_settings() -> Settings:
@@ -49,7 +49,10 @@ def test_every_line_says_name_value_and_what_is_allowed() -> None:
         ("DNS_SERVERS", [[], "", "127.0.0.1", "127.0.0.1:53,[::1]:5353", ["::1"], "10.0.0.1, ::1"],
          ["localhost:53", "1.2.3", "127.0.0.1:0", "127.0.0.1:70000", "[::1", "['127.0.0.1']", 53]),
         ("SCOPE_SUFFIXES", [[], ".br", "br,.gov.pt", [".br"]], ["http://a.br/", "a/b", "['.br']"]),
-        ("CONTENT_TYPES", [["text/html"], "text/html, image/*", "*/*"], ["html", "a b/c"]),
+        ("CONTENT_TYPES", [["text/html"], "text/html, image/*", "*/*", "*"],
+         ["html", "a b/c", "**"]),
+        ("SCOPE_DENY", ["(a|b)", "[0-9]+", "a.b,(c)", "[a]"], ["['a']", '["a.b"]', "[]", "('a',)"]),
+        ("WARC_PAYLOAD_DIGEST", ["wire", "payload", "none"], ["", "sha1", None]),
         ("HOST_MAX_FAILURES", [1, "20"], [0, "0", -1]),
         ("USER_AGENT", ["bot/1.0 (+https://example.org)"], ["", None, "a\nb", "é", "a\r\nX: y"]),
         ("ROBOTSTXT_USER_AGENT", [None, "bot"], ["", "a\nb"]),
@@ -82,3 +85,70 @@ def test_a_store_that_comes_later_is_said_to(store: str) -> None:
 def test_scope_rules_that_do_not_load(rules: Any) -> None:
     (line,) = problems(SCOPE_RULES=rules)
     assert line.startswith(f"SCOPE_RULES = {rules!r}")
+
+
+def test_a_regular_expression_that_is_none_is_told_as_that() -> None:
+    (line,) = problems(SCOPE_DENY="a.example,((")
+    assert line == (
+        "SCOPE_DENY = '((' cannot be used: not a host, and not a regular expression: "
+        "missing ), unterminated subpattern at position 1"
+    )
+
+
+def test_settings_with_their_types() -> None:
+    settings = project_settings()
+    texts = {
+        "DOWNLOAD_DELAY": "0.1", "MAX_PAGES_PER_HOST": "10", "ALLOW_PRIVATE_ADDRESSES": "1",
+        "HEAD_FIRST": "false", "SCOPE_SUFFIXES": ".br,.pt", "SCOPE_DENY": "",
+        "RETRY_HTTP_CODES": "429,503", "SCOPE_RULES": [project_settings], "JOBDIR": None,
+        "STATS_INTERVAL": "often",
+    }  # fmt: skip
+    settings.setdict(texts, priority="cmdline")
+    typed = typed_settings(settings)
+    assert {name: typed[name] for name in texts} == {
+        "DOWNLOAD_DELAY": 0.1, "MAX_PAGES_PER_HOST": 10, "ALLOW_PRIVATE_ADDRESSES": True,
+        "HEAD_FIRST": False, "SCOPE_SUFFIXES": [".br", ".pt"], "SCOPE_DENY": [],
+        "RETRY_HTTP_CODES": [429, 503], "SCOPE_RULES": [f"{__name__}.project_settings"],
+        "JOBDIR": None, "STATS_INTERVAL": "often",
+    }  # fmt: skip
+    assert typed["DOWNLOAD_TIMEOUT"] == 15
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        "x/1 (+https://example.org/crawl)", "x/1 (http://192.0.2.7/)", "x (mail@example.org)",
+        "x/1 (www.example.org/crawl)",
+    ],
+)  # fmt: skip
+def test_a_user_agent_with_a_contact(agent: str) -> None:
+    assert contact_warning(settings_with(USER_AGENT=agent)) == []
+
+
+@pytest.mark.parametrize("agent", ["webcrawl/0.1.0", "x/1 (+http://)", "a@b", "Mozilla/5.0 (X11)"])
+def test_a_user_agent_without(agent: str) -> None:
+    assert len(lines := contact_warning(settings_with(USER_AGENT=agent))) >= 4
+    assert f"USER_AGENT = {agent!r} names no contact." in lines
+
+
+def test_the_user_agent_that_is_sent_counts() -> None:
+    headers = {"User-Agent": "x/1 (+https://example.org/)"}
+    assert contact_warning(settings_with(DEFAULT_REQUEST_HEADERS=headers)) == []
+
+
+@pytest.mark.parametrize(
+    ("servers", "private", "lines"),
+    [
+        ("127.0.0.1:5353", 1, 0), (["127.0.0.1", "[::1]:53"], 1, 0), ("127.0.0.1:5353", 0, 5),
+        ("127.0.0.1,192.0.2.1", 1, 5), ("", 1, 5), ("nonsense", 1, 5),
+    ],
+)  # fmt: skip
+def test_a_crawl_of_a_test_web_needs_no_contact(servers: Any, private: int, lines: int) -> None:
+    settings = settings_with(DNS_SERVERS=servers, ALLOW_PRIVATE_ADDRESSES=private)
+    assert len(contact_warning(settings)) == lines
+
+
+def settings_with(**overrides: Any) -> Settings:
+    settings = project_settings()
+    settings.setdict(overrides, priority="cmdline")
+    return settings

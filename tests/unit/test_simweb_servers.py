@@ -18,6 +18,7 @@ import pytest
 from cryptography import x509
 from naive_crawler import Manners, NaiveCrawler
 
+from tests.conftest import Scrapy
 from webcrawl.simweb import Running, faults, running
 from webcrawl.simweb.addresses import NXDOMAIN, REFUSED, SERVFAIL
 from webcrawl.simweb.dns import Names
@@ -181,6 +182,37 @@ class TestHttp:
         assert web.ledger()["totals"] == {}
 
 
+def own_address() -> str:
+    """An address of this machine that is not on loopback, or ""; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.connect(("192.0.2.77", 9))
+        except OSError:
+            return ""
+        address: str = sock.getsockname()[0]
+    return "" if address.startswith("127.") else address
+
+
+def test_nothing_is_served_beyond_loopback(web: Running) -> None:
+    address = own_address()
+    if not address:
+        pytest.skip("this machine has no address but loopback's")
+    request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    for port in (web.port, web.https, int(web.dns.rpartition(":")[2])):
+        answer = b""
+        try:
+            with socket.create_connection((address, port), timeout=30) as client:
+                client.sendall(request)
+                answer = client.recv(1)
+        except ConnectionError:
+            pass
+        assert answer == b"", port
+    for ip in ("127.0.0.1", "127.77.7.7", "127.255.255.254"):
+        with socket.create_connection((ip, web.port), timeout=30) as client:
+            client.sendall(request)
+            assert client.recv(5) == b"HTTP/"
+
+
 @pytest.fixture(scope="module")
 def secure_world() -> Iterator[tuple[Running, World]]:
     features = "none,origin-*=60"
@@ -257,7 +289,7 @@ WORLD = ("--hosts", "100", "--pages-per-host", "8", "--ip-delay", "0.005")
 
 def test_a_crawler_that_keeps_the_rules_finds_everything_and_breaks_none() -> None:
     report = crawl(
-        Manners(0.01, 0.005, scope_suffix=".br"),
+        Manners(0.01, 0.005, timeout_s=10.0, scope_suffix=".br"),  # also on a busy machine
         *(*WORLD, "--scope-suffix", ".br"),
     )
     assert faults(report) == []
@@ -269,8 +301,9 @@ def test_a_crawler_that_keeps_the_rules_finds_everything_and_breaks_none() -> No
 @pytest.mark.parametrize(
     ("manners", "arguments", "found"),
     [
-        (Manners(0.0, 0.005), (), {"early_host"}),
-        (Manners(0.01, 0.0), (), {"early_ip"}),
+        # Delays that no machine is slow enough to keep by chance. Crawl-delays grow with the first.
+        (Manners(0.0, 0.005), ("--host-delay", "0.5"), {"early_host"}),
+        (Manners(0.01, 0.0), ("--ip-delay", "600"), {"early_ip"}),
         (Manners(0.01, 0.005, obeys_robots=False), (), {"disallowed"}),
         (Manners(0.01, 0.005, obeys_nofollow=False), (), {"nofollow"}),
         (Manners(0.01, 0.005), ("--scope-suffix", ".br"), {"out_of_scope"}),
@@ -321,6 +354,18 @@ class TestCommandLine:
         assert done.stderr.splitlines() == [
             "simweb: no feature is called 'page-405'; --list-features shows them"
         ]
+
+    @pytest.mark.parametrize("option", ["--port", "--https-port", "--dns-port", "--control-port"])
+    def test_a_port_that_is_none_is_one_line(self, option: str) -> None:
+        for port in ("99999", "-1"):
+            done = self.run(option, port)
+            assert done.returncode == 2
+            assert done.stderr.splitlines() == [f"simweb: {option} {port}: ports are 0 to 65535"]
+
+    def test_help_of_the_command_has_the_options(self, scrapy: Scrapy) -> None:
+        usage = scrapy("simweb", "--help").stdout.partition("Serve a")[0]
+        assert "scrapy simweb [-h]" in usage
+        assert "[--https-port PORT]" in usage
 
     def test_features_are_listed(self) -> None:
         assert "robots-crawl-delay" in self.run("--list-features").stdout

@@ -134,9 +134,12 @@ def test_summary_of_a_crawl_that_never_began() -> None:
 
 def test_outcome_line() -> None:
     counters = Counters(crawled=4, fetch_s=2.0, html_pages=3, html_bytes=1_500_000)
+    counters.dropped.update(dns=1, robots=2, scope_deny=9)
+    counters.kept.update(timeout=1, reset=0)
     assert mean_request_s(counters) == 0.5
     assert outcome_line(counters, 12.34) == (
-        "4 pages in 12.3 s, 0.500 s a request on average, 3 HTML pages kept (1.50 MB)"
+        "4 pages in 12.3 s, 0.500 s a request on average, 3 HTML pages kept (1.50 MB);"
+        " URLs dropped: 3 (robots 2, dns 1); kept for a later try: 1 (timeout 1)"
     )
     assert mean_request_s(Counters()) == 0.0
 
@@ -174,7 +177,11 @@ def test_every_count_has_a_name() -> None:
 
 
 ONE_OF_EACH = Counters(
-    dropped=Counter(host_cap=1), failed=Counter(dns=1), retried=Counter(dns=1), robots=Counter(a=1)
+    dropped=Counter(host_cap=1),
+    failed=Counter(dns=1),
+    retried=Counter(dns=1),
+    robots=Counter(a=1),
+    kept=Counter(dns=1),
 )
 
 

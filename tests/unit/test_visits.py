@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from scrapy import Request
-from scrapy.exceptions import IgnoreRequest, StopDownload
+from scrapy.exceptions import DownloadTimeoutError, IgnoreRequest, StopDownload
 
 from tests.exchanges import exchange
 from webcrawl.fetch.exchange import FetchFailed
@@ -21,7 +21,7 @@ NOW = 50.0
 def outcome(error: Exception, *, refused: str = "", **meta: Any) -> Outcome:
     link = Link(URL, "a.example", payload=b"a Request")
     lease = Lease("a.example", Step.PAGE, URL, "10.0.0.1", link, refused=refused)
-    return failed(Request(URL, meta={"lease": lease} | meta), error, NOW)
+    return failed(lease, Request(URL, meta=meta), error, NOW)
 
 
 def test_no_answer() -> None:
@@ -33,7 +33,14 @@ def test_no_answer() -> None:
     assert outcome(cut, fetch_failed=cut) == Returned(9.0, 9.0, "cancelled")
 
 
-@pytest.mark.parametrize("error", [StopDownload(), ValueError("of a middleware")], ids=repr)
+def test_no_answer_by_another_handler() -> None:
+    assert outcome(DownloadTimeoutError()) == Failed("timeout", NOW, NOW)
+    assert outcome(TimeoutError("Page.goto: Timeout 30000ms")) == Failed("timeout", NOW, NOW)
+
+
+@pytest.mark.parametrize(
+    "error", [TimeoutError(), StopDownload(), ValueError("of a middleware")], ids=repr
+)
 def test_a_fault_after_the_answer_is_none_of_the_servers(error: Exception) -> None:
     answer = replace(exchange(), asked_at=8.0, ended_at=9.0)
     ended = outcome(error, exchange=answer)

@@ -15,8 +15,15 @@ from tests.exchanges import CHUNKED, EXCHANGES, TEXT, capture, exchange, head
 from webcrawl.items import Original
 from webcrawl.warc import reader
 from webcrawl.warc.check import check
+from webcrawl.warc.payload import without_chunks
 from webcrawl.warc.reader import BadRecord, read
-from webcrawl.warc.records import Capture, capture_records, payload_digest, warcinfo_record
+from webcrawl.warc.records import (
+    Capture,
+    capture_records,
+    digest,
+    payload_digest,
+    warcinfo_record,
+)
 
 INFO = "<urn:uuid:00000000-0000-0000-0000-000000000000>"
 PLAIN = EXCHANGES["plain"]
@@ -157,17 +164,53 @@ def test_an_answer_to_head_has_no_body(tmp_path: Path) -> None:
     assert problems(tmp_path, build(capture(each))) == []
 
 
-@pytest.mark.parametrize("digest", ["sha1:{hex}", "SHA1:{hex}", "md5:{md5}", "sha-256:{sha256}"])
-def test_digests_of_other_kinds_are_understood(digest: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("label", ["sha1:{hex}", "SHA1:{hex}", "md5:{md5}", "sha-256:{sha256}"])
+def test_digests_of_other_kinds_are_understood(label: str, tmp_path: Path) -> None:
     values = {
         "hex": hashlib.sha1(TEXT).hexdigest(),
         "md5": hashlib.md5(TEXT).hexdigest(),
         "sha256": hashlib.sha256(TEXT).hexdigest().upper(),
     }
-    right = Capture(PLAIN, digest.format(**values))
+    right = Capture(PLAIN, label.format(**values))
     assert problems(tmp_path, build(right)) == []
-    wrong = Capture(exchange(PLAIN.head, TEXT[::-1]), digest.format(**values))
+    wrong = Capture(exchange(PLAIN.head, TEXT[::-1]), label.format(**values))
     assert problems(tmp_path, build(wrong)) == ["warc-payload-digest is not that of its bytes"]
+
+
+@pytest.mark.parametrize(
+    "date",
+    [b"2023", b"2023-11", b"2023-11-14", b"2023-11-14T22:13Z", b"2023-11-14T22:13:20Z",
+     b"2023-11-14T22:13:20.123456789Z"],
+)  # fmt: skip
+def test_a_date_may_be_less_exact(date: bytes, tmp_path: Path) -> None:
+    """WARC 1.1, 5.4."""
+    records = build(capture(PLAIN))
+    for number in (1, 2, 3):
+        edit(number, b"2023-11-14T22:13:20.123456Z", date)(records)
+    assert problems(tmp_path, records) == []
+
+
+@pytest.mark.parametrize("date", [b"2023-11-14T22Z", b"20231114", b"2023-11-14T", b"2023-", b"23"])
+def test_a_date_of_another_form(date: bytes, tmp_path: Path) -> None:
+    records = build(capture(PLAIN))
+    edit(1, b"2023-11-14T22:13:20.123456Z", date)(records)
+    assert problems(tmp_path, records) == [f"WARC-Date is {date.decode()!r}"]
+
+
+def test_warc_protocol_may_be_repeated(tmp_path: Path) -> None:
+    records = build(capture(PLAIN))
+    protocols = b"WARC-Protocol: http/1.1\r\nWARC-Protocol: tls/1.3\r\n"
+    edit(1, b"WARC-Type: response\r\n", b"WARC-Type: response\r\n" + protocols)(records)
+    assert problems(tmp_path, records) == []
+
+
+@pytest.mark.parametrize("name", ["plain", "chunked", "gzip", "gzip, chunked"])
+def test_a_payload_digest_over_what_writers_take_for_the_payload(name: str, tmp_path: Path) -> None:
+    each = EXCHANGES[name]
+    for payload in (each.body, without_chunks(each), TEXT):
+        assert problems(tmp_path, build(Capture(each, digest(payload)))) == []
+    wrong = problems(tmp_path, build(Capture(each, digest(TEXT + b"x"))))
+    assert wrong == ["warc-payload-digest is not that of its bytes"]
 
 
 def test_a_plain_file_is_read_too(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -104,14 +105,14 @@ def test_files_keep_to_their_size(tmp_path: Path) -> None:
 
 
 def test_a_capture_larger_than_the_limit_has_a_file_of_its_own(tmp_path: Path) -> None:
-    large = capture(exchange(body=os.urandom(20_000)))
+    large = capture(exchange(body=Random(0).randbytes(20_000)))
     paths = write(tmp_path, [PLAIN, large, PLAIN], max_size_bytes=5000)
     types = [[record.type for record in read(path)] for path in paths]
     assert types == [["warcinfo", "response", "request", "metadata"]] * 3
 
 
 def test_a_large_body(tmp_path: Path) -> None:
-    body = os.urandom(1 << 16) * 160  # 10 MiB
+    body = Random(0).randbytes(1 << 16) * 160  # 10 MiB
     (path,) = write(tmp_path, [capture(exchange(body=body))])
     assert check(path) == []
     assert [record.block for record in read(path)][1].endswith(body)

@@ -7,6 +7,7 @@ import gzip
 import io
 import os
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -132,9 +133,9 @@ def test_no_folder_nothing_to_do(tmp_path: Path) -> None:
 
 
 def test_members_larger_and_smaller_than_a_piece() -> None:
-    parts = [os.urandom(size) for size in (0, 1, 5_000, 65_535, 65_536, 3_000_000, 10)] + [
-        bytes(20_000_000)
-    ]
+    parts = [
+        Random(size).randbytes(size) for size in (0, 1, 5_000, 65_535, 65_536, 3_000_000, 10)
+    ] + [bytes(20_000_000)]
     members = [make(part) for part in parts for make in (member, stored_member)]
     assert [gzip.decompress(each) for each in members[::2]] == parts
     assert [gzip.decompress(each) for each in members[1::2]] == parts

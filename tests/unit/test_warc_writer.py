@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -121,3 +122,19 @@ def test_a_folder_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None
 
 def size_of_all(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def test_a_large_capture_is_written_beside_the_loop(tmp_path: Path) -> None:
+    files = Watched(tmp_path)
+    large = capture(exchange(body=bytes(2 << 20)))
+    many_links = replace(PLAIN, metadata=(("outlink", "x" * 2000),) * 1000)
+
+    async def go() -> None:
+        writer = WarcWriter(files)
+        await writer.open()
+        for each in (PLAIN, large, many_links):
+            await writer.write(each)
+        await writer.close()
+
+    asyncio.run(go())
+    assert files.threads == ["MainThread", "warc", "warc"]

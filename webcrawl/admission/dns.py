@@ -23,6 +23,7 @@ from webcrawl.admission.dnsclient import FINAL_PROBLEMS, DnsClient, Server
 from webcrawl.admission.dnswire import TYPE_A, TYPE_AAAA, question
 
 MAX_LOOKUPS: Final = 1_000
+PROBE_TIMEOUT_S: Final = 3.0
 RESOLV_CONF: Final = Path("/etc/resolv.conf")
 HOSTS_FILE: Final = Path("/etc/hosts")
 
@@ -138,6 +139,15 @@ class Resolver:
         if isinstance(result, _Failure):
             raise ResolutionFailed(result.problem, again=result.problem not in FINAL_PROBLEMS)
         return result
+
+    async def is_answered(self, host: str) -> bool:
+        """Whether a name server says soon where `host` is, or that it is nowhere: a probe."""
+        try:
+            async with asyncio.timeout(PROBE_TIMEOUT_S):
+                answer = await self._client.ask(question(host, TYPE_A))
+        except TimeoutError:
+            return False
+        return answer.problem in ("", "no_socket") or answer.problem in FINAL_PROBLEMS
 
     async def close(self) -> None:
         """End what is under way (as "closed") and give every socket back."""

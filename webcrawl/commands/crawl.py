@@ -1,11 +1,13 @@
 """`scrapy crawl`: Scrapy's own, and for the broad spider a check of seeds and settings before.
 
-A spider that is not a broad one runs as it does in plain Scrapy.
+A spider that is not a broad one runs as it does in plain Scrapy, if no setting is misspelt.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
+from difflib import get_close_matches
 
 from scrapy.commands import crawl
 
@@ -21,12 +23,17 @@ class Command(crawl.Command):
         return f"{self.short_desc()}. Seeds of the broad spider: {ACCEPTED}."
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        if len(args) == 1 and self._is_broad(args[0]):
-            checked_crawl.run(self, self._create_crawler(args[0]), opts)
-        else:
-            super().run(args, opts)
-
-    def _is_broad(self, name: str) -> bool:
+        if len(args) != 1:
+            super().run(args, opts)  # which says what is wrong
+            return
         assert self.crawler_process
-        loader = self.crawler_process.spider_loader
-        return name in loader.list() and issubclass(loader.load(name), BroadSpider)
+        loader, name = self.crawler_process.spider_loader, args[0]
+        if name not in (names := loader.list()):
+            near = get_close_matches(name, names, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(names))}"
+            print(f"there is no spider {name!r}; {hint}", file=sys.stderr)
+            self.exitcode = 2
+        elif issubclass(loader.load(name), BroadSpider):
+            checked_crawl.run(self, self._create_crawler(name), opts)
+        elif not checked_crawl.misspelt(self, loader.load(name)):
+            super().run(args, opts)

@@ -1,8 +1,11 @@
-"""`scrapy frontier JOBDIR`: what is in a crawl's frontier, also while the crawl runs."""
+"""`scrapy frontier JOBDIR`: what is in a crawl's frontier, also while the crawl runs; and URLs that
+are kept for a later try, back into line.
+"""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import sys
 import time
@@ -12,9 +15,14 @@ from pathlib import Path
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.database import StoreError
-from webcrawl.frontier.disk import FOLDER
+from webcrawl.frontier.disk import FOLDER, RETRY, DiskFrontier, InUseError
 from webcrawl.frontier.inspection import Inspection
+from webcrawl.frontier.orderings import ORDERINGS
+
+REASONS = TRANSIENT | {"host_retired", "robots_unreachable"}  # for which URLs are kept
+WAIT_S = 10.0  # for a crawl that runs to take a request
 
 
 class Command(ScrapyCommand):
@@ -24,7 +32,7 @@ class Command(ScrapyCommand):
     default_settings = {"LOG_ENABLED": False}
 
     def syntax(self) -> str:
-        return "<JOBDIR> [--export FILE]"
+        return "<JOBDIR> [--export FILE | --retry REASONS]"
 
     def short_desc(self) -> str:
         return "Show what is in the frontier of a crawl"
@@ -33,7 +41,7 @@ class Command(ScrapyCommand):
         return (
             f"{self.short_desc()}: its pages, its hosts by state, its pending URLs by level and"
             " the hosts with the most of them. Works while the crawl runs, and shows it as of the"
-            " last commit; nothing is changed."
+            " last commit; nothing is changed, unless --retry is given."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -43,11 +51,24 @@ class Command(ScrapyCommand):
             metavar="FILE",
             help="write the pending URLs, a line each, to FILE, or with - to standard output",
         )
+        parser.add_argument(
+            "--retry",
+            metavar="REASONS",
+            help="put URLs that are kept for a later try into line at once: those kept for one of"
+            f" these reasons, or all. Reasons: {', '.join(sorted(REASONS))}",
+        )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:
             raise UsageError("one JOBDIR, please")
+        reasons = REASONS if opts.retry == "all" else frozenset(_words(opts.retry))
+        if unknown := reasons - REASONS:
+            known = ", ".join(sorted(REASONS))
+            raise UsageError(f"--retry {', '.join(unknown)}: known are {known}, and all")
         try:
+            if reasons:
+                print(_retry(Path(args[0]), reasons))
+                return
             frontier = Inspection(Path(args[0]) / FOLDER)
             if opts.export:
                 _write(opts.export, (f"{url}\n" for _, url in frontier.pending()))
@@ -59,6 +80,40 @@ class Command(ScrapyCommand):
         except (StoreError, OSError) as error:
             print(error, file=sys.stderr)
             self.exitcode = 1
+
+
+def _words(text: str | None) -> list[str]:
+    return [word.strip() for word in (text or "").split(",") if word.strip()]
+
+
+def _retry(jobdir: Path, reasons: frozenset[str]) -> str:
+    """Put what is kept for `reasons` into line; what to say of it. StoreError."""
+    look = Inspection(jobdir / FOLDER)
+    settings, order = look.settings, ORDERINGS[look.order]()
+    look.close()
+    now = time.monotonic()
+    try:
+        frontier = DiskFrontier(
+            jobdir, ordering=order, identity=settings, now=now, utc_s=time.time() - now
+        )
+    except InUseError:
+        return _ask_crawl(jobdir / RETRY, reasons)
+    try:
+        return f"{frontier.retry(reasons, now):,} URLs are in line again"
+    finally:
+        asyncio.run(frontier.close())
+
+
+def _ask_crawl(request: Path, reasons: frozenset[str]) -> str:
+    """Have the crawl that runs do it. StoreError if it does not take the request."""
+    request.write_text(" ".join(sorted(reasons)), "utf-8")
+    deadline = time.monotonic() + WAIT_S
+    while request.exists():
+        if time.monotonic() > deadline:
+            request.unlink(missing_ok=True)
+            raise StoreError(f"the crawl in {request.parent} does not answer: try again later")
+        time.sleep(0.05)
+    return "The crawl that runs puts them into line now"
 
 
 def _write(path: str, lines: Iterable[str]) -> None:

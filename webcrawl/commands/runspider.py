@@ -1,6 +1,6 @@
 """`scrapy runspider`: Scrapy's own, and for a broad spider a check of seeds and settings before.
 
-A spider that is not a broad one runs as it does in plain Scrapy.
+A spider that is not a broad one runs as it does in plain Scrapy, if no setting is misspelt.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ class Command(runspider.Command):
         spider = _spider_in(args[0]) if len(args) == 1 else None
         if spider is not None and issubclass(spider, BroadSpider):
             checked_crawl.run(self, self._create_crawler(spider), opts)
-        else:  # which says what is wrong, if anything is
+        elif spider is None or not checked_crawl.misspelt(
+            self, spider
+        ):  # which says what is wrong, if anything is
             super().run(args, opts)
 
 

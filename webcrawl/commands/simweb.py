@@ -25,6 +25,8 @@ class Command(ScrapyCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         _cli().add_arguments(parser)
+        parser.prog = "scrapy simweb"
+        parser.usage = None  # Scrapy's has no options; argparse makes one that has
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         self.exitcode = _cli().run(opts)

@@ -145,7 +145,8 @@ class Processes:
             kind = "of a BroadSpider that is in a module of its own, not in the script that runs"
             raise SettingError("CRAWL_PROCESSES", self._count, f"1, or more {kind}")
         args, kwargs = spider.crawl_arguments
-        settings = settings_of(self._crawler.settings, number, descriptor)
+        again = number in self._running
+        settings = settings_of(self._crawler.settings, number, descriptor, again=again)
         brief = settings, type(spider), args, kwargs | {"seeds": ""}
         try:
             pickle.dumps(brief)
@@ -164,9 +165,9 @@ class Processes:
     def _left(self, reason: str, stats: dict[str, Any]) -> None:
         """A process says goodbye. When it was not told to, the crawl ends for its reason."""
         self._stats.append(stats)
+        if PROBLEM in stats:
+            last_word(self._crawler, stats[PROBLEM])
         if not self._server.is_ending:
-            if PROBLEM in stats:
-                last_word(self._crawler, stats[PROBLEM])
             coro = self._crawler.engine.close_spider_async(reason=reason)
             self._end_task = asyncio.create_task(coro)
 

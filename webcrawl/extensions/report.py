@@ -1,4 +1,8 @@
-"""What a crawl did, as two files: report.json for programs and report.txt for people."""
+"""What a crawl did, as two files: report.json for programs and report.txt for people.
+
+Each run has a pair of its own: the pair that an earlier run left is renamed to the time at which
+that run started, report-20261122T223548Z.json and .txt. Some 5 KB a run.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +17,16 @@ from typing import Any, Self
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
-from scrapy.settings import BaseSettings
 
 from webcrawl.components import counters_of, is_worker, only_looks
+from webcrawl.console import PROBLEM, last_word
 from webcrawl.frontier.counters import Counters
 from webcrawl.report.lines import named_counts, named_rates, outcome_line, summary
-from webcrawl.settings_check import RULES
+from webcrawl.settings_check import typed_settings
 
 logger = logging.getLogger(__name__)
+
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class CrawlReport:
@@ -64,19 +70,23 @@ class CrawlReport:
             "finished": _utc(datetime.now(UTC)),
             "elapsed_s": round(elapsed_s, 3),
             "finish_reason": reason,
+            "problem": self._crawler.stats.get_value(PROBLEM, ""),
             "counts": counts,
             "rates": named_rates(self._counters, elapsed_s),
             "this_run": {"elapsed_s": round(run_s, 3), "counts": self._of_this_run(counts)},
-            "settings": _chosen(self._crawler.settings),
+            "settings": typed_settings(self._crawler.settings),
         }
         lines = [outcome_line(self._counters, elapsed_s), "", *summary(self._counters, elapsed_s)]
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
+            _keep_earlier(self._folder)
             path = self._folder / "report.json"
             _write(path, json.dumps(report, indent=2, default=str) + "\n")
             _write(self._folder / "report.txt", _as_text(report, lines))
         except OSError as error:
-            logger.error("No report in REPORT_DIR = %s: %s", self._folder, error)
+            problem = f"No report in REPORT_DIR = {self._folder}: {error}"
+            last_word(self._crawler, problem)
+            logger.error("%s", problem)
         else:
             logger.info("Report: %s", path)
 
@@ -86,22 +96,42 @@ class CrawlReport:
         return {
             name: count - self._before.get(name, 0)
             for name, count in counts.items()
-            if name not in momentary
+            if name not in momentary and not name.startswith("kept/")
         }
 
 
-def _chosen(settings: BaseSettings) -> dict[str, Any]:
-    """The settings that say which crawl this was."""
-    return {name: settings.get(name) for name in RULES if name in settings}
+def _keep_earlier(folder: Path) -> None:
+    """Rename the report of the run before. Raises OSError."""
+    paths = [path for path in (folder / "report.json", folder / "report.txt") if path.exists()]
+    if not paths:
+        return
+    time, number = _started(paths[0]), 1
+    name = f"report-{time}"
+    while any((folder / f"{name}{path.suffix}").exists() for path in paths):
+        number += 1
+        name = f"report-{time}-{number}"
+    for path in paths:
+        path.rename(folder / f"{name}{path.suffix}")
+
+
+def _started(path: Path) -> str:
+    """When the run of the report in `path` started, for a file name; else when it was written."""
+    try:
+        text = json.loads(path.read_text(encoding="utf-8"))["started"]
+        time = datetime.strptime(text, _TIME).replace(tzinfo=UTC)
+    except (KeyError, TypeError, ValueError):  # not ours, or report.txt alone
+        time = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    return time.strftime("%Y%m%dT%H%M%SZ")
 
 
 def _utc(time: datetime) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time.strftime(_TIME)
 
 
 def _as_text(report: dict[str, Any], lines: list[str]) -> str:
     head = f"{report['spider']}: {report['started']} to {report['finished']}"
-    return "\n".join([f"{head} ({report['finish_reason']})", *lines]) + "\n"
+    problem = [f"It ended by an error: {report['problem']}"] if report["problem"] else []
+    return "\n".join([f"{head} ({report['finish_reason']})", *problem, *lines]) + "\n"
 
 
 def _write(path: Path, text: str) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Self
 
+from scrapy import __version__ as scrapy_version
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import is_asyncio_available
 
-from webcrawl.engine import shorten
+logger = logging.getLogger(__name__)
 
 
 class ShortWay:
@@ -27,4 +29,13 @@ class ShortWay:
         return extension
 
     def spider_opened(self) -> None:
-        shorten(self._crawler.engine)
+        try:
+            from webcrawl import engine  # noqa: PLC0415  (of another Scrapy it may not import)
+
+            why = engine.unknown()
+        except (ImportError, AttributeError) as error:
+            why = str(error)
+        if why:
+            logger.warning("Scrapy %s runs its own engine, slower a page: %s", scrapy_version, why)
+        else:
+            engine.shorten(self._crawler.engine)

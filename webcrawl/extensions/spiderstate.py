@@ -1,7 +1,8 @@
 """`spider.state`, as Scrapy keeps it in JOBDIR from run to run, but whole whatever happens.
 
-A kill leaves the state of the run before. A folder that cannot be written costs one line of the
-log, and one that the crawl was refused is left as it is.
+A kill leaves the state of the run before. A state that cannot be kept is one line of the log and
+exit code 1; a folder that the crawl was refused is left as it is. The state is a pickle, and to
+read one may run any code: a JOBDIR is to be trusted as the project's own modules are.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from pathlib import Path
 
 from scrapy import Spider
 from scrapy.extensions import spiderstate
+
+from webcrawl.console import last_word
 
 logger = logging.getLogger(__name__)
 
@@ -34,5 +37,8 @@ class SpiderState(spiderstate.SpiderState):
         try:
             part.write_bytes(pickle.dumps(spider.state, protocol=4))  # type: ignore[attr-defined]
             part.replace(path)
-        except OSError as error:
-            logger.error("spider.state cannot be kept in %s: %s", path, error.strerror)
+        except Exception as error:  # nor is it told what pickle raises for what it cannot keep
+            why = getattr(error, "strerror", None) or error
+            problem = f"spider.state cannot be kept in {path}: {why}"
+            last_word(spider.crawler, problem)
+            logger.error("%s", problem)

@@ -52,6 +52,8 @@ class Exchange:
     tls: Tls | None = None
     decode_problem: str = ""  # a content coding that could not be removed in full
     codings_left: tuple[bytes, ...] = ()  # content codings still on `payload`: unknown to us
+    reconstructed: bool = False  # not from the wire: put together from what Scrapy had
+    cached: bool = False  # nobody was asked: an HTTP cache answered
 
     def header(self, name: bytes) -> bytes:
         """Value of the first header called `name` (lower case), or b"". O(headers)."""
@@ -91,8 +93,12 @@ REASONS = (
     "header_too_large",
     "too_large",  # the body, of which a proxy's answer cannot be cut
     "cancelled",  # we stopped it: the crawl is closing
+    "outage",  # our own network is out
     "no_socket",  # we had none left, nor a port: nobody was asked
 )
+
+# Those that are our own: the lease goes back, as if it had never been taken.
+OURS = frozenset({"cancelled", "outage", "no_socket"})
 
 # Those that another try may mend: the others are how this server is.
 TRANSIENT = frozenset({"dns", "connect", "connect_timeout", "timeout", "reset"})

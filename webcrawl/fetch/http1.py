@@ -24,6 +24,9 @@ Headers = list[tuple[bytes, bytes]]
 
 MAX_INTERIM = 10  # House: 1xx responses before the final one; a server sends one or two
 MAX_LINE = 4096  # House: a chunk-size line with its extensions (RFC 9112, 7.1.1), a trailer line
+MAX_TRAILERS = 64 * 1024  # House: bytes of all trailer lines; who sends any sends a few
+# House: a chunked body that is mostly framing is read so far. Nobody means chunks of 3 bytes.
+MAX_FRAMING = 1024 * 1024
 
 _BLANK = re.compile(rb"[\r\n]*")
 _STATUS_LINE = re.compile(rb"http/(\d{1,3})(?:\.(\d{1,3}))?[ \t]+([1-9]\d\d)(?!\d)", re.IGNORECASE)
@@ -31,6 +34,19 @@ _HEAD_END = re.compile(rb"\n\r?\n")
 _FOLD = re.compile(rb"\r?\n[ \t]+")
 _FIRST_SIZE = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]*)?\r?\n")
 _NEXT_SIZE = re.compile(rb"\r?\n" + _FIRST_SIZE.pattern)
+
+
+def _tiny_chunk(data: bytes) -> bytes:
+    """Pattern of the end of a chunk and a whole chunk of up to 15 bytes; of `data` one for each."""
+    sizes = (
+        rb"[%x%X][ \t]{0,8}+(?:;[^\n]{0,64}+|\r?+)\n" % (size, size) + data % size
+        for size in range(1, 16)
+    )
+    return rb"\r?\n[ \t]{0,8}+0{0,8}+(?:" + b"|".join(sizes) + b")"
+
+
+_each_tiny_chunk = re.compile(_tiny_chunk(b"(.{%d})"), re.DOTALL).finditer
+_tiny_chunks = re.compile(b"(?:" + _tiny_chunk(b".{%d}") + b")*+", re.DOTALL).match
 
 
 class Framing(Enum):
@@ -79,7 +95,8 @@ class ResponseReader:
         self._interim = 0
         self._pos = 0  # how much of the buffer has been looked at
         self._surplus = False  # more came than the response
-        self._left = 0  # LENGTH: the body's bytes; CHUNKED: what is missing of this chunk
+        # LENGTH: the body's bytes; CHUNKED: what is missing of this chunk; TRAILER: bytes allowed.
+        self._left = 0
         self.head = b""
         self.status = 0
         self.http_version = ""
@@ -142,6 +159,7 @@ class ResponseReader:
                 self._finish(self._left)
         elif self._framing is not Framing.TO_EOF:
             self._read_chunks()
+            cut |= self._pos > MAX_FRAMING and 2 * len(self._content) < self._pos
         if cut and not self.done:
             self.truncated = "length"
             self.done = True
@@ -218,34 +236,64 @@ class ResponseReader:
             self._left = length
 
     def _read_chunks(self) -> None:
-        """Go as far into the chunks as the buffer reaches (RFC 9112, 7.1)."""
-        buffer = self._buffer
-        while self._framing is Framing.CHUNKED:
-            if self._left:
-                with memoryview(buffer) as view:
-                    data = view[self._pos : self._pos + self._left]
-                    self._content += data
-                    self._pos += len(data)
-                    self._left -= len(data)
-                    data.release()
-                if self._left:
-                    return
-            pattern = _NEXT_SIZE if self._pos else _FIRST_SIZE
-            line = pattern.match(buffer, self._pos, self._pos + MAX_LINE)
-            if line is None:
-                self._await_line(newlines=2 if self._pos else 1)
+        """Go as far into the chunks as the buffer reaches (RFC 9112, 7.1).
+
+        1 us a chunk, 0.25 for those of up to 15 bytes: a read of 256 KB has 65,000 at most.
+        """
+        if self._framing is Framing.CHUNKED:
+            with memoryview(self._buffer) as view:
+                whole = self._read_data(view)
+            if not whole:
                 return
-            self._pos = line.end()
-            self._left = int(line[1], 16)
-            if not self._left:
+        if self._framing is Framing.TRAILER:
+            self._read_trailers()
+
+    def _read_data(self, buffer: memoryview) -> bool:
+        """False when more must come, or the framing is broken."""
+        content, at, left = self._content, self._pos, self._left
+        while True:
+            if left:
+                data = buffer[at : at + left]
+                content += data
+                at += len(data)
+                left -= len(data)
+                if left:
+                    break
+            if at and (end := _tiny_chunks(buffer, at).end()) > at:  # type: ignore[union-attr]
+                content += b"".join(
+                    [chunk[chunk.lastindex or 0] for chunk in _each_tiny_chunk(buffer, at, end)]
+                )
+                at = end
+            pattern = _NEXT_SIZE if at else _FIRST_SIZE
+            line = pattern.match(buffer, at, at + MAX_LINE)
+            if line is None:
+                break
+            at = line.end()
+            left = int(line[1], 16)
+            if not left:
                 self._framing = Framing.TRAILER
+                self._pos, self._left = at, MAX_TRAILERS
+                return True
+        self._pos, self._left = at, left
+        if not left:
+            self._await_line(newlines=2 if at else 1)
+        return False
+
+    def _read_trailers(self) -> None:
+        """House: trailers without an end are cut; the content before them is whole."""
+        buffer = self._buffer
         while not self.done:
             at = buffer.find(b"\n", self._pos, self._pos + MAX_LINE)
             if at < 0:
                 self._await_line(newlines=1)
                 return
+            size = at + 1 - self._pos
             if not buffer[self._pos : at].rstrip(b"\r"):
                 self._finish(at + 1)
+            elif size > self._left:
+                self._finish(self._pos)
+                self.truncated = "length"
+            self._left -= size
             self._pos = at + 1
 
     def _await_line(self, newlines: int) -> None:

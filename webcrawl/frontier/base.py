@@ -8,7 +8,10 @@ What every implementation promises:
 - at most one lease a host and, with IP clocks on, one lease an IP address;
 - no lease before the clocks of its host and its address allow it;
 - a URL is leased as PAGE once, unless its outcome asks for a retry or the lease is returned;
-- what was put and not refused is leased sooner or later, or counted in `counters.dropped`.
+- what was put and not refused is leased sooner or later, or counted in `counters.dropped`;
+- what failed in a way that may pass is in line again, by the last time kept for a later try
+  (`counters.kept`): a frontier is finished when only such links are left, and the next run of a
+  lasting store takes them up at once.
 """
 
 from __future__ import annotations
@@ -38,11 +41,10 @@ class Policy:
     redirects_max: int = 20  # REDIRECT_MAX_TIMES
     retry_times: int = 2  # RETRY_TIMES
     retry_codes: frozenset[int] = frozenset({500, 502, 503, 504, 522, 524, 408, 429})
-    # House: so many attempts in a row without any answer retire a host for a while.
+    # House: after so many attempts in a row without any answer a host is given up for a while.
     failures_max: int = 20  # HOST_MAX_FAILURES
-    retired_s: float = 3600.0
-    # RFC 9309, 2.3.1.4: an unreachable robots.txt is complete disallow; asked again after this.
-    robots_again_s: float = 3600.0
+    retired_s: float = 3600.0  # new links of a host that has no address are dropped for so long
+    stale_s: float = 3600.0  # old rules or addresses hold for so long where new ones cannot be had
 
     def refuses_way(self, link: Link) -> str:
         """The limit that the way to `link` exceeds: "depth", "redirects" or "". By another way the
@@ -72,6 +74,7 @@ class Frontier(ABC):
     resumed: bool = False  # an earlier run began this crawl
     warnings: Sequence[str] = ()  # settings that differ from that run, and the like
     shared: bool = False  # other processes lease what this one puts
+    failed_seeds: Sequence[tuple[str, str]] = ()  # the first that failed in this run, and why
     # Of a crawl with a target: how many answers to the pages that this process has leased may
     # count, those that it has not released yet included. None: all of them.
     places: int | None = None
@@ -109,8 +112,8 @@ class Frontier(ABC):
     async def first_with(self, content: bytes, original: Original) -> Original | None:
         """The content-seen test: who had `content` (a digest) first; None: `original` has, now.
 
-        The answer tells whether the links of any copy before were followed; from now on, also
-        whether those of `original` are.
+        Of several copies, the one whose payload digest is that of `original`: a page that was sent
+        in the same bytes. It may be an earlier capture of the same URL.
         """
 
     @abstractmethod
@@ -124,7 +127,7 @@ class Frontier(ABC):
 
     @abstractmethod
     def is_finished(self) -> bool:
-        """True when nothing waits and nothing is leased."""
+        """True when nothing waits, save what is kept for a later try, and nothing is leased."""
 
     @abstractmethod
     async def close(self) -> None:

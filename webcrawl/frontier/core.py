@@ -9,9 +9,11 @@ is kept where the store's.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
+from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier import workbench
+from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.contents import Contents
@@ -41,7 +43,9 @@ from webcrawl.frontier.store import Numbers, Store
 from webcrawl.items import Original
 
 _DROPS_MAX = 2_000  # URLs refused in one `acquire` before it gives way to the event loop
+_ROBOTS_STEPS_MAX = 20_000_000  # of robots.txt checks, likewise: 10 ms, and one check more
 _DROPS_OF_A_HOST = 100  # of these, before it lets the others go first
+_RETRIED_HOSTS, _RETRIED_LINKS = 500, 2_000  # in one call of `retry`
 
 
 class CrawlState:
@@ -68,16 +72,22 @@ class CrawlState:
         self._leases: set[Lease] = set()
         self._links_out = 0  # of these, those with a link
         self._contents = Contents(store)
+        self._backlog = backlog = Backlog(self.counters, now)
         self._placement = Placement(
-            store, policy, ordering, caps, self.counters, active_max=active_max, began_at=now
+            *(store, policy, ordering, caps, self.counters, backlog),
+            active_max=active_max,
+            began_at=now,
         )
         self._bench = self._placement.bench
-        self._standing = Standing(store, policy, caps, self.counters, self._placement)
-        self._funnel = Funnel(store, policy, ordering, caps, self.counters, self._placement)
+        self._standing = Standing(store, policy, caps, self.counters, backlog, self._placement)
+        self._funnel = Funnel(
+            store, policy, ordering, caps, self.counters, backlog, self._placement
+        )
+        self.failed_seeds = self._funnel.failed_seeds
         self._resume(now)
 
     def __repr__(self) -> str:
-        return f"{self._funnel.queued} queued, {len(self._leases)} leased"
+        return f"{self._backlog.queued} queued, {len(self._leases)} leased"
 
     # The frontier's interface; see `base.Frontier`
 
@@ -87,13 +97,16 @@ class CrawlState:
         return accepted
 
     def acquire(self, now: float, limit: int, *, admissions: bool = False) -> list[Lease]:
+        if not self._backlog.fresh:  # what is kept is tried beside other work only
+            return []
         placement = self._placement
         placement.wake(now)
         lane = workbench.ADMISSION if admissions else workbench.PAGES
         leases: list[Lease] = []
         drops_left = _DROPS_MAX
         drops: dict[Host, int] = {}
-        while len(leases) < limit and drops_left:
+        steps_end = self._funnel.robots_steps + _ROBOTS_STEPS_MAX
+        while len(leases) < limit and drops_left and self._funnel.robots_steps < steps_end:
             host = self._bench.pop(lane, now)
             if host is None:
                 break
@@ -114,9 +127,10 @@ class CrawlState:
         for host, count in drops.items():
             if count == _DROPS_OF_A_HOST:
                 placement.settle(host, now)
-        # A lease that is lost comes up again; a drop is final, and who waits is in line from a
-        # commit on.
-        if placement.newly_waiting or drops_left < _DROPS_MAX:
+        # A lease that is lost comes up again. A drop is final, and hosts that wait or are deferred
+        # are in line from a commit on.
+        kept = self._funnel.keep_refused(now)
+        if placement.newly_waiting or drops_left < _DROPS_MAX or kept:
             self._commit(now)
         return leases
 
@@ -136,13 +150,35 @@ class CrawlState:
         return self._bench.supply
 
     def is_finished(self) -> bool:
-        return not self._funnel.queued and not self._leases
+        return not self._backlog.fresh and not self._leases
+
+    def retry(self, reasons: Container[str], after: bytes, now: float) -> tuple[int, bytes | None]:
+        """Put links that are kept for one of `reasons` into line as new ones, of some hosts: those
+        deferred behind the key `after`. How many, and where to go on; None at the end.
+        """
+        count, last = 0, None
+        for key, name in self._store.deferred(after, _RETRIED_HOSTS):
+            host = self._placement.host(name)
+            moved = self._funnel.put_kept(host, reasons, _RETRIED_LINKS, now)
+            count += moved
+            if moved:
+                host.forgive()
+                self._placement.settle(host, now)
+            last = after if moved == _RETRIED_LINKS else key
+            if count >= _RETRIED_LINKS:
+                break
+            after = key
+        self._commit(now)
+        return count, last
 
     def audit(self) -> None:
         """Assert the invariants. O(hosts): for tests and debugging."""
         hosts = self._store.all_hosts(self._bench.hosts)
-        queued = self._funnel.queued
+        queued = self._backlog.queued
         assert queued == sum(len(host.queue) for host in hosts)
+        kept = sum(sum((host.kept or {}).values()) for host in hosts)
+        assert self._backlog.fresh == queued - kept
+        assert self.counters.kept.total() == kept
         assert self.counters.pending == queued - sum(bool(h.counted_ahead) for h in hosts)
         leased = [host.name for host in hosts if host.state is State.LEASED]
         assert sorted(leased) == sorted(lease.host for lease in self._leases)
@@ -161,11 +197,11 @@ class CrawlState:
         counters = self.counters.to_dict()
         counters["pending"] += out
         counters["earlier_s"] += now - self._began_at
-        funnel = self._funnel
         return {
             "now": now,
-            "queued": funnel.queued + out,
-            "arrivals": funnel.arrivals,
+            "began": self._began_at,
+            "queued": self._backlog.queued + out,
+            "arrivals": self._backlog.arrivals,
             "counters": counters,
             "ordering": self._ordering.numbers(),
         }
@@ -173,8 +209,8 @@ class CrawlState:
     def _resume(self, now: float) -> None:
         numbers = self._store.numbers
         if numbers:
-            self._funnel.queued, self._funnel.arrivals = numbers["queued"], numbers["arrivals"]
             self.counters.restore(numbers["counters"])
+            self._backlog.resume(numbers["queued"], numbers["arrivals"])
         self._placement.resume(now)
         if self._placement.newly_waiting:
             self._commit(now)
@@ -203,8 +239,7 @@ class CrawlState:
 
     def _lease_resolve(self, host: Host, now: float) -> Lease:
         self._funnel.count_ahead(host)
-        if not (host.addresses or host.resolve_tries or host.is_literal):
-            self.counters.lookups += 1
+        self.counters.lookups += _is_first_look_up(host)
         self._bench.lease(host, with_ip=False)
         self._bench.pass_on(host, now)
         return Lease(host.name, Step.RESOLVE, "", "")
@@ -276,14 +311,31 @@ class CrawlState:
             self._standing.back_off(host, link.retries + 1, outcome.ended_at)
             self.counters.retried[outcome.reason] += 1
             self._funnel.put_again(host, link, now)
+        elif outcome.reason in TRANSIENT and not (link.payload or outcome.final):
+            self._keep(host, link, outcome, now)
         else:
             self._funnel.drop(host, link, outcome.reason, now)
 
+    def _keep(self, host: Host, link: Link, outcome: Failed, now: float) -> None:
+        """`link` failed too often for now: it is kept for a later try, each later than the last."""
+        polite = self._policy.politeness
+        deferrals = max(link.retries - self._policy.retry_times, 0) + 1
+        due_at = outcome.ended_at + polite.deferral_s(deferrals)
+        link = link._replace(retries=link.retries + 1)
+        host.queue.drop()
+        self._funnel.keep(host, link, outcome.reason, max(due_at, host.retired_until), now)
+
     def _returned(self, host: Host, lease: Lease, now: float) -> None:
-        if lease.step is Step.ROBOTS:
+        if lease.step is Step.RESOLVE and _is_first_look_up(host):
+            self.counters.lookups -= 1
+        elif lease.step is Step.ROBOTS:
             host.add_errand(_errand(lease))
         elif lease.link is not None:
             self._funnel.put_back(host, lease.link, now)
+
+
+def _is_first_look_up(host: Host) -> bool:
+    return not (host.addresses or host.resolve_tries or host.is_literal)
 
 
 def _errand(lease: Lease) -> Errand:

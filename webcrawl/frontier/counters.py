@@ -40,6 +40,8 @@ class Counters:
     failed: Counter[str] = field(default_factory=Counter)  # fetches that failed, by reason
     retried: Counter[str] = field(default_factory=Counter)  # tries again, by reason
     robots: Counter[str] = field(default_factory=Counter)  # robots.txt answers: 2xx, 4xx, ...
+    kept: Counter[str] = field(default_factory=Counter)  # URLs for a later try (up and down)
+    outage_s: float = 0.0  # spent waiting for our own network
 
     def count_code(self, status: int) -> None:
         """Count the final answer to one URL."""

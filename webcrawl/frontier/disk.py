@@ -10,8 +10,9 @@ tell of the last batch that was done.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
@@ -29,7 +30,10 @@ from webcrawl.items import Original
 from webcrawl.offload import Offload
 
 FOLDER = "frontier"  # in JOBDIR
+RETRY = "frontier.retry"  # beside it: reasons, for which a crawl that runs is to try again
 ACTIVE_HOSTS_MAX = 20_000
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -74,10 +78,13 @@ class DiskFrontier(Frontier):
             )
             opened.pop_all()
         self.counters = self._state.counters
+        self.failed_seeds = self._state.failed_seeds
         self.resumed = self._store.resumed
         self.warnings = self._store.warnings
         self._offload = Offload("frontier")
         self._broken: StoreError | None = None
+        self._looked_at = now  # for a RETRY file
+        self._retrying: tuple[frozenset[str], bytes] | None = None
         self._publish()
 
     def __repr__(self) -> str:
@@ -88,7 +95,41 @@ class DiskFrontier(Frontier):
         return await self._run(lambda: self._state.put(batch, now, force=force))
 
     async def acquire(self, now: float, limit: int, *, admissions: bool = False) -> list[Lease]:
-        return await self._run(lambda: self._state.acquire(now, limit, admissions=admissions))
+        return await self._run(lambda: self._acquire(now, limit, admissions=admissions))
+
+    def _acquire(self, now: float, limit: int, *, admissions: bool) -> list[Lease]:
+        if now >= self._looked_at + 1.0:
+            self._looked_at = now
+            self._retrying = self._retrying or self._asked_to_retry()
+        if self._retrying is not None:
+            reasons, after = self._retrying
+            _, following = self._state.retry(reasons, after, now)
+            self._retrying = None if following is None else (reasons, following)
+        return self._state.acquire(now, limit, admissions=admissions)
+
+    def _asked_to_retry(self) -> tuple[frozenset[str], bytes] | None:
+        """What `scrapy frontier --retry` asks of a crawl that runs."""
+        file = self._folder.path / RETRY
+        try:
+            reasons = frozenset(file.read_text("utf-8").split())
+            file.unlink()
+        except (OSError, ValueError):
+            return None
+        logger.info("URLs that were kept get in line again: %s", ", ".join(sorted(reasons)))
+        return reasons, b""
+
+    def retry(self, reasons: Container[str], now: float) -> int:
+        """Put all links that are kept for one of `reasons` into line as new ones; how many.
+
+        In place, so before a crawl or without one.
+        """
+        count, after = 0, b""
+        while True:
+            moved, following = self._state.retry(reasons, after, now)
+            count += moved
+            if following is None:
+                return count
+            after = following
 
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
         await self._run(lambda: self._state.release(done, now))
@@ -145,6 +186,10 @@ class DiskFrontier(Frontier):
         self._finished = self._state.is_finished()
 
 
+class InUseError(StoreError):
+    """Another process has the folder."""
+
+
 class JobFolder:
     """The folder of one crawl, held by one process at a time."""
 
@@ -183,7 +228,7 @@ class JobFolder:
         except BlockingIOError:
             holder = os.read(lock, 32).decode().strip()
             os.close(lock)
-            raise StoreError(f"{self.path} is in use by another crawl, process {holder}") from None
+            raise InUseError(f"{self.path} is in use by another crawl, process {holder}") from None
         except OSError:
             os.close(lock)
             raise

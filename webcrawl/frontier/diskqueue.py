@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Container
 from itertools import islice
 
 from webcrawl.frontier import rows
+from webcrawl.frontier.backlog import FIRST_KEPT
 from webcrawl.frontier.database import Database
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.queue import Entry, Queue
@@ -82,11 +84,12 @@ class DiskQueue(Queue):
             self._best, self._link = rows.queue_place(key), rows.read_link(row, self._host)
         return popped
 
-    def put_back(self, link: Link) -> None:
+    def put_back(self, link: Link) -> int:
         assert self._out is not None
         priority, number = self._out
         self._out = None
         self.push(priority, Entry(number, link))
+        return priority
 
     def keep(self, link: Link) -> None:
         assert self._out is not None
@@ -96,6 +99,28 @@ class DiskQueue(Queue):
         assert self._out is not None
         self._db.delete(rows.queue_key(self.host_id, *self._out))
         self._out = None
+
+    def take_kept(self, reasons: Container[str], limit: int) -> list[tuple[int, Link]]:
+        """Take up to `limit` links out of line that are kept for one of `reasons`.
+
+        Of those in line at the last commit. O(kept links of the host).
+        """
+        taken = []
+        first_kept = rows.queue_key(self.host_id, FIRST_KEPT - 1, 0)
+        for key, row in self._db.rows(rows.queue_prefix(self.host_id), first_kept):
+            link, place = rows.read_link(row, self._host), rows.queue_place(key)
+            if link.kept in reasons and place != self._out:
+                taken.append((place[0], link))
+                self._db.delete(key)
+                if len(taken) == limit:
+                    break
+        self._length -= len(taken)
+        if taken and self._best is not None and self._best[0] >= FIRST_KEPT:
+            left = self._db.rows(rows.queue_prefix(self.host_id))
+            places = (rows.queue_place(key) for key, _ in left)
+            self._best = next((place for place in places if place != self._out), None)
+            self._link = None
+        return taken
 
     def promote(self, priority: int, number: int, better: int) -> None:
         before, after = (priority, number), (better, number)
@@ -112,21 +137,23 @@ class DiskQueue(Queue):
             self._best, self._link = after, None
 
 
-class WaitingLine:
-    """Hosts that wait for a place, best first: all on disk, the head of the line in memory.
+class HostLine:
+    """Hosts in the order of their keys: all on disk, the head of the line in memory.
 
-    Hosts are added right before a commit only, so reading on misses none. Invariant: the waiting
-    hosts up to the key `_known_to` are those in `_head`.
+    The keys begin with `prefix`: hosts that wait for a place, or for their time. Hosts are added
+    right before a commit only, so reading on misses none. Invariant: the hosts in line up to the
+    key `_known_to` are those in `_head`.
     """
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, prefix: bytes) -> None:
         self._db = db
+        self._prefix = prefix
         self._head: list[tuple[bytes, str]] = []
-        self._known_to = rows.WAITING
+        self._known_to = prefix
 
-    def best(self) -> tuple[int, int] | None:
-        """(rank, number) of the first."""
-        return rows.waiting_place(self._head[0][0]) if self._filled() else None
+    def first(self) -> bytes | None:
+        """Key of the first."""
+        return self._head[0][0] if self._filled() else None
 
     def take(self) -> str | None:
         """Name of the first, which leaves the line."""
@@ -152,9 +179,9 @@ class WaitingLine:
 
     def _filled(self) -> bool:
         """Read on where the head is used up; whether there is anyone."""
-        end = rows.WAITING + b"\xff"
+        end = self._prefix + b"\xff"
         if not self._head and self._known_to < end:
-            following = self._db.rows(rows.WAITING, self._known_to)
+            following = self._db.rows(self._prefix, self._known_to)
             self._head = [(key, name.decode()) for key, name in islice(following, _LINE_MAX)]
             self._known_to = self._head[-1][0] if len(self._head) == _LINE_MAX else end
         return bool(self._head)

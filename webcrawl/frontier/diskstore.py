@@ -3,7 +3,7 @@
 Owns what is written when. Every change of a batch, whatever row it touches, is in the one commit
 that ends the batch, so a run that is killed finds one moment of the crawl and not a mixture.
 
-Memory: what `Database` takes, the heads of `WaitingLine`, and the changes of the batch at hand.
+Memory: what `Database` takes, the heads of two lines of hosts, and the changes of the batch.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import islice
+from math import inf
 from pathlib import Path
 
 from webcrawl.admission.robots import RobotsRules
 from webcrawl.frontier import rows
 from webcrawl.frontier.caps import Counts
 from webcrawl.frontier.database import Database
-from webcrawl.frontier.diskqueue import DiskQueue, WaitingLine
+from webcrawl.frontier.diskqueue import DiskQueue, HostLine
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.hostrows import host_row, queue_of, read_host
 from webcrawl.frontier.identity import Identity, look, read_numbers
@@ -26,6 +28,8 @@ from webcrawl.frontier.seen import RecentRows
 from webcrawl.frontier.seenrows import DiskCredits, SeenRows
 from webcrawl.frontier.store import Credits, Numbers, Store
 from webcrawl.items import Original
+
+_RESTING = (State.IDLE, State.WAITING, State.DEFERRED)
 
 
 class DiskStore(Store):
@@ -58,7 +62,10 @@ class DiskStore(Store):
         self._utc_s = max(utc_s, self.numbers.get("utc", 0.0) - now)
         self._hosts: int = self.numbers.get("hosts", 0)
         self._hosts_before = self._hosts
-        self._line = WaitingLine(self._db)
+        self.run = self.numbers.get("run", -1) + 1
+        self._line = HostLine(self._db, rows.WAITING)
+        self._deferred = HostLine(self._db, rows.DEFERRED)
+        self._lines = {rows.WAITING: self._line, rows.DEFERRED: self._deferred}
         self._seen = SeenRows(self._db, row["seen_key"])
         self._taken: set[str] = set()  # hosts taken from the line since the last commit
 
@@ -99,7 +106,7 @@ class DiskStore(Store):
     def host(self, name: str) -> Host:
         row = self._db.get(rows.HOST + name.encode())
         if row is not None:
-            return read_host(self._db, name, row, self._utc_s)
+            return read_host(self._db, name, row, self._utc_s, self.run)
         self._hosts += 1
         return Host(name, DiskQueue(self._db, name, self._hosts))
 
@@ -111,10 +118,28 @@ class DiskStore(Store):
         return [name.decode() for _, name in self._db.rows(rows.ACTIVE)]
 
     def best_waiting(self) -> tuple[int, int] | None:
-        return self._line.best()
+        first = self._line.first()
+        return rows.waiting_place(first) if first else None
 
     def next_waiting(self) -> str | None:
-        name = self._line.take()
+        return self._take(self._line)
+
+    def next_due_at(self) -> float:
+        first = self._deferred.first()
+        if first is None:
+            return inf
+        run, at = rows.deferred_place(first)
+        return at - self._utc_s if run == self.run else 0.0
+
+    def next_due(self) -> str | None:
+        return self._take(self._deferred)
+
+    def deferred(self, after: bytes, limit: int) -> list[tuple[bytes, str]]:
+        found = islice(self._db.rows(rows.DEFERRED, after), limit)
+        return [(key, name.decode()) for key, name in found]
+
+    def _take(self, line: HostLine) -> str | None:
+        name = line.take()
         if name is not None:
             self._taken.add(name)
         return name
@@ -124,7 +149,7 @@ class DiskStore(Store):
         for key, row in self._db.rows(rows.HOST):
             name = key[len(rows.HOST) :].decode()
             if name not in hosts:
-                hosts[name] = read_host(self._db, name, row, self._utc_s)
+                hosts[name] = read_host(self._db, name, row, self._utc_s, self.run)
         return list(hosts.values())
 
     # Commits
@@ -133,13 +158,14 @@ class DiskStore(Store):
         dispensable = []
         for host in changed:
             self._move(host, queue_of(host))
-            self._db.put(rows.HOST + host.name.encode(), host_row(host, self._utc_s))
-            resting = host.state is State.IDLE or host.state is State.WAITING
-            if resting and not host.errands and not host.away:
+            row = host_row(host, self._utc_s, self.run)
+            self._db.put(rows.HOST + host.name.encode(), row)
+            if host.state in _RESTING and not host.errands and not host.away:
                 dispensable.append(host)
         self._taken.clear()
         kept = numbers()
-        kept |= {"hosts": self._hosts, "utc": kept.pop("now") + self._utc_s}
+        utc = {"utc": kept.pop("now") + self._utc_s, "began": kept.pop("began") + self._utc_s}
+        kept |= {"hosts": self._hosts, "run": self.run, **utc}
         self._db.put(rows.NUMBERS, json.dumps(kept).encode())
         self._db.commit()
         return dispensable
@@ -153,17 +179,19 @@ class DiskStore(Store):
         if host.state is State.WAITING:
             number = queue.best()[1] if queue else 0
             place = rows.waiting_key(host.rank, number, queue.host_id)
+        elif host.state is State.DEFERRED:
+            place = rows.deferred_key(self.run, host.due_at + self._utc_s, queue.host_id)
         else:
             place = rows.active_key(queue.host_id) if queue.stored()[0] else b""
         queue.place = place
         if place == before:
             return
-        if before.startswith(rows.WAITING):
-            self._line.remove(before)
+        if line := self._lines.get(before[:1]):
+            line.remove(before)
         elif before:
             self._db.delete(before)
-        if place.startswith(rows.WAITING):
-            self._line.add(place, host.name)
+        if line := self._lines.get(place[:1]):
+            line.add(place, host.name)
         elif place:
             self._db.put(place, host.name.encode())
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from webcrawl.frontier import rows
+from webcrawl.frontier.backlog import was_kept
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.hostrows import queue_of
 from webcrawl.frontier.inspection import InLine, Inspection
@@ -24,13 +25,19 @@ _CAPS = {
 # By reason of `counters.dropped`. The others are how a try to fetch ended.
 _REFUSED = {
     "robots": "The robots.txt refused it",
-    "robots_unreachable": "It was refused, since robots.txt could not be had",
     "dns": "It was dropped, since its host had no address",
     "blocked_address": "It was dropped, since its host had no address that may be asked",
-    "host_retired": "It was dropped, since its host gave no answer to many tries",
     "middleware": "A downloader middleware refused it",
     "replaced": "A downloader middleware put another request in its place",
+    "unsendable": "It was dropped, since the request that the spider made is no HTTP",
     "unreadable": "It was dropped, since the request that the spider made cannot be read back",
+}
+
+# By reason of `counters.kept`; the others are how the last try to fetch ended.
+_KEPT = {
+    "dns": "no name server said where its host is",
+    "host_retired": "its host gave no answer to many tries",
+    "robots_unreachable": "robots.txt could not be had",
 }
 
 
@@ -44,7 +51,8 @@ def explain(frontier: Inspection, url: str, now: float) -> list[str]:
     in_line = host and frontier.in_line(url, queue_of(host))
     lines: list[str] = []
     if in_line:
-        lines += _of_line(in_line, frontier.order)
+        assert host is not None
+        lines += _of_line(in_line, host, frontier, now)
     elif fate is None:
         lines.append("Its turn has come, and what came of it was not kept.")
     if fate is not None:
@@ -73,10 +81,25 @@ def _never_put(url: str, frontier: Inspection) -> str:
     )
 
 
-def _of_line(in_line: InLine, order: str) -> Iterator[str]:
+def _of_kept(reason: str, due: float, now: float) -> str:
+    why = f"It is kept for a later try, since {_KEPT.get(reason, f'the last failed: {reason}')}."
+    if due <= now:
+        return f"{why} The next try is as soon as there is a place for it."
+    return (
+        f"{why} The next try is at {_utc(due)} if the crawl has other work then, else at the"
+        " beginning of the next run."
+    )
+
+
+def _of_line(in_line: InLine, host: Host, frontier: Inspection, now: float) -> Iterator[str]:
     ahead, priority, link = in_line
+    if was_kept(priority):
+        yield _of_kept(link.kept, frontier.due(priority, host), now)
+        yield _way(link.url, link.depth, link.redirects, link.via)
+        return
     end = "." if ahead else ": it is the next one, or is being fetched now."
-    yield f"It waits, at {order} {priority}, with {_count(ahead, 'URL')} of its host before it{end}"
+    before = f"with {_count(ahead, 'URL')} of its host before it{end}"
+    yield f"It waits, at {frontier.order} {priority}, {before}"
     yield _way(link.url, link.depth, link.redirects, link.via)
     if link.retries:
         yield f"It was tried {_count(link.retries, 'time')} before."
@@ -123,7 +146,9 @@ def _of_robots(url: str, host: Host, frontier: Inspection) -> Iterator[str]:
 
 def _of_host(host: Host, frontier: Inspection, now: float) -> Iterator[str]:
     name, queue = host.name, queue_of(host)
-    if host.retired_until > now:
+    if host.retired_until > now and host.deferrals:
+        yield f"{name} is left alone until {_utc(host.retired_until)}: {host.retired_reason}."
+    elif host.retired_until > now:
         yield f"{name} is given up until {_utc(host.retired_until)}: {host.retired_reason}."
     elif queue.stored()[0]:
         at = max(host.next_at, host.resolve_at)

@@ -1,29 +1,36 @@
 """The funnel: what a link passes on its way in and out of line, and how that is counted.
 
 On its way in: depth, redirects, the URL-seen test, the caps. On its way out: the host's standing,
-the IP cap, robots.txt. A link that a host is admitted for counts ahead of its turn.
+the IP cap, robots.txt. A link that a host is admitted for counts ahead of its turn. A link that is
+refused for a reason that may pass, or fails so too often, is kept in line for a later try.
 
 Invariant: `counters.pending` is the number of queued links less those counted ahead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
+from webcrawl.fetch.exchange import REASONS
+from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.host import Host
-from webcrawl.frontier.lease import Link
+from webcrawl.frontier.lease import PAST_HOST, PAST_IP, PAST_ROBOTS, Link
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.placement import Placement
 from webcrawl.frontier.queue import Entry
 from webcrawl.frontier.store import Store
 from webcrawl.parse.urls import origin_of, target_of
 
+_TESTS_PASSED = {PAST_ROBOTS: 2, PAST_IP: 2, PAST_HOST: 1}  # host test and IP test, by Link.counted
+
+FAILURES_MAX = 10  # seeds of which it is remembered why they failed
+
 
 class Funnel:
-    """See the module."""
+    """See the module. `failed_seeds` has the first of them, each with the reason."""
 
     def __init__(
         self,
@@ -32,16 +39,19 @@ class Funnel:
         ordering: Ordering,
         caps: Caps,
         counters: Counters,
+        backlog: Backlog,
         placement: Placement,
     ) -> None:
         self._store = store
+        self._backlog = backlog
         self._policy = policy
         self._ordering = ordering
         self._caps = caps
         self._counters = counters
         self._placement = placement
-        self.queued = 0
-        self.arrivals = 0
+        self.robots_steps = 0  # of all checks, see `RobotsRules.check_steps`
+        self.failed_seeds: list[tuple[str, str]] = []
+        self._refused_for_now: list[tuple[Host, Link, str, float]] = []
 
     # In
 
@@ -73,22 +83,58 @@ class Funnel:
 
     def put_back(self, host: Host, link: Link, now: float) -> None:
         """A leased link gets in line where it was."""
-        host.queue.put_back(link)
-        self._queued_one(host, now)
+        priority = host.queue.put_back(link)
+        self._queued_one(host, priority, link, now)
 
     def put_again(self, host: Host, link: Link, now: float) -> None:
         """A leased link gets in line for another try, at the end."""
         host.queue.drop()
         self._enqueue(link._replace(retries=link.retries + 1), now)
 
+    def keep(self, host: Host, link: Link, reason: str, due_at: float, now: float) -> None:
+        """`link` failed for a `reason` that may pass: it gets in line behind all others, until
+        `due_at` at least. O(log k).
+
+        It gives up its cash: it does not move in line any more.
+        """
+        self._ordering.forfeit(link)
+        self._note_failure(link, reason)
+        link = link._replace(kept=reason)
+        priority, number = self._backlog.priority(host, due_at), self._backlog.next_number()
+        host.queue.push(priority, Entry(number, link))
+        self._queued_one(host, priority, link, now)
+
+    def put_kept(self, host: Host, reasons: Container[str], limit: int, now: float) -> int:
+        """Put up to `limit` links of `host` that are kept for one of `reasons` into line as new
+        ones; how many.
+        """
+        taken = host.queue.take_kept(reasons, limit)
+        for priority, link in taken:
+            self._backlog.leaves(host, priority, link)
+            self._counters.pending -= 1
+            self._enqueue(link._replace(retries=0, kept=""), now)
+        return len(taken)
+
+    def keep_refused(self, now: float) -> bool:
+        """Keep the links that `take` refused for now; whether there are any.
+
+        To be called between the last `take` and the commit: a queue on disk gives what it holds as
+        of the last one.
+        """
+        refused, self._refused_for_now = self._refused_for_now, []
+        for host, link, reason, due_at in refused:
+            self.keep(host, link, reason, due_at, now)
+        return bool(refused)
+
     def _enqueue(self, link: Link, now: float, cash: float | None = None) -> None:
         host = self._placement.host(link.host)
-        number = self.arrivals = self.arrivals + 1
-        host.queue.push(self._ordering.enter(link, number, cash), Entry(number, link))
-        self._queued_one(host, now)
+        number = self._backlog.next_number()
+        priority = self._ordering.enter(link, number, cash)
+        host.queue.push(priority, Entry(number, link))
+        self._queued_one(host, priority, link, now)
 
-    def _queued_one(self, host: Host, now: float) -> None:
-        self.queued += 1
+    def _queued_one(self, host: Host, priority: int, link: Link, now: float) -> None:
+        self._backlog.enters(host, priority, link)
         self._counters.pending += 1
         self._placement.queued(host, now)
 
@@ -124,29 +170,37 @@ class Funnel:
             self._counters.ip_passed += 1
 
     def take(self, host: Host, now: float) -> tuple[Link, str] | None:
-        """The next link, through the rest of the funnel; None when it is refused and dropped.
+        """The next link, through the rest of the funnel; None when it is refused and so dropped or
+        kept.
 
         A user's Request comes with why it is refused: somebody waits to hear of it.
         """
-        _, entry = host.queue.pop()
-        link = entry.link
-        self.queued -= 1
+        priority, (_, link) = host.queue.pop()
+        self._backlog.leaves(host, priority, link)
         counters = self._counters
-        ahead = 2
-        if not link.counted:
+        if link.counted:
+            ahead = _TESTS_PASSED[link.counted]
+        else:
             ahead, host.counted_ahead = host.counted_ahead, 0
         if link.counted or not ahead:
             counters.pending -= 1
         if not ahead:
             counters.extracted += 1
             counters.host_passed += 1
-        refused = self._refused(host, link, ahead, now)
+        refused, due_at = self._refused(host, link, ahead, now)
         if refused and not link.payload:
-            self.drop(host, link, refused, now)
+            if due_at:
+                if link.counted != PAST_ROBOTS:
+                    before_ip = ahead < 2 and host.retired_until > now
+                    link = link._replace(counted=PAST_HOST if before_ip else PAST_IP)
+                host.queue.drop()
+                self._refused_for_now.append((host, link, refused, due_at))
+            else:
+                self.drop(host, link, refused, now)
             return None
-        if not link.counted:
+        if link.counted != PAST_ROBOTS:
             counters.robots_passed += not refused
-            link = link._replace(counted=True)
+            link = link._replace(counted=PAST_ROBOTS)
             host.queue.keep(link)
         return link, refused
 
@@ -156,24 +210,37 @@ class Funnel:
         self._count_drop(link, reason, now)
         host.queue.drop()
 
+    def _note_failure(self, link: Link, reason: str) -> None:
+        seed = not (link.via or link.depth or link.redirects or link.payload)
+        if seed and len(self.failed_seeds) < FAILURES_MAX:
+            self.failed_seeds.append((link.url, reason))
+
     def _count_drop(self, link: Link, reason: str, now: float) -> None:
         self._counters.dropped[reason] += 1
+        if reason in REASONS:
+            self._note_failure(link, reason)
         self._store.keep_fate(link, reason, now)
 
-    def _refused(self, host: Host, link: Link, ahead: int, now: float) -> str:
-        """Why `link` may not be fetched; "" if it may. Counts the IP test."""
+    def _refused(self, host: Host, link: Link, ahead: int, now: float) -> tuple[str, float]:
+        """Why `link` may not be fetched, "" if it may; and until when, 0.0 for ever.
+
+        Counts the IP test.
+        """
         if host.retired_until > now:
-            return host.retired_reason
+            return host.retired_reason, host.retired_until if host.deferrals else 0.0
         if ahead < 2:
             refused = self._caps.take_ip(host.addresses[0])
             if refused:
-                return refused
+                return refused, 0.0
             self._counters.ip_passed += 1
         if self._policy.obey_robots:
             origin = origin_of(link.url)
             known = host.rules[origin]
             if known.reason:
-                return known.reason
-            if not known.allows_all and not self._store.rules(origin).allows(target_of(link.url)):
-                return "robots"
-        return ""
+                return known.reason, known.expires_at
+            if not known.allows_all:
+                rules, target = self._store.rules(origin), target_of(link.url)
+                self.robots_steps += rules.check_steps(target)
+                if not rules.allows(target):
+                    return "robots", 0.0
+        return "", 0.0

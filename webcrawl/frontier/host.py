@@ -24,6 +24,7 @@ class State(Enum):
     PARKED = "parked"  # would be ready, but its IP address is not
     SNOOZED = "snoozed"  # its clock has not come yet
     WAITING = "waiting"  # in the store, for a place among the active hosts
+    DEFERRED = "deferred"  # in the store: all its links are kept for a later try
     LEASED = "leased"
 
 
@@ -31,13 +32,14 @@ class Rules(NamedTuple):
     """What is known of an origin's robots.txt; its text is in the store.
 
     `reason` says why all is refused; "" for rules as served. Of those that allow all, the text need
-    not be read for each page.
+    not be read for each page. `losses` counts how often in a row new ones could not be had.
     """
 
     expires_at: float
     crawl_delay_s: float = 0.0
     reason: str = ""
     allows_all: bool = False
+    losses: int = 0
 
 
 class Ip:
@@ -64,9 +66,13 @@ class Host:
         "counted_ahead",
         "crawl_delay_s",
         "dead_addresses",
+        "deferrals",
+        "due_at",
+        "epoch",
         "errands",
         "failures",
         "ip",
+        "kept",
         "name",
         "next_at",
         "queue",
@@ -102,6 +108,10 @@ class Host:
         self.rules: dict[str, Rules] = {}
         self.errands: deque[Errand] | None = None  # never an empty one, which takes 700 bytes
         self.away: frozenset[str] = _NONE  # origins whose robots.txt another host fetches
+        self.deferrals = 0  # given up for a while in a row, with its links kept
+        self.epoch = 0  # of what is kept for a later try (frontier.backlog)
+        self.kept: dict[str, int] | None = None  # in this epoch: how many of its links, by reason
+        self.due_at = 0.0  # of a DEFERRED host: when the next of its links may be tried
         self.retired_until = 0.0
         self.retired_reason = ""
         # How far the next link went through the funnel when the host was admitted:
@@ -115,6 +125,13 @@ class Host:
     def is_literal(self) -> bool:
         """Whether the host is an IP address: no top-level domain is all digits (RFC 3696, 2)."""
         return ":" in self.name or self.name[-1:].isdigit()
+
+    def forgive(self) -> None:
+        """Nothing is held against it any more that made its links wait for a later try."""
+        if self.deferrals:
+            self.deferrals, self.retired_until = 0, 0.0
+            self.resolve_at, self.resolve_tries = 0.0, 0
+        self.rules = {origin: known for origin, known in self.rules.items() if not known.reason}
 
     def add_errand(self, errand: Errand) -> None:
         if self.errands is None:

@@ -1,6 +1,7 @@
 """Hosts as rows, and back.
 
-A row has what the next run needs. Errands are not in it: their hosts ask for robots.txt again.
+A row has what the next run needs. Errands are not in it: their hosts ask for robots.txt again. Nor
+does a run take over from an earlier one that a host was given up for a while with its links kept.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import pickle
 
 from webcrawl.frontier import rows
+from webcrawl.frontier.backlog import begin_epoch
 from webcrawl.frontier.database import Database
 from webcrawl.frontier.diskqueue import DiskQueue
 from webcrawl.frontier.host import Host, Rules, State
@@ -20,8 +22,8 @@ def queue_of(host: Host) -> DiskQueue:
     return host.queue
 
 
-def host_row(host: Host, utc_s: float) -> bytes:
-    """`utc_s` makes monotonic times UTC."""
+def host_row(host: Host, utc_s: float, run: int) -> bytes:
+    """`utc_s` makes monotonic times UTC; `run` is the number of this run."""
     queue = queue_of(host)
     row = (
         (queue.host_id, queue.place, *queue.stored()),
@@ -30,19 +32,22 @@ def host_row(host: Host, utc_s: float) -> bytes:
         (host.addresses, host.resolved_until + utc_s, host.resolve_at + utc_s, host.resolve_tries),
         (host.retired_until + utc_s, host.retired_reason),
         {origin: (r[0] + utc_s, *r[1:]) for origin, r in host.rules.items()},
+        (run, host.deferrals, host.epoch, host.kept),
     )
     return pickle.dumps(row, 5)
 
 
-def read_host(db: Database, name: str, row: bytes, utc_s: float) -> Host:
-    """What `host_row` wrote: idle, or waiting."""
-    line, clocks, tallies, dns, retired, known = rows.plain(row)
+def read_host(db: Database, name: str, row: bytes, utc_s: float, run: int) -> Host:
+    """What `host_row` wrote: idle, waiting, or deferred by this `run`."""
+    line, clocks, tallies, dns, retired, known, *deferred = rows.plain(row)
     host_id, place, length, best = line
     queue = DiskQueue(db, name, host_id, length, best)
     queue.place = place
     host = Host(name, queue)
     if place.startswith(rows.WAITING):
         host.state, host.rank = State.WAITING, rows.waiting_place(place)[0]
+    elif place.startswith(rows.DEFERRED):
+        host.state, host.due_at = State.DEFERRED, rows.deferred_place(place)[1] - utc_s
     host.asked_at = clocks[0] and clocks[0] - utc_s + _ROUNDING_S
     host.next_at = clocks[1] - utc_s + _ROUNDING_S
     host.crawl_delay_s, host.failures, host.dead_addresses, host.counted_ahead = tallies
@@ -50,4 +55,9 @@ def read_host(db: Database, name: str, row: bytes, utc_s: float) -> Host:
     host.resolved_until, host.resolve_at = dns[1] - utc_s, dns[2] - utc_s
     host.retired_until, host.retired_reason = retired[0] - utc_s, retired[1]
     host.rules = {origin: Rules(r[0] - utc_s, *r[1:]) for origin, r in known.items()}
+    if deferred:
+        written_in, host.deferrals, host.epoch, host.kept = deferred[0]
+        if written_in != run:
+            host.forgive()
+            begin_epoch(host)
     return host

@@ -55,7 +55,7 @@ def look(folder: Path, settings: Identity) -> tuple[Row, list[str]]:
         for name, value in settings.items()
         if value != known.get(name)
     ]
-    return before | {"settings": settings}, warnings
+    return before | {"format": rows.FORMAT, "settings": settings}, warnings
 
 
 def read_identity(db: Database) -> Row | None:
@@ -63,9 +63,10 @@ def read_identity(db: Database) -> Row | None:
     row = _read(db, rows.IDENTITY)
     if row is None:
         return None
-    if row.get("format") != rows.FORMAT:
+    if row.get("format") not in rows.FORMATS_READ:
+        readable = " and ".join(map(str, rows.FORMATS_READ))
         raise StoreError(
-            f"{db.folder} has format {row.get('format')}, this version reads {rows.FORMAT}"
+            f"{db.folder} has format {row.get('format')}, this version reads {readable}"
         )
     if not isinstance(row.get("seen_key"), int) or not isinstance(row.get("settings"), dict):
         raise _damaged(db, rows.IDENTITY)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from webcrawl.admission.robots import RobotsRules
 from webcrawl.frontier import rows
+from webcrawl.frontier.backlog import due_s, is_kept, was_kept
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.database import Database, StoreError, is_begun, size_bytes
 from webcrawl.frontier.diskqueue import DiskQueue
@@ -29,6 +30,7 @@ from webcrawl.frontier.lease import Link
 from webcrawl.frontier.seen import fingerprint
 
 LARGEST = 10
+_KEPT = -1  # stands for all priorities of links that are kept, or were
 _OPEN_TRIES = 5  # a crawl that runs may delete a file between two steps of opening it
 
 # What a host is for somebody who looks from outside, and what that means.
@@ -36,7 +38,8 @@ STANDINGS = {
     "ready": "have URLs and may be asked, or are being asked",
     "snoozed": "have URLs and are not to be asked yet",
     "waiting": "have URLs and no place among the active hosts yet",
-    "retired": "gave no answer and are left alone for a while",
+    "deferred": "have only URLs that are kept for a later try",
+    "retired": "have no address that may be asked",
     "exhausted": "have no URL left",
 }
 
@@ -66,8 +69,11 @@ class Inspection:
         self.begun: str = identity["created"]
         self.settings: dict[str, object] = identity["settings"]  # those that make the crawl
         self.order = str(self.settings.get("FRONTIER_ORDER", ""))
+        numbers = read_numbers(self._db) or {}
+        self.run: int = numbers.get("run", 0)  # the last one
+        self.run_began: float = numbers.get("began", 0.0)
         self.counters = Counters()
-        self.counters.restore((read_numbers(self._db) or {}).get("counters", {}))
+        self.counters.restore(numbers.get("counters", {}))
 
     def close(self) -> None:
         self._opened.close()
@@ -75,11 +81,15 @@ class Inspection:
     def hosts(self) -> Iterator[Host]:
         """Every host ever seen, in the order of the names."""
         for key, row in self._db.rows(rows.HOST):
-            yield read_host(self._db, key[len(rows.HOST) :].decode(), row, 0.0)
+            yield read_host(self._db, key[len(rows.HOST) :].decode(), row, 0.0, self.run)
 
     def host(self, name: str) -> Host | None:
         row = self._db.get(rows.HOST + name.encode())
-        return None if row is None else read_host(self._db, name, row, 0.0)
+        return None if row is None else read_host(self._db, name, row, 0.0, self.run)
+
+    def due(self, priority: int, host: Host) -> float:
+        """When a link of `host` that was kept at `priority` is tried next: 0.0 as any other is."""
+        return self.run_began + due_s(priority) if is_kept(priority, host) else 0.0
 
     def pending(self) -> Iterator[tuple[int, str]]:
         """(priority, URL) of all links in line or leased, host by host, the best first."""
@@ -120,21 +130,27 @@ class Inspection:
             length = queue_of(host).stored()[0]
             if length:
                 sizes.append((length, host.name, standing))
-        priorities = Counter(priority for priority, _ in self.pending())
+        places = Counter(
+            _KEPT if was_kept(priority) else priority for priority, _ in self.pending()
+        )
+        kept = self.counters.kept.total()
+        before = max(places.pop(_KEPT, 0) - kept, 0)
         c, size_mb = self.counters, size_bytes(self._db.folder) / 1e6
         unit = "level" if self.order == "level" else "priority"
         return [
             f"Begun {self.begun}, in order {self.order}; {size_mb:.1f} MB on disk",
             "",
             f"{c.crawled:10,} pages crawled",
-            f"{priorities.total():10,} URLs pending",
+            f"{places.total() + before:10,} URLs pending",
+            f"{kept:10,} URLs kept for a later try{_by_reason(c.kept)}",
             f"{c.dropped.total():10,} links and URLs dropped{_by_reason(c.dropped)}",
             "",
             f"{standings.total():10,} hosts",
             *(f"{standings[each]:10,} {each:10} {STANDINGS[each]}" for each in STANDINGS),
             "",
             f"Pending by {unit}",
-            *(f"{count:10,} {unit} {each}" for each, count in sorted(priorities.items())),
+            *(f"{places[each]:10,} {unit} {each}" for each in sorted(places)),
+            *([f"{before:10,} kept before, behind these"] if before else []),
             "",
             "Largest queues",
             *(f"{n:10,} {name}, {standing}" for n, name, standing in nlargest(LARGEST, sizes)),
@@ -143,6 +159,8 @@ class Inspection:
 
 def standing_of(host: Host, now: float) -> str:
     """One of STANDINGS."""
+    if host.state is State.DEFERRED:
+        return "deferred"
     if host.retired_until > now:
         return "retired"
     if not queue_of(host).stored()[0]:
@@ -175,5 +193,6 @@ def _opened(folder: Path) -> Database:
 
 
 def _by_reason(dropped: Counter[str]) -> str:
-    reasons = ", ".join(f"{reason} {count:,}" for reason, count in dropped.most_common())
+    some = ((reason, count) for reason, count in dropped.most_common() if count)
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in some)
     return f": {reasons}" if reasons else ""

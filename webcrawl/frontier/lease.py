@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from webcrawl.admission.robots import RobotsRules
 
+# How far a link was counted in the funnel, beside 0 for not at all.
+PAST_ROBOTS, PAST_IP, PAST_HOST = 1, 2, 3
+
 
 class Link(NamedTuple):
     """A URL on its way through the crawl.
@@ -25,9 +28,10 @@ class Link(NamedTuple):
     via: str = ""  # the page it was found on; "" for a seed
     retries: int = 0  # tries before this one
     head_done: bool = False  # HEAD said it is worth a GET
-    counted: bool = False  # it passed through the funnel of the stats lines once
+    counted: int = 0  # PAST_ROBOTS, PAST_IP or PAST_HOST: it went so far through the funnel before
     payload: bytes = b""  # a user's own Request, serialised by the adapter that made it
     sequence: int = 0  # hops in a row that led here, between numbered URLs of its host
+    kept: str = ""  # why it was kept for a later try, the last time
 
 
 class Errand(NamedTuple):
@@ -79,6 +83,7 @@ class Unresolved:
 
     reason: str  # a fetch.exchange.REASONS value: "dns" or "blocked_address"
     again: bool
+    detail: str = ""  # an admission.dns.ResolutionFailed's reason
 
 
 @dataclass(slots=True, frozen=True)

@@ -31,6 +31,7 @@ class MemoryFrontier(Frontier):
         store = MemoryStore(HeapQueue if ordering and ordering.moves_links else HostQueue)
         self._state = CrawlState(store, policy, ordering=ordering, caps=caps)
         self.counters = self._state.counters
+        self.failed_seeds = self._state.failed_seeds
 
     def __repr__(self) -> str:
         return f"<MemoryFrontier {self._state!r}>"

@@ -6,6 +6,7 @@ Owns the order of the links of a single host. Knows nothing of clocks or other h
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Container
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -47,14 +48,18 @@ class Queue(ABC):
         """Take out of line and return what `peek` shows. IndexError when empty."""
 
     @abstractmethod
-    def put_back(self, link: Link) -> None:
-        """What was popped last gets in line again, as `link`, where it was."""
+    def put_back(self, link: Link) -> int:
+        """What was popped last gets in line again, as `link`, where it was; its priority."""
 
     def keep(self, link: Link) -> None:  # noqa: B027  (nothing in memory)
         """What was popped last has changed to `link`."""
 
     def drop(self) -> None:  # noqa: B027  (nothing in memory)
         """What was popped last is done."""
+
+    def take_kept(self, reasons: Container[str], limit: int) -> list[tuple[int, Link]]:
+        """Take links out of line that are kept for one of `reasons`: (priority, link) of each."""
+        raise NotImplementedError(f"no run but this one has kept anything in {self!r}")
 
     def promote(self, priority: int, number: int, better: int) -> None:
         """Move the link at (priority, number), in line or out of it, to (better, number)."""
@@ -145,10 +150,11 @@ class HostQueue(Queue):
         self._out = priority, entry.number
         return priority, entry
 
-    def put_back(self, link: Link) -> None:
+    def put_back(self, link: Link) -> int:
         priority, number = self._out
         self._bucket(priority).push_front(Entry(number, link))
         self._length += 1
+        return priority
 
     def _bucket(self, priority: int) -> Fifo:
         bucket = self._buckets.get(priority)
@@ -197,9 +203,10 @@ class HeapQueue(Queue):
         del self._links[self._out[1]]
         return popped
 
-    def put_back(self, link: Link) -> None:
+    def put_back(self, link: Link) -> int:
         priority, number = self._out
         self.push(priority, Entry(number, link))
+        return priority
 
     def promote(self, priority: int, number: int, better: int) -> None:
         if number in self._links:

@@ -6,9 +6,10 @@
 | `q` host id, priority, number | a link in line, or leased |
 | `h` host name | all that is known of a host |
 | `w` rank, number, host id | its name: it waits for a place on the workbench |
+| `t` run, time, host id | its name: nothing of it is to be tried before, in that run |
 | `a` host id | its name: it has a place, or is about to get one |
 | `r` origin | the rules of its robots.txt |
-| `d` digest | the first page with this content |
+| `d` digest | the first page with this content; `d` `w` digest: that was sent in these bytes |
 | `c` kind, name | a number: caps, pages by domain |
 | `m`, `n` | the crawl's identity, and its counters |
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import pickle
 from io import BytesIO
+from math import ceil
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -27,10 +29,11 @@ from webcrawl.frontier.database import StoreError
 from webcrawl.frontier.lease import Link
 from webcrawl.items import Original
 
-FORMAT = 3  # of all rows: a change that an old reader would get wrong raises it
+FORMAT = 4  # of all rows: a change that an old reader would get wrong raises it
+FORMATS_READ = (3, 4)  # 3 knows no kept links
 
-SEEN, QUEUE, HOST, WAITING, ACTIVE, RULES, CONTENT, COUNT = (
-    *(b"s", b"q", b"h", b"w"),
+SEEN, QUEUE, HOST, WAITING, DEFERRED, ACTIVE, RULES, CONTENT, COUNT = (
+    *(b"s", b"q", b"h", b"w", b"t"),
     *(b"a", b"r", b"d", b"c"),
 )
 IDENTITY, NUMBERS = b"m", b"n"
@@ -42,6 +45,7 @@ _REFUSED_WHEN_FOUND = frozenset({"host_cap", "domain_cap"})
 _FATE = Struct(">IHB")
 _QUEUE_KEY = Struct(">cIIQ")
 _WAITING_KEY = Struct(">cIQI")
+_DEFERRED_KEY = Struct(">cIQI")
 _ID_KEY = Struct(">cI")
 _CREDIT = Struct(">ddQc")  # a store.Credit, and a line end
 
@@ -115,32 +119,46 @@ def waiting_place(key: bytes) -> tuple[int, int]:
     return rank - 1, number
 
 
+def deferred_key(run: int, at: float, host_id: int) -> bytes:
+    """`at` in UTC seconds. It is kept in milliseconds, and not a moment earlier."""
+    return _DEFERRED_KEY.pack(DEFERRED, run, ceil(at * 1000), host_id)
+
+
+def deferred_place(key: bytes) -> tuple[int, float]:
+    """(run, UTC seconds) of a deferred host's key."""
+    _, run, at_ms, _ = _DEFERRED_KEY.unpack(key)
+    return run, at_ms / 1000
+
+
 def active_key(host_id: int) -> bytes:
     return _ID_KEY.pack(ACTIVE, host_id)
 
 
 def link_row(link: Link) -> bytes:
     """A link as lines of text, its payload behind them. URLs have no line ends."""
-    url, _, depth, redirects, via, retries, head_done, counted, payload, sequence = link
-    numbers = f"{depth} {redirects} {retries} {head_done:d} {counted:d} {sequence}"
+    url, _, depth, redirects, via, retries, head_done, counted, payload, sequence, kept = link
+    numbers = f"{depth} {redirects} {retries} {head_done:d} {counted} {sequence}"
+    if kept:
+        numbers += f" {kept}"
     head = f"{numbers}\n{via}\n{url}\n"
     return head.encode() + payload
 
 
 def read_link(row: bytes, host: str) -> Link:
     numbers, via, url, payload = row.split(b"\n", 3)
-    depth, redirects, retries, head_done, counted, sequence = map(int, numbers.split())
+    depth, redirects, retries, head_done, counted, sequence, *kept = numbers.split()
     return Link(
         url.decode(),
         host,
-        depth,
-        redirects,
+        int(depth),
+        int(redirects),
         via.decode(),
-        retries,
-        bool(head_done),
-        bool(counted),
+        int(retries),
+        head_done == b"1",
+        int(counted),
         payload,
-        sequence,
+        int(sequence),
+        kept[0].decode() if kept else "",
     )
 
 
@@ -149,7 +167,8 @@ def original_row(original: Original) -> bytes:
 
 
 def read_original(row: bytes) -> Original:
-    return Original(*plain(row))
+    url, started_time, payload_digest, *_ = plain(row)  # earlier versions kept one value more
+    return Original(url, started_time, payload_digest)
 
 
 def plain(row: bytes) -> Any:

@@ -101,6 +101,7 @@ class FrontierServer(Frontier):
 
     def __init__(self, frontier: Frontier, *, target: int = 0, grace_s: float = 0.0) -> None:
         self.counters = frontier.counters
+        self.failed_seeds = frontier.failed_seeds
         self.resumed = frontier.resumed
         self.warnings = frontier.warnings
         self._frontier = frontier

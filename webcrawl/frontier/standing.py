@@ -1,7 +1,8 @@
 """The standing of hosts: at which address, by which rules and from when on each may be asked.
 
 Owns what the answers of DNS, robots.txt and servers mean for a host: its clock, its addresses, its
-rules, back-off and retirement. Knows nothing of queues.
+rules, back-off, and that it is given up: for good, as far as a crawl can say, where an answer was
+definite, else for a while that grows, and its links are kept. Knows nothing of queues.
 
 An errand is run by the host that serves the robots.txt: after a redirect that is not the one it is
 for, its home.
@@ -10,6 +11,7 @@ for, its home.
 from __future__ import annotations
 
 from webcrawl.fetch.exchange import UNANSWERED
+from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
@@ -34,8 +36,15 @@ class Standing:
     """See the module."""
 
     def __init__(
-        self, store: Store, policy: Policy, caps: Caps, counters: Counters, placement: Placement
+        self,
+        store: Store,
+        policy: Policy,
+        caps: Caps,
+        counters: Counters,
+        backlog: Backlog,
+        placement: Placement,
     ) -> None:
+        self._backlog = backlog
         self._store = store
         self._policy = policy
         self._polite = policy.politeness
@@ -61,7 +70,9 @@ class Standing:
         with_ip = lease.step is not Step.RESOLVE
         self._placement.bench.vacate(host, with_ip=with_ip, ip_next_at=ip_next_at)
         if isinstance(outcome, Fetched | RobotsFetched | RobotsMoved):
-            host.failures = host.dead_addresses = 0
+            if host.deferrals:
+                self._backlog.host_answers(host)
+            host.failures = host.dead_addresses = host.deferrals = 0
 
     # DNS
 
@@ -80,16 +91,22 @@ class Standing:
             host.resolve_at = now + self._polite.backoff_s(host.resolve_tries, 0.0)
             return
         host.resolve_tries = 0
-        if host.addresses and outcome.again:  # House: stale is better than none (RFC 8767)
-            host.resolved_until = now + self._policy.retired_s
-            return
-        self.retire(host, outcome.reason, now)
+        if not outcome.again:
+            self.retire(host, outcome.reason, now)
+        elif host.addresses:  # House: stale is better than none (RFC 8767)
+            host.resolved_until = now + self._policy.stale_s
+        else:
+            self.defer(host, outcome.reason, now)
+            host.resolve_tries = max(1, self._policy.retry_times)  # one try each from now on
 
     # robots.txt
 
     def robots_known(self, errand: Errand, outcome: RobotsFetched, now: float) -> None:
         self._counters.robots[outcome.kind] += 1
-        self._placement.settle(self._home(errand), now)
+        home = self._home(errand)
+        if home.kept:
+            self._backlog.host_answers(home)
+        self._placement.settle(home, now)
 
     def robots_moved(self, errand: Errand, outcome: RobotsMoved, now: float) -> None:
         home, target = self._home(errand), self._placement.host(outcome.host)
@@ -123,13 +140,18 @@ class Standing:
         self._placement.settle(home, now)
 
     def _robots_lost(self, errand: Errand, reason: str, now: float) -> None:
-        """Nobody can say what the origin allows: for a while, what it said last or nothing."""
+        """Nobody can say what the origin allows: for a while, what it said last or nothing.
+
+        RFC 9309, 2.3.1.4: an unreachable robots.txt is complete disallow.
+        """
         self._counters.robots[reason] += 1
-        until = now + self._policy.robots_again_s
         known = self._home(errand).rules.get(errand.origin)
-        if known is None or known.reason:
-            known = Rules(until, reason="robots_unreachable")
-        self._keep_rules(errand, known._replace(expires_at=until))
+        if known is None:
+            known = Rules(0.0, reason="robots_unreachable")
+        losses = known.losses + 1
+        again_s = self._polite.deferral_s(losses) if known.reason else self._policy.stale_s
+        known = known._replace(expires_at=now + again_s, losses=losses)
+        self._keep_rules(errand, known)
 
     def _keep_rules(self, errand: Errand, rules: Rules) -> None:
         home = self._home(errand)
@@ -153,10 +175,10 @@ class Standing:
         host.next_at = max(host.next_at, ended_at + wait_s)
 
     def failed(self, host: Host, now: float) -> None:
-        """`host` gave no answer: too often in a row, and it is retired."""
+        """`host` gave no answer: too often in a row, and it is given up for a while."""
         host.failures += 1
-        if host.failures >= self._policy.failures_max:
-            self.retire(host, "host_retired", now)
+        if host.failures >= self._policy.failures_max or host.deferrals:
+            self.defer(host, "host_retired", now)
 
     def try_next_address(self, host: Host, reason: str) -> bool:
         """Turn to the next address of `host`; True when that is a try for nothing.
@@ -174,10 +196,19 @@ class Standing:
         return False
 
     def retire(self, host: Host, reason: str, now: float) -> None:
-        """Give `host` up for a while: its links are dropped as they come up, so are new ones."""
+        """Give `host` up: its links are dropped as they come up, so are new ones for a while."""
+        host.deferrals = 0
+        self._give_up(host, reason, now + self._policy.retired_s, now)
+
+    def defer(self, host: Host, reason: str, now: float) -> None:
+        """Give `host` up for a while, longer each time: its links are kept as they come up."""
+        host.deferrals += 1
+        self._give_up(host, reason, now + self._polite.deferral_s(host.deferrals), now)
+
+    def _give_up(self, host: Host, reason: str, until: float, now: float) -> None:
         host.failures = 0
         host.retired_reason = reason
-        host.retired_until = now + self._policy.retired_s
+        host.retired_until = until
         self._flush_errands(host, now)
 
     def _flush_errands(self, host: Host, now: float) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import heappop, heappush
+from math import inf
 from typing import Any, Protocol
 
 from webcrawl.admission.robots import RobotsRules
 from webcrawl.frontier.caps import Counts
-from webcrawl.frontier.host import Host
+from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.queue import HostQueue, Queue
 from webcrawl.frontier.seen import SeenSet
@@ -42,6 +44,7 @@ class Store(ABC):
     # Hosts that an earlier run knew were last asked before this one began: nobody knows when.
     resumed: bool = False
     numbers: Numbers = {}  # of the last commit of an earlier run
+    run: int = 0  # how many runs of this crawl were before
 
     @abstractmethod
     def add_urls(self, urls: Sequence[str]) -> list[bool]:
@@ -61,7 +64,7 @@ class Store(ABC):
 
     @abstractmethod
     def original(self, content: bytes) -> Original | None:
-        """Who had `content` (a digest) first."""
+        """Who had `content` (a digest, or what stands for one) first."""
 
     @abstractmethod
     def keep_original(self, content: bytes, original: Original) -> None: ...
@@ -85,6 +88,18 @@ class Store(ABC):
     def next_waiting(self) -> str | None:
         """Name of that host, which no longer waits."""
 
+    @abstractmethod
+    def next_due_at(self) -> float:
+        """When the first of the deferred hosts is due: inf never; one of an earlier run, now."""
+
+    @abstractmethod
+    def next_due(self) -> str | None:
+        """Name of that host, which is no longer in line."""
+
+    def deferred(self, after: bytes, limit: int) -> list[tuple[bytes, str]]:
+        """(key, name) of up to `limit` deferred hosts, from behind the key `after`."""
+        return []
+
     def active_before(self) -> list[str]:
         """Names of the hosts that had a place on the workbench when an earlier run ended."""
         return []
@@ -104,8 +119,9 @@ class Store(ABC):
 class MemoryStore(Store):
     """State that ends with the process. All hosts stay on the workbench, so none waits.
 
-    Memory: 100 bytes a URL ever seen, 350 a pending one, 500 a host, 250 a distinct content, the
-    rules of each origin (admission.robots bounds them).
+    Memory: 100 bytes a URL ever seen, 350 a pending one, 500 a host, 250 a distinct content and 100
+    more where it was sent compressed or in chunks, and the rules of each origin (admission.robots
+    bounds them).
     """
 
     def __init__(self, queue: Callable[[], Queue] = HostQueue) -> None:
@@ -113,6 +129,7 @@ class MemoryStore(Store):
         self._seen = SeenSet()
         self._contents: dict[bytes, Original] = {}
         self._rules: dict[str, RobotsRules] = {}
+        self._deferred: list[tuple[float, str]] = []  # heap; one that is no more stays until due
 
     def add_urls(self, urls: Sequence[str]) -> list[bool]:
         return [self._seen.add(url) for url in urls]
@@ -148,7 +165,16 @@ class MemoryStore(Store):
     def next_waiting(self) -> str | None:
         return None
 
+    def next_due_at(self) -> float:
+        return self._deferred[0][0] if self._deferred else inf
+
+    def next_due(self) -> str | None:
+        return heappop(self._deferred)[1] if self._deferred else None
+
     def commit(self, changed: Iterable[Host], numbers: Callable[[], Numbers]) -> Iterable[Host]:
+        for host in changed:
+            if host.state is State.DEFERRED:
+                heappush(self._deferred, (host.due_at, host.name))
         return ()
 
     def all_hosts(self, at_hand: Mapping[str, Host]) -> list[Host]:

@@ -35,7 +35,7 @@ class Workbench:
     ) -> None:
         """`load` gives a host that is not here; no address is asked before `ips_at`."""
         self.hosts: dict[str, Host] = {}
-        self.active = 0  # hosts that are neither idle nor waiting
+        self.active = 0  # hosts that are neither idle, waiting nor deferred
         self.supply = 0  # the sum over hosts that are ready or snoozed of `Host.supply`
         self._load = load
         self._ips_at = ips_at
@@ -58,7 +58,7 @@ class Workbench:
         return host
 
     def forget(self, host: Host) -> None:
-        """`host`, idle or waiting, is in the store; so is not its address, until it is free."""
+        """`host`, not active, is in the store; so is not its address, until it is free."""
         del self.hosts[host.name]
         self._token(host)
         self._unbind(host)
@@ -96,6 +96,12 @@ class Workbench:
         """`host` has no place here for now."""
         self._move(host, State.WAITING)
         host.rank = rank
+        self._token(host)
+
+    def defer(self, host: Host, at: float) -> None:
+        """All links of `host` are kept: none is to be tried before `at`."""
+        self._move(host, State.DEFERRED)
+        host.due_at = at
         self._token(host)
 
     def lease(self, host: Host, *, with_ip: bool) -> None:
@@ -230,7 +236,7 @@ class Workbench:
 
 
 def _is_active(state: State) -> bool:
-    return state is not State.IDLE and state is not State.WAITING
+    return state is not State.IDLE and state is not State.WAITING and state is not State.DEFERRED
 
 
 def _push(entries: list[_Entry], entry: _Entry, hosts: int) -> None:

@@ -17,13 +17,12 @@ from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
-from scrapy.http.request import NO_CALLBACK
 
 from webcrawl.admission.robots import ALLOW_ALL, DISALLOW_ALL, RobotsRules
-from webcrawl.admissions import REDIRECTS, ROBOTS_EXPIRY_S, ROBOTS_REDIRECTS_MAX
+from webcrawl.admissions import REDIRECTS, ROBOTS_EXPIRY_S, ROBOTS_REDIRECTS_MAX, read_robots
 from webcrawl.components import robots_token
-from webcrawl.middlewares.verifier import ERRAND, Verifier
-from webcrawl.parse.urls import canonicalize, origin_of, target_of
+from webcrawl.middlewares.verifier import Verifier, errand
+from webcrawl.parse.urls import origin_of, redirect_target, target_of
 
 logger = logging.getLogger(__name__)
 
@@ -88,26 +87,23 @@ class RobotsTxt(Verifier):
             if response is None:
                 return None
             if response.status not in REDIRECTS:
-                return self._read(response)
-            location = (response.headers.get("Location") or b"").decode("latin-1")
-            target = canonicalize(location, url)
+                return await self._read(response)
+            target = redirect_target(response.headers.get("Location") or b"", url)
             if target is None:
                 break
             url = target
         return ALLOW_ALL
 
     async def _get(self, url: str) -> Response | None:
-        meta = {"dont_obey_robotstxt": True, "dont_redirect": True, ERRAND: True}
-        request = Request(url, callback=NO_CALLBACK, priority=1000, meta=meta)
         try:
-            return await self._crawler.engine.download_async(request)
+            return await self._crawler.engine.download_async(errand(url))
         except Exception as error:  # whatever this project's handlers and middlewares raise
             logger.debug("No robots.txt at %s: %r", url, error)
             return None
 
-    def _read(self, response: Response) -> RobotsRules | None:
+    async def _read(self, response: Response) -> RobotsRules | None:
         if 200 <= response.status < 300:
-            return RobotsRules.parse(response.body, self._token)
+            return await read_robots(response.body, self._token)
         # House: 429 says "not now", as 5xx does.
         if 400 <= response.status < 500 and response.status != 429:
             return ALLOW_ALL

@@ -8,6 +8,7 @@ from scrapy.http import Response
 from scrapy.statscollectors import StatsCollector
 
 from webcrawl.fetch.exchange import Exchange
+from webcrawl.visits import lease_of
 
 
 class DownloaderStats(ScrapyDownloaderStats):
@@ -22,7 +23,7 @@ class DownloaderStats(ScrapyDownloaderStats):
         self._count = stats.inc_value
 
     def process_request(self, request: Request) -> None:  # type: ignore[override]
-        if "lease" not in request.meta:
+        if lease_of(request) is None:
             super().process_request(request)
             return
         self._count("downloader/request_count")
@@ -32,7 +33,7 @@ class DownloaderStats(ScrapyDownloaderStats):
         self, request: Request, response: Response
     ) -> Request | Response:
         exchange = request.meta.get("exchange")
-        if "lease" not in request.meta or not isinstance(exchange, Exchange):
+        if not isinstance(exchange, Exchange) or lease_of(request) is None:
             return super().process_response(request, response)
         self._count("downloader/request_bytes", len(exchange.request))
         self._count("downloader/response_count")

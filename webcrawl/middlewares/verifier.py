@@ -12,10 +12,12 @@ from typing import Never
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
+from scrapy.http.request import NO_CALLBACK
 
 from webcrawl.parse.urls import canonicalize
+from webcrawl.visits import lease_of
 
-ERRAND = "robots_errand"  # request.meta: fetched for its robots.txt, so it is no page
+_ERRAND = "robots_errand"  # request.meta: the URL of a robots.txt that `errand` asks for
 
 
 class Verifier(ABC):
@@ -27,7 +29,7 @@ class Verifier(ABC):
         self._crawler = crawler
 
     def process_request(self, request: Request) -> Coroutine[None, None, None] | None:
-        lease = request.meta.get("lease")
+        lease = lease_of(request)
         if lease is not None and lease.url == request.url:
             return None
         url = canonicalize(request.url)
@@ -49,9 +51,22 @@ class Verifier(ABC):
         raise IgnoreRequest(f"{type(self).__name__}: {reason}")
 
 
+def errand(url: str) -> Request:
+    """The Request for the robots.txt at `url`, which may be called something else."""
+    meta = {"dont_obey_robotstxt": True, "dont_redirect": True}
+    request = Request(url, callback=NO_CALLBACK, priority=1000, meta=meta)
+    request.meta[_ERRAND] = request.url
+    return request
+
+
+def is_errand(request: Request) -> bool:
+    """Whether `request` is for a robots.txt: a meta that was copied names another URL."""
+    return bool(request.meta.get(_ERRAND) == request.url)
+
+
 def is_page(url: str, request: Request) -> bool:
     """Whether the caps count `request`: a robots.txt is no page."""
-    return ERRAND not in request.meta and not url.endswith("/robots.txt")
+    return not is_errand(request) and not url.endswith("/robots.txt")
 
 
 def is_counted(request: Request, url: str, mark: str) -> bool:

@@ -31,7 +31,7 @@ from webcrawl.parse.charset import encode_query
 # RFC 9110, 4.1 asks for 8000 octets at least. Bounds the work for one href, and the canonical form.
 MAX_LENGTH = 8192
 # Bounds what the links of one page take, all in all: a long base and many short links would fill
-# the memory. Ten times the links of a page of 10 MiB that holds nothing else.
+# the memory and hold the event loop, 30 ns a character.
 MAX_PAGE_LENGTH = 32 * 1024 * 1024
 MAX_LEVEL = 10
 # How many of a page's links are looked at together, unless they have more characters than that.
@@ -72,6 +72,7 @@ _SESSION_IN_QUERY = re.compile(
 _MANY_SLASHES = re.compile(r"\A[\0- ]*[/\\][/\\\t\n\r]+")
 # All that is in a path that the rules do not change.
 _PLAIN = "".join(sorted(_UNRESERVED)).encode() + b"/"
+_HIGH_OCTET = re.compile(rb"[\x80-\xff]")
 # Left to the URL parser by `_with_query_in`; not "#", which a charset may use as a second byte.
 _ASCII = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "#")
 
@@ -94,18 +95,25 @@ def redirect_target(location: bytes, base: str) -> str | None:
     """Where a Location header leads from `base` (canonical); None for no header and no URL of ours.
 
     An empty reference is the page itself (RFC 3986, 5.2.2), so it must not be taken for a target.
+    Octets above 0x7F become escapes as they are, whatever their charset, as in browsers (WPT,
+    redirect-location-escape): servers send UTF-8 and mean its bytes. So a host in UTF-8 is an IDN,
+    and one in another charset is no host.
     """
-    return canonicalize(location.decode("latin-1"), base) if location else None
+    if not location:
+        return None
+    if not location.isascii():
+        location = _HIGH_OCTET.sub(lambda octet: b"%%%02X" % octet[0][0], location)
+    return canonicalize(location.decode("ascii"), base)
 
 
 def canonicalize_each(
-    hrefs: Sequence[str], base: str, charset: str = "utf-8"
+    hrefs: Sequence[str], base: str, charset: str = "utf-8", room: int = MAX_PAGE_LENGTH
 ) -> tuple[list[str], int]:
     """Canonical forms of a page's links, each once, and how many there were with repeats.
 
     `charset` is the page's: a browser writes the query in it (WHATWG URL, 4.4, query state). The
     base is parsed once and each href once: about 1.3 us for a new one, 0.4 us where that is a plain
-    path, 0.1 us for a repeat. Ends early when the forms reach MAX_PAGE_LENGTH characters.
+    path, 0.1 us for a repeat. Ends early when the forms reach `room` characters.
     """
     try:
         join = URL.parse(_bounded(base)).join
@@ -120,7 +128,6 @@ def canonicalize_each(
     lots = (different[n : n + _TOGETHER] for n in range(0, len(different), _TOGETHER))
     odd_parts = chain.from_iterable(map(_odd_parts, lots))
     forms: dict[str, str] = {}  # of each href that has one
-    room = MAX_PAGE_LENGTH
     for href, odd in zip(different, odd_parts, strict=True):
         if odd or not href or href[0] == "." or len(href) > path_max:
             form = _joined(join, href, charset)

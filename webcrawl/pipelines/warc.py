@@ -10,11 +10,12 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import scrapy
-from scrapy import Request, signals
+from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.http import Response
@@ -24,27 +25,33 @@ from webcrawl import __version__
 from webcrawl.components import only_looks
 from webcrawl.console import last_word
 from webcrawl.fetch.exchange import Exchange
+from webcrawl.fetch_settings import user_agent_of
 from webcrawl.items import Page
-from webcrawl.pipelines.reconstruction import Reconstructed, reconstruct
+from webcrawl.reconstruction import exchange_of
 from webcrawl.signals import exchange_recorded
 from webcrawl.visits import NotArchived
 from webcrawl.warc.files import WarcError, WarcFiles
 from webcrawl.warc.metadata import page_metadata
-from webcrawl.warc.records import Capture, payload_digest
+from webcrawl.warc.records import Capture, payload_digest, recorded_digest
 from webcrawl.warc.recovery import recover
 from webcrawl.warc.writer import WarcWriter
 
 logger = logging.getLogger(__name__)
 
-_MANY_LINKS = 20_000  # each is a line of the metadata record; of 750,000 they take 0.2 s
+# Each link is a line of the metadata record; 750,000 of a usual length take 0.2 s.
+_MANY_LINKS = 20_000
+_LONG_LINKS = 4_000_000  # characters
+_MUCH = 64 << 10  # bytes of a body whose chunks are taken off beside the event loop
 
 
 class WarcPipeline:
     """Item pipeline. Takes `Page` items that have an exchange; all others pass by."""
 
-    def __init__(self, crawler: Crawler, files: WarcFiles) -> None:
+    def __init__(self, crawler: Crawler, files: WarcFiles, digest_over: str = "wire") -> None:
+        """`digest_over` is WARC_PAYLOAD_DIGEST."""
         self._crawler = crawler
         self._files = files
+        self._digest_over = digest_over
         self._writer: WarcWriter | None = None
         self._failed = False
 
@@ -59,7 +66,7 @@ class WarcPipeline:
             settings.getint("WARC_MAX_SIZE") or 1_000_000_000,
             warcinfo(settings),
         )
-        pipeline = cls(crawler, files)
+        pipeline = cls(crawler, files, settings.get("WARC_PAYLOAD_DIGEST") or "wire")
         crawler.signals.connect(pipeline.exchange_recorded, exchange_recorded)
         crawler.signals.connect(pipeline.response_received, signals.response_received)
         return pipeline
@@ -80,10 +87,14 @@ class WarcPipeline:
             exchange = item.exchange
             if exchange is not None and not exchange.body_skipped:
                 try:
-                    if len(item.links) <= _MANY_LINKS:
+                    links = item.links
+                    if len(links) <= _MANY_LINKS and sum(map(len, links)) <= _LONG_LINKS:
                         capture = _page_capture(item, exchange)
                     else:
                         capture = await asyncio.to_thread(_page_capture, item, exchange)
+                    if self._digest_over != "wire":
+                        capture = await self._digested(capture)
+                        item.payload_digest = capture.recorded_digest or item.payload_digest
                     await self._writer.write(capture)
                 except WarcError as error:
                     self._fail(error)
@@ -98,7 +109,7 @@ class WarcPipeline:
             await writer.close()
             await self._recover()  # of a process of this crawl that died, with none in its place
         except (WarcError, OSError) as error:
-            logger.error("%s", error)
+            self._say(error)
         written = writer.written
         for name, value in (
             ("files", written.files),
@@ -116,8 +127,24 @@ class WarcPipeline:
         """A signal handler: an exchange that is no page. Who sends the signal waits for it."""
         if self._writer is None or exchange.body_skipped:
             return None
-        written = self._writer.write(Capture(exchange, payload_digest(exchange)))
+        capture = Capture(exchange, payload_digest(exchange))
+        if self._digest_over != "wire":
+            return self._kept(self._write_digested(capture))
+        written = self._writer.write(capture)
         return None if written.done() and not written.exception() else self._kept(written)
+
+    async def _write_digested(self, capture: Capture) -> None:
+        capture = await self._digested(capture)
+        if self._writer is not None:
+            await self._writer.write(capture)
+
+    async def _digested(self, capture: Capture) -> Capture:
+        """`capture` with the payload digest that is asked for."""
+        if len(capture.exchange.body) <= _MUCH:
+            recorded = recorded_digest(capture, self._digest_over)
+        else:
+            recorded = await asyncio.to_thread(recorded_digest, capture, self._digest_over)
+        return replace(capture, recorded_digest=recorded)
 
     async def _kept(self, written: Awaitable[Any]) -> None:
         try:
@@ -125,10 +152,9 @@ class WarcPipeline:
         except WarcError as error:
             self._fail(error)
 
-    def response_received(self, request: Request, response: Response) -> None:
-        """A signal handler: give an answer that came through a proxy an exchange."""
-        if "proxy" in request.meta and "exchange" not in request.meta:
-            request.meta["exchange"] = reconstruct(request, response)
+    def response_received(self, response: Response) -> None:
+        """A signal handler: in plain Scrapy projects too, each answer has an exchange."""
+        exchange_of(response)
 
     async def _recover(self) -> None:
         """Mend what processes left that are no more. Raises OSError."""
@@ -157,15 +183,11 @@ def warcinfo(settings: BaseSettings) -> tuple[tuple[str, str], ...]:
         ("isPartOf", settings.get("WARC_COLLECTION")),
         ("description", settings.get("WARC_DESCRIPTION")),
         ("robots", "obey" if settings.getbool("ROBOTSTXT_OBEY") else "ignore"),
-        ("http-header-user-agent", settings.get("USER_AGENT")),
+        ("http-header-user-agent", user_agent_of(settings)),
     )
     return tuple((name, str(value)) for name, value in lines if value)
 
 
 def _page_capture(page: Page, exchange: Exchange) -> Capture:
-    metadata = page_metadata(page, exchange)
-    if isinstance(exchange, Reconstructed):
-        metadata += (("reconstructed", "true"),)
-    return Capture(
-        exchange, page.payload_digest or payload_digest(exchange), page.original, metadata
-    )
+    digest = page.payload_digest or payload_digest(exchange)
+    return Capture(exchange, digest, page.original, page_metadata(page, exchange))

@@ -24,6 +24,7 @@ class Politeness:
     crawl_delay_max_s -- a robots.txt Crawl-delay counts up to here (CRAWL_DELAY_MAX)
     backoff_min_s, backoff_max_s -- bounds of the wait after a failure
     retry_after_max_s -- a Retry-After beyond it is not waited for: that answer is final
+    deferral_min_s, deferral_max_s -- bounds of the wait for what is kept after its last retry
     """
 
     delay_s: float = 30.0
@@ -32,6 +33,8 @@ class Politeness:
     backoff_min_s: float = 1.0
     backoff_max_s: float = 300.0
     retry_after_max_s: float = 120.0
+    deferral_min_s: float = 15.0
+    deferral_max_s: float = 6 * 3600.0
 
     def host_delay_s(self, crawl_delay_s: float) -> float:
         """The delay of a host whose robots.txt asks for `crawl_delay_s` (0: asks for none)."""
@@ -45,3 +48,12 @@ class Politeness:
         """Wait after `failures` in a row (>= 1): doubles from the delay, within the bounds."""
         wait = max(delay_s, self.backoff_min_s) * 2.0 ** (min(failures, 16) - 1)
         return min(wait, max(self.backoff_max_s, delay_s))
+
+    def deferral_s(self, deferrals: int) -> float:
+        """Wait before the next try of what was kept `deferrals` times in a row (>= 1).
+
+        15 s, 1 min, 4 min, 16 min, 1 h, 4 h and from then on 6 h: a short outage of a server costs
+        little time, and a dead one little work (some eight tries in its first day).
+        """
+        wait = self.deferral_min_s * 4.0 ** (min(deferrals, 16) - 1)
+        return min(wait, self.deferral_max_s)

@@ -13,6 +13,7 @@ MB and Mbps are powers of ten, as bits a second are everywhere.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 
 from webcrawl.frontier.counters import Counters
@@ -60,12 +61,26 @@ def summary(counters: Counters, elapsed_s: float) -> list[str]:
 
 
 def outcome_line(counters: Counters, elapsed_s: float) -> str:
-    """What came of the crawl: pages, total time, average request time, HTML kept."""
+    """What came of the crawl: pages, total time, average request time, HTML kept, and the URLs that
+    were dropped or are kept for a later try. Links that were out of scope are not among these.
+    """
     c = counters
+    dropped = {
+        reason: count for reason, count in c.dropped.items() if not reason.startswith("scope_")
+    }
     return (
         f"{c.crawled} pages in {elapsed_s:.1f} s, {mean_request_s(c):.3f} s a request on average,"
-        f" {c.html_pages} HTML pages kept ({c.html_bytes / 1e6:.2f} MB)"
+        f" {c.html_pages} HTML pages kept ({c.html_bytes / 1e6:.2f} MB);"
+        f" URLs dropped: {by_reason(dropped)}; kept for a later try: {by_reason(c.kept)}"
     )
+
+
+def by_reason(counts: Mapping[str, int]) -> str:
+    """How many, and of which reason how many, the most frequent first."""
+    some = sorted(((n, reason) for reason, n in counts.items() if n), reverse=True)
+    reasons = ", ".join(f"{reason} {n}" for n, reason in some)
+    total = sum(n for n, _ in some)
+    return f"{total} ({reasons})" if some else "0"
 
 
 def mean_request_s(counters: Counters) -> float:

@@ -22,6 +22,7 @@ from webcrawl.parse.urls import canonicalize, host_of
 
 Rule = Callable[[str, str], str]  # (url, host) -> the reason of a refusal, or ""
 
+_MAX_HOST = 253  # RFC 1035, 2.3.4: 255 octets on the wire
 # Unicode letters are of an IDN; "_" is in use; colons are of an IPv6 address.
 _HOST = re.compile(r"(?:\*?\.)?([\w-]+(?:\.[\w-]+)*|[0-9a-f:.]*:[0-9a-f:.]*)\.?", re.IGNORECASE)
 
@@ -117,7 +118,9 @@ class _Matcher:
 
 
 def _is_under(host: str, hosts: frozenset[str]) -> bool:
-    """Whether `host` is one of `hosts` or below one. O(labels)."""
+    """Whether `host` is one of `hosts` or below one. O(labels), of those that a name may have."""
+    if len(host) > _MAX_HOST:
+        host = host[-_MAX_HOST - 1 :].partition(".")[2]
     while host:
         if host in hosts:
             return True

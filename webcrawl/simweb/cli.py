@@ -131,6 +131,11 @@ def _add_serving(group: argparse._ArgumentGroup) -> None:
 
 
 def options(args: argparse.Namespace) -> Options:
+    """Raises ValueError: one line with the name of the option."""
+    for name in ("port", "https_port", "dns_port", "control_port"):
+        if not 0 <= getattr(args, name) <= 65535:
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} {getattr(args, name)}: ports are 0 to 65535")
     if args.survey:
         spec = survey.spec(args.survey, args.seed, args.page_bytes, args.menu)
     else:

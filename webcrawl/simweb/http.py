@@ -59,6 +59,8 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._ip = transport.get_extra_info("sockname")[0]
+        if not is_loopback(self._ip):
+            self._transport.abort()
         self._web.open += 1
         self._web.most_open = max(self._web.most_open, self._web.open)
 
@@ -164,6 +166,10 @@ class Connection(asyncio.Protocol):
         sock: socket.socket = self._transport.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_0)
         self._transport.abort()
+
+
+def is_loopback(address: str) -> bool:
+    return address.startswith("127.") or address == "::1"
 
 
 @lru_cache(1024)  # the requests of a connection mostly differ in their first line only

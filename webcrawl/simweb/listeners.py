@@ -1,6 +1,9 @@
 """The listening sockets of a simulated web: HTTP, HTTPS, and a port that is taken and closed.
 
-Each is one socket for all of 127.0.0.0/8, and one for ::1 where this machine has it.
+Each is one socket for all of 127.0.0.0/8, and one for ::1 where this machine has it. There is no
+address to bind to that means these and no others: where the system can, the socket takes nothing
+that came by another interface than "lo"; what came to another address of this machine is closed by
+`http.Connection` and `secure.SecureServer` before a byte is read.
 """
 
 from __future__ import annotations
@@ -8,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 from webcrawl.simweb.http import Connection, Web
 from webcrawl.simweb.origins import OriginKind, Ports
@@ -53,7 +57,10 @@ class Listeners:
 
 
 def _bound(port: int) -> socket.socket:
-    return socket.create_server(("0.0.0.0", port), backlog=_BACKLOG)
+    bound = socket.create_server(("0.0.0.0", port), backlog=_BACKLOG)
+    with suppress(AttributeError, OSError):  # Linux, and without root since 5.7
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo\0")
+    return bound
 
 
 def _bound6(port: int) -> socket.socket | None:

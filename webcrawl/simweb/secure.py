@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from webcrawl.simweb.http import is_loopback
 from webcrawl.simweb.origins import OriginKind
 
 _HELLO_S = 10.0  # how long a client may take to begin
@@ -118,6 +119,9 @@ class SecureServer:
                 guest, _ = sock.accept()
             except OSError:
                 return
+            if not is_loopback(guest.getsockname()[0]):
+                guest.close()
+                continue
             guest.setblocking(False)
             task = self._loop.create_task(self._welcome(guest))
             self._guests.add(task)

@@ -24,19 +24,18 @@ from scrapy.utils.conf import closest_scrapy_cfg
 
 from webcrawl.admissions import REDIRECTS
 from webcrawl.components import robots_token
-from webcrawl.console import console_from
+from webcrawl.console import console_from, last_word
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Original, Page
-from webcrawl.parse.page import has_parser, header_says_nofollow, read_page
+from webcrawl.parse.page import read_page, reads_quickly
 from webcrawl.parse.urls import redirect_target
+from webcrawl.reconstruction import exchange_of
 from webcrawl.scheduler import Scheduler
 from webcrawl.spiders.seeds import BadSeed, SeedSource
 from webcrawl.warc.records import payload_digest, raw_digest, warc_date
 
 SEEDS_PER_BATCH = 1000
 SEEDS_AT_A_TIME = 250  # some 5 ms of the event loop's time
-# Larger pages are read beside the event loop: 10 MiB of nothing but links take three seconds.
-LARGE_PAGE_BYTES = 256 * 1024
 T = TypeVar("T")
 
 
@@ -81,7 +80,6 @@ class _Reading(NamedTuple):
     agent: str  # our name in robots rules, lower case
     obey_nofollow: bool
     follow_rel_nofollow: bool
-    depth_max: int  # 0 is none
 
 
 class BroadSpider(Spider):
@@ -109,18 +107,21 @@ class BroadSpider(Spider):
             robots_token(settings).lower(),
             settings.getbool("OBEY_NOFOLLOW"),
             settings.getbool("FOLLOW_REL_NOFOLLOW"),
-            settings.getint("DEPTH_LIMIT"),
         )
 
     @property
     def scheduler(self) -> Scheduler:
         scheduler = self.crawler.engine.scheduler
         if not isinstance(scheduler, Scheduler):
-            raise CloseSpider("this spider needs SCHEDULER = webcrawl.scheduler.Scheduler")
+            problem = "SCHEDULER: the broad spider needs webcrawl.scheduler.Scheduler"
+            last_word(self.crawler, problem)
+            self.logger.error("%s", problem)
+            raise CloseSpider("settings_error")
         return scheduler
 
     async def start(self) -> AsyncIterator[Any]:
         """Put the seeds into the frontier, batch by batch, while the crawl runs."""
+        _ = self.scheduler
         try:
             source = (
                 self.seeds
@@ -161,7 +162,7 @@ class BroadSpider(Spider):
 
     async def read(self, response: Response) -> Page:
         """The Page of `response`: content-seen test, links, what the statistics want."""
-        exchange: Exchange | None = response.meta.get("exchange")
+        exchange = exchange_of(response)
         link = response.meta["lease"].link
         media_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
         page = Page(
@@ -172,49 +173,35 @@ class BroadSpider(Spider):
             depth=link.depth,
             redirects=link.redirects,
             via=link.via,
-            ip=exchange.ip if exchange is not None else str(response.ip_address or ""),
+            ip=exchange.ip,
+            fetched_at=warc_date(exchange.started_time)[:-1] + "+00:00",
+            fetch_s=round(exchange.total_s, 6),
+            truncated=exchange.truncated,
+            payload_digest=payload_digest(exchange),
         )
         page.exchange = exchange
-        if exchange is not None:
-            page.fetched_at = warc_date(exchange.started_time)[:-1] + "+00:00"
-            page.fetch_s = round(exchange.total_s, 6)
-            page.truncated = exchange.truncated
-            page.payload_digest = payload_digest(exchange)
         if response.status in REDIRECTS:
             location = response.headers.get("Location") or b""
             page.redirect_to = redirect_target(location, response.url) or ""
         elif 200 <= response.status < 300 and response.body:
-            await self._read_content(page, response, media_type)
+            await self._compare(page, exchange, response.body)
+            await self._read_links(page, response, media_type)
         return page
 
-    async def _read_content(self, page: Page, response: Response, media_type: str) -> None:
-        """Links of a page, unless those of an earlier copy were followed."""
+    async def _read_links(self, page: Page, response: Response, media_type: str) -> None:
+        """Links of a page. Those of a duplicate too: its relative links lead elsewhere."""
         reading = self._reading
-        media_type = media_type or "text/html"  # House: as browsers guess, in most cases
-        x_robots_tag = b"\n".join(response.headers.getlist("X-Robots-Tag")).decode("latin-1")
-        # What the body itself says is the same for all its copies; this may differ.
-        followed = (
-            has_parser(media_type)
-            and not (reading.depth_max and page.depth >= reading.depth_max)
-            and not (reading.obey_nofollow and header_says_nofollow(x_robots_tag, reading.agent))
-        )
-        first = await self._first_with(page, response.body, followed=followed)
-        if first is not None:
-            page.original = first
-            page.duplicate_of = first.url
-            if first.followed or not followed:
-                return
         read = partial(
             read_page,
             response.body,
-            media_type,
+            media_type or "text/html",  # House: as browsers guess, in most cases
             page.url,
-            x_robots_tag=x_robots_tag,
+            x_robots_tag=b"\n".join(response.headers.getlist("X-Robots-Tag")).decode("latin-1"),
             follow_rel_nofollow=reading.follow_rel_nofollow,
             obey_nofollow=reading.obey_nofollow,
             user_agent_token=reading.agent,
         )
-        if len(response.body) <= LARGE_PAGE_BYTES:
+        if reads_quickly(response.body):  # 10 MiB of nothing but links take three seconds
             parsed = read()
         else:
             async with self._reading_large:
@@ -223,13 +210,13 @@ class BroadSpider(Spider):
         page.links = parsed.links
         page.links_found = parsed.found
 
-    async def _first_with(self, page: Page, body: bytes, *, followed: bool) -> Original | None:
+    async def _compare(self, page: Page, exchange: Exchange, body: bytes) -> None:
         """The content-seen test for `body`."""
-        exchange = page.exchange
-        if exchange and page.payload_digest and exchange.payload is exchange.body:
+        if page.payload_digest and exchange.payload is exchange.body:
             digest = raw_digest(page.payload_digest)
         else:
             digest = hashlib.sha1(body, usedforsecurity=False).digest()
-        started_time = exchange.started_time if exchange else 0.0
-        original = Original(page.url, started_time, page.payload_digest, followed)
-        return await self.scheduler.frontier.first_with(digest, original)
+        original = Original(exchange.url, exchange.started_time, page.payload_digest)
+        page.original = await self.scheduler.frontier.first_with(digest, original)
+        if page.original is not None and page.original.url != exchange.url:
+            page.duplicate_of = page.original.url

@@ -3,7 +3,7 @@
 Beside the standard's rules it holds the exchanges against HTTP: a request record begins with a
 request line, the framing of a response fits its body. A server may have lied about its framing, and
 an archive keeps a lie as it was told: such a problem begins with "chunked over a plain body" or
-"Content-Length is". Memory: one record and the ids of a file.
+"Content-Length is". Memory: one record, its body decoded up to MAX_DECODED, and the ids of a file.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from __future__ import annotations
 import hashlib
 import re
 from base64 import b32encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from webcrawl.fetch.decode import decode
+from webcrawl.fetch.http1 import parse_headers, transfer_codings
+from webcrawl.warc.payload import unchunked
 from webcrawl.warc.reader import BadRecord, Record, read
 
 # Which fields a record must have and must not have, by its type (WARC 1.1, 5 and 6).
@@ -44,16 +47,18 @@ FORBIDDEN = {
     "conversion": _ORIGIN | _FILE | _CAPTURE,
     "continuation": _REFERS | _FILE | _CAPTURE | {"content-type"},
 }
-REPEATABLE = frozenset({"warc-concurrent-to"})  # 5.7; fields that are not the standard's, too
+# 5.7; WARC-Protocol by convention: "http/1.1" and "tls/1.3". Fields of other names may repeat, too.
+REPEATABLE = frozenset({"warc-concurrent-to", "warc-protocol"})
 _STANDARD = ("warc-", "content-")
+MAX_DECODED = 64 << 20  # bytes that a body is decoded to, for its digest
 TRUNCATIONS = frozenset({"length", "time", "disconnect", "unspecified"})  # 5.13
 
 _ID = re.compile(r"<[A-Za-z][A-Za-z0-9+.-]*:[^\s<>]+>")
-_DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.IGNORECASE)
+# 5.4: W3C-DTF in UTC, from a year to nanoseconds.
+_DATE = re.compile(r"\d{4}(-\d\d(-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?Z)?)?)?", re.IGNORECASE)
 _REQUEST_LINE = re.compile(rb"([!#-'*+.^-z|~0-9A-Z-]+) \S+ HTTP/1\.[01]\r\n")
 _STATUS_LINE = re.compile(rb"HTTP/\d+(?:\.\d+)?[ \t]+(\d{3})", re.IGNORECASE)
 _HEAD_END = re.compile(rb"\n\r?\n")
-_CHUNK_LINE = re.compile(rb"(?:\r?\n)?[ \t]*([0-9A-Fa-f]+)[^\n]*\n")
 _LENGTH = re.compile(rb"\ncontent-length[ \t]*:[ \t]*(\d+)[ \t]*\r?\n", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\ntransfer-encoding[ \t]*:[^\n]*chunked", re.IGNORECASE)
 
@@ -139,7 +144,7 @@ def record_problems(record: Record) -> Iterator[str]:
         yield "content-type is missing"  # 5.6
     if kind == "warcinfo" and record.fields.get("content-type") != "application/warc-fields":
         yield f"a warcinfo record of {record.fields.get('content-type')}"  # 6.2
-    yield from _wrong_digest(record, "warc-block-digest", record.block)
+    yield from _wrong_digest(record, "warc-block-digest", (record.block,))
     if kind in _BY_TYPE:
         yield from _BY_TYPE[kind](record)
 
@@ -169,11 +174,11 @@ def _response_problems(record: Record) -> Iterator[str]:
         yield f"a response that begins with {record.block[:20]!r}"
         return
     head, body = split_head(record.block)
-    yield from _wrong_digest(record, "warc-payload-digest", body)
+    yield from _wrong_digest(record, "warc-payload-digest", _payloads(head, body))
     if "warc-truncated" in record.fields or not body:
         return
     if _CHUNKED.search(head):
-        if not _is_chunked(body):
+        if not unchunked(body).is_whole:
             yield "chunked over a plain body"
     elif (length := _LENGTH.search(head)) and int(length[1]) != len(body):
         yield f"Content-Length is {int(length[1])}, the body has {len(body)} bytes"
@@ -212,33 +217,35 @@ def _missing_body(record: Record) -> str:
     )
 
 
-def _wrong_digest(record: Record, name: str, data: bytes) -> Iterator[str]:
-    """Base 32 or hexadecimal, by any algorithm that Python has (5.8)."""
+def _payloads(head: bytes, body: bytes) -> Iterator[bytes]:
+    """What writers take for the payload (5.9): with the framing, without, or decoded as well."""
+    yield body
+    headers = parse_headers(head)
+    if b"chunked" in transfer_codings(headers):
+        body = unchunked(body).data
+        yield body
+    yield decode(body, headers, MAX_DECODED).payload
+
+
+def _wrong_digest(record: Record, name: str, candidates: Iterable[bytes]) -> Iterator[str]:
+    """Base 32 or hexadecimal, by any algorithm that Python has (5.8), of any of `candidates`."""
     value = record.fields.get(name)
     if not value:
         return
     algorithm, _, text = value.partition(":")
-    try:
-        sum_ = hashlib.new(algorithm.replace("-", ""), data, usedforsecurity=False).digest()
-    except ValueError:
-        yield f"{name} is {value!r}"
-        return
-    if text.rstrip("=").upper() not in (b32encode(sum_).decode().rstrip("="), sum_.hex().upper()):
-        yield f"{name} is not that of its bytes"
+    said = text.rstrip("=").upper()
+    for data in candidates:
+        try:
+            sum_ = hashlib.new(algorithm.replace("-", ""), data, usedforsecurity=False).digest()
+        except ValueError:
+            yield f"{name} is {value!r}"
+            return
+        if said in (b32encode(sum_).decode().rstrip("="), sum_.hex().upper()):
+            return
+    yield f"{name} is not that of its bytes"
 
 
 def split_head(block: bytes) -> tuple[bytes, bytes]:
     """Head, with its blank line, and body; lines may end in LF alone, as servers have it."""
     end = _HEAD_END.search(block)
     return (block[: end.end()], block[end.end() :]) if end else (block, b"")
-
-
-def _is_chunked(body: bytes) -> bool:
-    """RFC 9112, 7.1; the trailer section is not looked at."""
-    at = 0
-    while line := _CHUNK_LINE.match(body, at):
-        size = int(line[1], 16)
-        if size == 0:
-            return True
-        at = line.end() + min(size, len(body))
-    return False

@@ -61,6 +61,10 @@ def _connection(exchange: Exchange) -> Iterator[Line]:
 
 
 def _content(page: Page, exchange: Exchange) -> Iterator[Line]:
+    if exchange.reconstructed:
+        yield "reconstructed", "true"
+    if exchange.cached:
+        yield "cached", "true"
     if page.charset:
         yield "charsetForLinkExtraction", page.charset
     if exchange.decode_problem:

@@ -5,7 +5,8 @@ is what was on the wire, chunk framing and all; a record's length is of what is 
 
 House, where the standard's text and the tools that read archives part:
 - WARC-Payload-Digest (5.9) is over the body as sent, chunk framing included. By the text the
-  framing is not payload; warcio and FastWARC verify it with the framing.
+  framing is not payload; warcio and FastWARC verify it with the framing, jwarc without.
+  `recorded_digest` gives what an archive asks for instead.
 - A head that ends otherwise than with CRLF CRLF, or is longer than MAX_HEAD, gets no payload
   digest, which is optional: FastWARC finds no payload after such a head. The block digest stays.
 - A duplicate becomes a revisit record (6.7.2) only where its body on the wire is the original's,
@@ -24,6 +25,7 @@ from functools import lru_cache
 
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Original
+from webcrawl.warc.payload import without_chunks
 
 NewId = Callable[[], str]  # a fresh WARC-Record-ID, "<urn:uuid:...>" (5.2)
 Fields = Iterable[tuple[str, str]]
@@ -41,6 +43,7 @@ FORMAT = (
     ),
 )
 
+LARGE_BYTES = 1 << 20  # of a body, or of its metadata
 MAX_HEAD = 32 << 10  # of FastWARC's reader
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
@@ -56,11 +59,19 @@ class Capture:
     payload_digest: str  # `payload_digest(exchange)`
     original: Original | None = None  # who had the same content first
     metadata: tuple[tuple[str, str], ...] = ()  # none: no metadata record
+    recorded_digest: str | None = None  # its WARC-Payload-Digest; None: `payload_digest`
 
     @property
     def is_revisit(self) -> bool:
         original = self.original
         return original is not None and original.payload_digest == self.payload_digest != ""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether to digest and to pack it may take more than 10 ms. 60 ms for 10 MiB."""
+        return len(self.exchange.body) > LARGE_BYTES or (
+            len(self.metadata) > 100 and sum(len(value) for _, value in self.metadata) > LARGE_BYTES
+        )
 
     @property
     def is_packed(self) -> bool:
@@ -94,6 +105,18 @@ def payload_digest(exchange: Exchange) -> str:
     if len(head) > MAX_HEAD or not head.endswith(b"\r\n\r\n"):
         return ""
     return digest(exchange.body)
+
+
+def recorded_digest(capture: Capture, over: str) -> str:
+    """WARC-Payload-Digest of `capture` by WARC_PAYLOAD_DIGEST: over "wire", "payload" or "none".
+
+    Whether a capture is a revisit is decided by the wire, whatever is recorded. A revisit must have
+    the field (6.7.2): with "none" it has that of the wire.
+    """
+    digested = capture.payload_digest
+    if over == "payload" and digested:
+        return digest(without_chunks(capture.exchange))
+    return "" if over == "none" and not capture.is_revisit else digested
 
 
 def warc_date(time: float) -> str:
@@ -188,8 +211,9 @@ def _answer(capture: Capture, record_id: str, where: Fields) -> bytes:
             ("WARC-Refers-To-Target-URI", original.url),
             ("WARC-Refers-To-Date", warc_date(original.started_time)),
         ]
-    if capture.payload_digest:
-        fields.append(("WARC-Payload-Digest", capture.payload_digest))
+    recorded = capture.recorded_digest
+    if digested := capture.payload_digest if recorded is None else recorded:
+        fields.append(("WARC-Payload-Digest", digested))
     fields.append(("Content-Type", "application/http;msgtype=response"))
     return _record(fields, exchange.head, b"" if original else exchange.body)
 

@@ -34,7 +34,8 @@ class WarcWriter:
     def write(self, capture: Capture) -> asyncio.Future[Position]:
         """Await it to know that the records of `capture` are in the file."""
         files = self._files
-        return self._offload.do(partial(files.write, capture), waits=files.may_finish(capture))
+        waits = capture.is_large or files.may_finish(capture)
+        return self._offload.do(partial(files.write, capture), waits=waits)
 
     async def sync(self) -> None:
         """Return once all that was given before is on the disk."""

@@ -1,0 +1,84 @@
+"""Commands that look at a page leave no archive, no report and no JOBDIR, and do not wait long."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@contextmanager
+def site() -> Iterator[str]:
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(404 if "robots" in self.path else 200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<p>page")
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def scrapy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    folder.mkdir()
+    command = [sys.executable, "-m", "scrapy", *arguments, "-s", "ALLOW_PRIVATE_ADDRESSES=1"]
+    for name in ("WARC_DIR", "REPORT_DIR", "JOBDIR"):
+        command += ["-s", f"{name}={folder / name}"]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+LOOKS = [
+    ("fetch",),
+    ("fetch", "--spider=broad"),
+    ("parse", "--spider=broad"),
+    ("shell", "-c", "response.text"),
+    ("shell", "--spider=broad", "-c", "response.text"),
+]
+
+
+@pytest.mark.parametrize("command", LOOKS, ids=" ".join)
+def test_a_look_leaves_nothing(tmp_path: Path, command: tuple[str, ...]) -> None:
+    with site() as url:
+        done = scrapy(tmp_path / "crawl", *command, url, "-s", "CRAWL_PROCESSES=2")
+    assert done.returncode == 0, done.stderr
+    assert ("<p>page" in done.stdout) or (command[0] == "parse" and url in done.stdout)
+    assert "robots.txt is asked first, and the page 1 s later" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list((tmp_path / "crawl").iterdir()) == []
+
+
+def test_bench_measures_and_leaves_nothing(tmp_path: Path) -> None:
+    done = scrapy(tmp_path / "crawl", "bench", "-s", "LOG_LEVEL=INFO")
+    assert done.returncode == 0, done.stderr
+    assert "'finish_reason': 'closespider_timeout'" in done.stderr
+    assert "blocked_address" not in done.stderr
+    assert "'response_received_count'" in done.stderr
+    assert list((tmp_path / "crawl").iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [("check",), ("list",), ("version",), ("settings",)])
+def test_other_commands_do_as_in_scrapy(tmp_path: Path, command: tuple[str, ...]) -> None:
+    done = scrapy(tmp_path / "crawl", *command)
+    assert done.returncode == 0, done.stderr
+    assert list((tmp_path / "crawl").iterdir()) == []

@@ -1,0 +1,61 @@
+"""What is said before a crawl that no command of ours has checked."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from scrapy import Spider
+from scrapy.exceptions import NotConfigured
+from scrapy.settings import Settings
+
+from webcrawl import settings as defaults
+from webcrawl.components import SettingError
+from webcrawl.extensions.startcheck import StartCheck
+from webcrawl.fetch_settings import user_agent_of
+from webcrawl.spiders.broad import BroadSpider
+
+
+def crawler_of(spider: type[Spider] = BroadSpider, **given: Any) -> Any:
+    settings = Settings()
+    settings.setmodule(defaults, priority="project")
+    settings.setdict(given, priority="cmdline")
+    return SimpleNamespace(settings=settings, spidercls=spider, spider=spider("x"))
+
+
+def test_a_script_with_a_misspelt_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="SCOPE_SUFFIX is no setting; did you mean SCOPE_SUFFIX"):
+        StartCheck.from_crawler(crawler_of(SCOPE_SUFFIX=".br"))
+    crawler = crawler_of()
+    crawler.spider.crawl_arguments = (), {"seed": "x"}
+    with pytest.raises(ValueError, match="did you mean -a seeds="):
+        StartCheck.from_crawler(crawler)
+
+
+def test_what_gets_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        StartCheck.from_crawler(crawler_of(OWN_THING=1))
+    assert len(caplog.records) == 6
+    assert "OWN_THING is set, but nothing" in caplog.messages[0]
+    assert "names no contact" in caplog.messages[2]
+
+
+def test_a_worker_says_nothing() -> None:
+    with pytest.raises(NotConfigured):
+        StartCheck.from_crawler(crawler_of(FRONTIER_STORE="socket:3", SCOPE_SUFFIX="x"))
+
+
+class Named(BroadSpider):
+    user_agent = "spiders/1 (+https://a.test/)"
+
+
+def test_a_spiders_user_agent_is_the_one_that_is_sent(caplog: pytest.LogCaptureFixture) -> None:
+    crawler = crawler_of(Named, USER_AGENT="other")
+    StartCheck.from_crawler(crawler)
+    assert user_agent_of(crawler.settings) == Named.user_agent
+    assert caplog.messages == []
+    crawler.spider.user_agent = "two\r\nlines: 1"
+    with pytest.raises(SettingError, match="user_agent = "):
+        StartCheck.from_crawler(crawler)

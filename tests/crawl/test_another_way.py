@@ -1,0 +1,197 @@
+"""Pages that do not come by this project's download handler: kept and counted like all others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.adapters.stock_crawl import Site, site
+from tests.crawl.crawling import Result, assert_clean, crawl
+from tests.crawl.knownsite import Record, records
+from webcrawl.warc.check import check
+
+pytestmark = pytest.mark.slow
+
+PAGES = {
+    "/": (200, '<a href="/a">a</a> <a href="/b">b</a> <a href="/gone">gone</a>'),
+    "/a": (200, "<p>a"),
+    "/b": (302, "/c"),
+    "/c": (200, "<p>a"),
+    "/gone": (404, "<p>gone"),
+}
+ANOTHER = """
+import time
+
+from scrapy.core.downloader.handlers.base import BaseDownloadHandler
+from scrapy.http import HtmlResponse, Response
+from webcrawl import settings
+from webcrawl.spiders.broad import BroadSpider
+
+class Rendering(BaseDownloadHandler):
+    lazy = False
+
+    async def download_request(self, request):
+        request.meta["download_latency"] = 0.25
+        if request.url.endswith("/a"):
+            headers = {"Content-Type": "image/png"}
+            return Response(request.url, headers=headers, body=b"an image")
+        headers = {"Content-Type": "text/html", "Set-Cookie": "a=1\\nb=2"}
+        body = b'<a href="/a">a</a> <a href="/b">b</a>'
+        return HtmlResponse(request.url, headers=headers, body=body, ip_address="192.0.2.1")
+
+    async def close(self):
+        pass
+
+class Answering:
+    def process_request(self, request):
+        headers = {"Content-Type": "text/html"}
+        body = b'<a href="/a">a</a> <a href="/b">b</a>'
+        if "/robots.txt" not in request.url:
+            return HtmlResponse(request.url, headers=headers, body=body)
+
+class Users(BroadSpider):
+    name = "users"
+    custom_settings = {settings}
+"""
+WAYS = {
+    "handler": '{"DOWNLOAD_HANDLERS": {"http": Rendering}}',
+    "middleware": '{"DOWNLOADER_MIDDLEWARES": {**settings.DOWNLOADER_MIDDLEWARES, Answering: 500}}',
+}
+
+
+def run(folder: Path, host: Site, *spider: str, **settings: Any) -> Result:
+    feeds = {str(folder / "items.jsonl"): {"format": "jsonlines"}}
+    quick = {"ALLOW_PRIVATE_ADDRESSES": 1, "DOWNLOAD_DELAY": 0, "IP_DELAY": 0}
+    chosen = quick | {"FEEDS": json.dumps(feeds)} | settings
+    result = crawl(folder, host.url(), spider=spider or ("crawl", "broad"), **chosen)
+    assert_clean(result)
+    assert result.exit_code == 0
+    return result
+
+
+def items(folder: Path) -> dict[str, dict[str, Any]]:
+    lines = (folder / "items.jsonl").read_text().splitlines()
+    return {item["url"]: item for item in map(json.loads, lines)}
+
+
+def archived(result: Result, kinds: Sequence[str] = ("response", "revisit")) -> dict[str, Record]:
+    """The records of pages, by URL."""
+    assert [problem for path in result.warcs for problem in check(path)] == []
+    return {
+        each.url: each
+        for path in result.warcs
+        for each in records(path)
+        if each.type in kinds and not each.url.endswith("/robots.txt")
+    }
+
+
+@pytest.mark.parametrize("archive", [True, False])
+@pytest.mark.parametrize("way", WAYS)
+def test_pages_of_a_users_own_making(tmp_path: Path, way: str, archive: bool) -> None:
+    module = tmp_path / "users.py"
+    module.write_text(ANOTHER.replace("{settings}", WAYS[way]))
+    reports = tmp_path / "warc"
+    with site(PAGES) as host:
+        result = run(
+            tmp_path, host, "runspider", str(module),
+            WARC_ENABLED=archive, REPORT_DIR=reports,
+        )  # fmt: skip
+        urls = [host.url("/"), host.url("/b")]
+        if way == "middleware":
+            urls.insert(1, host.url("/a"))
+    assert host.asked == ["/robots.txt"]
+    found = items(tmp_path)
+    assert sorted(found) == urls  # an image is not wanted, whoever brings it
+    for item in found.values():
+        assert item["payload_digest"].startswith("sha1:")
+        assert item["fetched_at"].startswith("20")
+        assert item["ip"] == ("192.0.2.1" if way == "handler" else "")
+        assert item["fetch_s"] == (0.25 if way == "handler" else 0.0)
+    counts = result.report["counts"]
+    assert counts["crawled"] == 3
+    assert counts["html_pages"] == len(urls)
+    assert counts["page_bytes"] > counts["html_bytes"] > 0
+    assert (result.report["counts"]["fetch_s"] > 0) is (way == "handler")
+    if not archive:
+        assert result.warcs == []
+        return
+    assert sorted(archived(result)) == urls
+    metadata = archived(result, ["metadata"])
+    assert all(b"\r\nreconstructed: true\r\n" in each.block for each in metadata.values())
+    if way == "handler":
+        assert b"\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n" in archived(result)[urls[0]].block
+
+
+@pytest.mark.parametrize("archive", [True, False])
+def test_pages_of_scrapys_http_cache(tmp_path: Path, archive: bool) -> None:
+    cache = {"HTTPCACHE_ENABLED": 1, "HTTPCACHE_DIR": tmp_path / "cache"}
+    runs, began = [], ""
+    with site(PAGES) as host:
+        for name in ("first", "second"):
+            (tmp_path / name).mkdir()
+            began = datetime.now(UTC).isoformat()
+            settings = cache | {"WARC_ENABLED": archive, "REPORT_DIR": tmp_path / name / "warc"}
+            runs.append(run(tmp_path / name, host, **settings))
+        assert sorted(host.asked) == sorted([*PAGES, "/robots.txt", "/robots.txt"])
+    first, second = (items(tmp_path / name) for name in ("first", "second"))
+    assert len(first) == len(PAGES)
+    assert first.keys() == second.keys()
+    for url, item in second.items():
+        for name in ("status", "links", "payload_digest", "redirect_to"):
+            assert item[name] == first[url][name], name
+        assert item["fetched_at"] < began  # as the server says: when it answered
+    one, two = (each.report["counts"] for each in runs)
+    for name in ("crawled", "html_pages", "html_bytes", "links"):
+        assert one[name] == two[name], name
+    assert two["page_bytes"] > two["html_bytes"]
+    if not archive:
+        return
+    assert archived(runs[0]).keys() == archived(runs[1]).keys()
+    for marked, each in zip((False, True), runs, strict=True):
+        for record in archived(each, ["metadata"]).values():
+            assert (b"\r\nreconstructed: true\r\ncached: true\r\n" in record.block) is marked
+
+
+@pytest.mark.parametrize("archive", [True, False])
+def test_pages_through_a_proxy(
+    tmp_path: Path, archive: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with site(PAGES) as host:
+        monkeypatch.setenv("http_proxy", host.url(""))
+        settings = {"WARC_ENABLED": archive, "REPORT_DIR": tmp_path / "warc"}
+        result = run(tmp_path, host, **settings)
+    (item,) = items(tmp_path).values()
+    assert (item["status"], item["ip"]) == (200, "")
+    assert item["payload_digest"].startswith("sha1:")
+    assert item["fetched_at"].startswith("20")
+    assert item["fetch_s"] > 0
+    assert result.report["counts"]["page_bytes"] > 0
+    assert len(archived(result)) == archive
+
+
+def test_another_handler_is_not_asked_for_what_robots_txt_refuses(tmp_path: Path) -> None:
+    module = tmp_path / "users.py"
+    module.write_text(
+        ANOTHER.replace("{settings}", WAYS["handler"])
+        + """
+    async def parse(self, response, **kwargs):
+        async for page in super().parse(response):
+            page.links = []
+            yield page
+        yield response.follow("/private", self.parse, errback=self.told)
+
+    def told(self, failure):
+        yield {"url": failure.request.url, "error": failure.type.__name__}
+"""
+    )
+    robots = {"/robots.txt": (200, "User-agent: *\nDisallow: /private\n")}
+    with site(PAGES | robots) as host:
+        run(tmp_path, host, "runspider", str(module))
+    found = items(tmp_path)
+    assert found.keys() == {host.url("/"), host.url("/private")}
+    assert found[host.url("/private")]["error"] == "IgnoreRequest"

@@ -1,0 +1,187 @@
+"""Spiders that copy `response.meta`, or the Request, to what they yield. No page is lost by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import indent
+
+import pytest
+
+from tests.crawl.crawling import assert_clean, assert_faultless
+from tests.crawl.test_users_code import PROMISES, WORLD
+from tests.crawl.userscode import items, run
+from webcrawl.simweb import running
+
+pytestmark = pytest.mark.slow
+
+LINKS = 'response.css("a::attr(href)").getall()'
+
+# What `parse` does, around the pages of the broad spider's.
+YIELDS = {
+    "before the page": f"""
+for href in {LINKS}:
+    yield scrapy.Request(response.urljoin(href), self.parse, meta={{**response.meta}})
+async for page in super().parse(response):
+    yield page
+""",
+    "after the page": f"""
+async for page in super().parse(response):
+    yield page
+for href in {LINKS}:
+    yield response.follow(href, self.parse, meta=response.meta)
+""",
+    "copies of the request": f"""
+async for page in super().parse(response):
+    yield page
+for href in {LINKS}:
+    yield response.request.replace(url=response.urljoin(href), dont_filter=False)
+    yield response.request.copy()
+    break
+""",
+    "past the spider's output": f"""
+for href in {LINKS}:
+    self.crawler.engine.crawl(
+        response.request.replace(url=response.urljoin(href), dont_filter=False)
+    )
+async for page in super().parse(response):
+    yield page
+""",
+}
+
+
+def spider(parse: str, more: str = "") -> str:
+    return (
+        "from scrapy.downloadermiddlewares.retry import get_retry_request\n"
+        "asked = set()\n"
+        "def first(url):\n"
+        "    new = url not in asked\n"
+        "    asked.add(url)\n"
+        "    return new\n"
+        f"{more}\n"
+        "class Users(BroadSpider):\n"
+        "    name = 'users'\n"
+        "    custom_settings = {'SPIDER_MIDDLEWARES': {**settings.SPIDER_MIDDLEWARES,"
+        " **globals().get('MORE', {})}}\n"
+        "    async def parse(self, response, **kwargs):\n" + indent(parse, " " * 8)
+    )
+
+
+@pytest.mark.parametrize("way", ["before the page", "after the page", "past the spider's output"])
+def test_a_copied_meta_is_harmless(tmp_path: Path, way: str) -> None:
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, spider(YIELDS[way]), CLOSESPIDER_TIMEOUT=60)
+        pages = assert_faultless(web)["totals"]["pages"]
+    assert_clean(result)
+    assert result.exit_code == 0
+    assert result.report["finish_reason"] == "finished"
+    assert result.report["counts"]["crawled"] == pages
+    assert sum("url" in item for item in items(tmp_path)) == pages
+
+
+AGAIN = {
+    "the same request": "yield response.request",
+    "a copy of it": "yield response.request.copy()",
+    "get_retry_request": "yield get_retry_request(response.request, spider=self, reason='once')",
+}
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+@pytest.mark.parametrize("way", AGAIN)
+def test_a_request_that_is_asked_again_is_another_page(
+    tmp_path: Path, way: str, order: str
+) -> None:
+    again = f"if first(response.url):\n    {AGAIN[way]}\n"
+    page = "async for page in super().parse(response):\n    yield page\n"
+    parse = again + page if order == "before" else page + again
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, spider(parse), CLOSESPIDER_TIMEOUT=60)
+        ledger = web.ledger()
+    assert_clean(result)
+    assert result.exit_code == 0
+    assert result.report["finish_reason"] == "finished"
+    for broken in ("early_host", "early_ip", "missed"):
+        assert not ledger["violations"].get(broken, {}).get("count"), ledger["violations"]
+    found = [item["url"] for item in items(tmp_path) if "url" in item]
+    assert len(found) == 2 * len(set(found)) == result.report["counts"]["crawled"]
+    assert ledger["totals"]["pages"] == len(found)
+
+
+def test_a_spider_middleware_that_copies_meta(tmp_path: Path) -> None:
+    more = f"""
+class Copies:
+    async def process_spider_output(self, response, result):
+        for href in {LINKS}:
+            yield scrapy.Request(response.urljoin(href), meta=response.meta)
+        async for output in result:
+            yield output
+MORE = {{Copies: 500}}
+"""
+    parse = "async for page in super().parse(response):\n    yield page\n"
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, spider(parse, more), CLOSESPIDER_TIMEOUT=60)
+        pages = assert_faultless(web)["totals"]["pages"]
+    assert_clean(result)
+    assert (result.exit_code, result.report["counts"]["crawled"]) == (0, pages)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "line"),
+    [
+        ("{Swallows: 500}", "SPIDER_MIDDLEWARES lacks webcrawl.visits.VisitMiddleware: 0"),
+        (
+            "{**settings.SPIDER_MIDDLEWARES, Swallows: -1}",
+            "Swallows stands before webcrawl.visits.VisitMiddleware: 0",
+        ),
+    ],
+)
+def test_a_crawl_whose_pages_could_not_end_is_refused(
+    tmp_path: Path, chosen: str, line: str
+) -> None:
+    code = f"""
+        class Swallows:
+            async def process_spider_output(self, response, result):
+                async for output in result:
+                    if not isinstance(output, Page):
+                        yield output
+        class Users(BroadSpider):
+            name = "users"
+            custom_settings = {{"SPIDER_MIDDLEWARES": {chosen}}}
+    """
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, code)
+        assert not web.ledger()["totals"].get("requests")
+    assert result.exit_code == 1
+    assert line in result.log.splitlines()[-1]
+    assert "Traceback" not in result.log
+
+
+@pytest.mark.parametrize("body", ["pass", "def __len__(self): return 0"])
+def test_a_scheduler_made_from_ours(tmp_path: Path, body: str) -> None:
+    code = f"""
+        from webcrawl.scheduler import Scheduler
+        class Mine(Scheduler):
+            {body}
+        class Users(BroadSpider):
+            name = "users"
+            custom_settings = {{"SCHEDULER": Mine}}
+    """
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, code)
+        pages = assert_faultless(web)["totals"]["pages"]
+    assert_clean(result)
+    assert (result.exit_code, result.report["counts"]["crawled"]) == (0, pages)
+
+
+@pytest.mark.parametrize("scheduler", ["scrapy.core.scheduler.Scheduler", "no.such.Scheduler"])
+def test_a_scheduler_that_is_not_ours_is_refused(tmp_path: Path, scheduler: str) -> None:
+    code = f"""
+        class Users(BroadSpider):
+            name = "users"
+            custom_settings = {{"SCHEDULER": "{scheduler}"}}
+    """
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, code)
+        assert not web.ledger()["totals"].get("requests")
+    assert result.exit_code == 2
+    assert "SCHEDULER" in result.log.splitlines()[-1]
+    assert "Traceback" not in result.log

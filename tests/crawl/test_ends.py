@@ -1,0 +1,109 @@
+"""Errors at the very end of a crawl, which something else has ended: the exit code is 1."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.crawl.crawling import Result
+from tests.crawl.onecrawl import assert_one_crawl
+from tests.crawl.userscode import run
+from webcrawl.simweb import running
+
+pytestmark = pytest.mark.slow
+
+WORLD = ("--hosts", "25", "--pages-per-host", "8", "--features", "none")
+PROMISES = ("--host-delay", "0.1", "--ip-delay", "0.02")
+
+# Once the crawl closes, a limit of the system is 0 while OWNER.METHOD runs.
+LIMITED = """
+    import asyncio
+    import resource
+    import signal
+    from webcrawl.frontier.database import Database
+    from webcrawl.warc.files import WarcFiles
+
+    class Spider(BroadSpider):
+        name = "users"
+        pages = 0
+
+        @classmethod
+        def from_crawler(cls, crawler, *args, **kwargs):
+            spider = super().from_crawler(crawler, *args, **kwargs)
+            real = {owner}.{method}
+
+            def limited(*args, **kwargs):
+                before = resource.getrlimit(resource.RLIMIT_{limit})
+                if spider.is_closing():
+                    resource.setrlimit(resource.RLIMIT_{limit}, (0, before[1]))
+                try:
+                    return real(*args, **kwargs)
+                finally:
+                    resource.setrlimit(resource.RLIMIT_{limit}, before)
+
+            {owner}.{method} = limited
+            return spider
+
+        def is_closing(self):
+            slot = self.crawler.engine._slot
+            return slot is not None and slot.closing is not None
+
+        async def parse(self, response):
+            self.pages += 1
+            if self.pages == 20 and {itself}:
+                os.kill(os.getpid(), signal.SIGINT)
+            while self.pages >= 20 and not self.is_closing():  # so they are committed later
+                await asyncio.sleep(0.01)
+            async for each in super().parse(response):
+                yield each
+"""
+
+
+def limited(limit: str, owner: str, method: str, *, itself: bool = False) -> str:
+    return LIMITED.format(limit=limit, owner=owner, method=method, itself=itself)
+
+
+def assert_an_error(result: Result, reason: str, problem: str) -> None:
+    assert result.exit_code == 1
+    assert "Traceback" not in result.log, result.log[-4000:]
+    (line,) = [line for line in result.log.splitlines() if " ERROR: " in line]
+    assert problem in line
+    last = result.log.splitlines()[-1]
+    assert last.startswith("the crawl ended by an error: ")
+    assert result.report["finish_reason"] == reason
+    assert result.report["problem"] == last.partition("error: ")[2]
+    text = (result.folder / "warc" / "report.txt").read_text()
+    assert f"It ended by an error: {result.report['problem']}\n" in text
+
+
+@pytest.mark.parametrize("reason", ["shutdown", "closespider_timeout"])
+def test_an_error_in_the_last_commit(tmp_path: Path, reason: str) -> None:
+    code = limited("FSIZE", "Database", "commit", itself=reason == "shutdown")
+    job = {"JOBDIR": tmp_path / "job"}
+    target = {} if reason == "shutdown" else {"CLOSESPIDER_TIMEOUT": 2}
+    with running(*WORLD, *PROMISES) as web:
+        assert_an_error(run(tmp_path, web, code, **job, **target), reason, "File too large")
+        result = run(tmp_path, web, "class Spider(BroadSpider):\n    name = 'users'", **job)
+        assert_one_crawl(web, result, 600)
+
+
+@pytest.mark.parametrize(
+    ("limit", "owner", "method", "problem"),
+    [
+        ("NOFILE", "WarcFiles", "close", "cannot be written: Too many open files"),
+        ("FSIZE", "Path", "write_bytes", "spider.state: File too large"),
+        ("FSIZE", "Path", "write_text", "No report in REPORT_DIR"),
+    ],
+)
+def test_an_error_at_the_end(
+    tmp_path: Path, limit: str, owner: str, method: str, problem: str
+) -> None:
+    settings = {"CLOSESPIDER_PAGECOUNT": 5, "JOBDIR": tmp_path / "job"}
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, limited(limit, owner, method), **settings)
+    if method == "write_text":
+        assert result.exit_code == 1
+        assert problem in result.log.splitlines()[-1]
+    else:
+        assert_an_error(result, "closespider_pagecount", problem)

@@ -1,0 +1,226 @@
+"""Feeds of crawls that go wrong: killed, out of disk, nowhere to write, nobody who reads."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crawl.crawling import ROOT, Crawl, Result, assert_clean, crawl
+from tests.crawl.onecrawl import assert_one_crawl
+from tests.crawl.userscode import run
+from webcrawl.simweb import Running, running
+
+pytestmark = pytest.mark.slow
+
+WORLD = ("--hosts", "25", "--pages-per-host", "8", "--features", "none,page-404,page-chunked")
+PROMISES = ("--host-delay", "0.1", "--ip-delay", "0.02")
+QUICK: dict[str, Any] = {"DOWNLOAD_DELAY": 0.01, "IP_DELAY": 0, "CLOSE_GRACE": 1}
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[Running]:
+    """Large enough that a crawl does not end before it is ended."""
+    world = ("--hosts", "2000", "--pages-per-host", "50", "--features", "none")
+    with running(*world, "--host-delay", "0") as web:
+        yield web
+
+
+FORMATS = {".jsonl": "jsonlines", ".csv": "csv"}
+
+
+def feeds(*paths: Path) -> str:
+    """FEEDS with a file each, in the format that its name ends in."""
+    return json.dumps({str(path): {"format": FORMATS[path.suffix]} for path in paths})
+
+
+def urls_in(path: Path) -> Counter[str]:
+    """Of a feed that is whole: how often each URL is in it."""
+    text = path.read_text()
+    assert text.endswith("\n")
+    if path.suffix == ".csv":
+        rows = list(csv.reader(text.splitlines(keepends=True)))
+        assert len({len(row) for row in rows}) == 1
+        return Counter(row[0] for row in rows if row != rows[0])  # a header from each run
+    return Counter(json.loads(line)["url"] for line in text.splitlines())
+
+
+def only_error(result: Result) -> str:
+    assert "Traceback" not in result.log, result.log[-4000:]
+    (line,) = [line for line in result.log.splitlines() if " ERROR: " in line]
+    return line
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_after_kills_every_page_is_in_the_feeds(tmp_path: Path, processes: int) -> None:
+    kills = tmp_path / "kills.jsonl"
+    points = (
+        "after-commit:3,within-flush:3,before-release:4,after-flush:7,before-flush:5,random:900"
+    )
+    paths = [tmp_path / "pages.jsonl", tmp_path / "pages.csv"]
+    chosen = {
+        "JOBDIR": tmp_path / "job", "CONCURRENT_REQUESTS": 8, "CRAWL_PROCESSES": processes,
+        "FEEDS": feeds(*paths),
+    }  # fmt: skip
+    with running(*WORLD, *PROMISES) as web:
+        program = ("tests.crawl.faulty", points, str(kills), str(web.port), "--")
+        result = Crawl(tmp_path, web=web, program=program, **chosen).wait()
+        # Beside what is said of a kill, what a killed first process leaves the second with.
+        whole_log, result.log = result.log, result.log.rpartition("Goes on with")[2]
+        kills_seen = [json.loads(line)["leased"] for line in kills.read_text().splitlines()]
+        assert len(kills_seen) >= 4
+        leased = [url for urls in kills_seen for url in urls]
+        pages = assert_one_crawl(web, result, len(leased), leased=leased)
+    assert "bytes of a torn last record were cut off" in whole_log
+    for path in paths:
+        found: Counter[str] = Counter()
+        for part in path.parent.glob(f"{path.stem}*{path.suffix}"):
+            found += urls_in(part)
+        assert set(found) == set(pages)
+        assert {url for url, times in found.items() if times > 1} <= set(leased)
+
+
+def test_a_feed_on_a_full_disk_ends_the_crawl_and_the_next_run_goes_on(
+    tmp_path: Path, web: Running
+) -> None:
+    feed = tmp_path / "pages.jsonl"
+    filler = json.dumps({"url": "http://filler.example/", "text": 1_000_000 * "x"}) + "\n"
+    feed.write_text(30 * filler)  # so that it is larger than any other file
+    files = {"JOBDIR": tmp_path / "job", "FEEDS": feeds(feed), "WARC_ENABLED": 0}
+    one = Crawl(tmp_path, web=web, **QUICK, **files)
+    deadline = time.monotonic() + 60
+    while feed.stat().st_size < 30 * len(filler) + 500_000:
+        assert time.monotonic() < deadline, one.output()
+        time.sleep(0.02)
+    one.process.send_signal(signal.SIGSTOP)
+    limit_bytes = feed.stat().st_size + 100_000
+    resource.prlimit(one.process.pid, resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
+    one.process.send_signal(signal.SIGCONT)
+    result = one.wait(60)
+    assert result.exit_code == 1
+    problem = f"FEEDS: {feed} cannot be written: File too large"
+    assert only_error(result).endswith(problem)
+    assert result.log.splitlines()[-1] == f"the crawl ended by an error: {problem}"
+    assert result.report["finish_reason"] == "feed_error"
+    assert result.report["problem"] == problem
+    pages = result.report["counts"]["crawled"]
+    assert len(urls_in(feed)) - 1 >= pages > 100  # what did not fit is cut off
+    target = {"CLOSESPIDER_PAGECOUNT": pages + 100}
+    after = crawl(tmp_path, web=web, **QUICK, **files, **target)
+    assert_clean(after)
+    assert after.exit_code == 0
+    assert after.report["problem"] == ""
+    assert after.report["counts"]["crawled"] == pages + 100
+    assert len(urls_in(feed)) - 1 >= pages + 100
+
+
+@pytest.mark.parametrize("place", ["seeds.txt/pages.jsonl", "", "pages.qqq"])
+def test_a_feed_that_cannot_be_is_told_at_once(tmp_path: Path, place: str) -> None:
+    chosen = json.dumps({str(tmp_path / place): {"format": Path(place).suffix[1:] or "csv"}})
+    with running(*WORLD) as web:
+        result = crawl(tmp_path, web=web, FEEDS=chosen)
+        assert web.ledger()["totals"].get("requests", 0) == 0
+    assert result.exit_code == 1
+    assert only_error(result)
+    assert "the crawl ended by an error: FEEDS: " in result.log.splitlines()[-1]
+    assert result.report["finish_reason"] == "feed_error"
+
+
+@pytest.mark.parametrize("format_", ["json", "xml", "gz"])
+def test_a_feed_that_cannot_be_ended_is_an_error(
+    tmp_path: Path, web: Running, format_: str
+) -> None:
+    options: dict[str, Any] = {"format": format_}
+    if format_ == "gz":
+        gzip = "scrapy.extensions.postprocessing.GzipPlugin"
+        options = {"format": "jsonlines", "postprocessing": [gzip]}
+    target = {"CLOSESPIDER_PAGECOUNT": 5, "FEEDS": json.dumps({"/dev/full": options})}
+    result = crawl(tmp_path, web=web, **QUICK, **target)
+    assert result.exit_code == 1
+    assert "/dev/full cannot be written: No space left on device" in only_error(result)
+    assert "No space left" in result.report["problem"]
+
+
+def test_a_reader_of_a_feed_who_leaves_ends_the_crawl(tmp_path: Path, web: Running) -> None:
+    (tmp_path / "seeds.txt").write_text("\n".join(web.seeds))
+    settings = QUICK | {
+        "DNS_SERVERS": web.dns, "ALLOW_PRIVATE_ADDRESSES": 1, "WARC_DIR": tmp_path / "warc",
+        "STATS_INTERVAL": 0,
+    }  # fmt: skip
+    command = [sys.executable, "-m", "scrapy", "crawl", "broad", "-o", "-:jsonl"]
+    command += ["-a", f"seeds={tmp_path / 'seeds.txt'}"]
+    command += [word for each in settings.items() for word in ("-s", "{}={}".format(*each))]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout
+        assert process.stderr
+        lines = [process.stdout.readline() for _ in range(20)]  # with those of the crawl itself
+        process.stdout.close()
+        log = process.stderr.read()
+    assert sum("url" in json.loads(line) for line in lines if line.startswith("{")) > 10
+    assert process.returncode == 1
+    problem = "FEEDS: stdout: cannot be written: Broken pipe"
+    assert log.splitlines()[-1] == f"the crawl ended by an error: {problem}"
+    assert "Traceback" not in log
+
+
+def test_full_batches_filters_and_several_feeds(tmp_path: Path) -> None:
+    code = """
+        class Spider(BroadSpider):
+            name = "users"
+
+            async def parse(self, response):
+                async for each in super().parse(response):
+                    yield each
+                yield {"url": response.url, "note": 1}
+    """
+    filtered = {"format": "jsonlines", "item_classes": ["webcrawl.items.Page"]}
+    chosen = {
+        str(tmp_path / "batch-%(batch_id)03d.jsonl"): filtered | {"batch_item_count": 7},
+        str(tmp_path / "all.jsonl"): {"format": "jsonlines"},
+    }
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, code, FEEDS=json.dumps(chosen))
+    assert_clean(result)
+    assert result.exit_code == 0
+    pages = result.report["counts"]["crawled"]
+    batches = sorted(tmp_path.glob("batch-*.jsonl"))
+    assert len(batches) == -(-pages // 7)
+    found = sum(map(urls_in, batches), Counter())
+    assert len(found) == found.total() == pages
+    assert urls_in(tmp_path / "all.jsonl").total() == 2 * pages
+
+
+def test_what_a_kill_costs_a_feed_is_said(tmp_path: Path) -> None:
+    gzip = "scrapy.extensions.postprocessing.GzipPlugin"
+    chosen = {
+        "a.json": {"format": "json"},
+        "b.jsonl": {"format": "jsonlines"},
+        "c.csv": {"format": "csv", "overwrite": True},
+        "d.gz": {"format": "csv", "postprocessing": [gzip]},
+        "e.csv": {"format": "csv"},
+    }
+    expected = {"a.json": "one document of json", "c.csv": "begun anew", "d.gz": "compressed"}
+    text = json.dumps({str(tmp_path / name): options for name, options in chosen.items()})
+    with running(*WORLD, *PROMISES) as web:
+        for job, told in (("", {}), (tmp_path / "job", expected)):
+            target = {"FEEDS": text, "CLOSESPIDER_PAGECOUNT": 2, "JOBDIR": job}
+            result = crawl(tmp_path, web=web, **target)
+            assert result.exit_code == 0
+            warnings = [line for line in result.log.splitlines() if " WARNING: FEEDS: " in line]
+            assert len(warnings) == len(told)
+            for line, (name, words) in zip(warnings, told.items(), strict=True):
+                assert f"{tmp_path / name} is " in line
+                assert words in line
+    assert os.path.getsize(tmp_path / "b.jsonl")

@@ -1,0 +1,32 @@
+"""Locations with octets above 0x7F, of pages, of robots.txt and in answers to HEAD."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.crawl.crawling import assert_clean
+from tests.crawl.knownsite import answer, crawled, served
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("head_first", [False, True])
+def test_octets_are_asked_for_as_they_are(tmp_path: Path, head_first: bool) -> None:
+    def moved(location: bytes) -> bytes:
+        return answer(b"", b"Location: " + location, status=b"302 Found")
+
+    pages = {
+        "/robots.txt": moved("/règles".encode()),
+        "/r%C3%A8gles": answer(b"User-agent: *\nDisallow: /private\n"),
+        "/utf-8": moved("/c/café?é".encode()),
+        "/latin-1": moved("/c/café".encode("latin-1")),
+        "/nowhere": moved("http://café.invalid:x/".encode()),
+        "/c/caf%C3%A9?%C3%A9": answer(b"<p>UTF-8"),
+        "/c/caf%E9": answer(b"<p>Latin-1"),
+    }
+    with served(pages) as site:
+        result = crawled(tmp_path, site, HEAD_FIRST=head_first)
+    assert_clean(result)
+    assert set(site.requests) == {"/", *pages}

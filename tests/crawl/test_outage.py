@@ -1,0 +1,89 @@
+"""A web that falls silent for a while: name servers, servers, all of it. No URL is lost.
+
+The web is stopped and goes on; its kernel still takes connections, so what tells the crawl that it
+is the network are the name servers. What is under way at the time is asked for again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.crawl.crawling import Crawl, assert_clean, crawl
+from webcrawl.simweb import Running, running
+
+pytestmark = pytest.mark.slow
+
+WEB = ("--hosts", "40", "--pages-per-host", "6", "--features", "none,page-plain=1")
+SILENT_S = 15.0
+
+
+@contextmanager
+def silent(web: Running) -> Iterator[None]:
+    os.kill(web.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(web.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("pages_before", [0, 30])
+def test_no_page_is_lost(tmp_path: Path, pages_before: int) -> None:
+    with running(*WEB) as web:
+        seeds = web.seeds
+        (tmp_path / "seeds.txt").write_text("\n".join(seeds))
+        settings = {"DNS_SERVERS": web.dns, "ALLOW_PRIVATE_ADDRESSES": 1, "DOWNLOAD_DELAY": 0.3}
+        if pages_before:
+            under_way = Crawl(tmp_path, str(tmp_path / "seeds.txt"), LOG_LEVEL="DEBUG", **settings)
+            under_way.until("DEBUG: 200 ", times=pages_before)
+            with silent(web):
+                under_way.until("this is an outage of our own network")
+                time.sleep(5)
+        else:
+            with silent(web):
+                under_way = Crawl(tmp_path, str(tmp_path / "seeds.txt"), **settings)
+                under_way.until("this is an outage of our own network")
+                time.sleep(5)
+        result = under_way.wait()
+        ledger = web.ledger()
+    assert result.exit_code == 0
+    assert_clean(result)
+    assert "The network is back after " in result.log
+    counts = result.report["counts"]
+    assert counts["outage_s"] > 5
+    assert not [name for name in counts if name.startswith("dropped/")]
+    assert counts["pending"] == 0
+    assert ledger["missing"]["count"] == 0
+
+
+def test_a_crawl_to_which_nobody_answers_is_no_success(tmp_path: Path) -> None:
+    """One name and no name server behind the port: it waits, and is stopped."""
+    nobody = Crawl(
+        tmp_path, "a.test,b.test", DNS_SERVERS="127.0.0.1:9", USER_AGENT="x (+http://y.test/)"
+    )
+    nobody.until("this is an outage of our own network")
+    nobody.interrupt()
+    result = nobody.wait()
+    assert result.exit_code == 1
+    last = result.log.splitlines()[-1]
+    assert "not one page was answered; the first seeds that failed: " in last
+    assert "a.test (dns)" in last
+
+
+def test_what_is_kept_is_tried_by_the_next_run(tmp_path: Path) -> None:
+    """A port at which nobody listens, and then the web does."""
+    job = {"JOBDIR": tmp_path / "job", "ALLOW_PRIVATE_ADDRESSES": 1, "RETRY_TIMES": 0}
+    with running("--hosts", "3", "--pages-per-host", "3", "--features", "none,page-plain=1") as web:
+        seed = f"http://127.0.0.1:{web.port}/"
+        stopped = crawl(tmp_path, "http://127.0.0.1:9/", seed, **job)
+        again = crawl(tmp_path, seed, **job)
+    assert stopped.exit_code == 0
+    assert stopped.report["counts"]["kept/robots_unreachable"] == 1
+    assert "URLs kept for a later try: 1 (robots_unreachable 1); the same command" in stopped.log
+    assert again.report["counts"]["kept/robots_unreachable"] == 1

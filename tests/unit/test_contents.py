@@ -1,0 +1,125 @@
+"""The content-seen test: by content, and by the bytes that were sent."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from webcrawl.frontier import rows
+from webcrawl.frontier.contents import Contents
+from webcrawl.frontier.lease import Failed, Fetched, Outcome, Returned
+from webcrawl.frontier.store import MemoryStore
+from webcrawl.items import Original
+from webcrawl.warc.records import digest, raw_digest
+
+DONE = Fetched(200, 1.0, 1.0)
+PLAIN, CHUNKED, GZIPPED = (
+    digest(b"a page"),
+    digest(b"6\r\na page\r\n0\r\n\r\n"),
+    digest(b"\x1f\x8b"),
+)
+CONTENT = raw_digest(PLAIN)
+
+
+class Kept:
+    """Contents, and the pages told to it, each at a time of its own."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.contents = Contents(self.store)
+        self._time = 0.0
+
+    def ask(self, url: str, sent: str = PLAIN, content: bytes = CONTENT) -> Original | None:
+        self._time += 1
+        return self.contents.first_with(content, Original(url, self._time, sent))
+
+    def page(self, url: str, sent: str = PLAIN, content: bytes = CONTENT) -> str:
+        """A page from lease to release; the URL of its original, "" for none."""
+        first = self.ask(url, sent, content)
+        self.contents.page_ended(url, DONE)
+        return first.url if first else ""
+
+    @property
+    def rows(self) -> int:
+        return len(self.store._contents)
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_page_is_compared_with_all_forms_in_which_its_content_was_sent(at_once: bool) -> None:
+    kept, ended = Kept(), []
+    forms = [PLAIN, CHUNKED, CHUNKED, GZIPPED, GZIPPED, CHUNKED, PLAIN]
+    first = []
+    for number, sent in enumerate(forms):
+        found = kept.ask(str(number), sent)
+        first.append(found and (found.url, found.payload_digest))
+        if at_once:
+            ended.append(str(number))
+        else:
+            kept.contents.page_ended(str(number), DONE)
+    for url in ended:
+        kept.contents.page_ended(url, DONE)
+    assert first == [
+        *(None, ("0", PLAIN), ("1", CHUNKED), ("0", PLAIN)),
+        *(("3", GZIPPED), ("1", CHUNKED), ("0", PLAIN)),
+    ]
+    assert kept.rows == 3
+    assert (kept.contents._fresh, kept.contents._fresh_of) == ({}, {})
+
+
+def test_a_plain_page_after_compressed_ones_is_found_too() -> None:
+    kept = Kept()
+    found = [kept.page(str(number), sent) for number, sent in enumerate([GZIPPED, PLAIN, PLAIN])]
+    assert found == ["", "0", "1"]
+
+
+def test_the_same_bytes_under_another_label_are_in_the_archive_once() -> None:
+    """A file that one server calls gzipped HTML, and another plain gzip: two contents."""
+    packed = raw_digest(GZIPPED)
+    for first, second in ((CONTENT, packed), (packed, CONTENT)):
+        kept = Kept()
+        assert kept.page("first", GZIPPED, first) == ""
+        assert kept.page("second", GZIPPED, second) == "first"
+        assert kept.page("third", GZIPPED, second) == "first"
+
+
+def test_no_more_than_one_row_for_a_plain_page_and_two_for_another() -> None:
+    kept = Kept()
+    kept.page("plain")
+    assert kept.rows == 1
+    kept.page("gzip", GZIPPED, b"another content")
+    assert kept.rows == 3
+    kept.page("copy", GZIPPED, b"another content")
+    kept.page("copy of plain")
+    assert kept.rows == 3
+
+
+@pytest.mark.parametrize("outcome", [Returned(), Failed("reset", 1.0, 1.0)])
+def test_what_was_not_fetched_was_not_first(outcome: Outcome) -> None:
+    kept = Kept()
+    kept.ask("a", GZIPPED)
+    kept.contents.page_ended("a", outcome)
+    assert kept.rows == 0
+    assert kept.page("b", GZIPPED) == ""
+    assert kept.page("c", GZIPPED) == "b"
+
+
+def test_a_page_is_its_own_original_when_it_is_fetched_once_more() -> None:
+    kept = Kept()
+    original = Original("a", 1.0, PLAIN)
+    for _ in range(2):  # a spider may read an answer twice
+        assert kept.contents.first_with(CONTENT, original) is None
+    kept.contents.page_ended("a", DONE)
+    assert kept.contents.first_with(CONTENT, Original("a", 2.0, PLAIN)) == original
+
+
+def test_a_page_without_a_payload_digest_is_compared_by_its_content() -> None:
+    kept = Kept()
+    assert [kept.page("a", ""), kept.page("b", ""), kept.page("c")] == ["", "a", "a"]
+    assert kept.page("d") == "c"
+
+
+def test_a_row_of_an_earlier_version_is_read() -> None:
+    original = Original("http://a/", 1.5, PLAIN)
+    assert rows.read_original(rows.original_row(original)) == original
+    assert rows.read_original(pickle.dumps((*original, True), 5)) == original

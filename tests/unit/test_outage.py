@@ -1,0 +1,219 @@
+"""An outage of our own network, told from the trouble of single hosts.
+
+The world is a set of hosts that answer; probes look into it. Seconds are made short.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from webcrawl.admission import outage
+from webcrawl.admission.outage import MANY, Outage, Target, connects
+
+SHORT_S = 0.02
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outage, "QUIET_S", SHORT_S)
+
+
+class World:
+    """`alive` are the names and addresses that answer."""
+
+    def __init__(self, *alive: str, max_s: float = 1e9) -> None:
+        self.alive = set(alive)
+        self.probed: list[str] = []
+        self.given_up = False
+        self.outage = Outage(self._ask, self._connect, max_s=max_s)
+        self.outage.give_up = self._give_up
+
+    async def _ask(self, name: str) -> bool:
+        self.probed.append(name)
+        return name in self.alive
+
+    async def _connect(self, target: Target) -> bool:
+        self.probed.append(target.address)
+        return target.address in self.alive
+
+    def _give_up(self) -> None:
+        self.given_up = True
+
+    def answer(self, *hosts: str) -> None:
+        for host in hosts:
+            self.outage.server_answered(host, host, 80, time.monotonic())
+
+    async def fail(self, *hosts: str) -> list[bool]:
+        """Requests to `hosts` fail at once; whether each is ours."""
+        return await asyncio.gather(
+            *(self.outage.is_ours_for_server(host, host, 80) for host in hosts)
+        )
+
+    async def fail_names(self, *names: str, nobody_listens: bool = False) -> list[bool]:
+        ask = self.outage.is_ours_for_name
+        return await asyncio.gather(*(ask(name, nobody_listens=nobody_listens) for name in names))
+
+
+async def until(happens: Callable[[], bool]) -> None:
+    while not happens():  # noqa: ASYNC110  (the worst that polling does here is to be late)
+        await asyncio.sleep(SHORT_S)
+
+
+def run(check: Callable[[], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        async with asyncio.timeout(60):
+            await check()
+
+    asyncio.run(whole())
+
+
+def test_a_failure_is_the_hosts_while_others_answer() -> None:
+    async def check() -> None:
+        world = World()
+        failing = asyncio.create_task(world.fail("a", "b", "c", "d"))
+        for _ in range(3):  # turns of the loop, until all four wait to be judged
+            await asyncio.sleep(0)
+        world.answer("e")
+        assert await failing == [False] * 4
+        assert world.probed == []
+
+    run(check)
+
+
+def test_silence_where_servers_that_answered_can_be_reached_is_the_hosts() -> None:
+    async def check() -> None:
+        world = World("w")
+        world.answer("w")
+        await asyncio.sleep(2 * SHORT_S)
+        assert await world.fail("a", "b", "c") == [False] * 3
+        assert "w" in world.probed
+        assert not world.outage.is_on
+
+    run(check)
+
+
+def test_when_nobody_can_be_reached_it_is_us_until_somebody_can(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def check() -> None:
+        world, turns = World(), 0
+
+        def changed() -> None:
+            nonlocal turns
+            turns += 1
+
+        world.outage.changed = changed
+        world.answer("w1", "w2", "w3")
+        await asyncio.sleep(2 * SHORT_S)
+        assert await world.fail("a") == [True], "one that fails is enough, as three are silent"
+        assert world.outage.is_on
+        assert await world.fail("b") == [True], "at once, without another look"
+        world.alive.add("w2")
+        await until(lambda: not world.outage.is_on)
+        assert turns == 2
+        assert world.outage.seconds > 0
+
+    with caplog.at_level(logging.WARNING):
+        run(check)
+    began, ended = (record.getMessage() for record in caplog.records)
+    assert began.startswith("No server answers any more since ")
+    assert ended.startswith("The network is back after ")
+
+
+def test_an_answer_to_a_request_under_way_ends_it() -> None:
+    async def check() -> None:
+        world = World()
+        assert await world.fail(*"abc") == [True] * 3
+        world.answer("d")
+        await until(lambda: not world.outage.is_on)
+
+    run(check)
+
+
+@pytest.mark.parametrize("number", range(1, MANY))
+def test_a_few_hosts_that_fail_say_nothing_of_our_network(number: int) -> None:
+    async def check() -> None:
+        world = World()
+        assert not any(await world.fail(*"abc"[:number]))
+        assert not any(await world.fail_names(*"def"[:number]))
+
+    run(check)
+
+
+def test_name_servers_that_are_silent_for_names_they_knew() -> None:
+    async def check() -> None:
+        world = World("w")
+        world.outage.name_answered("known", time.monotonic(), has_address=True)
+        world.answer("w")
+        await asyncio.sleep(2 * SHORT_S)
+        assert await world.fail_names("a") == [True]
+        world.alive.add("known")
+        await until(lambda: not world.outage.is_on)
+        await asyncio.sleep(2 * SHORT_S)
+        assert await world.fail_names("a") == [False], "the servers answer, so this name is broken"
+
+    run(check)
+
+
+def test_where_nobody_listens_one_name_is_enough() -> None:
+    async def check() -> None:
+        world = World()
+        assert await world.fail_names("a", nobody_listens=True) == [True]
+        world.outage.close()
+
+    run(check)
+
+
+def test_a_network_that_does_not_come_back_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check(world: World) -> None:
+        assert await world.fail(*"abc") == [True] * 3
+        await until(lambda: world.given_up)
+        assert world.outage.is_on, "nothing is counted until the crawl has ended"
+        assert sorted(world.outage.failures) == [(host, "connect") for host in "abc"]
+
+    run(lambda: check(World(max_s=SHORT_S)))
+    monkeypatch.setattr(outage, "NEVER_ANSWERED_S", SHORT_S)
+    run(lambda: check(World()))
+
+
+def test_the_end_lets_go_of_what_is_being_judged() -> None:
+    async def check() -> None:
+        world = World()
+        failing = asyncio.create_task(world.fail("a"))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        world.outage.close()
+        assert await failing == [True]
+        assert await world.fail("b") == [True]
+
+    run(check)
+
+
+def test_a_look_is_a_connection_and_nothing_more() -> None:
+    async def check() -> None:
+        received: list[bytes] = []
+        closed = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                received.append(await reader.read())
+            except ConnectionResetError:
+                received.append(b"")
+            writer.close()
+            closed.set()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        assert await connects(Target("127.0.0.1", port))
+        await closed.wait()
+        assert received == [b""]
+        server.close()
+        await server.wait_closed()
+        assert not await connects(Target("127.0.0.1", port))
+
+    run(check)

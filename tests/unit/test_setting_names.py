@@ -1,0 +1,179 @@
+"""Which names of settings and of spider arguments are taken for mistakes, and which are not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import Spider
+from scrapy.settings import Settings
+
+from webcrawl import settings as defaults
+from webcrawl.setting_names import Names, check_names
+from webcrawl.spiders.broad import BroadSpider
+
+Write = Callable[..., type[BroadSpider]]
+
+
+def checked(
+    spider: type[Spider] = BroadSpider, arguments: dict[str, Any] | None = None, **given: Any
+) -> Names:
+    settings = Settings()
+    settings.setmodule(defaults, priority="project")
+    settings.setdict(given, priority="cmdline")
+    spider.update_settings(settings)
+    return check_names(settings, spider, arguments or {})
+
+
+def none_wrong() -> Names:
+    return Names([], [])
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes the package `theirs` and imports its spider."""
+
+    def package(**files: str) -> type[BroadSpider]:
+        folder = tmp_path / "theirs"
+        folder.mkdir()
+        for name, text in {"__init__": "", **files}.items():
+            (folder / f"{name}.py").write_text(text, encoding="utf-8")
+        monkeypatch.syspath_prepend(tmp_path)
+        for name in [name for name in sys.modules if name.partition(".")[0] == "theirs"]:
+            del sys.modules[name]
+        spider: type[BroadSpider] = __import__("theirs.spider", fromlist=["Theirs"]).Theirs
+        return spider
+
+    return package
+
+
+def spider_text(body: str) -> str:
+    return f"""
+from webcrawl.spiders.broad import BroadSpider
+
+class Theirs(BroadSpider):
+    name = "theirs"
+    {body}
+"""
+
+
+def test_the_defaults_and_scrapys_own_names_pass() -> None:
+    given = {"FEEDS": {}, "LOG_FILE": "log", "JOBDIR": "job", "AUTOTHROTTLE_ENABLED": 1}
+    without_default = {"IMAGES_STORE": "x", "HTTPPROXY_AUTH_ENCODING": "x"}
+    assert checked(**given, **without_default) == none_wrong()
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("SCOPE_SUFFIX", "SCOPE_SUFFIXES"),
+        ("DOWNLOAD_DELYA", "DOWNLOAD_DELAY"),
+        ("MAX_PAGE_PER_HOST", "MAX_PAGES_PER_HOST"),
+        ("ROBOTS_TXT_OBEY", "ROBOTSTXT_OBEY"),
+        ("max_pages_per_host", "MAX_PAGES_PER_HOST"),
+        ("USERAGENT", "USER_AGENT"),
+        ("JOB_DIR", "JOBDIR"),
+        ("SCOPE_SUFIX", "SCOPE_SUFFIXES"),
+        ("CONTENT_TYPE", "CONTENT_TYPES"),
+        ("IMAGE_STORE", "IMAGES_STORE"),
+    ],
+)
+def test_a_misspelt_setting(name: str, meant: str) -> None:
+    assert checked(**{name: 1}) == Names([f"{name} is no setting; did you mean {meant}?"], [])
+
+
+@pytest.mark.parametrize(
+    "name", ["PLAYWRIGHT_BROWSER_TYPE", "SPIDERMON_ENABLED", "REDIS_URL", "MY_PIPELINE_FILE"]
+)
+def test_a_name_that_nobody_knows_gets_a_line(name: str) -> None:
+    line = f"{name} is set, but nothing in this crawl is known to read it"
+    assert checked(**{name: 1}) == Names([], [line])
+
+
+def test_an_unknown_name_with_a_near_one() -> None:
+    (line,) = checked(SCOPE_DENIED="x").unread
+    assert line.endswith("; the nearest is SCOPE_DENY")
+
+
+def test_names_that_a_users_own_code_reads(write: Write) -> None:
+    """However near they are to known ones."""
+    spider = write(
+        spider=spider_text(
+            "custom_settings = {'CONTENT_TYPE': 1, 'OWN_LIMIT': 2, 'ITEM_PIPELINES':"
+            " {'theirs.pipelines.Own': 1}}"
+        ),
+        pipelines="def read(settings):\n    return settings.get('CONTENT_TYPE')\n",
+        deep="def read(settings):\n    return settings['OWN_LIMIT'] == settings.OTHER_LIMIT\n",
+    )
+    assert checked(spider, OTHER_LIMIT=1) == none_wrong()
+
+
+def test_names_that_a_components_package_reads(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "package_of_others").mkdir()
+    (tmp_path / "package_of_others/handler.py").write_text("g('OTHERS_LAUNCH_OPTIONS')")
+    spider = write(spider=spider_text("pass"))
+    handlers = {"https": "package_of_others.handler.Handler"}
+    assert checked(spider, OTHERS_LAUNCH_OPTIONS=1, DOWNLOAD_HANDLERS=handlers) == none_wrong()
+    assert checked(spider, OTHERS_LAUNCH_OPTION=1, DOWNLOAD_HANDLERS=handlers).misspelt == [
+        "OTHERS_LAUNCH_OPTION is no setting; did you mean OTHERS_LAUNCH_OPTIONS?"
+    ]
+
+
+@pytest.mark.parametrize(
+    "giving",
+    [
+        "custom_settings = {'SCOPE_SUFFIX': '.br'}",
+        "custom_settings = dict(SCOPE_SUFFIX='.br')",
+        "custom_settings = {}; custom_settings['SCOPE_SUFFIX'] = '.br'  # SCOPE_SUFFIX",
+        "@classmethod\n    def update_settings(cls, s):\n        s.set('SCOPE_SUFFIX', '.br', 30)",
+    ],
+)
+def test_to_give_a_value_is_not_to_read_it(write: Write, giving: str) -> None:
+    spider = write(spider=spider_text(giving), settings="SCOPE_SUFFIX: str = '.br'\n")
+    assert len(checked(spider).misspelt) == 1
+
+
+def test_a_constant_of_a_settings_module(write: Write) -> None:
+    """SCOPE_SUFFIX is not the setting: it is used to make another."""
+    spider = write(
+        spider=spider_text("pass"),
+        settings="SCOPE_SUFFIX = '.br'\nSCOPE_SUFFIXES = [SCOPE_SUFFIX]\n",
+    )
+    assert checked(spider, SCOPE_SUFFIX=".br") == none_wrong()
+
+
+@pytest.mark.parametrize("name", ["seed", "Seeds", "seeeds", "sedes"])
+def test_a_misspelt_argument(name: str) -> None:
+    line = f"-a {name}= is no argument; did you mean -a seeds=?"
+    assert checked(arguments={name: "x"}) == Names([line], [])
+
+
+def test_other_arguments() -> None:
+    """`_job` is scrapyd's; user_agent is an attribute that Scrapy knows."""
+    arguments = {"seeds": "x", "_job": "1", "user_agent": "x", "start_urls": "y"}
+    assert checked(arguments=arguments) == none_wrong()
+    line = "-a colour= is given, but spider 'broad' does not read it"
+    assert checked(arguments={"colour": "x"}) == Names([], [line])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def __init__(self, seed='', **kwargs): super().__init__(**kwargs)",
+        "seed = ''",
+        "def parse(self, response): return self.seed",
+        "def __init__(self, **kwargs): super().__init__(kwargs.pop('seed'))",
+        "def parse(self, response): return getattr(self, 'seed', 1)",
+    ],
+)
+def test_arguments_of_a_subclass(write: Write, body: str) -> None:
+    spider = write(spider=spider_text(body))
+    assert checked(spider, {"seed": "x", "seeds": "y"}) == none_wrong()
+
+
+def test_a_pipeline_reads_the_spiders_argument(write: Write) -> None:
+    spider = write(spider=spider_text("pass"), pipelines="def run(spider):\n    spider.seed\n")
+    assert checked(spider, {"seed": "x"}) == none_wrong()

@@ -1,0 +1,260 @@
+"""Tells an outage of our own network from the trouble of single hosts.
+
+A failure that may pass is held back until it is judged. When another host answers, the failure is
+the host's. When nobody answers for a moment, probes decide: the name servers are asked for names,
+and servers that answered before (or have just failed) are connected to, without a request. If none
+of these answers, it is our network: the crawl pauses, no try is counted, and a few probes a second
+look whether the network is back.
+
+Owns that judgement and its evidence. Core, but here to do I/O, by the two probes that it is given;
+reads the monotonic clock. Knows nothing of leases.
+
+Memory: `_TARGETS_MAX` hosts that answered lately and as many that failed since, of each kind; and
+the failures that wait to be judged, at most one for each fetch under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from webcrawl.openfiles import is_ours
+
+logger = logging.getLogger(__name__)
+
+QUIET_S: Final = 1.0  # without an answer, then probes decide
+PROBE_TIMEOUT_S: Final = 3.0
+PROBES: Final = 3  # at a time, of each kind
+MANY: Final = 3  # hosts that must be silent before it may be us
+NEVER_ANSWERED_S: Final = 120.0  # how long an outage is waited for when no server has answered yet
+_TARGETS_MAX: Final = 32
+
+
+class Target(NamedTuple):
+    """A server that may be connected to."""
+
+    address: str
+    port: int
+
+
+Where = TypeVar("Where")  # what a probe is given
+
+
+class _Hosts(OrderedDict[str, Where]):
+    """The last few hosts of some kind, each with how to probe it."""
+
+    def keep(self, host: str, where: Where) -> None:
+        self[host] = where
+        self.move_to_end(host)
+        if len(self) > _TARGETS_MAX:
+            self.popitem(last=False)
+
+    def some(self, count: int) -> list[Where]:
+        return random.sample(list(self.values()), min(count, len(self)))
+
+
+class _Kind(Generic[Where]):
+    """Name servers, or servers: which hosts they answered for, and which failed since."""
+
+    def __init__(self, probe: Callable[[Where], Awaitable[bool]]) -> None:
+        self.answered: _Hosts[Where] = _Hosts()
+        self.failed: _Hosts[Where] = _Hosts()  # since the last answer
+        self.answered_at = -1e9
+        self.is_down = False
+        self.held: list[asyncio.Future[bool]] = []  # failures to be judged
+        self._probe = probe
+
+    def answer(self, host: str, where: Where | None, now: float) -> None:
+        if where is not None and (now > self.answered_at + QUIET_S or len(self.answered) < MANY):
+            self.answered.keep(host, where)
+        self.answered_at = now
+        self.is_down = False
+        if self.held or self.failed:
+            self.failed.clear()
+            self.judge(ours=False)
+
+    def judge(self, *, ours: bool) -> None:
+        """Let all failures go that are held back."""
+        held, self.held = self.held, []
+        for failure in held:
+            if not failure.done():
+                failure.set_result(ours)
+
+    async def is_silent(self) -> bool:
+        """Whether none of some probes is answered."""
+        asked = self.answered.some(PROBES) or self.failed.some(PROBES)
+        if len(asked) < PROBES:
+            asked += self.failed.some(PROBES - len(asked))
+        for answer in asyncio.as_completed([self._probe(where) for where in asked]):
+            if await answer:
+                return False
+        return bool(asked)
+
+
+class Outage:
+    """See the module. `ask` asks the name servers for a name, and `connect` connects to a server:
+    each says whether there was an answer, and raises nothing.
+
+    `changed` is called when an outage begins and when it ends; `give_up` when one has lasted for
+    `max_s`, or for NEVER_ANSWERED_S where no server has answered before.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[str], Awaitable[bool]],
+        connect: Callable[[Target], Awaitable[bool]],
+        *,
+        max_s: float,
+    ) -> None:
+        self.changed: Callable[[], None] = lambda: None
+        self.give_up: Callable[[], None] = lambda: None
+        self._names = _Kind(ask)
+        self._servers = _Kind(connect)
+        self._kinds: tuple[_Kind[Any], ...] = (self._names, self._servers)
+        self._max_s = max_s
+        self._nobody_listens = False  # where the name servers should be
+        self._since = 0.0  # the beginning of the outage that is on
+        self._earlier_s = 0.0  # of all outages before
+        self._judged_at = -1e9  # when probes found last that it is not us
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<Outage {'on' if self.is_on else 'off'}>"
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the crawl is to pause."""
+        return self._since > 0.0
+
+    @property
+    def seconds(self) -> float:
+        """How long all outages of this run took."""
+        return self._earlier_s + (time.monotonic() - self._since if self.is_on else 0.0)
+
+    @property
+    def failures(self) -> list[tuple[str, str]]:
+        """Some hosts that nobody answered for lately, each with the reason."""
+        dns = [(host, "dns") for host in self._names.failed]
+        return dns + [(host, "connect") for host in self._servers.failed]
+
+    def name_answered(self, host: str, now: float, *, has_address: bool) -> None:
+        """A name server said of `host` where it is, or for sure that it is nowhere."""
+        self._nobody_listens = False
+        self._names.answer(host, host if has_address else None, now)
+
+    def server_answered(self, host: str, address: str, port: int, now: float) -> None:
+        """A request to `host` was answered. O(1)."""
+        self._servers.answer(host, Target(address, port), now)
+
+    async def is_ours_for_name(self, host: str, *, nobody_listens: bool = False) -> bool:
+        """Whether our network is why nobody said where `host` is. Some seconds at the worst.
+
+        `nobody_listens`: there is no name server at the address that was asked.
+        """
+        self._nobody_listens |= nobody_listens
+        return await self._is_ours(self._names, host, host)
+
+    async def is_ours_for_server(self, host: str, address: str, port: int) -> bool:
+        """Whether our network is why a request to `host` failed. Some seconds at the worst."""
+        return await self._is_ours(self._servers, host, Target(address, port))
+
+    def close(self) -> None:
+        """Judge no more: nothing that fails from now on is a host's fault."""
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+        self._judge_all(ours=True)
+
+    async def _is_ours(self, kind: _Kind[Where], host: str, where: Where) -> bool:
+        if self._closed or self.is_on:
+            return True
+        kind.failed.keep(host, where)
+        if time.monotonic() < self._judged_at + QUIET_S:
+            return False
+        verdict: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        kind.held.append(verdict)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._look())
+        return await verdict
+
+    def _judge_all(self, *, ours: bool) -> None:
+        for kind in self._kinds:
+            kind.judge(ours=ours)
+
+    async def _look(self) -> None:
+        """Judge what is held back, and see an outage through."""
+        while any(kind.held for kind in self._kinds):
+            began_at = time.monotonic()
+            await asyncio.sleep(QUIET_S)  # answers may be on their way, and others may fail
+            if not any(kind.held for kind in self._kinds):
+                return
+            names, servers = await asyncio.gather(*map(self._is_down, self._kinds))
+            self._names.is_down, self._servers.is_down = names, servers
+            if names or servers:
+                await self._wait(began_at)
+            else:
+                self._judged_at = time.monotonic()
+                self._judge_all(ours=False)
+
+    async def _is_down(self, kind: _Kind[Any]) -> bool:
+        """Whether nobody of `kind` answers, of as many hosts as it takes to be sure."""
+        if kind is self._names:
+            sure = kind.answered or self._nobody_listens or len(kind.failed) >= MANY
+        else:
+            sure = kind.failed and len(kind.failed.keys() | kind.answered.keys()) >= MANY
+        if not sure:
+            return False
+        asked_at = time.monotonic()
+        return await kind.is_silent() and kind.answered_at < asked_at
+
+    async def _wait(self, since: float) -> None:
+        """Pause the crawl until the network is back, or for as long as it may take."""
+        what = "name server" if self._names.is_down else "server"
+        kind: _Kind[Any] = self._names if self._names.is_down else self._servers
+        asked = ", ".join([*kind.failed, *kind.answered][:PROBES])
+        began = time.strftime("%H:%M:%S", time.gmtime(time.time() - time.monotonic() + since))
+        logger.warning(
+            "No %s answers any more since %s UTC (%s): this is an outage of our own network,"
+            " and the crawl waits for its end",
+            *(what, began, asked),
+        )
+        self._since = since
+        self._judge_all(ours=True)
+        self.changed()
+        max_s = self._max_s if self._servers.answered else min(self._max_s, NEVER_ANSWERED_S)
+        while any(kind.is_down for kind in self._kinds):
+            if time.monotonic() - since >= max_s:
+                self.give_up()
+                return
+            await asyncio.gather(self._probe_again(), asyncio.sleep(1.0))
+        self._earlier_s, self._since = self.seconds, 0.0
+        self._judged_at = time.monotonic()
+        self._nobody_listens = False
+        took_s = time.monotonic() - since
+        logger.warning("The network is back after %.0f s: the crawl goes on", took_s)
+        self.changed()
+
+    async def _probe_again(self) -> None:
+        for kind in self._kinds:
+            if kind.is_down and not await kind.is_silent():
+                kind.is_down = False
+
+
+async def connects(target: Target) -> bool:
+    """Whether a connection to `target` comes about. Nothing is sent.
+
+    Also where there is no socket left to try it with, which says nothing of the network.
+    """
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            _, writer = await asyncio.open_connection(*target)
+    except OSError as error:  # TimeoutError is one
+        return is_ours(error)
+    writer.transport.abort()
+    return True

@@ -1,0 +1,38 @@
+"""`scrapy bench`: Scrapy's own spider and server on this machine, without the crawl's manners.
+
+It measures one host at one request at a time, which is what the frontier gives a host. How fast a
+broad crawl is, docs/performance.md says.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from scrapy.commands import bench
+
+from webcrawl.looks import Look
+
+SETTINGS = {
+    "ALLOW_PRIVATE_ADDRESSES": True,  # Scrapy's server is on this machine
+    "CLOSESPIDER_TIMEOUT": 10,
+    "IP_DELAY": 0,
+    "KEEP_ALIVE": 15,
+    "LOGSTATS_INTERVAL": 1,
+    "ROBOTSTXT_OBEY": False,  # it serves a page under that name too
+    "SCOPE_ALLOW": [],
+    "SCOPE_DENY": [],
+    "SCOPE_RULES": [],
+    "SCOPE_SUFFIXES": [],
+}
+
+
+class Command(Look, bench.Command):
+    """Runs a quick benchmark; see `scrapy bench --help`."""
+
+    delay_s = 0.0
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        super().process_options(args, opts)
+        assert self.settings is not None
+        for name, value in SETTINGS.items():
+            self.settings.set(name, value, priority="cmdline")

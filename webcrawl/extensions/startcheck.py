@@ -1,0 +1,49 @@
+"""Before a crawl, however it is started: names that nothing reads, and a contact in the User-Agent.
+
+`scrapy crawl` and `runspider` of a broad spider have refused misspelt names by then, in one line
+each; a crawl that a script or another command starts is refused here, by an exception.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Self
+
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.settings import SETTINGS_PRIORITIES
+
+from webcrawl.components import SettingError, is_worker, only_looks
+from webcrawl.setting_names import check_names
+from webcrawl.settings_check import RULES, contact_warning
+
+logger = logging.getLogger(__name__)
+
+
+class StartCheck:
+    """Speaks as it is made, before the spider opens, and has nothing to do after."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        if is_worker(crawler.settings):  # the main process has said it
+            raise NotConfigured
+        _take_user_agent(crawler)
+        _, arguments = getattr(crawler.spider, "crawl_arguments", ((), {}))
+        names = check_names(crawler.settings, crawler.spidercls, arguments)
+        if names.misspelt:
+            raise ValueError("; ".join(names.misspelt))
+        no_contact = [] if only_looks(crawler) else contact_warning(crawler.settings)
+        for line in [*names.unread, *no_contact]:
+            logger.warning("%s", line)
+        return cls()
+
+
+def _take_user_agent(crawler: Crawler) -> None:
+    """A spider's `user_agent` stands above USER_AGENT, as in Scrapy's UserAgentMiddleware."""
+    agent = getattr(crawler.spider, "user_agent", None)
+    if agent is None:
+        return
+    rule = RULES["USER_AGENT"]
+    if not rule.fits(agent):
+        raise SettingError("user_agent", agent, rule.allowed)
+    crawler.settings.set("USER_AGENT", agent, max(SETTINGS_PRIORITIES.values()))

@@ -1,0 +1,66 @@
+"""Commands that look at a page, or at the code: fetch, view, shell, parse, check and bench.
+
+They leave the crawl as it is: no archive, no report, nothing in JOBDIR, one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
+
+if TYPE_CHECKING:
+    from scrapy.commands import ScrapyCommand as _Base
+else:
+    _Base = object
+
+logger = logging.getLogger(__name__)
+
+DELAY_S = 1.0  # a person looks at one page: robots.txt and the page, as wget -w 1 would
+ONLY_LOOKS = "ONLY_LOOKS"  # the setting that these commands make: `components.only_looks`
+
+SETTINGS: dict[str, Any] = {
+    ONLY_LOOKS: True,
+    "CLOSESPIDER_PAGECOUNT": 0,
+    "CRAWL_PROCESSES": 1,
+    "FRONTIER_STORE": "memory",
+    "JOBDIR": None,
+    "WARC_ENABLED": False,
+}
+
+
+class Look(_Base):
+    """Mixin of a command. What is set on its command line counts, but for the settings above."""
+
+    delay_s = DELAY_S
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        super().process_options(args, opts)
+        assert self.settings is not None
+        for name, value in SETTINGS.items():
+            self.settings.set(name, value, priority="cmdline")
+        if self.is_short(opts):
+            _shorten_delay(self.settings, self.delay_s)
+
+    def is_short(self, opts: argparse.Namespace) -> bool:
+        """Whether it asks for a page or two, and need not wait as a crawl does."""
+        return True
+
+
+def _shorten_delay(settings: BaseSettings, delay_s: float) -> None:
+    """Have DOWNLOAD_DELAY be `delay_s` at most, unless the command line sets it."""
+    priority = settings.getpriority("DOWNLOAD_DELAY") or 0
+    if priority < SETTINGS_PRIORITIES["cmdline"] and settings.getfloat("DOWNLOAD_DELAY") > delay_s:
+        settings.set("DOWNLOAD_DELAY", delay_s, priority="cmdline")
+
+
+def say(settings: BaseSettings) -> None:
+    """One line of the log: for what a person waits."""
+    if settings.getbool("ROBOTSTXT_OBEY"):
+        logger.info(
+            "robots.txt is asked first, and the page %g s later (-s DOWNLOAD_DELAY=...), or when"
+            " robots.txt says. Nothing is archived",
+            settings.getfloat("DOWNLOAD_DELAY"),
+        )

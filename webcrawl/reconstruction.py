@@ -1,0 +1,122 @@
+"""An Exchange for every answer, however it came.
+
+This project's download handler leaves one with each request. What comes by another way does not
+have it: by another handler, through a proxy, from Scrapy's HTTP cache, or out of a middleware.
+The bytes of the wire are not known there. What can be said truly is put in their place: the headers
+as Scrapy has them, and a body without transfer coding, with its length.
+"""
+
+from __future__ import annotations
+
+import time
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from scrapy import Request
+from scrapy.http import Headers, Response
+
+from webcrawl.fetch.exchange import Exchange
+
+_FRAMING = (b"transfer-encoding", b"content-length", b"trailer")
+_DATE_MAX = 64  # characters; an RFC 9110 date has 29
+
+
+def exchange_of(response: Response) -> Exchange:
+    """The exchange that `response` came of: `meta["exchange"]`, which is made now if need be.
+
+    One that stands there for an answer of the cache was a question whether that is still good.
+    """
+    request = response.request
+    assert request is not None
+    exchange = request.meta.get("exchange")
+    if not isinstance(exchange, Exchange) or (
+        "cached" in response.flags and not exchange.reconstructed
+    ):
+        exchange = request.meta["exchange"] = reconstruct(request, response)
+    return exchange
+
+
+def reconstruct(request: Request, response: Response) -> Exchange:
+    """The exchange that `request` and `response` tell of.
+
+    It ended now, which is what the clocks count from. An answer from the cache began when its
+    server says that it made it (Date: RFC 9110, 6.6.1). Through a proxy the address is the proxy's.
+    """
+    now, now_time = time.monotonic(), time.time()
+    cached = "cached" in response.flags
+    latency_s = 0.0 if cached else request.meta.get("download_latency", 0.0)
+    started_time = now_time - latency_s
+    version = "1.0" if response.protocol == "HTTP/1.0" else "1.1"
+    headers = [pair for pair in _pairs(response.headers) if pair[0].lower() not in _FRAMING]
+    headers.append((b"Content-Length", b"%d" % len(response.body)))
+    status_line = f"HTTP/{version} {response.status} {_reason(response.status)}".rstrip()
+    return Exchange(
+        method=request.method,
+        url=request.url,
+        request=_request_bytes(request),
+        head=_lines(status_line, headers),
+        status=response.status,
+        http_version=version,
+        headers=headers,
+        ip="" if request.meta.get("proxy") else str(response.ip_address or ""),
+        body=response.body,
+        payload=response.body,
+        truncated=_truncated(response),
+        started_time=_made_at(response, now_time) if cached else started_time,
+        asked_at=now,
+        ended_at=now,
+        total_s=latency_s,
+        reconstructed=True,
+        cached=cached,
+    )
+
+
+def _truncated(response: Response) -> str:
+    """As in Exchange."""
+    if "dataloss" in response.flags:
+        return "disconnect"
+    return "unspecified" if "download_stopped" in response.flags else ""
+
+
+def _made_at(response: Response, now_time: float) -> float:
+    """When an answer was made, by its Date, UTC; `now_time` without a date in the past."""
+    value = (response.headers.get("Date") or b"").decode("latin-1")
+    try:
+        made_at = parsedate_to_datetime(value[:_DATE_MAX]).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return now_time
+    return made_at if 0 <= made_at <= now_time else now_time
+
+
+def _request_bytes(request: Request) -> bytes:
+    url = urlsplit(request.url)
+    target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+    headers = [pair for pair in _pairs(request.headers) if pair[0] != b"Proxy-Authorization"]
+    if b"Host" not in request.headers:
+        headers.insert(0, (b"Host", url.netloc.rpartition("@")[2].encode()))
+    if request.body and b"Content-Length" not in request.headers:
+        headers.append((b"Content-Length", b"%d" % len(request.body)))
+    return _lines(f"{request.method} {target} HTTP/1.1", headers) + request.body
+
+
+def _lines(first: str, headers: list[tuple[bytes, bytes]]) -> bytes:
+    lines = [first.encode(), *(b"%b: %b" % pair for pair in headers)]
+    return b"\r\n".join([*lines, b"", b""])
+
+
+def _pairs(headers: Headers) -> list[tuple[bytes, bytes]]:
+    """A value of several lines is several headers: so browsers have them that came repeatedly."""
+    return [
+        (name, line)
+        for name, values in headers.items()
+        for value in values
+        for line in value.splitlines() or (b"",)
+    ]
+
+
+def _reason(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""

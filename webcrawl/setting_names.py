@@ -1,0 +1,207 @@
+"""Names of settings and of spider arguments that nothing reads: misspelt ones, mostly.
+
+Known are the names in Scrapy's and the project's defaults, and each name that the code of this
+crawl reads: the packages of the spider, of the settings module, and of all components that a
+setting names by import path. That code is searched as text, only when some name is in no default:
+some 30 ms for Scrapy and this project, and as much for as many files of the user's.
+
+A text that gives a value (`NAME = 1`, `"NAME": 1`, `NAME=1`) does not read the name.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from functools import cached_property
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from scrapy import Spider
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
+
+from webcrawl import settings as project_settings
+
+# difflib's ratio, without "_": SCOPE_SUFFIX is .92 of SCOPE_SUFFIXES. Of the 40,000 pairs of
+# Scrapy's and the project's own names 17 are as near.
+MISSPELT = 0.865
+NEAR = 0.75  # worth a hint
+_ARGUMENT_MISSPELT = 0.8  # they are short: "seed" is .89 of "seeds"
+_FILES_MAX = 5000  # of source text, for each package
+_USERS = {SETTINGS_PRIORITIES[name] for name in ("project", "spider", "cmdline")}
+_OURS = ("scrapy", "webcrawl")
+# Import paths of what reads no setting, and hosts, which look like import paths.
+_NO_COMPONENTS = frozenset(("ASYNCIO_EVENT_LOOP", "SCOPE_DENY", "SCOPE_ALLOW", "SCOPE_SUFFIXES"))
+_NO_READERS = sys.stdlib_module_names | {"twisted"}
+
+_IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_GIVES = r"(?!['\"]?\]?\s*(?::|=(?!=)))"
+_QUOTED = re.compile(r"['\"]([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b" + _GIVES)
+_COMMENT = re.compile(r"#[^\n]*")
+
+
+class Names(NamedTuple):
+    """One line for each name: those to refuse, and those that nothing is known to read."""
+
+    misspelt: list[str]
+    unread: list[str]
+
+
+def check_names(
+    settings: BaseSettings, spider: type[Spider], arguments: Mapping[str, Any]
+) -> Names:
+    """What is wrong with the names of `settings` that users gave, and of the spider's `arguments`.
+
+    Without unknown names O(settings).
+    """
+    found = Names([], [])
+    code = _Code(settings, spider)
+    for name in sorted(_given(settings) - _defaults()):
+        if not code.reads(name, _reading(name)):
+            _settings_line(found, name, code)
+    for name in arguments:
+        if not (name.startswith("_") or _takes(spider, name) or code.reads(name, _using(name))):
+            _arguments_line(found, name, spider)
+    return found
+
+
+def _settings_line(found: Names, name: str, code: _Code) -> None:
+    known = {_squeezed(each): each for each in sorted(_defaults() | code.setting_names)}
+    near = get_close_matches(_squeezed(name), known, 1, MISSPELT)
+    if near:
+        found.misspelt.append(f"{name} is no setting; did you mean {known[near[0]]}?")
+        return
+    near = get_close_matches(_squeezed(name), known, 1, NEAR)
+    hint = f"; the nearest is {known[near[0]]}" if near else ""
+    found.unread.append(f"{name} is set, but nothing in this crawl is known to read it{hint}")
+
+
+def _arguments_line(found: Names, name: str, spider: type[Spider]) -> None:
+    near = get_close_matches(name.lower(), _parameters(spider), 1, _ARGUMENT_MISSPELT)
+    if near:
+        found.misspelt.append(f"-a {name}= is no argument; did you mean -a {near[0]}=?")
+    else:
+        found.unread.append(f"-a {name}= is given, but spider {spider.name!r} does not read it")
+
+
+def _defaults() -> set[str]:
+    """The names in Scrapy's and the project's default settings."""
+    modules = default_settings, project_settings
+    return {name for module in modules for name in dir(module) if name.isupper()}
+
+
+def _given(settings: BaseSettings) -> set[str]:
+    """The names that users gave: with -s, in custom_settings, in a settings module or a script."""
+    return {name for name in settings if settings.getpriority(name) in _USERS and name[:1] != "_"}
+
+
+def _squeezed(name: str) -> str:
+    return name.upper().replace("_", "")
+
+
+def _reading(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w)(?<!set\(['\"]){re.escape(name)}\b{_GIVES}")
+
+
+def _using(argument: str) -> re.Pattern[str]:
+    """Where code reads an attribute of a spider, or a keyword argument."""
+    word = re.escape(argument)
+    return re.compile(rf"(?:\b(?:self|spider)\.{word}\b|['\"]{word}['\"])")
+
+
+def _takes(spider: type[Spider], argument: str) -> bool:
+    return argument in _parameters(spider) or hasattr(spider, argument)
+
+
+def _parameters(spider: type[Spider]) -> list[str]:
+    """The names that the spider and its bases take."""
+    return [
+        parameter.name
+        for base in spider.__mro__[:-1]
+        for method in ("__init__", "from_crawler")
+        if method in vars(base)
+        for parameter in inspect.signature(getattr(base, method)).parameters.values()
+        if parameter.kind is not parameter.VAR_KEYWORD and parameter.name != "self"
+    ]
+
+
+class _Code:
+    """The source text that takes part in a crawl, read when it is asked for."""
+
+    def __init__(self, settings: BaseSettings, spider: type[Spider]) -> None:
+        self._settings = settings
+        self._spider = spider
+
+    def reads(self, name: str, pattern: re.Pattern[str]) -> bool:
+        """Whether any text has `name` where `pattern` says so."""
+        return any(name in text and pattern.search(text) for text in self._texts)
+
+    @cached_property
+    def setting_names(self) -> set[str]:
+        """Names that stand in quotes as names of settings do."""
+        return {name for text in self._texts for name in _QUOTED.findall(text)}
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        packages = {*_OURS, "__main__", *self._packages()}
+        return [_COMMENT.sub("", text) for each in sorted(packages) for text in _sources(each)]
+
+    def _packages(self) -> Iterator[str]:
+        """Top-level packages of the spider's classes, and of import paths in settings."""
+        for base in self._spider.__mro__[:-1]:
+            yield base.__module__.partition(".")[0]
+        for name in self._settings.keys() - _NO_COMPONENTS:
+            for path in _strings(self._settings[name]):
+                if _IMPORT_PATH.fullmatch(path) or name in ("SPIDER_MODULES", "COMMANDS_MODULE"):
+                    yield path.partition(".")[0]
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Import paths that a setting may hold, in its items and keys; classes and functions too."""
+    if isinstance(value, str):
+        yield from value.split(",")
+    elif isinstance(value, Mapping | BaseSettings):
+        for key, each in value.items():
+            yield from _strings(key)
+            if not isinstance(each, Mapping | BaseSettings):
+                yield from _strings(each)
+    elif isinstance(value, Iterable) and not isinstance(value, bytes):
+        for each in value:
+            if not isinstance(each, Iterable) or isinstance(each, str):
+                yield from _strings(each)
+    elif callable(value):
+        yield f"{value.__module__}.{getattr(value, '__qualname__', '')}"
+
+
+def _sources(package: str) -> Iterator[str]:
+    """The texts of a package's or a module's Python files, in an egg too."""
+    if package in _NO_READERS:
+        return
+    module = sys.modules.get(package)
+    try:
+        if module is not None and not hasattr(module, "__path__"):
+            file = getattr(module, "__file__", None)
+            paths: Iterable[Traversable] = [Path(file)] if file else []
+        elif (spec := find_spec(package)) is None:
+            return
+        elif spec.submodule_search_locations is None:
+            paths = [Path(spec.origin or "")]
+        else:
+            paths = _python_files(files(package))
+        for path, _ in zip(paths, range(_FILES_MAX), strict=False):
+            yield path.read_text("utf-8", "replace")  # type: ignore[call-arg]  # Path and zip take it
+    except (ImportError, OSError, ValueError):
+        return  # whoever imports it says what is wrong
+
+
+def _python_files(folder: Traversable) -> Iterator[Traversable]:
+    for each in folder.iterdir():
+        if each.is_dir():
+            yield from _python_files(each)
+        elif each.name.endswith(".py"):
+            yield each
