@@ -364,7 +364,9 @@ class Scheduler(BaseScheduler):
             last_word(self._crawler, f"JOBDIR: {self.problem}")
             logger.error("JOBDIR: %s", self.problem)
             raise CloseSpider("frontier_error")
-        if problem := VisitMiddleware.misplaced_in(self._crawler):
+        if problem := VisitMiddleware.missing_in(self._crawler):  # the broad spider refuses it
+            logger.warning("%s", problem)
+        if problem := VisitMiddleware.hidden_in(self._crawler):
             last_word(self._crawler, problem)
             logger.error("%s", problem)
             raise CloseSpider("settings_error")

@@ -153,22 +153,27 @@ class VisitMiddleware:
         return middleware
 
     @classmethod
-    def misplaced_in(cls, crawler: Crawler) -> str:
-        """Why no page of `crawler` could end: this middleware is missing, or not the outermost.
-
-        A setting SPIDER_MIDDLEWARES of a user's own stands in place of the project's.
+    def missing_in(cls, crawler: Crawler) -> str:
+        """Why no page of `crawler` would be counted; "" for nothing. A spider's own Requests are
+        called back all the same. SPIDER_MIDDLEWARES of a user's own stands for the project's.
         """
-        before = []
+        if any(isinstance(each, cls) for each in crawler.engine.scraper.spidermw.middlewares):
+            return ""
+        return f"SPIDER_MIDDLEWARES lacks {global_object_name(cls)}: 0: without it no page ends"
+
+    @classmethod
+    def hidden_in(cls, crawler: Crawler) -> str:
+        """Why a page of `crawler` might wait for ever: what stands before this middleware may drop
+        an item that it waits for. "" for nothing.
+        """
+        before: list[object] = []
         for middleware in crawler.engine.scraper.spidermw.middlewares:
             if isinstance(middleware, cls):
-                break
-            before.append(middleware)
-        else:
-            return f"SPIDER_MIDDLEWARES lacks {global_object_name(cls)}: 0: without it no page ends"
-        for middleware in before:
+                for outer in before:
+                    name = global_object_name(type(outer))
+                    return f"SPIDER_MIDDLEWARES: {name} stands before {global_object_name(cls)}: 0"
             if hasattr(middleware, "process_spider_output"):
-                name = global_object_name(type(middleware))
-                return f"SPIDER_MIDDLEWARES: {name} stands before {global_object_name(cls)}: 0"
+                before.append(middleware)
         return ""
 
     @property

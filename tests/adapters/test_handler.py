@@ -37,8 +37,8 @@ from webcrawl.components import admissions_from
 from webcrawl.fetch.exchange import REASONS, Exchange, FetchFailed
 from webcrawl.fetch_settings import content_type_test, headers_from, limits_from
 from webcrawl.frontier.lease import Lease, Step
-from webcrawl.handler import FAILURES, DownloadHandler
-from webcrawl.visits import Visit
+from webcrawl.handler import FAILURES, DownloadHandler, _make_sendable
+from webcrawl.visits import NotSent, Visit
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 SETTINGS: dict[str, Any] = {
@@ -535,3 +535,49 @@ def test_a_proxy_is_scrapys_business(tmp_path: Path, reactor: bool) -> None:
     assert "Traceback" not in done.log
     assert (done.stats["got"], done.stats["exchange"]) == ("<p>page", False)
     assert proxy.asked == ["http://a.test/x"]
+
+
+def test_a_copied_meta_does_not_lead_to_the_address_of_another_host() -> None:
+    with Server(b"HTTP/1.1 200 OK\r\n\r\n", b"") as server:
+        request = leased(server)
+        copied = Request("http://other.invalid/", meta=request.meta)
+        with pytest.raises(CannotResolveHostError):
+            download(copied)
+    assert server.requests == []
+
+
+EVIL = "a\r\nX-I: 1\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: h\r\n"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"headers": {EVIL: "a"}},
+        {"method": EVIL},
+        {"url": "http://a.invalid/" + EVIL, "meta": {"verbatim_url": True}},
+        {"url": "http://a\r\n.invalid/", "meta": {"verbatim_url": True}},
+        {"meta": {"proxy": "http://127.0.0.1:1/\r\nX-I: 1"}},
+    ],
+)
+@pytest.mark.parametrize("proxied", [True, False])
+def test_a_request_that_is_no_http_is_not_sent(
+    bad: dict[str, Any], proxied: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    if "proxy" in bad.get("meta", {}) and not proxied:
+        return
+    meta = {"proxy": "http://127.0.0.1:1"} if proxied else {}
+    chosen = {"url": "http://127.0.0.1:1/", **bad, "meta": {**meta, **bad.get("meta", {})}}
+    request = Request(**chosen)
+    if not proxied:
+        lease = Lease("a.invalid", Step.PAGE, request.url, "127.0.0.1")
+        Visit(lease).made(request)
+    with pytest.raises(NotSent):
+        download(request)
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("Not sent: ")
+
+
+def test_line_ends_in_a_value_are_a_space_for_a_proxy_and_its_record_too() -> None:
+    request = Request("http://a.example/", headers={"X-A": EVIL}, meta={"proxy": "http://p:1"})
+    _make_sendable(request)
+    assert request.headers["X-A"] == b"a X-I: 1 GET /smuggled HTTP/1.1 Host: h"

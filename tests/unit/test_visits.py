@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +14,7 @@ from scrapy.exceptions import DownloadTimeoutError, IgnoreRequest, StopDownload
 from tests.exchanges import exchange
 from webcrawl.fetch.exchange import FetchFailed
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned, Step
-from webcrawl.visits import AskedAgain, failed
+from webcrawl.visits import AskedAgain, Visit, failed, is_own, lease_of, strip, visit_of
 
 URL = "http://a.example/"
 NOW = 50.0
@@ -62,3 +64,58 @@ def test_no_request_at_all() -> None:
 def test_an_answer_that_is_not_the_last() -> None:
     busy = Fetched(503, 8.0, 9.0)
     assert outcome(AskedAgain(busy)) is busy
+
+
+def visit_with(payload: bytes = b"") -> tuple[Visit, Request]:
+    link = Link(URL, "a.example", payload=payload)
+    visit = Visit(Lease("a.example", Step.PAGE, URL, "10.0.0.1", link))
+    return visit, visit.made(Request(URL, meta={"verbatim_url": True} if not payload else {}))
+
+
+def test_a_lease_is_that_of_the_one_request_made_for_it() -> None:
+    visit, request = visit_with()
+    assert lease_of(request) is visit.lease
+    assert not is_own(request)
+    for copied in (Request(URL, meta=request.meta), request.copy(), copy(request)):
+        assert lease_of(copied) is None
+        assert is_own(copied)
+    visit.end()
+    assert lease_of(request) is None
+
+
+@pytest.mark.parametrize("payload", [b"", b"a Request"])
+def test_what_was_copied_of_a_meta_is_taken_out_and_the_first_one_keeps_it(payload: bytes) -> None:
+    visit, request = visit_with(payload)
+    request.meta.update(exchange=exchange(), mine=1)
+    for copied in (Request(URL, meta=request.meta), request.copy(), copy(request), request):
+        assert strip(copied).meta == {"mine": 1}
+        assert lease_of(request) is visit.lease
+        assert "exchange" in request.meta
+
+
+def test_a_url_that_was_taken_as_it_is_is_made_safe() -> None:
+    _, request = visit_with()
+    copied = Request("http://a.example/a b", meta=request.meta)
+    assert copied.url == "http://a.example/a b"
+    assert strip(copied).url == "http://a.example/a%20b"
+
+
+def test_values_of_a_users_own_under_the_same_keys_stay() -> None:
+    own = {"lease": "of a car", "visit": 3, "exchange": "NYSE", "logged": True}
+    request = Request(URL, meta=own)
+    assert strip(request) is request
+    assert request.meta == own
+    assert visit_of(request) is None
+
+
+def test_who_waits_for_items_is_told_that_the_visit_is_over() -> None:
+    async def waits() -> None:
+        visit, _ = visit_with()
+        visit.items_open = 1
+        waiting = asyncio.create_task(visit.items_ended())
+        await asyncio.sleep(0)
+        visit.end()
+        await waiting
+        await visit.items_ended()
+
+    asyncio.run(waits())

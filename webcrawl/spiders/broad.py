@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar, cast
+from typing import Any, NamedTuple, Never, Self, TypeVar, cast
 
 from scrapy import Spider
 from scrapy.crawler import Crawler
@@ -32,6 +32,7 @@ from webcrawl.parse.urls import redirect_target
 from webcrawl.reconstruction import exchange_of
 from webcrawl.scheduler import Scheduler
 from webcrawl.spiders.seeds import BadSeed, SeedSource
+from webcrawl.visits import VisitMiddleware
 from webcrawl.warc.records import payload_digest, raw_digest, warc_date
 
 SEEDS_PER_BATCH = 1000
@@ -113,15 +114,20 @@ class BroadSpider(Spider):
     def scheduler(self) -> Scheduler:
         scheduler = self.crawler.engine.scheduler
         if not isinstance(scheduler, Scheduler):
-            problem = "SCHEDULER: the broad spider needs webcrawl.scheduler.Scheduler"
-            last_word(self.crawler, problem)
-            self.logger.error("%s", problem)
-            raise CloseSpider("settings_error")
+            self._refuse("SCHEDULER: the broad spider needs webcrawl.scheduler.Scheduler")
         return scheduler
+
+    def _refuse(self, problem: str) -> Never:
+        """End the crawl for a setting, with one line."""
+        last_word(self.crawler, problem)
+        self.logger.error("%s", problem)
+        raise CloseSpider("settings_error")
 
     async def start(self) -> AsyncIterator[Any]:
         """Put the seeds into the frontier, batch by batch, while the crawl runs."""
         _ = self.scheduler
+        if problem := VisitMiddleware.missing_in(self.crawler):
+            self._refuse(problem)
         try:
             source = (
                 self.seeds
