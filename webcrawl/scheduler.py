@@ -102,6 +102,9 @@ class Scheduler(BaseScheduler):
         self._deliveries = Deliveries(frontier, outlinks.known)
         self._under_way = 0
         self._usual_s = 0.1  # from a lease to its answer
+        self._cuts_left = concurrency
+        self._being_cut: set[Visit] = set()
+        self._held_back: list[tuple[Lease, Outcome]] = []  # of what was cut
         self._placeless: deque[asyncio.Future[None]] = deque()  # answers that wait for a place
         self._changed = asyncio.Event()
         self._pump_task: asyncio.Task[None] | None = None
@@ -294,6 +297,12 @@ class Scheduler(BaseScheduler):
         assert link is not None
         if link.payload and not self.comes_again(link, outcome):
             self._own.ended(link)
+        if visit in self._being_cut:
+            self._being_cut.discard(visit)
+            if isinstance(outcome, Returned) and not self._closing_at:
+                self._held_back.append((visit.lease, outcome))
+                self._changed.set()
+                return
         self._give_back(visit.lease, outcome)
 
     def _give_back(self, lease: Lease, outcome: Outcome) -> None:
@@ -441,6 +450,8 @@ class Scheduler(BaseScheduler):
             self._orphans_at = now + _ORPHANS_S
             self._drop_orphans(slot.inprogress)
         self._count_outage()
+        if not self._visits and not self._window:
+            self._give_held_back()
         wait_s = _LOOK_S
         if now >= self._no_socket_until and not self._outage.is_on:
             wait_s = min(wait_s, await self._refill(now), await self._admit(now))
@@ -452,19 +463,38 @@ class Scheduler(BaseScheduler):
     async def _refill(self, now: float) -> float:
         """Fill the window; seconds until a host may be ready for it."""
         room = max(self._concurrency - len(self._visits) - len(self._window), 0)
+        slow = self._slow(now) if self.frontier.is_short else []
+        if room == 0 and slow:
+            self._cut(slow)
         if room == 0 and not self._placeless:
             return _LOOK_S
-        spare = self._slow(now) if self.frontier.is_short else 0
+        spare = len(slow) + len(self._held_back)
         leases = await self.frontier.acquire_pages(now, room, spare)
         self._window.extend(leases)
         self._wake_placeless()
         return _LOOK_S if len(leases) == room else self.frontier.next_at() - now
 
-    def _slow(self, now: float) -> int:
+    def _slow(self, now: float) -> list[Visit]:
         """Pages under way that others are to make up for: no answer for much longer than usual."""
         before = now - max(_SLOW_S, _SLOW_TIMES * self._usual_s)
         placed = self._deliveries.placed
-        return sum(each.begun_at < before and each.lease not in placed for each in self._visits)
+        return [v for v in self._visits if v.begun_at < before and v.lease not in placed]
+
+    def _cut(self, slow: list[Visit]) -> None:
+        """Cut slow pages, when there are so many that no other can be asked: CONCURRENT_REQUESTS
+        at most in a run, so that what is left takes its usual way. Their leases are held back, for
+        no URL to be asked for again while there are others.
+        """
+        cut = slow[: self._cuts_left]
+        self._cuts_left -= len(cut)
+        self._being_cut.update(cut)
+        urls = frozenset(visit.lease.url for visit in cut)
+        self._crawler.signals.send_catch_log(fetches_cut, urls=urls)
+
+    def _give_held_back(self) -> None:
+        held, self._held_back = self._held_back, []
+        for lease, outcome in held:
+            self._deliveries.release(lease, outcome)
 
     def _wake_placeless(self) -> None:
         """Have answers that wait for a place look again: one for each place there is."""
@@ -530,6 +560,7 @@ class Scheduler(BaseScheduler):
             for lease in self._window:
                 self._deliveries.release(lease, Returned())
             self._window.clear()
+            self._give_held_back()
             for task in self._admitting:
                 task.cancel()
         self._wake_placeless()

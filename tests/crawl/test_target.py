@@ -79,3 +79,10 @@ def test_hosts_that_nobody_needs_are_not_admitted(tmp_path: Path) -> None:
         )
         assert_met(web, result, 20)
         assert web.ledger()["totals"]["robots"] < 100, "of 150 hosts"
+
+
+def test_a_target_is_met_where_pages_that_hang_take_all_places(tmp_path: Path) -> None:
+    settings = SETTINGS | {"CONCURRENT_REQUESTS": 4, "DOWNLOAD_TIMEOUT": 5}
+    with running(*WEB) as web:
+        result = crawl(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=TARGET, **settings)
+        assert_met(web, result, TARGET)

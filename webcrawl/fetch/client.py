@@ -18,7 +18,7 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -118,6 +118,7 @@ class Client:
         request = build_request(method, target, headers, body, keep=keep)
         kept = self._idle.take(server) if keep else None
         fetch = _Fetch(method, request, limits, server, self._idle if keep else None)
+        fetch.url = url
         fetch.wants = wants
         fetch.on_content = on_content
         self._under_way.add(fetch)
@@ -131,10 +132,11 @@ class Client:
             self._under_way.discard(fetch)
         return await self._exchange(fetch, url, target, address, limits)
 
-    def abort(self) -> None:
-        """End everything under way with FetchFailed("cancelled")."""
+    def abort(self, urls: Container[str] | None = None) -> None:
+        """End what is under way, or of it what is for `urls`, with FetchFailed("cancelled")."""
         for fetch in tuple(self._under_way):
-            fetch.stop(FetchFailed("cancelled"))
+            if urls is None or fetch.url in urls:
+                fetch.stop(FetchFailed("cancelled"))
 
     async def close(self) -> None:
         """`abort`, and wait until the last socket is closed."""
@@ -186,6 +188,7 @@ class _Fetch(asyncio.Protocol):
     The end is decided once, by `_decide`; `run` wakes when the connection is gone after that.
     """
 
+    url = ""
     wants: Wants | None = None
     on_content: OnContent | None = None
 
