@@ -15,7 +15,7 @@ from webcrawl.admission.dns import ResolutionFailed, Resolver
 from webcrawl.admission.guard import AddressGuard
 from webcrawl.admission.outage import Outage
 from webcrawl.admission.robots import ALLOW_ALL, LARGE_BODY_BYTES, RobotsRules
-from webcrawl.fetch.client import Client, split_url
+from webcrawl.fetch.client import Client
 from webcrawl.fetch.exchange import OURS, TRANSIENT, Exchange, FetchFailed
 from webcrawl.fetch.retryafter import asked_to_wait_s
 from webcrawl.frontier.lease import (
@@ -92,15 +92,14 @@ class Admissions:
 
     def answered(self, exchange: Exchange, lease: Lease) -> None:
         """A request of `lease` was answered: our network works."""
-        port = split_url(lease.url).port
-        self.outage.server_answered(lease.host, lease.address, port, exchange.ended_at)
+        self.outage.server_answered(lease.host, lease.address, lease.url, exchange.ended_at)
 
     async def judge(self, failure: FetchFailed, lease: Lease) -> None:
         """Have `failure`, the end of a request of `lease`, say whether it is our network's."""
-        if failure.reason in TRANSIENT:
-            port = split_url(lease.url).port
-            if await self.outage.is_ours_for_server(lease.host, lease.address, port):
-                failure.reason = "outage"
+        if failure.reason in TRANSIENT and await self.outage.is_ours_for_server(
+            lease.host, lease.address, lease.url
+        ):
+            failure.reason = "outage"
 
     async def _resolve_lease(self, host: str) -> Resolved | Unresolved | Returned:
         outcome = await self._resolve(host)

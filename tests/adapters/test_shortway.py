@@ -11,6 +11,7 @@ import scrapy
 from scrapy.core.downloader import Downloader
 from scrapy.core.engine import ExecutionEngine
 from scrapy.core.scraper import Scraper
+from scrapy.core.spidermw import SpiderMiddlewareManager
 from scrapy.signalmanager import SignalManager
 
 from webcrawl import engine
@@ -20,10 +21,11 @@ from webcrawl.listening import Signals
 
 def opened() -> Any:
     """The parts of an engine once the spider is open."""
+    scraper = object.__new__(Scraper)
+    scraper.spidermw = object.__new__(SpiderMiddlewareManager)
     parts = SimpleNamespace(
-        downloader=object.__new__(Downloader), scraper=object.__new__(Scraper), signals=None
+        downloader=object.__new__(Downloader), scraper=scraper, signals=SignalManager()
     )
-    parts.signals = SignalManager()
     whole = object.__new__(ExecutionEngine)
     whole.__dict__.update(vars(parts))
     ShortWay(SimpleNamespace(engine=whole)).spider_opened()  # type: ignore[arg-type]
@@ -35,6 +37,7 @@ def test_of_the_scrapy_that_was_tested() -> None:
     whole = opened()
     assert type(whole) is engine.Engine
     assert type(whole.scraper) is engine.Scraper
+    assert type(whole.scraper.spidermw) is engine.SpiderMiddlewares
     assert type(whole.signals) is Signals
 
 

@@ -46,12 +46,12 @@ class World:
 
     def answer(self, *hosts: str) -> None:
         for host in hosts:
-            self.outage.server_answered(host, host, 80, time.monotonic())
+            self.outage.server_answered(host, host, f"http://{host}/", time.monotonic())
 
     async def fail(self, *hosts: str) -> list[bool]:
         """Requests to `hosts` fail at once; whether each is ours."""
         return await asyncio.gather(
-            *(self.outage.is_ours_for_server(host, host, 80) for host in hosts)
+            *(self.outage.is_ours_for_server(host, host, f"http://{host}/") for host in hosts)
         )
 
     async def fail_names(self, *names: str, nobody_listens: bool = False) -> list[bool]:
