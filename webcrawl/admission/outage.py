@@ -98,9 +98,14 @@ class _Kind(Generic[Where]):
         asked = self.answered.some(PROBES) or self.failed.some(PROBES)
         if len(asked) < PROBES:
             asked += self.failed.some(PROBES - len(asked))
-        for answer in asyncio.as_completed([self._probe(where) for where in asked]):
-            if await answer:
-                return False
+        probes = [asyncio.ensure_future(self._probe(where)) for where in asked]
+        try:
+            for answer in asyncio.as_completed(probes):
+                if await answer:
+                    return False
+        finally:
+            for probe in probes:
+                probe.cancel()
         return bool(asked)
 
 
@@ -202,6 +207,14 @@ class Outage:
 
     async def _look(self) -> None:
         """Judge what is held back, and see an outage through."""
+        try:
+            await self._judge_held()
+        except Exception:  # ours; what is held back must not wait for ever
+            logger.exception("Error while looking for an outage")
+            self._since = 0.0
+            self._judge_all(ours=False)
+
+    async def _judge_held(self) -> None:
         while any(kind.held for kind in self._kinds):
             began_at = time.monotonic()
             await asyncio.sleep(QUIET_S)  # answers may be on their way, and others may fail

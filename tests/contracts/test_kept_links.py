@@ -1,0 +1,177 @@
+"""Links that are kept for a later try, from run to run of a frontier on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contracts.frontier import POLITE, Driver, run
+from webcrawl.commands.frontier import REASONS, Command
+from webcrawl.frontier import diskstore, hostrows, rows
+from webcrawl.frontier.base import Policy
+from webcrawl.frontier.disk import FOLDER, RETRY, DiskFrontier
+from webcrawl.frontier.host import State
+from webcrawl.frontier.identity import Identity
+from webcrawl.frontier.inspection import Inspection
+from webcrawl.frontier.lease import Failed, Outcome, RobotsUnreachable, Unresolved
+from webcrawl.frontier.orderings import ORDERINGS
+
+ORDERS = pytest.mark.parametrize("order", ["level", "opic"])
+
+
+def opened(folder: Path, order: str = "level", **policy: Any) -> Driver:
+    identity: Identity = {"FRONTIER_ORDER": order}
+    made = Policy(politeness=POLITE, **policy)
+    return Driver(
+        DiskFrontier(folder, made, ordering=ORDERINGS[order](), identity=identity, now=1.0)
+    )
+
+
+async def closed(driver: Driver) -> None:
+    driver.frontier.audit()  # type: ignore[attr-defined]
+    await driver.frontier.close()
+
+
+async def fail_all(driver: Driver) -> None:
+    """Run to the end: of five hosts three fail, each in another way."""
+    await driver.put("http://a/", "http://b/", "http://c/1", "http://c/2", "http://d/", "http://e/")
+    plan: dict[str, list[Outcome]] = {
+        "http://a/": [Failed("timeout", 0.0, 100.0)],
+        "b": [Unresolved("dns", again=True)],
+        "http://c/robots.txt": [RobotsUnreachable("5xx", 100.0, 100.0)],
+    }
+    assert sorted(await driver.run(plan)) == ["http://a/", "http://d/", "http://e/"]
+
+
+KEPT = ["http://a/", "http://b/", "http://c/1", "http://c/2"]
+
+
+@ORDERS
+def test_the_next_run_takes_up_all_that_was_kept(tmp_path: Path, order: str) -> None:
+    async def check() -> None:
+        driver = opened(tmp_path, order, retry_times=0)
+        await fail_all(driver)
+        assert dict(driver.frontier.counters.kept) == {
+            "timeout": 1, "dns": 1, "robots_unreachable": 2,
+        }  # fmt: skip
+        await closed(driver)
+        driver = opened(tmp_path, order, retry_times=0)
+        assert driver.frontier.counters.kept.total() == 0
+        assert sorted(await driver.run()) == KEPT
+        assert driver.frontier.counters.pending == 0
+        await closed(driver)
+
+    run(check())
+
+
+@ORDERS
+def test_what_is_kept_run_after_run_is_tried_in_each(tmp_path: Path, order: str) -> None:
+    async def check() -> None:
+        for _ in range(4):
+            driver = opened(tmp_path, order, retry_times=0, obey_robots=False)
+            await driver.put("http://a/")
+            failed: dict[str, list[Outcome]] = {"http://a/": [Failed("reset", 0.0, 100.0)] * 9}
+            assert await driver.run(failed) == ["http://a/"]
+            assert driver.frontier.counters.kept == {"reset": 1}
+            await closed(driver)
+
+    run(check())
+
+
+def test_a_host_that_waits_for_its_time_takes_no_memory(tmp_path: Path) -> None:
+    async def check() -> None:
+        driver = opened(tmp_path, retry_times=0)
+        await driver.put(*(f"http://{n}.test/" for n in range(50)))
+        lost: dict[str, list[Outcome]] = {
+            f"{n}.test": [Unresolved("dns", again=True)] for n in range(50)
+        }
+        assert await driver.run(lost) == []
+        bench = driver.frontier._state._bench  # type: ignore[attr-defined]
+        assert bench.active == 0
+        assert not [host for host in bench.hosts.values() if host.state is State.DEFERRED]
+        await closed(driver)
+
+    run(check())
+
+
+def between_runs(driver: Driver, jobdir: Path, reasons: str) -> Coroutine[Any, Any, None]:
+    async def retry() -> None:
+        await driver.frontier.close()
+        await asyncio.to_thread(command, jobdir, reasons)
+        driver.frontier = opened(jobdir, retry_times=0).frontier
+
+    return retry()
+
+
+def while_it_runs(driver: Driver, jobdir: Path, reasons: str) -> Coroutine[Any, Any, None]:
+    async def retry() -> None:
+        await driver.put("http://z/")  # so that it is asked for leases at all
+        asked = asyncio.create_task(asyncio.to_thread(command, jobdir, reasons))
+        while not asked.done():
+            driver.now += 1.0
+            for lease in await driver.leases(0):
+                raise AssertionError(lease)
+            await asyncio.sleep(0.01)
+        await asked
+        assert not (jobdir / RETRY).exists()
+
+    return retry()
+
+
+def command(jobdir: Path, reasons: str) -> None:
+    made = Command()
+    made.exitcode = 0
+    options = type("Options", (), {"retry": reasons, "export": None})
+    made.run([str(jobdir)], options)  # type: ignore[arg-type]
+    assert made.exitcode == 0
+
+
+@pytest.mark.parametrize("when", [between_runs, while_it_runs])
+def test_what_is_kept_gets_in_line_at_once(
+    tmp_path: Path, when: Callable[[Driver, Path, str], Coroutine[Any, Any, None]]
+) -> None:
+    async def check() -> None:
+        driver = opened(tmp_path, retry_times=0)
+        await fail_all(driver)
+        await when(driver, tmp_path, "dns, robots_unreachable")
+        look = Inspection(tmp_path / FOLDER)
+        again = [url for priority, url in look.pending() if priority < 100]
+        look.close()
+        assert sorted(again)[:3] == KEPT[1:]
+        pages = await driver.run()
+        assert set(KEPT[1:]) <= set(pages)
+        await closed(driver)
+
+    run(check())
+
+
+def test_reasons_are_those_that_links_are_kept_for() -> None:
+    assert {"dns", "connect", "connect_timeout", "timeout", "reset"} < REASONS
+    assert {"robots_unreachable", "host_retired"} < REASONS
+
+
+def test_a_folder_of_the_version_before_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its links have no reason, its hosts no epoch, and its identity is of format 3."""
+
+    async def check() -> None:
+        driver = opened(tmp_path)
+        await driver.put("http://a/1", "http://b/")
+        await closed(driver)
+        monkeypatch.undo()
+        driver = opened(tmp_path)
+        assert sorted(await driver.run()) == ["http://a/1", "http://b/"]
+        await closed(driver)
+
+    def host_row(host: Any, utc_s: float, run: int) -> bytes:
+        return pickle.dumps(pickle.loads(hostrows.host_row(host, utc_s, run))[:6], 5)
+
+    monkeypatch.setattr(rows, "FORMAT", 3)
+    monkeypatch.setattr(diskstore, "host_row", host_row)
+    run(check())
