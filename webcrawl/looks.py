@@ -27,6 +27,7 @@ SETTINGS: dict[str, Any] = {
     "CRAWL_PROCESSES": 1,
     "FRONTIER_STORE": "memory",
     "JOBDIR": None,
+    "OUTAGE_TIMEOUT": 0,  # a person would rather hear of it
     "WARC_ENABLED": False,
 }
 

@@ -181,6 +181,15 @@ def test_a_network_that_does_not_come_back_is_given_up(monkeypatch: pytest.Monke
     run(lambda: check(World()))
 
 
+def test_with_no_time_to_wait_every_failure_is_the_hosts() -> None:
+    async def check() -> None:
+        world = World(max_s=0.0)
+        assert await world.fail(*"abc") == [False] * 3
+        assert world.probed == []
+
+    run(check)
+
+
 def test_the_end_lets_go_of_what_is_being_judged() -> None:
     async def check() -> None:
         world = World()

@@ -114,7 +114,8 @@ class Outage:
     each says whether there was an answer, and raises nothing.
 
     `changed` is called when an outage begins and when it ends; `give_up` when one has lasted for
-    `max_s`, or for NEVER_ANSWERED_S where no server has answered before.
+    `max_s`, or for NEVER_ANSWERED_S where no server has answered before. With a `max_s` of 0 every
+    failure is the host's.
     """
 
     def __init__(
@@ -193,7 +194,7 @@ class Outage:
         if self._closed or self.is_on:
             return True
         kind.failed.keep(host, where)
-        if time.monotonic() < self._judged_at + QUIET_S:
+        if not self._max_s or time.monotonic() < self._judged_at + QUIET_S:
             return False
         verdict: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         kind.held.append(verdict)
