@@ -163,7 +163,7 @@ def test_refused_since_robots_cannot_be_had(tmp_path: Path) -> None:
     )  # fmt: skip
     assert said[0] == (
         "It is kept for a later try, since robots.txt could not be had. The next try is at"
-        " 2001-09-09 01:48:36 UTC if the crawl has other work then, else at the beginning of the"
+        " 2001-09-09 01:48:35 UTC if the crawl has other work then, else at the beginning of the"
         " next run."
     )
     assert said[2] == (

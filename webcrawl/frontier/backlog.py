@@ -6,9 +6,9 @@ ordered by the time of its next try. A crawl ends when only kept links are left.
 while it has other work. When their host answers again after it was given up for a while, or in the
 next run, they are links like any other, still behind the others of their host.
 
-Owns the priorities of kept links. A priority has 32 bits: the highest marks a kept link, ten are
-the host's epoch, and 21 the time of the next try, in steps of two seconds since the run began. A
-host's epoch grows when its links are kept no longer, so what was kept before comes first.
+Owns the places of kept links. Of their priority the highest of 32 bits marks them, and the others
+are the host's epoch, which grows when its links are kept no longer: so what was kept before comes
+first. Of their number the upper half is the time of the next try, in seconds since the run began.
 
 Memory: none for each link, a small dict for a host that has any on the workbench. A kept link takes
 the row that any link in line takes on disk.
@@ -21,13 +21,9 @@ from typing import Final
 
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.host import Host
-from webcrawl.frontier.lease import Link
+from webcrawl.frontier.lease import FIRST_KEPT, Link
 
-FIRST_KEPT: Final = 1 << 31
-_EPOCH_SHIFT: Final = 21
-_EPOCH_MAX: Final = (1 << 10) - 2  # a rank is a priority and one more, in 32 bits too
-_STEPS_MAX: Final = (1 << _EPOCH_SHIFT) - 1  # 48 days
-_STEP_S: Final = 2.0
+_HALF: Final = 32  # bits of a number
 
 
 def was_kept(priority: int) -> bool:
@@ -37,17 +33,17 @@ def was_kept(priority: int) -> bool:
 
 def is_kept(priority: int, host: Host) -> bool:
     """Whether a link of `host` at `priority` is kept for a later try."""
-    return priority >= FIRST_KEPT and priority >> _EPOCH_SHIFT & 0x3FF == host.epoch
+    return priority == FIRST_KEPT | host.epoch
 
 
-def due_s(priority: int) -> float:
-    """Seconds from the beginning of the run that keeps a link to its next try."""
-    return (priority & _STEPS_MAX) * _STEP_S
+def due_s(number: int) -> float:
+    """Seconds from the beginning of the run that keeps a link, as `number`, to its next try."""
+    return float(number >> _HALF)
 
 
 def begin_epoch(host: Host) -> None:
-    """From now on nothing of `host` is kept. After a thousand times that ends."""
-    if host.epoch < _EPOCH_MAX:
+    """From now on nothing of `host` is kept."""
+    if host.kept:
         host.epoch += 1
         host.kept = None
 
@@ -76,15 +72,16 @@ class Backlog:
         self.arrivals += 1
         return self.arrivals
 
-    def priority(self, host: Host, due_at: float) -> int:
-        """That of a link of `host` which is kept until `due_at`."""
-        steps = min(ceil(max(due_at - self._began_at, 0.0) / _STEP_S), _STEPS_MAX)
-        return FIRST_KEPT | host.epoch << _EPOCH_SHIFT | steps
+    def place(self, host: Host, due_at: float) -> tuple[int, int]:
+        """(priority, number) of a link of `host` that is kept until `due_at`."""
+        seconds = ceil(max(due_at - self._began_at, 0.0))
+        order = self.next_number() & (1 << _HALF) - 1
+        return FIRST_KEPT | host.epoch, seconds << _HALF | order
 
     def due_at(self, host: Host) -> float:
         """When the best link of `host` may be tried; 0.0 if it is not kept."""
-        priority, _ = host.queue.best()
-        return self._began_at + due_s(priority) if is_kept(priority, host) else 0.0
+        priority, number = host.queue.best()
+        return self._began_at + due_s(number) if is_kept(priority, host) else 0.0
 
     def enters(self, host: Host, priority: int, link: Link) -> None:
         """`link` of `host` gets in line at `priority`."""
@@ -100,16 +97,16 @@ class Backlog:
 
     def host_answers(self, host: Host) -> None:
         """`host` answers again: nothing of it is kept any more."""
-        kept = host.kept or {}
+        for reason, count in (host.kept or {}).items():
+            self._kept -= count
+            self._counters.kept[reason] -= count
         begin_epoch(host)
-        if host.kept is None:
-            for reason, count in kept.items():
-                self._kept -= count
-                self._counters.kept[reason] -= count
 
     def _count_kept(self, host: Host, reason: str, change: int) -> None:
         self._kept += change
         self._counters.kept[reason] += change
-        if host.kept is None:
-            host.kept = {}
-        host.kept[reason] = host.kept.get(reason, 0) + change
+        kept = host.kept or {}
+        kept[reason] = kept.get(reason, 0) + change
+        if not kept[reason]:
+            del kept[reason]
+        host.kept = kept or None

@@ -45,7 +45,7 @@ from webcrawl.items import Original
 _DROPS_MAX = 2_000  # URLs refused in one `acquire` before it gives way to the event loop
 _ROBOTS_STEPS_MAX = 20_000_000  # of robots.txt checks, likewise: 10 ms, and one check more
 _DROPS_OF_A_HOST = 100  # of these, before it lets the others go first
-_RETRIED_HOSTS, _RETRIED_LINKS = 500, 2_000  # in one call of `retry`
+_RETRIED_HOSTS = 500  # looked at in one call of `retry`
 
 
 class CrawlState:
@@ -154,22 +154,19 @@ class CrawlState:
 
     def retry(self, reasons: Container[str], after: bytes, now: float) -> tuple[int, bytes | None]:
         """Put links that are kept for one of `reasons` into line as new ones, of some hosts: those
-        deferred behind the key `after`. How many, and where to go on; None at the end.
+        behind the key `after`. How many, and where to go on; None at the end.
         """
-        count, last = 0, None
-        for key, name in self._store.deferred(after, _RETRIED_HOSTS):
+        count = 0
+        names, following = self._store.hosts_with_kept(after, _RETRIED_HOSTS)
+        for name in names:
             host = self._placement.host(name)
-            moved = self._funnel.put_kept(host, reasons, _RETRIED_LINKS, now)
-            count += moved
+            moved = self._funnel.put_kept(host, reasons, now)
             if moved:
                 host.forgive()
                 self._placement.settle(host, now)
-            last = after if moved == _RETRIED_LINKS else key
-            if count >= _RETRIED_LINKS:
-                break
-            after = key
+            count += moved
         self._commit(now)
-        return count, last
+        return count, following
 
     def audit(self) -> None:
         """Assert the invariants. O(hosts): for tests and debugging."""

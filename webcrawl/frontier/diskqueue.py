@@ -7,9 +7,8 @@ from collections.abc import Container
 from itertools import islice
 
 from webcrawl.frontier import rows
-from webcrawl.frontier.backlog import FIRST_KEPT
 from webcrawl.frontier.database import Database
-from webcrawl.frontier.lease import Link
+from webcrawl.frontier.lease import FIRST_KEPT, Link
 from webcrawl.frontier.queue import Entry, Queue
 
 _LINE_MAX = 1000  # waiting hosts in memory; twice as many are cut back to it
@@ -100,8 +99,8 @@ class DiskQueue(Queue):
         self._db.delete(rows.queue_key(self.host_id, *self._out))
         self._out = None
 
-    def take_kept(self, reasons: Container[str], limit: int) -> list[tuple[int, Link]]:
-        """Take up to `limit` links out of line that are kept for one of `reasons`.
+    def take_kept(self, reasons: Container[str]) -> list[tuple[int, Link]]:
+        """Take the links out of line that are kept for one of `reasons`.
 
         Of those in line at the last commit. O(kept links of the host).
         """
@@ -112,8 +111,6 @@ class DiskQueue(Queue):
             if link.kept in reasons and place != self._out:
                 taken.append((place[0], link))
                 self._db.delete(key)
-                if len(taken) == limit:
-                    break
         self._length -= len(taken)
         if taken and self._best is not None and self._best[0] >= FIRST_KEPT:
             left = self._db.rows(rows.queue_prefix(self.host_id))

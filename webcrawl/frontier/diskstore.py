@@ -21,7 +21,7 @@ from webcrawl.frontier.caps import Counts
 from webcrawl.frontier.database import Database
 from webcrawl.frontier.diskqueue import DiskQueue, HostLine
 from webcrawl.frontier.host import Host, State
-from webcrawl.frontier.hostrows import host_row, queue_of, read_host
+from webcrawl.frontier.hostrows import has_kept, host_row, queue_of, read_host
 from webcrawl.frontier.identity import Identity, look, read_numbers
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.seen import RecentRows
@@ -134,9 +134,10 @@ class DiskStore(Store):
     def next_due(self) -> str | None:
         return self._take(self._deferred)
 
-    def deferred(self, after: bytes, limit: int) -> list[tuple[bytes, str]]:
-        found = islice(self._db.rows(rows.DEFERRED, after), limit)
-        return [(key, name.decode()) for key, name in found]
+    def hosts_with_kept(self, after: bytes, limit: int) -> tuple[list[str], bytes | None]:
+        found = list(islice(self._db.rows(rows.HOST, after), limit))
+        names = [key[len(rows.HOST) :].decode() for key, row in found if has_kept(row)]
+        return names, found[-1][0] if len(found) == limit else None
 
     def _take(self, line: HostLine) -> str | None:
         name = line.take()

@@ -92,9 +92,9 @@ def _of_kept(reason: str, due: float, now: float) -> str:
 
 
 def _of_line(in_line: InLine, host: Host, frontier: Inspection, now: float) -> Iterator[str]:
-    ahead, priority, link = in_line
+    ahead, priority, _, link = in_line
     if was_kept(priority):
-        yield _of_kept(link.kept, frontier.due(priority, host), now)
+        yield _of_kept(link.kept, frontier.due(in_line, host), now)
         yield _way(link.url, link.depth, link.redirects, link.via)
         return
     end = "." if ahead else ": it is the next one, or is being fetched now."

@@ -100,15 +100,15 @@ class Funnel:
         self._ordering.forfeit(link)
         self._note_failure(link, reason)
         link = link._replace(kept=reason)
-        priority, number = self._backlog.priority(host, due_at), self._backlog.next_number()
+        priority, number = self._backlog.place(host, due_at)
         host.queue.push(priority, Entry(number, link))
         self._queued_one(host, priority, link, now)
 
-    def put_kept(self, host: Host, reasons: Container[str], limit: int, now: float) -> int:
-        """Put up to `limit` links of `host` that are kept for one of `reasons` into line as new
-        ones; how many.
+    def put_kept(self, host: Host, reasons: Container[str], now: float) -> int:
+        """Put the links of `host` that are kept for one of `reasons` into line as new ones; how
+        many.
         """
-        taken = host.queue.take_kept(reasons, limit)
+        taken = host.queue.take_kept(reasons)
         for priority, link in taken:
             self._backlog.leaves(host, priority, link)
             self._counters.pending -= 1

@@ -37,6 +37,12 @@ def host_row(host: Host, utc_s: float, run: int) -> bytes:
     return pickle.dumps(row, 5)
 
 
+def has_kept(row: bytes) -> bool:
+    """Whether links of a host were kept when `row` was written."""
+    *_, deferred = rows.plain(row)
+    return isinstance(deferred, tuple) and bool(deferred[3])
+
+
 def read_host(db: Database, name: str, row: bytes, utc_s: float, run: int) -> Host:
     """What `host_row` wrote: idle, waiting, or deferred by this `run`."""
     line, clocks, tallies, dns, retired, known, *deferred = rows.plain(row)

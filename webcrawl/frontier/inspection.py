@@ -45,10 +45,11 @@ STANDINGS = {
 
 
 class InLine(NamedTuple):
-    """A link in its host's queue: how many are before it, its priority."""
+    """A link in its host's queue: how many are before it, its place."""
 
     ahead: int
     priority: int
+    number: int
     link: Link
 
 
@@ -87,9 +88,12 @@ class Inspection:
         row = self._db.get(rows.HOST + name.encode())
         return None if row is None else read_host(self._db, name, row, 0.0, self.run)
 
-    def due(self, priority: int, host: Host) -> float:
-        """When a link of `host` that was kept at `priority` is tried next: 0.0 as any other is."""
-        return self.run_began + due_s(priority) if is_kept(priority, host) else 0.0
+    def due(self, in_line: InLine, host: Host) -> float:
+        """When a link of `host` that was kept is tried next: 0.0 as any other is."""
+        if not is_kept(in_line.priority, host):
+            return 0.0
+        due_at = self.run_began + due_s(in_line.number)
+        return max(due_at, host.retired_until) if host.deferrals else due_at
 
     def pending(self) -> Iterator[tuple[int, str]]:
         """(priority, URL) of all links in line or leased, host by host, the best first."""
@@ -108,7 +112,7 @@ class Inspection:
         for ahead, (key, row) in enumerate(self._db.rows(rows.queue_prefix(queue.host_id))):
             link = rows.read_link(row, "")
             if link.url == url:
-                return InLine(ahead, rows.queue_place(key)[0], link)
+                return InLine(ahead, *rows.queue_place(key), link)
         return None
 
     def hosts_before(self, queue: DiskQueue) -> int:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from webcrawl.admission.robots import RobotsRules
 
+FIRST_KEPT = 1 << 31  # of the priorities of links that are kept for a later try (frontier.backlog)
 # How far a link was counted in the funnel, beside 0 for not at all.
 PAST_ROBOTS, PAST_IP, PAST_HOST = 1, 2, 3
 

@@ -195,7 +195,10 @@ class Placement:
         """When anything of `host` may be tried, if all its links are kept; else 0.0."""
         if host.errands or not host.queue:
             return 0.0
-        return self._backlog.due_at(host)
+        due_at = self._backlog.due_at(host)
+        if due_at and host.deferrals:  # they need not be kept anew, one by one
+            return max(due_at, host.retired_until)
+        return due_at
 
     def _supply(self, host: Host, at: float, now: float) -> int:
         """How many of its pages `host`, free from `at` on, can give within SUPPLY_S."""

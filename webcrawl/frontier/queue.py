@@ -6,11 +6,12 @@ Owns the order of the links of a single host. Knows nothing of clocks or other h
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import insort
 from collections.abc import Container
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from webcrawl.frontier.lease import Link
+from webcrawl.frontier.lease import FIRST_KEPT, Link
 
 
 class Entry(NamedTuple):
@@ -33,7 +34,9 @@ class Queue(ABC):
 
     @abstractmethod
     def push(self, priority: int, entry: Entry) -> None:
-        """Add to the end of the line of `priority`; `entry.number` is the highest so far."""
+        """Add to the line of `priority`, at its end but for a kept link: `entry.number` is the
+        highest so far.
+        """
 
     @abstractmethod
     def best(self) -> tuple[int, int]:
@@ -57,7 +60,7 @@ class Queue(ABC):
     def drop(self) -> None:  # noqa: B027  (nothing in memory)
         """What was popped last is done."""
 
-    def take_kept(self, reasons: Container[str], limit: int) -> list[tuple[int, Link]]:
+    def take_kept(self, reasons: Container[str]) -> list[tuple[int, Link]]:
         """Take links out of line that are kept for one of `reasons`: (priority, link) of each."""
         raise NotImplementedError(f"no run but this one has kept anything in {self!r}")
 
@@ -80,6 +83,10 @@ class Fifo:
 
     def push(self, entry: Entry) -> None:
         self._items.append(entry)
+
+    def insert(self, entry: Entry) -> None:
+        """Add by its number. O(n) for the move, a pointer each."""
+        insort(self._items, entry, lo=self._read, key=lambda each: each.number if each else 0)
 
     def push_front(self, entry: Entry) -> None:
         """O(1) after a pop; O(n) else, which only a returned lease on a fresh bucket meets."""
@@ -128,7 +135,10 @@ class HostQueue(Queue):
         return f"<HostQueue {{{inside}}}>"
 
     def push(self, priority: int, entry: Entry) -> None:
-        self._bucket(priority).push(entry)
+        if priority < FIRST_KEPT:
+            self._bucket(priority).push(entry)
+        else:
+            self._bucket(priority).insert(entry)
         self._length += 1
 
     def best(self) -> tuple[int, int]:

@@ -96,9 +96,11 @@ class Store(ABC):
     def next_due(self) -> str | None:
         """Name of that host, which is no longer in line."""
 
-    def deferred(self, after: bytes, limit: int) -> list[tuple[bytes, str]]:
-        """(key, name) of up to `limit` deferred hosts, from behind the key `after`."""
-        return []
+    def hosts_with_kept(self, after: bytes, limit: int) -> tuple[list[str], bytes | None]:
+        """Names of those among the next `limit` hosts behind the key `after` that had kept links
+        at the last commit, and where to go on; None at the end.
+        """
+        return [], None
 
     def active_before(self) -> list[str]:
         """Names of the hosts that had a place on the workbench when an earlier run ended."""
