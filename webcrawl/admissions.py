@@ -97,7 +97,8 @@ class Admissions:
     async def judge(self, failure: FetchFailed, lease: Lease) -> None:
         """Have `failure`, the end of a request of `lease`, say whether it is our network's."""
         if failure.reason in TRANSIENT and await self.outage.is_ours_for_server(
-            lease.host, lease.address, lease.url
+            *(lease.host, lease.address, lease.url),
+            timed_out=failure.reason in ("timeout", "connect_timeout"),
         ):
             failure.reason = "outage"
 

@@ -172,11 +172,11 @@ class Scheduler(BaseScheduler):
 
     def close(self, reason: str) -> Deferred[None]:
         silent = self.counters.robots.total() == self._robots_before or reason == "no_answer"
-        if silent and self.counters.crawled == self._crawled_before and self._has_failures():
+        if silent and self._is_unanswered():
             self._say_unanswered()
         elif reason == "outage":
             last_word(self._crawler, "our own network was out for longer than OUTAGE_TIMEOUT")
-        self._say_kept()
+        self._say_left()
         return deferred_from_coro(self._close())
 
     def has_pending_requests(self) -> bool:
@@ -383,28 +383,39 @@ class Scheduler(BaseScheduler):
 
     def spider_idle(self) -> None:
         """A signal handler: nothing is left to do. Before the target that is a bad seed."""
-        if self.counters.crawled == self._crawled_before and self._has_failures():
+        if self._is_unanswered():
             raise CloseSpider("no_answer")
         if self.counters.crawled < self._target:
             raise CloseSpider("bad_seed")
 
-    def _has_failures(self) -> bool:
-        """Whether anything failed in this run, of what was asked in it."""
-        return bool(self.frontier.failed_seeds or self._outage_s or self.counters.kept.total())
+    def _is_unanswered(self) -> bool:
+        """Whether no page was answered in this run, and something failed in it. Of a crawl in
+        several processes the first knows.
+        """
+        if components.is_worker(self._crawler.settings):
+            return False
+        failures = self.frontier.failed_seeds or self._outage_s or self.counters.kept.total()
+        return bool(failures) and self.counters.crawled == self._crawled_before
 
     def _say_unanswered(self) -> None:
         """That not one page was answered is an error, whoever ended the crawl."""
-        seeds = [*self.frontier.failed_seeds, *self._outage.failures][:FAILURES_MAX]
+        seeds = [*self.frontier.failed_seeds] or self._outage.failures[:FAILURES_MAX]
         failed = ", ".join(f"{name} ({reason})" for name, reason in seeds)
-        problem = f"not one page was answered; the first seeds that failed: {failed}"
+        problem = f"not one page was answered in this run; the first seeds that failed: {failed}"
         last_word(self._crawler, problem)
         logger.error("%s", problem)
 
-    def _say_kept(self) -> None:
-        if self.counters.kept.total():
-            lasting = self._crawler.settings.get("JOBDIR")
-            then = "the same command tries them again" if lasting else "gone now, without a JOBDIR"
-            logger.info("URLs kept for a later try: %s; %s", by_reason(self.counters.kept), then)
+    def _say_left(self) -> None:
+        """What becomes of the URLs that are kept, or wait."""
+        left = max(self.counters.pending, 0)
+        if not left or components.is_worker(self._crawler.settings) or self.problem:
+            return
+        jobdir = self._crawler.settings.get("JOBDIR")
+        what = f"{left} URLs are left, kept for a later try {by_reason(self.counters.kept)}"
+        if jobdir:
+            logger.info("%s: the same command goes on with them", what)
+        else:
+            logger.warning("%s: they are lost with this run, which has no JOBDIR", what)
 
     # The pump
 
@@ -414,7 +425,7 @@ class Scheduler(BaseScheduler):
 
     def give_up(self) -> None:
         """The network does not come back: end the crawl, with everything in line."""
-        logger.error("The network does not come back: the crawl ends, all URLs stay in line")
+        logger.error("The network does not come back: the crawl ends")
         self._close_spider("outage")
 
     async def _pump(self) -> None:

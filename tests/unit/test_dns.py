@@ -556,3 +556,33 @@ def test_system_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     run()
     conf.unlink()
     assert dns.system_servers() == [Server("127.0.0.1")]
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_server_that_was_not_there_is_heard_when_it_is(loop: str) -> None:
+    """An error of a socket is not its end: each of its ports meets one here."""
+
+    async def check() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+            taken.bind(("127.0.0.1", 0))
+            port = taken.getsockname()[1]
+        resolver = Resolver([f"127.0.0.1:{port}"], timeout_s=TIMEOUT_S, tries=1)
+        names = [f"n{number}.test" for number in range(64)]
+        lookups = [resolver.resolve(name, 0.0) for name in names]
+        failed = await asyncio.gather(*lookups, return_exceptions=True)
+        assert "unreachable" in set(map(str, failed)), "of some the kernel may not tell"
+        server = DnsServer()
+        server.zone["late.test", A] = [[ipv4("192.0.2.1")]]
+        transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
+            lambda: server, local_addr=("127.0.0.1", port)
+        )
+        async with asyncio.timeout(PATIENT_S):
+            while not await resolver.is_answered("late.test"):
+                pass
+        transport.close()
+        await resolver.close()
+
+    if loop == "asyncio":
+        asyncio.run(check())
+    else:
+        pytest.importorskip("uvloop").run(check())

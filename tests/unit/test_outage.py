@@ -121,7 +121,7 @@ def test_when_nobody_can_be_reached_it_is_us_until_somebody_can(
     with caplog.at_level(logging.WARNING):
         run(check)
     began, ended = (record.getMessage() for record in caplog.records)
-    assert began.startswith("No server answers any more since ")
+    assert began.startswith("No answer from any server since ")
     assert ended.startswith("The network is back after ")
 
 
@@ -169,16 +169,82 @@ def test_where_nobody_listens_one_name_is_enough() -> None:
     run(check)
 
 
-def test_a_network_that_does_not_come_back_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def check(world: World) -> None:
+def test_a_network_that_does_not_come_back_is_given_up() -> None:
+    async def check() -> None:
+        world = World(max_s=SHORT_S)
+        world.answer(*"wxyz")
+        await asyncio.sleep(2 * SHORT_S)
         assert await world.fail(*"abc") == [True] * 3
         await until(lambda: world.given_up)
         assert world.outage.is_on, "nothing is counted until the crawl has ended"
         assert sorted(world.outage.failures) == [(host, "connect") for host in "abc"]
 
-    run(lambda: check(World(max_s=SHORT_S)))
-    monkeypatch.setattr(outage, "NEVER_ANSWERED_S", SHORT_S)
-    run(lambda: check(World()))
+    run(check)
+
+
+def at_one_address(world: World) -> None:
+    for host in "wxy":
+        world.outage.server_answered(host, "w", f"http://{host}/", time.monotonic())
+
+
+@pytest.mark.parametrize("before", [lambda world: None, at_one_address])
+def test_where_it_may_as_well_be_the_hosts_the_wait_is_short(
+    monkeypatch: pytest.MonkeyPatch, before: Callable[[World], None]
+) -> None:
+    async def check() -> None:
+        world = World("name")
+        world.outage.name_answered("name", time.monotonic(), has_address=True)
+        before(world)
+        await asyncio.sleep(2 * SHORT_S)
+        fail = world.outage.is_ours_for_server
+        failing = [fail(host, "w", f"http://{host}/") for host in "abc"]
+        assert await asyncio.gather(*failing) == [True] * 3
+        await until(lambda: not world.outage.is_on)
+        assert not world.given_up
+        assert await world.fail("a") == [False]
+        assert await world.fail_names("a") == [False]
+
+    monkeypatch.setattr(outage, "DOUBT_S", SHORT_S)
+    run(check)
+
+
+def test_hosts_of_the_last_while_are_remembered_in_a_busy_crawl() -> None:
+    async def check() -> None:
+        world = World("h90")
+        for n in range(100):
+            now = time.monotonic() - 100 + n
+            world.outage.server_answered(f"h{n}", f"h{n}", "http://h/", now)
+        await asyncio.sleep(2 * SHORT_S)
+        assert await world.fail(*"abc") == [False] * 3
+        assert "h90" in world.probed
+
+    run(check)
+
+
+def test_a_time_out_right_after_an_outage_began_within_it() -> None:
+    async def check() -> None:
+        world = World()
+        world.answer(*"wxyz")
+        await asyncio.sleep(2 * SHORT_S)
+        assert await world.fail(*"abc") == [True] * 3
+        world.alive.add("w")
+        await until(lambda: not world.outage.is_on)
+        assert await world.outage.is_ours_for_server("a", "a", "http://a/", timed_out=True)
+
+    run(check)
+
+
+def test_dead_names_are_no_outage_while_pages_are_answered() -> None:
+    """As in a process that has asked for no name itself, or a run that knows all addresses."""
+
+    async def check() -> None:
+        world = World("home")
+        world.answer("home")
+        await asyncio.sleep(2 * SHORT_S)
+        assert await world.fail_names(*"abcd") == [False] * 4
+        assert "home" in world.probed
+
+    run(check)
 
 
 def test_with_no_time_to_wait_every_failure_is_the_hosts() -> None:

@@ -210,6 +210,9 @@ class _Port:
             except BlockingIOError:
                 return
             except OSError:  # ICMP says that nobody listens there
+                # After an error of a socket uvloop looks at it no more.
+                self._loop.remove_reader(self._socket)
+                self._loop.add_reader(self._socket, self._read)
                 for asked in self._waiting.values():
                     asked.answer(Answer(problem="unreachable"))
                 return

@@ -31,8 +31,9 @@ logger = logging.getLogger(__name__)
 QUIET_S: Final = 1.0  # without an answer, then probes decide
 PROBE_TIMEOUT_S: Final = 3.0
 PROBES: Final = 3  # at a time, of each kind
-MANY: Final = 3  # hosts that must be silent before it may be us
-NEVER_ANSWERED_S: Final = 120.0  # how long an outage is waited for when no server has answered yet
+MANY: Final = 3  # hosts, and addresses, that must be silent before it may be us
+DOUBT_S: Final = 120.0  # how long is waited where it may as well be the hosts
+AFTER_S: Final = 15.0  # a time-out so soon after an outage was begun within it, by default
 _TARGETS_MAX: Final = 32
 
 
@@ -93,11 +94,10 @@ class _Kind(Generic[Where]):
             if not failure.done():
                 failure.set_result(ours)
 
-    async def is_silent(self) -> bool:
-        """Whether none of some probes is answered."""
-        asked = self.answered.some(PROBES) or self.failed.some(PROBES)
-        if len(asked) < PROBES:
-            asked += self.failed.some(PROBES - len(asked))
+    async def is_silent(self, count: int = PROBES) -> bool:
+        """Whether none of some probes is answered: `count` where somebody answered before."""
+        asked = self.answered.some(count)
+        asked += self.failed.some(max(PROBES - len(asked), 0))
         probes = [asyncio.ensure_future(self._probe(where)) for where in asked]
         try:
             for answer in asyncio.as_completed(probes):
@@ -114,8 +114,9 @@ class Outage:
     each says whether there was an answer, and raises nothing.
 
     `changed` is called when an outage begins and when it ends; `give_up` when one has lasted for
-    `max_s`, or for NEVER_ANSWERED_S where no server has answered before. With a `max_s` of 0 every
-    failure is the host's.
+    `max_s`. Where no server has answered before, or all that fail are at one or two addresses, it
+    may as well be the hosts: after DOUBT_S failures are theirs until a server answers. With a
+    `max_s` of 0 they always are.
     """
 
     def __init__(
@@ -135,6 +136,8 @@ class Outage:
         self._since = 0.0  # the beginning of the outage that is on
         self._earlier_s = 0.0  # of all outages before
         self._judged_at = -1e9  # when probes found last that it is not us
+        self._ended_at = -1e9  # the last outage
+        self._are_hosts = False  # to blame, until a server answers
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -169,7 +172,10 @@ class Outage:
         servers = self._servers
         if servers.wants_another(now):
             servers.keep(host, Target(address, split_url(url).port), now)
+            if not self._names.answered and not is_address(host):
+                self._names.answered.keep(host, host)  # somebody knew it once
         servers.answer(now)
+        self._are_hosts = False
 
     async def is_ours_for_name(self, host: str, *, nobody_listens: bool = False) -> bool:
         """Whether our network is why nobody said where `host` is. Some seconds at the worst.
@@ -179,8 +185,12 @@ class Outage:
         self._nobody_listens |= nobody_listens
         return await self._is_ours(self._names, host, host)
 
-    async def is_ours_for_server(self, host: str, address: str, url: str) -> bool:
+    async def is_ours_for_server(
+        self, host: str, address: str, url: str, *, timed_out: bool = False
+    ) -> bool:
         """Whether our network is why a request for `url` failed. Some seconds at the worst."""
+        if timed_out and time.monotonic() < self._ended_at + AFTER_S:
+            return True
         return await self._is_ours(self._servers, host, Target(address, split_url(url).port))
 
     def close(self) -> None:
@@ -194,7 +204,8 @@ class Outage:
         if self._closed or self.is_on:
             return True
         kind.failed.keep(host, where)
-        if not self._max_s or time.monotonic() < self._judged_at + QUIET_S:
+        judged = self._are_hosts or time.monotonic() < self._judged_at + QUIET_S
+        if judged or not self._max_s:
             return False
         verdict: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         kind.held.append(verdict)
@@ -238,39 +249,67 @@ class Outage:
         if not sure:
             return False
         asked_at = time.monotonic()
-        return await kind.is_silent() and kind.answered_at < asked_at
+        return await kind.is_silent(_TARGETS_MAX) and kind.answered_at < asked_at
 
-    async def _wait(self, since: float) -> None:
+    async def _wait(self, failed_at: float) -> None:
         """Pause the crawl until the network is back, or for as long as it may take."""
+        self._since = since = self._silent_since(failed_at)
+        began = time.strftime("%H:%M:%S", time.gmtime(time.time() - time.monotonic() + since))
         what = "name server" if self._names.is_down else "server"
         kind: _Kind[Any] = self._names if self._names.is_down else self._servers
-        asked = ", ".join([*kind.failed, *kind.answered][:PROBES])
-        began = time.strftime("%H:%M:%S", time.gmtime(time.time() - time.monotonic() + since))
+        asked = ", ".join([*{**kind.failed, **kind.answered}][:PROBES])
         logger.warning(
-            "No %s answers any more since %s UTC (%s): this is an outage of our own network,"
-            " and the crawl waits for its end",
+            "No answer from any %s since %s UTC (asked for %s): this is an outage of our own"
+            " network, and the crawl waits for its end",
             *(what, began, asked),
         )
-        self._since = since
         self._judge_all(ours=True)
         self.changed()
-        max_s = self._max_s if self._servers.answered else min(self._max_s, NEVER_ANSWERED_S)
+        doubtful = self._is_doubtful()
+        max_s = min(self._max_s, DOUBT_S) if doubtful else self._max_s
         while any(kind.is_down for kind in self._kinds):
-            if time.monotonic() - since >= max_s:
+            if time.monotonic() - since < max_s:
+                await asyncio.gather(self._probe_again(), asyncio.sleep(1.0))
+            elif doubtful:
+                self._are_hosts = True
+                break
+            else:
                 self.give_up()
                 return
-            await asyncio.gather(self._probe_again(), asyncio.sleep(1.0))
-        self._earlier_s, self._since = self.seconds, 0.0
+        took_s = time.monotonic() - since
+        self._earlier_s, self._since = self._earlier_s + took_s, 0.0
         self._judged_at = time.monotonic()
         self._nobody_listens = False
-        took_s = time.monotonic() - since
-        logger.warning("The network is back after %.0f s: the crawl goes on", took_s)
+        if self._are_hosts:
+            logger.warning("No answer for %.0f s: what fails now counts as the hosts'", took_s)
+        else:
+            self._ended_at = time.monotonic()
+            logger.warning("The network is back after %.0f s: the crawl goes on", took_s)
         self.changed()
+
+    def _silent_since(self, failed_at: float) -> float:
+        """The last answer before the first failure at `failed_at`; not longer than a minute ago."""
+        if not self._servers.is_down:
+            return failed_at
+        last = max(kind.answered_at for kind in self._kinds)
+        return min(failed_at, last) if last > failed_at - 60.0 else failed_at
+
+    def _is_doubtful(self) -> bool:
+        """Whether hosts may be at fault: no server has answered before, or few addresses fail."""
+        if not self._servers.answered:
+            return True
+        targets = [*self._servers.failed.values(), *self._servers.answered.values()]
+        return not self._names.is_down and len({target.address for target in targets}) < MANY
 
     async def _probe_again(self) -> None:
         for kind in self._kinds:
             if kind.is_down and not await kind.is_silent():
                 kind.is_down = False
+
+
+def is_address(host: str) -> bool:
+    """Whether `host` is an IP address: no top-level domain is all digits (RFC 3696, 2)."""
+    return ":" in host or host[-1:].isdigit()
 
 
 async def connects(target: Target) -> bool:

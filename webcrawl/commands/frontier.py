@@ -16,10 +16,12 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from webcrawl.fetch.exchange import TRANSIENT
+from webcrawl.frontier.base import Policy
 from webcrawl.frontier.database import StoreError
 from webcrawl.frontier.disk import FOLDER, RETRY, DiskFrontier, InUseError
 from webcrawl.frontier.inspection import Inspection
 from webcrawl.frontier.orderings import ORDERINGS
+from webcrawl.politeness.clocks import Politeness
 
 REASONS = TRANSIENT | {"host_retired", "robots_unreachable"}  # for which URLs are kept
 WAIT_S = 10.0  # for a crawl that runs to take a request
@@ -94,7 +96,12 @@ def _retry(jobdir: Path, reasons: frozenset[str]) -> str:
     now = time.monotonic()
     try:
         frontier = DiskFrontier(
-            jobdir, ordering=order, identity=settings, now=now, utc_s=time.time() - now
+            jobdir,
+            Policy(politeness=Politeness(0.0, 0.0)),  # the next run makes its hosts wait
+            ordering=order,
+            identity=settings,
+            now=now,
+            utc_s=time.time() - now,
         )
     except InUseError:
         return _ask_crawl(jobdir / RETRY, reasons)
@@ -105,13 +112,12 @@ def _retry(jobdir: Path, reasons: frozenset[str]) -> str:
 
 
 def _ask_crawl(request: Path, reasons: frozenset[str]) -> str:
-    """Have the crawl that runs do it. StoreError if it does not take the request."""
+    """Have the crawl that runs do it."""
     request.write_text(" ".join(sorted(reasons)), "utf-8")
     deadline = time.monotonic() + WAIT_S
     while request.exists():
-        if time.monotonic() > deadline:
-            request.unlink(missing_ok=True)
-            raise StoreError(f"the crawl in {request.parent} does not answer: try again later")
+        if time.monotonic() > deadline:  # it waits for its network, or is about to end
+            return "The crawl that runs puts them into line when it goes on, or its next run does"
         time.sleep(0.05)
     return "The crawl that runs puts them into line now"
 
