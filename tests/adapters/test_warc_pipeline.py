@@ -88,6 +88,8 @@ def test_a_page_is_three_records(tmp_path: Path) -> None:
 
     async def use(pipeline: WarcPipeline) -> None:
         assert await pipeline.process_item(page) is page
+        assert page.exchange is not None
+        assert page.exchange.archived
 
     with_pipeline(crawler_for(tmp_path), use)
     assert types(tmp_path) == ["warcinfo", "response", "request", "metadata"]
@@ -121,6 +123,8 @@ def test_what_is_no_page_with_an_exchange_passes_by(tmp_path: Path) -> None:
     async def use(pipeline: WarcPipeline) -> None:
         for item in ({"an": "item"}, Page("http://a.test/", 200), skipped):
             assert await pipeline.process_item(item) is item
+        assert skipped.exchange is not None
+        assert not skipped.exchange.archived
 
     with_pipeline(crawler_for(tmp_path), use)
     assert list((tmp_path / "warc").iterdir()) == []

@@ -195,3 +195,22 @@ def test_another_handler_is_not_asked_for_what_robots_txt_refuses(tmp_path: Path
     found = items(tmp_path)
     assert found.keys() == {host.url("/"), host.url("/private")}
     assert found[host.url("/private")]["error"] == "IgnoreRequest"
+
+
+def test_none_is_a_revisit_of_a_page_that_was_never_archived(tmp_path: Path) -> None:
+    same = {f"/{number}": (200, "<p>the same") for number in range(3)}
+    runs = []
+    with site(same) as host:
+        for path in same:
+            archive = path != "/0"
+            chosen = {"WARC_ENABLED": archive, "REPORT_DIR": tmp_path / path[1:] / "warc"}
+            result = crawl(
+                tmp_path / path[1:], host.url(path), **chosen,
+                JOBDIR=tmp_path / "job", ALLOW_PRIVATE_ADDRESSES=1,
+            )  # fmt: skip
+            assert_clean(result)
+            runs.append(archived(result).values())
+        original = f"\r\nduplicateOf: {host.url('/0')}\r\n".encode()
+    assert [[record.type for record in each] for each in runs] == [[], ["response"], ["revisit"]]
+    (page,) = archived(Result(0, "", "", tmp_path / "1", 0.0), ["metadata"]).values()
+    assert original in page.block
