@@ -110,6 +110,7 @@ class Crawl:
             metadata = page_metadata(page, exchange)
             capture = Capture(exchange, page.payload_digest, page.original, metadata)
             await self._writer.write(capture)
+            exchange.archived = True
         return fetched(exchange, tuple(links))
 
     async def _read(self, exchange: Exchange, link: Link) -> Page:

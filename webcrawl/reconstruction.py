@@ -25,15 +25,21 @@ _DATE_MAX = 64  # characters; an RFC 9110 date has 29
 def exchange_of(response: Response) -> Exchange:
     """The exchange that `response` came of: `meta["exchange"]`, which is made now if need be.
 
-    One that stands there for an answer of the cache was a question whether that is still good.
+    One that stands there for an answer of the cache was a question whether that is still good. One
+    of another status was a first answer, of which a middleware made a `response` by another way.
+    Where a middleware changed the body alone, the exchange stands, and is marked.
     """
     request = response.request
     assert request is not None
     exchange = request.meta.get("exchange")
-    if not isinstance(exchange, Exchange) or (
-        "cached" in response.flags and not exchange.reconstructed
+    if (
+        not isinstance(exchange, Exchange)
+        or response.status != exchange.status
+        or ("cached" in response.flags and not exchange.reconstructed)
     ):
         exchange = request.meta["exchange"] = reconstruct(request, response)
+    elif response.body is not exchange.payload:  # a body that nobody changed is the same object
+        exchange.body_replaced = response.body != exchange.payload
     return exchange
 
 

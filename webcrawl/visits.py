@@ -366,6 +366,7 @@ def fetched(exchange: Exchange, links: tuple[Link, ...] = (), duplicate_of: str 
         len(exchange.head) + len(exchange.body),
         exchange.total_s,
         duplicate_of=duplicate_of,
+        archived=exchange.archived,
     )
 
 

@@ -88,6 +88,8 @@ def test_a_page_is_three_records(tmp_path: Path) -> None:
 
     async def use(pipeline: WarcPipeline) -> None:
         assert await pipeline.process_item(page) is page
+        assert page.exchange is not None
+        assert page.exchange.archived
 
     with_pipeline(crawler_for(tmp_path), use)
     assert types(tmp_path) == ["warcinfo", "response", "request", "metadata"]
@@ -121,6 +123,8 @@ def test_what_is_no_page_with_an_exchange_passes_by(tmp_path: Path) -> None:
     async def use(pipeline: WarcPipeline) -> None:
         for item in ({"an": "item"}, Page("http://a.test/", 200), skipped):
             assert await pipeline.process_item(item) is item
+        assert skipped.exchange is not None
+        assert not skipped.exchange.archived
 
     with_pipeline(crawler_for(tmp_path), use)
     assert list((tmp_path / "warc").iterdir()) == []
@@ -339,9 +343,32 @@ def test_a_cached_answer_that_was_asked_for_anew_is_not_the_304() -> None:
 
 
 def test_the_exchange_of_the_wire_stands() -> None:
-    response = Response(PLAIN.url, 200, body=b"changed by a middleware")
-    response.request = Request(PLAIN.url, meta={"exchange": PLAIN})
-    assert exchange_of(response) is PLAIN
+    each = replace(PLAIN)
+    response = Response(each.url, 200, body=each.payload)
+    response.request = Request(each.url, meta={"exchange": each})
+    assert exchange_of(response) is each
+    assert each == PLAIN
+
+
+def test_the_exchange_of_the_wire_stands_where_a_middleware_changed_the_body() -> None:
+    each = replace(PLAIN)
+    response = Response(each.url, 200, body=b"changed by a middleware")
+    response.request = Request(each.url, meta={"exchange": each})
+    assert exchange_of(response) is each
+    assert each == replace(PLAIN, body_replaced=True)
+    equal = Response(each.url, 200, body=bytes(bytearray(each.payload)))
+    equal.request = response.request
+    assert exchange_of(equal) == PLAIN
+
+
+def test_an_answer_by_another_way_is_not_the_first_one() -> None:
+    first = replace(PLAIN, status=403, payload=b"not for crawlers")
+    response = Response(first.url, 200, body=TEXT)
+    response.request = Request(first.url, meta={"exchange": first})
+    each = exchange_of(response)
+    assert (each.status, each.payload, each.reconstructed) == (200, TEXT, True)
+    assert exchange_of(response) is each
+    assert not each.body_replaced
 
 
 def test_a_header_of_several_lines_is_several_headers() -> None:

@@ -195,3 +195,53 @@ def test_another_handler_is_not_asked_for_what_robots_txt_refuses(tmp_path: Path
     found = items(tmp_path)
     assert found.keys() == {host.url("/"), host.url("/private")}
     assert found[host.url("/private")]["error"] == "IgnoreRequest"
+
+
+def test_none_is_a_revisit_of_a_page_that_was_never_archived(tmp_path: Path) -> None:
+    same = {f"/{number}": (200, "<p>the same") for number in range(3)}
+    runs = []
+    with site(same) as host:
+        for path in same:
+            archive = path != "/0"
+            chosen = {"WARC_ENABLED": archive, "REPORT_DIR": tmp_path / path[1:] / "warc"}
+            result = crawl(
+                tmp_path / path[1:], host.url(path), **chosen,
+                JOBDIR=tmp_path / "job", ALLOW_PRIVATE_ADDRESSES=1,
+            )  # fmt: skip
+            assert_clean(result)
+            runs.append(archived(result).values())
+        original = f"\r\nduplicateOf: {host.url('/0')}\r\n".encode()
+    assert [[record.type for record in each] for each in runs] == [[], ["response"], ["revisit"]]
+    (page,) = archived(Result(0, "", "", tmp_path / "1", 0.0), ["metadata"]).values()
+    assert original in page.block
+
+
+def test_answers_that_a_middleware_put_in_the_place_of_the_servers(tmp_path: Path) -> None:
+    module = tmp_path / "users.py"
+    middleware = """
+class Asking:
+    def process_response(self, request, response):
+        if response.status == 403:
+            body = b'<a href="/changed">a</a>'
+            return HtmlResponse(request.url, headers={"Content-Type": "text/html"}, body=body)
+        if request.url.endswith("/changed"):
+            return response.replace(body=b'<a href="/plain">a</a>')
+        return response
+"""
+    chosen = WAYS["middleware"].replace("Answering", "Asking")
+    module.write_text(middleware + ANOTHER.replace("{settings}", chosen))
+    pages = {"/": (403, "no"), "/changed": (200, "<p>the wire's"), "/plain": (200, "<p>plain")}
+    with site(pages | {"/robots.txt": (404, "")}) as host:
+        result = run(tmp_path, host, "runspider", str(module))
+        root, changed, plain = (host.url(path) for path in pages)
+    blocks = {url: record.block for url, record in archived(result).items()}
+    assert blocks.keys() == {root, changed, plain}
+    assert blocks[root].startswith(b"HTTP/1.1 200 OK\r\n")
+    assert blocks[root].endswith(b'\r\n\r\n<a href="/changed">a</a>')
+    assert blocks[changed].endswith(b"\r\n\r\n<p>the wire's")
+    marks = {
+        url: [mark for mark in (b"reconstructed", b"bodyReplaced") if mark in record.block]
+        for url, record in archived(result, ["metadata"]).items()
+    }
+    assert marks == {root: [b"reconstructed"], changed: [b"bodyReplaced"], plain: []}
+    assert result.report["counts"]["crawled"] == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 
@@ -123,3 +124,47 @@ def test_a_row_of_an_earlier_version_is_read() -> None:
     original = Original("http://a/", 1.5, PLAIN)
     assert rows.read_original(rows.original_row(original)) == original
     assert rows.read_original(pickle.dumps((*original, True), 5)) == original
+
+
+UNARCHIVED = replace(DONE, archived=False)
+
+
+@pytest.mark.parametrize("sent", [PLAIN, GZIPPED])
+def test_a_page_that_is_not_archived_has_duplicates_and_no_revisits(sent: str) -> None:
+    kept = Kept()
+    kept.ask("lost", sent)
+    kept.contents.page_ended("lost", UNARCHIVED)
+    assert kept.rows == 1
+    first = kept.ask("first", sent)
+    assert first == Original("lost", 1.0, "")
+    kept.contents.page_ended("first", DONE)
+    assert kept.ask("second", sent) == Original("first", 2.0, sent)
+    assert kept.page("another form", CHUNKED) == "lost"
+
+
+def test_what_another_page_was_first_with_stays_its_own() -> None:
+    """A copy that is not archived, under another label: its original is in the archive."""
+    kept = Kept()
+    assert kept.page("archived", GZIPPED) == ""
+    other = b"another content"
+    assert kept.ask("copy", GZIPPED, other) == Original("archived", 1.0, GZIPPED)
+    kept.contents.page_ended("copy", UNARCHIVED)
+    assert kept.ask("third", GZIPPED, other) == Original("archived", 1.0, GZIPPED)
+
+
+def test_a_form_that_is_not_archived_is_stored_when_it_comes_again() -> None:
+    kept = Kept()
+    assert kept.page("plain") == ""
+    kept.ask("lost", GZIPPED)
+    kept.contents.page_ended("lost", UNARCHIVED)
+    assert kept.rows == 1
+    assert kept.page("gzip") == "plain"
+    assert kept.page("first", GZIPPED) == "plain"
+    assert kept.page("second", GZIPPED) == "first"
+
+
+def test_a_page_without_a_payload_digest_may_be_unarchived_too() -> None:
+    kept = Kept()
+    kept.ask("lost", "")
+    kept.contents.page_ended("lost", UNARCHIVED)
+    assert kept.page("copy", "") == "lost"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
+import json
 from pathlib import Path
 
 import pytest
+from scrapy import Spider
+from scrapy.crawler import Crawler
 
 from webcrawl.extensions import feeds
-from webcrawl.extensions.feeds import mend
+from webcrawl.extensions.feeds import FeedExporter, mend
 
 LINES = b'{"url": "http://a/"}\n{"url": "http://b/", "via": "caf\xc3\xa9"}\n'
 ROWS = [["url", "title"], ["http://a/", 'two\r\nlines, "quoted"'], ["http://b/", ""], ['"', "\n"]]
@@ -70,3 +74,51 @@ def test_rows_that_are_cut_anywhere_are_whole_again(feed: Path) -> None:
 
 def test_other_formats_are_left_alone(feed: Path) -> None:
     assert mended(feed, b'[{"url": ', "json") == (b'[{"url": ', 0)
+
+
+class Engine:
+    """Stands in for Scrapy's: remembers why it was told to close."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    async def close_spider_async(self, *, reason: str) -> None:
+        self.reasons.append(reason)
+
+
+async def batches_of(folder: Path, items: int) -> Engine:
+    """Export that many in batches of two, as one run does."""
+    uri = str(folder / "pages-%(batch_id)d.jsonl")
+    feeds = {uri: {"format": "jsonlines", "batch_item_count": 2}}
+    crawler = Crawler(Spider, {"TWISTED_REACTOR_ENABLED": False, "FEEDS": feeds})
+    crawler._apply_settings()
+    crawler.engine = engine = Engine()  # type: ignore[assignment]  # all that a feed asks of it
+    exporter = FeedExporter.from_crawler(crawler)
+    spider = Spider("users")
+    exporter.open_spider(spider)
+    for number in range(items):
+        exporter.item_scraped({"number": number}, spider)
+    await exporter.close_spider(spider)
+    return engine
+
+
+def test_the_torn_last_line_of_each_batch_is_cut_off(tmp_path: Path) -> None:
+    torn = {number: tmp_path / f"pages-{number}.jsonl" for number in (1, 2, 3)}
+    for path in torn.values():
+        path.write_bytes(b'{"number": 7}\n{"numb')
+    assert asyncio.run(batches_of(tmp_path, 5)).reasons == []
+    numbers = [
+        [json.loads(line)["number"] for line in path.read_text().splitlines()]
+        for path in torn.values()
+    ]
+    assert numbers == [[7, 0, 1], [7, 2, 3], [7, 4]]
+
+
+def test_a_later_batch_that_cannot_be_written_ends_the_crawl(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "pages-2.jsonl").mkdir()
+    assert asyncio.run(batches_of(tmp_path, 5)).reasons == ["feed_error"]
+    errors = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert errors == [f"FEEDS: {tmp_path}/pages-2.jsonl cannot be written: Is a directory"]
+    assert (tmp_path / "pages-1.jsonl").read_text() == '{"number": 0}\n{"number": 1}\n'

@@ -14,7 +14,7 @@ from scrapy.exceptions import DownloadTimeoutError, IgnoreRequest, StopDownload
 from tests.exchanges import exchange
 from webcrawl.fetch.exchange import FetchFailed
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned, Step
-from webcrawl.visits import AskedAgain, Visit, failed, is_own, lease_of, strip, visit_of
+from webcrawl.visits import AskedAgain, Visit, failed, fetched, is_own, lease_of, strip, visit_of
 
 URL = "http://a.example/"
 NOW = 50.0
@@ -48,6 +48,12 @@ def test_a_fault_after_the_answer_is_none_of_the_servers(error: Exception) -> No
     ended = outcome(error, exchange=answer)
     assert isinstance(ended, Fetched)
     assert (ended.status, ended.asked_at, ended.ended_at, ended.links) == (200, 8.0, 9.0, ())
+    assert not ended.archived
+
+
+def test_the_frontier_hears_of_a_page_that_it_is_archived() -> None:
+    assert fetched(exchange()).archived is False
+    assert fetched(replace(exchange(), archived=True)).archived is True
 
 
 def test_a_request_dropped_after_the_answer_stops_the_clock_too() -> None:

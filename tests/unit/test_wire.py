@@ -44,6 +44,7 @@ OUTCOMES: list[Outcome] = [
     RobotsMoved("http://b/robots.txt", "b", 1.0, 2.0),
     RobotsUnreachable("timeout", 1.0, 2.0, 3.0),
     Fetched(200, 1.0, 2.0, (LINK, LINK._replace(url="http://a/2")), 3.0, 4, 5.0, wanted=False),
+    Fetched(200, 1.0, 2.0, archived=False),
     Failed("reset", 1.0, 2.0),
     Returned(1.0, 2.0),
     Dropped("middleware", 1.0, 2.0),

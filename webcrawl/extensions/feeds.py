@@ -96,6 +96,16 @@ class FeedExporter(feedexport.FeedExporter):
         if self._failed and visit is not None:
             visit.unarchived = True
 
+    def _start_new_batch(self, batch_id: int, *args: Any, **kwargs: Any) -> FeedSlot:
+        """The file of a later batch may be of an earlier run, as that of the first (above)."""
+        slot = super()._start_new_batch(batch_id, *args, **kwargs)
+        if batch_id > 1:
+            try:
+                _prepare(slot)
+            except OSError as error:
+                self._fail(slot, error)
+        return slot
+
     def close_spider(self, spider: Spider) -> Coroutine[Any, Any, None]:
         """A signal handler. Local files end before it returns: the report, which hears the signal
         after it, can tell of their errors.

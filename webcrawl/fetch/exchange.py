@@ -54,6 +54,8 @@ class Exchange:
     codings_left: tuple[bytes, ...] = ()  # content codings still on `payload`: unknown to us
     reconstructed: bool = False  # not from the wire: put together from what Scrapy had
     cached: bool = False  # nobody was asked: an HTTP cache answered
+    body_replaced: bool = False  # a middleware gave the spider another body than `payload`
+    archived: bool = False  # its records are in the archive
 
     def header(self, name: bytes) -> bytes:
         """Value of the first header called `name` (lower case), or b"". O(headers)."""

@@ -4,6 +4,9 @@ Pages are compared twice: by their content, codings removed, and by the body as 
 only pages that were sent in the same form can share one body in an archive. What a page was first
 with is kept with the end of its lease, so both are in the next run, or neither. Memory beside the
 store's: the digests of pages that are still leased.
+
+A page that is not in the archive is kept as the first with its content, without a payload digest:
+later pages are duplicates of it, and none is a revisit.
 """
 
 from __future__ import annotations
@@ -50,8 +53,13 @@ class Contents:
         """Keep what `url` was the first to have if it was fetched, forget it if not."""
         for digest in self._fresh_of.pop(url, ()):
             original = self._fresh.pop(digest)
-            if isinstance(outcome, Fetched):
-                self._store.keep_original(digest, original)
+            if not isinstance(outcome, Fetched):
+                continue
+            if not outcome.archived and original.url == url:  # and not another page that is
+                if _is_sent(digest, original):
+                    continue
+                original = original._replace(payload_digest="")
+            self._store.keep_original(digest, original)
 
     def _first(self, digest: bytes) -> Original | None:
         return self._fresh.get(digest) or self._store.original(digest)
@@ -60,3 +68,9 @@ class Contents:
         """Until the lease of `url` ends."""
         self._fresh[digest] = original
         self._fresh_of.setdefault(url, []).append(digest)
+
+
+def _is_sent(digest: bytes, original: Original) -> bool:
+    """Whether `digest`, which `original` was first with, is that of its body as sent."""
+    sent = original.payload_digest
+    return bool(sent) and digest == _SENT + raw_digest(sent)

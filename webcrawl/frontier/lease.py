@@ -131,6 +131,7 @@ class Fetched:
     took_s: float = 0.0
     wanted: bool = True  # HEAD: worth a GET
     duplicate_of: str = ""  # the URL that had its content first
+    archived: bool = True  # PAGE: a later page may be a revisit of it
 
 
 @dataclass(slots=True, frozen=True)

@@ -96,6 +96,7 @@ class WarcPipeline:
                         capture = await self._digested(capture)
                         item.payload_digest = capture.recorded_digest or item.payload_digest
                     await self._writer.write(capture)
+                    exchange.archived = True
                 except WarcError as error:
                     self._fail(error)
                     raise NotArchived(str(error)) from None

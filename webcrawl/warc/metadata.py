@@ -65,6 +65,8 @@ def _content(page: Page, exchange: Exchange) -> Iterator[Line]:
         yield "reconstructed", "true"
     if exchange.cached:
         yield "cached", "true"
+    if exchange.body_replaced:
+        yield "bodyReplaced", "true"
     if page.charset:
         yield "charsetForLinkExtraction", page.charset
     if exchange.decode_problem:
