@@ -411,11 +411,12 @@ class Scheduler(BaseScheduler):
         if not left or components.is_worker(self._crawler.settings) or self.problem:
             return
         jobdir = self._crawler.settings.get("JOBDIR")
-        what = f"{left} URLs are left, kept for a later try {by_reason(self.counters.kept)}"
+        kept = by_reason(self.counters.kept)
+        what = f"URLs that are left: {left}, of which kept for a later try: {kept}"
         if jobdir:
-            logger.info("%s: the same command goes on with them", what)
+            logger.info("%s; the same command goes on with them", what)
         else:
-            logger.warning("%s: they are lost with this run, which has no JOBDIR", what)
+            logger.warning("%s; they are lost with this run, which has no JOBDIR", what)
 
     # The pump
 

@@ -72,7 +72,7 @@ def test_a_crawl_to_which_nobody_answers_is_no_success(tmp_path: Path) -> None:
     result = nobody.wait()
     assert result.exit_code == 1
     last = result.log.splitlines()[-1]
-    assert "not one page was answered; the first seeds that failed: " in last
+    assert "not one page was answered in this run; the first seeds that failed: " in last
     assert "a.test (dns)" in last
 
 
@@ -85,5 +85,6 @@ def test_what_is_kept_is_tried_by_the_next_run(tmp_path: Path) -> None:
         again = crawl(tmp_path, seed, **job)
     assert stopped.exit_code == 0
     assert stopped.report["counts"]["kept/robots_unreachable"] == 1
-    assert "URLs kept for a later try: 1 (robots_unreachable 1); the same command" in stopped.log
+    left = "URLs that are left: 1, of which kept for a later try: 1 (robots_unreachable 1)"
+    assert f"{left}; the same command goes on with them" in stopped.log
     assert again.report["counts"]["kept/robots_unreachable"] == 1
