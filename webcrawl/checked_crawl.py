@@ -1,4 +1,4 @@
-"""One crawl of a broad spider by a command: settings, names and seeds are checked before it.
+"""One crawl by a command; of a broad spider settings, names and seeds are checked before it.
 
 The exit code says how it went: 1 for a bad seed or an error, 2 for a setting that cannot be used
 or a name that is misspelt.
@@ -14,6 +14,7 @@ from scrapy import Spider
 from scrapy.commands import BaseRunSpiderCommand
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
+from scrapy.utils.misc import load_object
 
 from webcrawl import openfiles
 from webcrawl.components import SettingError, processes_from, share_of
@@ -23,6 +24,7 @@ from webcrawl.setting_names import check_names
 from webcrawl.settings_check import check
 from webcrawl.spiders.broad import project_root
 from webcrawl.spiders.seeds import BadSeed, SeedSource
+from webcrawl.visits import LeaseKeeper
 
 logger = logging.getLogger(__name__)
 
@@ -49,12 +51,32 @@ def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespac
     except KeyboardInterrupt:  # while it waited for standard input
         command.exitcode = 130
         return
+    if _crawl(command, crawler, opts):
+        _judge(command, crawler)
+
+
+def run_plain(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespace) -> None:
+    """Crawl with a spider that is not a broad one. The exit code of `command` is Scrapy's, and
+    where the frontier is ours, as that of `run`.
+    """
+    if _crawl(command, crawler, opts) and issubclass(
+        load_object(crawler.settings["SCHEDULER"]), LeaseKeeper
+    ):
+        _judge(command, crawler)
+
+
+def _crawl(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespace) -> bool:
+    """As Scrapy's commands do. Whether there was a crawl."""
     assert command.crawler_process
     command.crawler_process.crawl(crawler, **opts.spargs)
     command.crawler_process.start()
     if command.crawler_process.bootstrap_failed:
         command.exitcode = 1
-    elif problem := _problem_of(crawler):
+    return not command.crawler_process.bootstrap_failed
+
+
+def _judge(command: BaseRunSpiderCommand, crawler: Crawler) -> None:
+    if problem := _problem_of(crawler):
         command.exitcode = 1
         _say(crawler, problem)
 

@@ -5,9 +5,9 @@ read what the callback yields, to process it, and one for each who hears of it. 
 goes the whole way, through the same middlewares, callbacks, pipelines and signals in the same
 order. What Scrapy does beside that way (start, end, idle, errors) stays Scrapy's.
 
-Each class overrides the few methods that are the way of a request, and adds no state, so that
-`shorten` can make them of the parts that Scrapy has built: it has no settings for these. They are
-private to Scrapy: `PRIVATE` names them, and only VERSION is known to be such.
+Each class overrides the few methods that are the way of a request, and its `__init__` is Scrapy's,
+so that `shorten` can make them of the parts that Scrapy has built: it has no settings for these.
+They are private to Scrapy: `PRIVATE` names them, and only VERSION is known to be such.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from scrapy.signalmanager import SignalManager
 from scrapy.utils.log import logformatter_adapter
 from twisted.python.failure import Failure
 
+from webcrawl.fetch.exchange import Exchange
 from webcrawl.listening import Signals
+from webcrawl.visits import visit_of
 
 logger = logging.getLogger("scrapy.core.engine")  # whose lines these are
 
@@ -60,6 +62,8 @@ class Engine(ExecutionEngine):
     """A request on its way is one task."""
 
     scraper: Scraper
+    # While a middleware's Request goes into line: it, and the one in whose place it is.
+    replacement: tuple[Request, Request] | None = None
 
     def _start_scheduled_request(self) -> bool:
         assert self._slot is not None
@@ -78,7 +82,11 @@ class Engine(ExecutionEngine):
         try:
             result = await self._answer(request)
             if isinstance(result, Request):
-                self.crawl(result)
+                self.replacement = result, request
+                try:
+                    self.crawl(result)
+                finally:
+                    self.replacement = None
             else:
                 await self.scraper.scrape(result, request)
         except Exception:
@@ -100,6 +108,8 @@ class Engine(ExecutionEngine):
             if isinstance(result, Response):
                 if result.request is None:
                     result.request = request
+                elif result.request is not request:
+                    _answer_for(request, result, result.request)
                 self._received(result, result.request)
             elif not isinstance(result, Request):
                 raise TypeError(f"expected Response or Request, got {type(result)}: {result!r}")
@@ -115,6 +125,20 @@ class Engine(ExecutionEngine):
         self.signals.send_catch_log(
             signals.response_received, response=response, request=request, spider=self.spider
         )
+
+
+def _answer_for(request: Request, response: Response, asked: Request) -> None:
+    """Have `response` answer `request`, if that has a visit and `asked`, a middleware's, has none.
+    What is known of the bytes on the wire comes along.
+    """
+    if visit_of(request) is None or visit_of(asked) is not None:
+        return
+    response.request = request
+    exchange = asked.meta.get("exchange")
+    if isinstance(exchange, Exchange):
+        request.meta["exchange"] = exchange
+    else:
+        request.meta.pop("exchange", None)
 
 
 class Scraper(ScrapyScraper):

@@ -48,7 +48,7 @@ from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.report.lines import by_reason
 from webcrawl.signals import crawl_closing, exchange_recorded, fetches_cut
 from webcrawl.unused_settings import unused
-from webcrawl.visits import Visit, VisitMiddleware, failed, replaced, strip, visit_of
+from webcrawl.visits import Visit, VisitMiddleware, failed, replaced, replaced_by, strip, visit_of
 
 logger = logging.getLogger(__name__)
 
@@ -222,18 +222,13 @@ class Scheduler(BaseScheduler):
         """`request` as a user's own, if it was made of one of ours: by a middleware that puts it in
         place of that one, or by a callback that copies its meta, or all of it.
         """
-        visit = visit_of(request)
+        before = replaced_by(request, self._crawler.engine)
+        visit = visit_of(before or request)
         if request.errback == self._errback:
             request.errback = visit.errback if visit is not None else None
-        if visit is not None and self._is_replaceable(visit):
+        if visit is not None and before is not None:
             self.finish(visit, replaced(request))
         return strip(request)
-
-    def _is_replaceable(self, visit: Visit) -> bool:
-        """Whether the engine may put another Request in place of that of `visit`: it has left the
-        downloader, and what came of it has not reached the spider.
-        """
-        return not visit.in_spider and visit.request not in self._crawler.engine.downloader.active
 
     def _refuse(self, request: Request, link: Link) -> None:
         """Drop a user's Request that this process alone could answer, when any may lease it."""
@@ -490,7 +485,8 @@ class Scheduler(BaseScheduler):
         """Pages under way that others are to make up for: no answer for much longer than usual."""
         before = now - max(_SLOW_S, _SLOW_TIMES * self._usual_s)
         placed = self._deliveries.placed
-        return [v for v in self._visits if v.begun_at < before and v.lease not in placed]
+        late = (visit for visit in self._visits - self._being_cut if visit.begun_at < before)
+        return [visit for visit in late if visit.lease not in placed]
 
     def _cut(self, slow: list[Visit]) -> None:
         """Cut slow pages, when there are so many that no other can be asked: CONCURRENT_REQUESTS
@@ -578,6 +574,15 @@ class Scheduler(BaseScheduler):
         self._wake_placeless()
         if self.frontier.is_met or now >= self._closing_at + self._grace_s:
             self._crawler.signals.send_catch_log(fetches_cut)
+        if now >= self._closing_at + self._grace_s:
+            self._settle_visits()
+
+    def _settle_visits(self) -> None:
+        """With no item in the pipelines, whoever still waits for one would wait for ever."""
+        slot = self._crawler.engine.scraper.slot
+        if slot is None or not slot.itemproc_size:
+            for visit in self._visits:
+                visit.settle()
 
     async def _close(self) -> None:
         if self._pump_task is not None:
@@ -637,7 +642,6 @@ class Scheduler(BaseScheduler):
         visit = visit_of(request)
         if visit is None:
             return None
-        visit.in_spider = True
         outcome = failed(visit.lease, request, failure.value, time.monotonic())
         link = visit.lease.link
         assert link is not None

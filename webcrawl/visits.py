@@ -16,6 +16,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol, Self, cast, runtime_checkable
+from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
@@ -76,7 +77,7 @@ class Visit:
     """One PAGE lease in the engine. `request.meta["visit"]` holds it, `meta["lease"]` its lease."""
 
     __slots__ = (
-        *("begun_at", "done", "duplicate_of", "errback", "in_spider", "items_open", "lease"),
+        *("begun_at", "done", "duplicate_of", "errback", "items_open", "lease"),
         *("links", "logged", "request", "settled", "unarchived"),
     )
 
@@ -84,7 +85,6 @@ class Visit:
         self.lease = lease
         self.begun_at = begun_at
         self.request: Request | None = None  # the one made for the lease, until it is done
-        self.in_spider = False  # its answer is with the spider: no middleware replaces it any more
         self.logged = False  # its line of the log is written
         self.errback: Callable[[Failure], Any] | None = None  # the user's own
         self.links: list[Link] = []
@@ -93,6 +93,10 @@ class Visit:
         self.settled: asyncio.Future[None] | None = None  # set when items_open falls to 0
         self.done = False
         self.unarchived = False  # its page could not be kept, so it is to be fetched again
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """A user may copy `meta` deeply; there is one visit, and its tasks cannot be copied."""
+        return self
 
     def made(self, request: Request) -> Request:
         """`request`, which is the one for the lease from now on."""
@@ -104,12 +108,12 @@ class Visit:
         """The lease has been given back: nothing waits for this visit any more."""
         self.done = True
         self.request = None  # whose meta holds this: it would be a cycle
-        self._settle()
+        self.settle()
 
     def item_ended(self) -> None:
         self.items_open -= 1
         if self.items_open == 0:
-            self._settle()
+            self.settle()
 
     async def items_ended(self) -> None:
         """Wait until the item pipelines are through with all that the callback yielded."""
@@ -117,7 +121,8 @@ class Visit:
             self.settled = asyncio.get_running_loop().create_future()
             await self.settled
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Have who waits for items go on."""
         if self.settled is not None and not self.settled.done():
             self.settled.set_result(None)
 
@@ -141,6 +146,9 @@ class VisitMiddleware:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._wants = content_type_test(crawler.settings)
+        # Of answers with the spider, whose code may take the visit out of `meta`: as many as there
+        # are responses.
+        self._visits: WeakKeyDictionary[Response, Visit] = WeakKeyDictionary()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -189,7 +197,7 @@ class VisitMiddleware:
             return
         if not self._keeper.counts(visit):
             raise beyond_target(cast("Request", response.request))
-        visit.in_spider = True
+        self._visits[response] = visit
         exchange = exchange_of(response)
         if not link.payload:
             if exchange.reconstructed and not self._wants(exchange.status, exchange.headers):
@@ -203,8 +211,8 @@ class VisitMiddleware:
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
-        visit = visit_of(response.request)
-        if visit is None:
+        visit = self._visit_for(response)
+        if visit is None or visit.done:
             async for output in result:
                 yield output
             return
@@ -225,7 +233,7 @@ class VisitMiddleware:
 
     def item_ended(self, response: Response | None, exception: BaseException | None = None) -> None:
         """A signal handler: an item of `response` is through the pipelines, however."""
-        visit = _named_by(response.request) if isinstance(response, Response) else None
+        visit = self._visit_for(response) if isinstance(response, Response) else None
         if visit is not None:  # also one that is done: somebody may wait for its items
             visit.unarchived |= isinstance(exception, NotArchived)
             visit.item_ended()
@@ -233,9 +241,13 @@ class VisitMiddleware:
     def spider_error(self, response: Response | Failure) -> None:
         """A signal handler: the callback raised at once. Scrapy logs it; the page was fetched."""
         if isinstance(response, Response):
-            visit = visit_of(response.request)
+            visit = self._visit_for(response)
             if visit is not None and not visit.items_open:
                 self._keeper.finish(visit, answered(visit, response))
+
+    def _visit_for(self, response: Response) -> Visit | None:
+        """The visit that `response` is for, also one that is done."""
+        return self._visits.get(response) or _named_by(response.request)
 
 
 def _named_by(request: Request | None) -> Visit | None:
@@ -311,6 +323,15 @@ def beyond_target(request: Request) -> TargetMet:
     asked_at, ended_at = _times(request)
     now = time.monotonic()  # for an answer that did not come by our own client
     return TargetMet(Returned(asked_at or now, ended_at or now))
+
+
+def replaced_by(request: Request, engine: object) -> Request | None:
+    """In whose place a middleware's `request` goes into line just now; None for any other.
+
+    Scrapy's own engine does not say it. There the scheduler finds the lease that nobody has.
+    """
+    replacement = getattr(engine, "replacement", None)
+    return replacement[1] if replacement is not None and replacement[0] is request else None
 
 
 def replaced(request: Request) -> Dropped:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -125,3 +125,19 @@ def test_who_waits_for_items_is_told_that_the_visit_is_over() -> None:
         await visit.items_ended()
 
     asyncio.run(waits())
+
+
+def test_a_meta_that_is_copied_deeply_has_the_one_visit() -> None:
+    visit, request = visit_with()
+    request.meta["mine"] = [1]
+
+    async def with_a_task() -> None:
+        task = asyncio.current_task()
+        request.callback = lambda response: task
+        visit.settled = asyncio.get_running_loop().create_future()
+        copied = deepcopy(request.meta)
+        assert copied["visit"] is visit
+        assert copied["mine"] is not request.meta["mine"]
+        assert lease_of(Request(URL, meta=copied)) is None
+
+    asyncio.run(with_a_task())

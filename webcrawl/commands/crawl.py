@@ -1,6 +1,7 @@
 """`scrapy crawl`: Scrapy's own, and for the broad spider a check of seeds and settings before.
 
-A spider that is not a broad one runs as it does in plain Scrapy, if no setting is misspelt.
+A spider that is not a broad one runs as it does in plain Scrapy, if no setting is misspelt; the
+exit code says of the frontier's errors, too.
 """
 
 from __future__ import annotations
@@ -36,4 +37,4 @@ class Command(crawl.Command):
         elif issubclass(loader.load(name), BroadSpider):
             checked_crawl.run(self, self._create_crawler(name), opts)
         elif not checked_crawl.misspelt(self, loader.load(name)):
-            super().run(args, opts)
+            checked_crawl.run_plain(self, self._create_crawler(name), opts)

@@ -1,6 +1,7 @@
 """`scrapy runspider`: Scrapy's own, and for a broad spider a check of seeds and settings before.
 
-A spider that is not a broad one runs as it does in plain Scrapy, if no setting is misspelt.
+A spider that is not a broad one runs as it does in plain Scrapy, if no setting is misspelt; the
+exit code says of the frontier's errors, too.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ class Command(runspider.Command):
         spider = _spider_in(args[0]) if len(args) == 1 else None
         if spider is not None and issubclass(spider, BroadSpider):
             checked_crawl.run(self, self._create_crawler(spider), opts)
-        elif spider is None or not checked_crawl.misspelt(
-            self, spider
-        ):  # which says what is wrong, if anything is
-            super().run(args, opts)
+        elif spider is None:
+            super().run(args, opts)  # which says what is wrong
+        elif not checked_crawl.misspelt(self, spider):
+            checked_crawl.run_plain(self, self._create_crawler(spider), opts)
 
 
 def _spider_in(file: str) -> type[Spider] | None:
