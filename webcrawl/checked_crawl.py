@@ -17,7 +17,7 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
 from webcrawl import openfiles
-from webcrawl.components import SettingError, processes_from, share_of
+from webcrawl.components import processes_from, share_of
 from webcrawl.console import PROBLEM
 from webcrawl.fetch_settings import limits_from
 from webcrawl.setting_names import check_names
@@ -38,7 +38,7 @@ def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespac
         return
     try:
         fit_open_files(crawler.settings)
-    except SettingError as error:
+    except openfiles.TooFewFilesError as error:
         command.exitcode = 2
         _say(crawler, str(error))
         return
@@ -96,7 +96,7 @@ def misspelt(command: BaseRunSpiderCommand, spider: type[Spider]) -> bool:
 def fit_open_files(settings: BaseSettings) -> None:
     """Cut what is asked for at a time to what the limit of open files allows, with a warning.
 
-    Each process has a limit of its own. SettingError where it is too low for a crawl.
+    Each process has a limit of its own. TooFewFilesError where it is too low.
     """
     names = ("CONCURRENT_REQUESTS", "CONCURRENT_ADMISSIONS")
     limit = openfiles.raise_limit()
@@ -105,7 +105,7 @@ def fit_open_files(settings: BaseSettings) -> None:
         keep_alive=limits_from(settings).keep_alive_s > 0,
     )
     if connections < openfiles.CONNECTIONS_MIN:
-        raise SettingError("ulimit -n", limit, "128 or more open files, better 2048")
+        raise openfiles.TooFewFilesError(limit)
     wanted = [settings.getint(name) for name in names]
     processes = processes_from(settings)
     most = [max(share_of(settings, name, n) for n in (1, min(2, processes))) for name in names]
@@ -144,9 +144,9 @@ def _shortfall(crawler: Crawler) -> str:
     """How far a crawl came whose frontier emptied too early."""
     target = crawler.settings.getint("CLOSESPIDER_PAGECOUNT")
     crawled = crawler.stats.get_value("webcrawl/crawled", 0)
-    return (
-        f"the frontier emptied after {crawled} of {target} pages" if target else "none is in scope"
-    )
+    if target:
+        return f"the frontier emptied after {crawled} of {target} pages"
+    return "no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW and SCOPE_DENY"
 
 
 def _say(crawler: Crawler, *lines: str) -> None:

@@ -20,6 +20,16 @@ CONNECTIONS_MIN: Final = 8  # a crawl with fewer is none
 _OURS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
+class TooFewFilesError(ValueError):
+    """The limit is too low for a crawl."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"only {limit} open files are allowed (ulimit -n): a crawl needs 128 or more,"
+            " better 2048"
+        )
+
+
 class Plan(NamedTuple):
     """What a process may have open within `limit`."""
 

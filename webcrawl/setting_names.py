@@ -2,15 +2,19 @@
 
 Known are the names in Scrapy's and the project's defaults, and each name that the code of this
 crawl reads: the packages of the spider, of the settings module, and of all components that a
-setting names by import path. That code is searched as text, only when some name is in no default:
-some 30 ms for Scrapy and this project, and as much for as many files of the user's.
+setting names by import path. That code is searched as text, only when some name is in no
+default: some 30 ms for Scrapy and this project, and as much for as many files of the user's.
+Where the user's code builds names (`f"MONGO_URI_{number}"`, `name.startswith("KAFKA_")`), each name
+that begins so is known.
 
-A text that gives a value (`NAME = 1`, `"NAME": 1`, `NAME=1`) does not read the name.
+A text that gives a value (`NAME = 1`, `"NAME": 1`, `NAME=1`, `set("NAME", 1)`) does not read the
+name.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -41,12 +45,14 @@ _NO_READERS = sys.stdlib_module_names | {"twisted"}
 
 _IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _GIVES = r"(?!['\"]?\]?\s*(?::|=(?!=)))"
-_QUOTED = re.compile(r"['\"]([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b" + _GIVES)
+_QUOTED = re.compile(r"['\"]([A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9])\b" + _GIVES)
+_PREFIX = re.compile(r"['\"]([A-Z][A-Z0-9_]*_)(?=['\"{%])" + _GIVES)
+_SET = re.compile(r"\bset(?:default)?\(\s*f?['\"][A-Z][A-Z0-9_]*")
 _COMMENT = re.compile(r"#[^\n]*")
 
 
 class Names(NamedTuple):
-    """One line for each name: those to refuse, and those that nothing is known to read."""
+    """One line for each name: those to refuse, and those that no code reads."""
 
     misspelt: list[str]
     unread: list[str]
@@ -62,7 +68,7 @@ def check_names(
     found = Names([], [])
     code = _Code(settings, spider)
     for name in sorted(_given(settings) - _defaults()):
-        if not code.reads(name, _reading(name)):
+        if not (code.reads(name, _reading(name)) or name.startswith(code.prefixes)):
             _settings_line(found, name, code)
     for name in arguments:
         if not (name.startswith("_") or _takes(spider, name) or code.reads(name, _using(name))):
@@ -71,14 +77,18 @@ def check_names(
 
 
 def _settings_line(found: Names, name: str, code: _Code) -> None:
-    known = {_squeezed(each): each for each in sorted(_defaults() | code.setting_names)}
-    near = get_close_matches(_squeezed(name), known, 1, MISSPELT)
+    names = (_defaults() | code.setting_names) - {name}
+    known = {_squeezed(each): each for each in sorted(names)}
+    near = [each for each in known if _is_swapped(each, _squeezed(name))]
+    near = near or get_close_matches(_squeezed(name), known, 1, MISSPELT)
     if near:
         found.misspelt.append(f"{name} is no setting; did you mean {known[near[0]]}?")
         return
     near = get_close_matches(_squeezed(name), known, 1, NEAR)
     hint = f"; the nearest is {known[near[0]]}" if near else ""
-    found.unread.append(f"{name} is set, but nothing in this crawl is known to read it{hint}")
+    found.unread.append(
+        f"{name} is set, but no code in this crawl reads it; it may be misspelt{hint}"
+    )
 
 
 def _arguments_line(found: Names, name: str, spider: type[Spider]) -> None:
@@ -104,8 +114,20 @@ def _squeezed(name: str) -> str:
     return name.upper().replace("_", "")
 
 
+def _is_swapped(one: str, other: str) -> bool:
+    """Whether they differ by two neighbours that changed places; in a short name that is much."""
+    differing = [at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b]
+    return (
+        len(one) == len(other)
+        and len(differing) == 2
+        and differing[1] == differing[0] + 1
+        and one[differing[0]] == other[differing[1]]
+        and one[differing[1]] == other[differing[0]]
+    )
+
+
 def _reading(name: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w)(?<!set\(['\"]){re.escape(name)}\b{_GIVES}")
+    return re.compile(rf"(?<!\w){re.escape(name)}\b{_GIVES}")
 
 
 def _using(argument: str) -> re.Pattern[str]:
@@ -139,20 +161,49 @@ class _Code:
 
     def reads(self, name: str, pattern: re.Pattern[str]) -> bool:
         """Whether any text has `name` where `pattern` says so."""
-        return any(name in text and pattern.search(text) for text in self._texts)
+        return any(
+            name in text and pattern.search(text)
+            for texts in self._texts.values()
+            for text in texts
+        )
 
     @cached_property
     def setting_names(self) -> set[str]:
         """Names that stand in quotes as names of settings do."""
-        return {name for text in self._texts for name in _QUOTED.findall(text)}
+        return {
+            name
+            for texts in self._texts.values()
+            for text in texts
+            for name in _QUOTED.findall(text)
+        }
 
     @cached_property
-    def _texts(self) -> list[str]:
+    def prefixes(self) -> tuple[str, ...]:
+        """Of names that the user's own code builds. Scrapy's and the project's are no excuse."""
+        return tuple(
+            {
+                prefix
+                for package in self._texts.keys() - _OURS
+                for text in self._texts[package]
+                for prefix in _PREFIX.findall(text)
+            }
+        )
+
+    @cached_property
+    def _texts(self) -> dict[str, list[str]]:
+        """By package: what its files say, without comments and the names that they set."""
         packages = {*_OURS, "__main__", *self._packages()}
-        return [_COMMENT.sub("", text) for each in sorted(packages) for text in _sources(each)]
+        return {
+            package: [_SET.sub("set(", _COMMENT.sub("", text)) for text in _sources(package)]
+            for package in packages
+        }
 
     def _packages(self) -> Iterator[str]:
-        """Top-level packages of the spider's classes, and of import paths in settings."""
+        """Top-level packages of the settings module, the spider's classes, and import paths in
+        settings.
+        """
+        if module := os.environ.get("SCRAPY_SETTINGS_MODULE"):
+            yield module.partition(".")[0]
         for base in self._spider.__mro__[:-1]:
             yield base.__module__.partition(".")[0]
         for name in self._settings.keys() - _NO_COMPONENTS:

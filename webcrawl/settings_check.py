@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,12 +33,15 @@ class Rule(NamedTuple):
     typed: Callable[[Any], object] = lambda value: value
 
 
-def check(settings: BaseSettings) -> list[str]:
-    """One line for each setting that cannot be used: its name, its value and what is allowed."""
+def check(settings: BaseSettings, unread: Collection[str] = ()) -> list[str]:
+    """One line for each setting that cannot be used: its name, its value and what is allowed.
+
+    Those of `unread` may be anything.
+    """
     problems = [
         str(SettingError(name, settings.get(name), rule.allowed))
         for name, rule in RULES.items()
-        if not rule.fits(settings.get(name))
+        if name not in unread and not rule.fits(settings.get(name))
     ]
     if problems:
         return problems
@@ -78,8 +81,14 @@ def contact_warning(settings: BaseSettings) -> list[str]:
     ]
 
 
-# A URL, a bare host and path, or a mail address.
-_CONTACT = re.compile(r"https?://\[?\w|\bwww\.\w|[^\s@]+@[^\s@]+\.\w", re.IGNORECASE)
+# A URL or "+" and a host, but not of this machine; a host that begins with www; a mail address.
+_CONTACT = re.compile(
+    r"https?://(?!localhost(?![\w.-])|127\.|0\.0\.0\.0|\[::1?\])\[?\w"
+    r"|\+(?:[a-z0-9-]+\.)+[a-z][a-z0-9-]+(?![\w.])"
+    r"|\bwww\.\w"
+    r"|[^\s@]+@[^\s@]+\.\w",
+    re.IGNORECASE,
+)
 
 
 def _is_test_web(settings: BaseSettings) -> bool:
@@ -229,7 +238,9 @@ RULES: dict[str, Rule] = {
         lambda value: value is None or _is_header_value(value), "one line of ASCII text"
     ),
     "DEFAULT_REQUEST_HEADERS": Rule(
-        _are_headers, "a dictionary of header names and their values, each of one line"
+        _are_headers,
+        "a dictionary of header names and their values, each of one line",
+        lambda value: Settings({"headers": value}).getdict("headers"),
     ),
     "ROBOTSTXT_OBEY": _BOOL,
     "DOWNLOAD_DELAY": _seconds(),

@@ -123,7 +123,7 @@ def test_a_crawl_of_the_open_web_without_a_contact(scrapy: Scrapy) -> None:
     arguments = ("crawl", "broad", "-a", "seeds=ufmg.br", "-s", "SCOPE_SUFFIXES=.invalid")
     quiet = ("-s", "LOG_LEVEL=WARNING")
     said = scrapy(*arguments, *quiet, "-s", "OWN_THING=1", "-a", "colour=red").stderr
-    assert "OWN_THING is set, but nothing" in said
+    assert "OWN_THING is set, but no code" in said
     assert "-a colour= is given, but" in said
     assert (
         len([line for line in said.splitlines() if "[webcrawl.extensions.startcheck]" in line]) == 7
@@ -160,7 +160,9 @@ def test_the_frontier_empties_before_the_target(scrapy: Scrapy) -> None:
 def test_no_seed_in_scope(scrapy: Scrapy) -> None:
     done = scrapy("crawl", "broad", "-a", "seeds=ufmg.br", "-s", "SCOPE_SUFFIXES=.invalid")
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "bad seed: none is in scope"
+    assert done.stderr.splitlines()[-1] == (
+        "bad seed: no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW and SCOPE_DENY"
+    )
 
 
 def test_a_spider_that_is_not_broad_runs_as_in_scrapy(

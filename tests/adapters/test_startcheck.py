@@ -38,7 +38,7 @@ def test_what_gets_a_line(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         StartCheck.from_crawler(crawler_of(OWN_THING=1))
     assert len(caplog.records) == 6
-    assert "OWN_THING is set, but nothing" in caplog.messages[0]
+    assert "OWN_THING is set, but no code" in caplog.messages[0]
     assert "names no contact" in caplog.messages[2]
 
 

@@ -59,4 +59,4 @@ def test_files_that_run_out_cost_no_page(tmp_path: Path) -> None:
 def test_a_limit_that_is_too_low_is_refused(tmp_path: Path) -> None:
     result = crawl(tmp_path, "http://a.test/", within=limited(70))
     assert result.exit_code == 2
-    assert result.log.splitlines()[-1].startswith("ulimit -n = 70 cannot be used: ")
+    assert result.log.splitlines()[-1].startswith("only 70 open files are allowed (ulimit -n): ")

@@ -79,6 +79,7 @@ def test_the_defaults_and_scrapys_own_names_pass() -> None:
         ("SCOPE_SUFIX", "SCOPE_SUFFIXES"),
         ("CONTENT_TYPE", "CONTENT_TYPES"),
         ("IMAGE_STORE", "IMAGES_STORE"),
+        ("IP_DELYA", "IP_DELAY"),
     ],
 )
 def test_a_misspelt_setting(name: str, meant: str) -> None:
@@ -89,7 +90,7 @@ def test_a_misspelt_setting(name: str, meant: str) -> None:
     "name", ["PLAYWRIGHT_BROWSER_TYPE", "SPIDERMON_ENABLED", "REDIS_URL", "MY_PIPELINE_FILE"]
 )
 def test_a_name_that_nobody_knows_gets_a_line(name: str) -> None:
-    line = f"{name} is set, but nothing in this crawl is known to read it"
+    line = f"{name} is set, but no code in this crawl reads it; it may be misspelt"
     assert checked(**{name: 1}) == Names([], [line])
 
 
@@ -129,11 +130,49 @@ def test_names_that_a_components_package_reads(write: Write, tmp_path: Path) -> 
         "custom_settings = dict(SCOPE_SUFFIX='.br')",
         "custom_settings = {}; custom_settings['SCOPE_SUFFIX'] = '.br'  # SCOPE_SUFFIX",
         "@classmethod\n    def update_settings(cls, s):\n        s.set('SCOPE_SUFFIX', '.br', 30)",
+        "@classmethod\n    def update_settings(cls, s):\n        s.set(\n 'SCOPE_SUFFIX', 1)",
+        "@classmethod\n    def update_settings(cls, s):\n        s.setdefault('SCOPE_SUFFIX', 1)",
     ],
 )
 def test_to_give_a_value_is_not_to_read_it(write: Write, giving: str) -> None:
     spider = write(spider=spider_text(giving), settings="SCOPE_SUFFIX: str = '.br'\n")
-    assert len(checked(spider).misspelt) == 1
+    line = "SCOPE_SUFFIX is no setting; did you mean SCOPE_SUFFIXES?"
+    assert checked(spider) == Names([line], [])
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        "{k: v for k, v in settings.items() if k.startswith('KAFKA_PRODUCER_')}",
+        "settings.get(f'KAFKA_PRODUCER_{name}')",
+        "settings.get('KAFKA_%s' % name)",
+        'settings.get("KAFKA_" + name)',
+    ],
+)
+def test_names_that_a_users_own_code_builds(write: Write, reading: str) -> None:
+    spider = write(spider=spider_text("pass"), pipelines=f"def read(settings):\n    {reading}\n")
+    assert checked(spider, KAFKA_PRODUCER_ACKS=1, KAFKA_PRODUCER_1=2) == none_wrong()
+    assert len(checked(spider, SCOPE_SUFFIX=1, KAFKAPRODUCER="x").misspelt) == 1
+
+
+def test_a_prefix_is_no_name_to_propose(write: Write) -> None:
+    spider = write(spider=spider_text("pass"), pipelines="PREFIX = 'MONGO_URI_'\n")
+    line = "MONGO_URI is set, but no code in this crawl reads it; it may be misspelt"
+    assert checked(spider, MONGO_URI="x") == Names([], [line])
+
+
+def test_names_that_the_settings_module_reads_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of its own, as README advises."""
+    text = (
+        "from webcrawl.settings import *\nUSER_AGENTS = ['a', 'b']\nUSER_AGENT = USER_AGENTS[0]\n"
+    )
+    (tmp_path / "settings_of_one_file.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert len(checked(USER_AGENTS=["a"]).misspelt) == 1
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "settings_of_one_file")
+    assert checked(USER_AGENTS=["a"]) == none_wrong()
 
 
 def test_a_constant_of_a_settings_module(write: Write) -> None:

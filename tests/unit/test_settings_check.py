@@ -101,7 +101,7 @@ def test_settings_with_their_types() -> None:
         "DOWNLOAD_DELAY": "0.1", "MAX_PAGES_PER_HOST": "10", "ALLOW_PRIVATE_ADDRESSES": "1",
         "HEAD_FIRST": "false", "SCOPE_SUFFIXES": ".br,.pt", "SCOPE_DENY": "",
         "RETRY_HTTP_CODES": "429,503", "SCOPE_RULES": [project_settings], "JOBDIR": None,
-        "STATS_INTERVAL": "often",
+        "STATS_INTERVAL": "often", "DEFAULT_REQUEST_HEADERS": '{"Accept": "*/*", "TE": null}',
     }  # fmt: skip
     settings.setdict(texts, priority="cmdline")
     typed = typed_settings(settings)
@@ -110,7 +110,11 @@ def test_settings_with_their_types() -> None:
         "HEAD_FIRST": False, "SCOPE_SUFFIXES": [".br", ".pt"], "SCOPE_DENY": [],
         "RETRY_HTTP_CODES": [429, 503], "SCOPE_RULES": [f"{__name__}.project_settings"],
         "JOBDIR": None, "STATS_INTERVAL": "often",
+        "DEFAULT_REQUEST_HEADERS": {"Accept": "*/*", "TE": None},
     }  # fmt: skip
+    assert typed_settings(project_settings())["DEFAULT_REQUEST_HEADERS"] == {
+        "Accept": "text/html,application/xhtml+xml,*/*;q=0.8"
+    }
     assert typed["DOWNLOAD_TIMEOUT"] == 15
 
 
@@ -118,14 +122,21 @@ def test_settings_with_their_types() -> None:
     "agent",
     [
         "x/1 (+https://example.org/crawl)", "x/1 (http://192.0.2.7/)", "x (mail@example.org)",
-        "x/1 (www.example.org/crawl)",
+        "x/1 (www.example.org/crawl)", "x/1 (+example.org/bot)", "x +bot.example.org",
+        "x (http://[2001:db8::1]/)", "x (+https://localhost.example.org/)",
     ],
 )  # fmt: skip
 def test_a_user_agent_with_a_contact(agent: str) -> None:
     assert contact_warning(settings_with(USER_AGENT=agent)) == []
 
 
-@pytest.mark.parametrize("agent", ["webcrawl/0.1.0", "x/1 (+http://)", "a@b", "Mozilla/5.0 (X11)"])
+@pytest.mark.parametrize(
+    "agent",
+    [
+        "webcrawl/0.1.0", "x/1 (+http://)", "a@b", "Mozilla/5.0 (X11)", "x/1 (+http://localhost/)",
+        "x/1 (+https://localhost:80)", "x (http://127.0.0.1/)", "x (http://[::1]/)", "x/1+2.0",
+    ],
+)  # fmt: skip
 def test_a_user_agent_without(agent: str) -> None:
     assert len(lines := contact_warning(settings_with(USER_AGENT=agent))) >= 4
     assert f"USER_AGENT = {agent!r} names no contact." in lines
