@@ -14,6 +14,7 @@ from webcrawl.simweb import running
 
 pytestmark = pytest.mark.slow
 
+RESPONSE = "process_response(self, request, response)"
 LINKS = 'response.css("a::attr(href)").getall()'
 
 # What `parse` does, around the pages of the broad spider's.
@@ -184,4 +185,98 @@ def test_a_scheduler_that_is_not_ours_is_refused(tmp_path: Path, scheduler: str)
         assert not web.ledger()["totals"].get("requests")
     assert result.exit_code == 2
     assert "SCHEDULER" in result.log.splitlines()[-1]
+    assert "Traceback" not in result.log
+
+
+TAKEN_OUT = {
+    "popped": "page.links and response.meta.pop('visit')",
+    "cleared": "response.meta.clear()",
+    "copied deeply": "copy.deepcopy(response.meta)",
+}
+
+
+@pytest.mark.parametrize("way", TAKEN_OUT)
+def test_a_visit_is_found_when_its_meta_is_gone(tmp_path: Path, way: str) -> None:
+    parse = f"async for page in super().parse(response):\n    {TAKEN_OUT[way]}\n    yield page\n"
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, spider(parse, "import copy"), CLOSESPIDER_TIMEOUT=60)
+        pages = assert_faultless(web)["totals"]["pages"]
+    assert_clean(result)
+    assert (result.exit_code, result.report["finish_reason"]) == (0, "finished")
+    assert result.report["counts"]["crawled"] == pages == len(items(tmp_path))
+
+
+def test_a_copy_that_a_signal_handler_makes_replaces_nothing(tmp_path: Path) -> None:
+    code = """
+        from scrapy import signals
+        class Users(BroadSpider):
+            name = "users"
+            @classmethod
+            def from_crawler(cls, crawler, *args, **kwargs):
+                spider = super().from_crawler(crawler, *args, **kwargs)
+                crawler.signals.connect(spider.received, signals.response_received)
+                return spider
+            def received(self, response, request):
+                if "own" not in request.cb_kwargs:
+                    copied = scrapy.Request(
+                        request.url + "?own", self.own, meta={**request.meta},
+                        cb_kwargs={"own": True},
+                    )
+                    self.crawler.engine.crawl(copied)
+            def own(self, response, own):
+                yield {"own": response.url}
+    """
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, code, CLOSESPIDER_TIMEOUT=60)
+        assert not web.ledger()["violations"].get("missed", {}).get("count")
+    assert_clean(result)
+    assert result.exit_code == 0
+    assert "dropped/replaced" not in result.log
+    found = items(tmp_path)
+    assert sum("own" in item for item in found) == sum("url" in item for item in found) > 6
+
+
+@pytest.mark.parametrize("method", ["process_request(self, request)", RESPONSE])
+def test_a_response_that_a_middleware_has_asked_for_itself(tmp_path: Path, method: str) -> None:
+    code = f"""
+        class Asks:
+            @classmethod
+            def from_crawler(cls, crawler):
+                asks = cls()
+                asks.crawler = crawler
+                return asks
+            async def {method}:
+                if "inner" not in request.meta:
+                    meta = {{"inner": 1, "dont_obey_robotstxt": True}}
+                    inner = scrapy.Request(request.url, meta=meta)
+                    return await self.crawler.engine.download_async(inner)
+                return locals().get("response")
+        class Users(BroadSpider):
+            name = "users"
+            custom_settings = {{"DOWNLOADER_MIDDLEWARES": {{Asks: 1}}}}
+    """
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, code, CLOSESPIDER_TIMEOUT=60)
+        ledger = web.ledger()
+    assert_clean(result)
+    assert result.exit_code == 0
+    assert not ledger["violations"].get("missed", {}).get("count")
+    assert "dropped/replaced" not in result.log
+    found = [item["url"] for item in items(tmp_path)]
+    assert len(found) == len(set(found)) == result.report["counts"]["crawled"] > 6
+
+
+def test_a_plain_spiders_exit_code_tells_of_the_frontier(tmp_path: Path) -> None:
+    (tmp_path / "frontier").write_text("not a folder")
+    code = """
+        class Users(scrapy.Spider):
+            name = "users"
+            start_urls = ["data:,x"]
+            def parse(self, response):
+                yield {"own": response.url}
+    """
+    with running(*WORLD, *PROMISES) as web:
+        result = run(tmp_path, web, code, JOBDIR=tmp_path)
+    assert result.exit_code == 1
+    assert "JOBDIR" in result.log.splitlines()[-1]
     assert "Traceback" not in result.log
