@@ -21,7 +21,7 @@ from webcrawl.components import processes_from, share_of
 from webcrawl.console import PROBLEM
 from webcrawl.fetch_settings import limits_from
 from webcrawl.setting_names import check_names
-from webcrawl.settings_check import check
+from webcrawl.settings_check import check, problems_of
 from webcrawl.spiders.broad import project_root
 from webcrawl.spiders.seeds import BadSeed, SeedSource
 from webcrawl.visits import LeaseKeeper
@@ -82,11 +82,11 @@ def _judge(command: BaseRunSpiderCommand, crawler: Crawler) -> None:
 
 
 def misspelt(command: BaseRunSpiderCommand, spider: type[Spider]) -> bool:
-    """Whether a spider that is not a broad one is refused, with a line for each name."""
+    """Whether a spider that is not a broad one is refused, with a line for each name and value."""
     assert command.settings
     settings = command.settings.copy()
     spider.update_settings(settings)
-    lines = check_names(settings, spider, {}).misspelt
+    lines = problems_of(settings, spider)
     for line in lines:
         print(line, file=sys.stderr)
         command.exitcode = 2

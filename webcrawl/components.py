@@ -45,11 +45,11 @@ from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.remote import RemoteFrontier
 from webcrawl.frontier.server import FrontierServer
-from webcrawl.looks import ONLY_LOOKS
 from webcrawl.outlinks import Outlinks
 from webcrawl.politeness.clocks import Politeness
 from webcrawl.scope import PathLimits, Scope
 
+ONLY_LOOKS = "ONLY_LOOKS"  # the setting of commands that look at a page: `looks.Look` makes it
 SOCKET_STORE = "socket:"  # and a file descriptor: the FRONTIER_STORE of a worker
 _OTHERS_SHARE = 8  # fetches of each other process for one of the first
 END_S = 10.0  # beyond CLOSE_GRACE, for a worker to hand back what it has

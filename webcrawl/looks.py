@@ -7,9 +7,15 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 from typing import TYPE_CHECKING, Any
 
+from scrapy import Spider
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
+from scrapy.spiderloader import get_spider_loader
+
+from webcrawl.components import ONLY_LOOKS
+from webcrawl.settings_check import problems_of
 
 if TYPE_CHECKING:
     from scrapy.commands import ScrapyCommand as _Base
@@ -19,7 +25,6 @@ else:
 logger = logging.getLogger(__name__)
 
 DELAY_S = 1.0  # a person looks at one page: robots.txt and the page, as wget -w 1 would
-ONLY_LOOKS = "ONLY_LOOKS"  # the setting that these commands make: `components.only_looks`
 
 SETTINGS: dict[str, Any] = {
     ONLY_LOOKS: True,
@@ -30,6 +35,7 @@ SETTINGS: dict[str, Any] = {
     "OUTAGE_TIMEOUT": 0,  # a person would rather hear of it
     "WARC_ENABLED": False,
 }
+_UNREAD = frozenset((*SETTINGS, "REPORT_DIR", "WARC_DIR"))  # may be unusable
 
 
 class Look(_Base):
@@ -40,6 +46,7 @@ class Look(_Base):
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)
         assert self.settings is not None
+        _refuse_mistakes(self.settings, getattr(opts, "spider", None))
         for name, value in SETTINGS.items():
             self.settings.set(name, value, priority="cmdline")
         if self.is_short(opts):
@@ -48,6 +55,21 @@ class Look(_Base):
     def is_short(self, opts: argparse.Namespace) -> bool:
         """Whether it asks for a page or two, and need not wait as a crawl does."""
         return True
+
+
+def _refuse_mistakes(settings: BaseSettings, spider_name: str | None) -> None:
+    """End the command, with a line for each mistake in settings: its names and its values."""
+    spider: type[Spider] = Spider
+    if spider_name:
+        try:
+            spider = get_spider_loader(settings).load(spider_name)
+        except KeyError:
+            return  # Scrapy says so
+    settings = settings.copy()
+    spider.update_settings(settings)
+    if problems := problems_of(settings, spider, _UNREAD):
+        print(*problems, sep="\n", file=sys.stderr)
+        raise SystemExit(2)
 
 
 def _shorten_delay(settings: BaseSettings, delay_s: float) -> None:

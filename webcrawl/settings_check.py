@@ -15,6 +15,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from scrapy import Spider
 from scrapy.settings import BaseSettings, Settings
 from scrapy.utils.misc import load_object
 
@@ -22,6 +23,7 @@ from webcrawl.admission.dns import read_server
 from webcrawl.components import SettingError, robots_token, scope_from
 from webcrawl.fetch_settings import TLS_VERSIONS, headers_from, user_agent_of
 from webcrawl.scope import ScopeError
+from webcrawl.setting_names import check_names
 from webcrawl.visits import LeaseKeeper
 
 
@@ -50,6 +52,20 @@ def check(settings: BaseSettings, unread: Collection[str] = ()) -> list[str]:
             build(settings)
         except (ScopeError, SettingError) as error:
             problems.append(str(error))
+    return problems
+
+
+def problems_of(
+    settings: BaseSettings, spider: type[Spider], unread: Collection[str] = ()
+) -> list[str]:
+    """One line for each misspelt name, and for each value that cannot be used.
+
+    For a spider that may be a plain one: with another scheduler than ours it reads none of the
+    settings in the table.
+    """
+    problems = check_names(settings, spider, {}).misspelt
+    if RULES["SCHEDULER"].fits(settings["SCHEDULER"]):
+        problems += check(settings, unread)
     return problems
 
 

@@ -6,10 +6,10 @@ test holds it against Scrapy's own list: each of Scrapy's settings is honoured, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from scrapy.settings import BaseSettings, default_settings
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 from scrapy.utils.python import global_object_name
 
 
@@ -128,23 +128,22 @@ UNUSED = (
 
 
 def unused(settings: BaseSettings) -> Iterator[str]:
-    """One line for each setting that was set to something, and has no effect."""
+    """One line for each setting that the user set, and that has no effect."""
     enabled = _enabled(settings)
     for names, instead, component in UNUSED:
         if component in enabled:
             continue
         for name in names:
-            if settings.getpriority(name) and not _is_default(name, settings):
+            if (settings.getpriority(name) or 0) >= _USERS and not _is_as_here(name, settings):
                 yield f"{name} has no effect here: {instead}"
 
 
-def _is_default(name: str, settings: BaseSettings) -> bool:
-    """Whether the value is Scrapy's or, of the few that it sets, this project's: no difference."""
+def _is_as_here(name: str, settings: BaseSettings) -> bool:
+    """Whether the value is nothing, or what this project does anyway: no difference."""
     value = settings[name]  # `get` warns of a deprecated name
-    defaults: list[Any] = [_OURS.get(name), vars(default_settings).get(name, 0)]
-    return any(default is not None and _means(default, value) for default in defaults) or (
-        value is None
-    )
+    if value is None or (isinstance(value, Mapping | BaseSettings) and not value):
+        return True
+    return name in AS_HERE and _means(AS_HERE[name], value)
 
 
 def _means(default: Any, value: Any) -> bool:
@@ -173,5 +172,25 @@ def _enabled(settings: BaseSettings) -> set[str]:
     }
 
 
-# webcrawl.settings sets these too, for other reasons than to have an effect.
-_OURS: dict[str, Any] = {"COOKIES_ENABLED": False, "DOWNLOAD_DELAY_JITTER": 0}
+_USERS = SETTINGS_PRIORITIES["project"]
+
+# What the crawl does anyway; webcrawl.settings sets two of them, for other reasons.
+AS_HERE: dict[str, Any] = {
+    "AUTOTHROTTLE_DEBUG": False,
+    "AUTOTHROTTLE_ENABLED": False,
+    "COMPRESSION_ENABLED": True,
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+    "CONCURRENT_REQUESTS_PER_IP": 1,
+    "COOKIES_DEBUG": False,
+    "COOKIES_ENABLED": False,
+    "DEPTH_STATS_VERBOSE": False,
+    "DOWNLOAD_DELAY_JITTER": 0,
+    "DUPEFILTER_DEBUG": False,
+    "HTTPERROR_ALLOW_ALL": True,
+    "HTTPX_HTTP2_ENABLED": False,
+    "METAREFRESH_ENABLED": False,
+    "RANDOMIZE_DOWNLOAD_DELAY": False,
+    "REDIRECT_ENABLED": False,
+    "REFERER_ENABLED": False,
+    "SCHEDULER_DEBUG": False,
+}

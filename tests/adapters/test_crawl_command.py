@@ -245,6 +245,16 @@ def test_runspider_checks_what_crawl_does(
     assert "Traceback" not in done.stderr
 
 
+def test_a_plain_spider_with_a_value_that_cannot_be_used(tmp_path: Path, scrapy: Scrapy) -> None:
+    """It runs on this project's scheduler: another reads none of its settings."""
+    file = tmp_path / "plain.py"
+    file.write_text(PLAIN_SPIDER.replace('"SCHEDULER"', '"OWN"'))
+    done = scrapy("runspider", str(file), "-a", "seeds=x", "-s", "LOG_LEVEL=WARNING")
+    assert (done.returncode, done.stdout) == (2, "")
+    (said,) = done.stderr.splitlines()
+    assert said.startswith("DOWNLOAD_DELAY = -1 cannot be used: ")
+
+
 def test_runspider_of_a_spider_that_is_not_broad(tmp_path: Path, scrapy: Scrapy) -> None:
     file = tmp_path / "plain.py"
     file.write_text(PLAIN_SPIDER)

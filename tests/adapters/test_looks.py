@@ -68,6 +68,33 @@ def test_a_look_leaves_nothing(tmp_path: Path, command: tuple[str, ...]) -> None
     assert list((tmp_path / "crawl").iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "command", [("fetch",), ("parse", "--spider=broad"), ("shell",), ("view",)]
+)
+@pytest.mark.parametrize(
+    ("setting", "line"),
+    [
+        ("SCOPE_SUFFIX=.br", "SCOPE_SUFFIX is no setting; did you mean SCOPE_SUFFIXES?"),
+        ("DOWNLOAD_DELAY=soon", "DOWNLOAD_DELAY = 'soon' cannot be used: a number of seconds, "),
+    ],
+)
+def test_a_mistake_in_settings_is_one_line(
+    tmp_path: Path, command: tuple[str, ...], setting: str, line: str
+) -> None:
+    done = scrapy(tmp_path / "crawl", *command, "http://127.0.0.1:9/", "-s", setting)
+    (said,) = done.stderr.splitlines()
+    assert said.startswith(line)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_folders_that_a_look_does_not_use_may_be_anything(tmp_path: Path) -> None:
+    with site() as url:
+        done = scrapy(
+            tmp_path / "crawl", "fetch", url, "-s", "WARC_PREFIX=a", "-s", "REPORT_DIR=/dev/null"
+        )
+    assert "<p>page" in done.stdout
+
+
 def test_bench_measures_and_leaves_nothing(tmp_path: Path) -> None:
     done = scrapy(tmp_path / "crawl", "bench", "-s", "LOG_LEVEL=INFO")
     assert done.returncode == 0, done.stderr

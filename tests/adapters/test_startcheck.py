@@ -42,6 +42,22 @@ def test_what_gets_a_line(caplog: pytest.LogCaptureFixture) -> None:
     assert "names no contact" in caplog.messages[2]
 
 
+@pytest.mark.parametrize(
+    ("setting", "lines"),
+    [
+        ({"LOG_LEVEL": "ERROR"}, 5), ({"LOG_LEVEL": 50}, 5), ({"LOG_FILE": "crawl.log"}, 5),
+        ({"LOG_ENABLED": "0"}, 5), ({"LOG_LEVEL": "WARNING"}, 0), ({}, 0),
+    ],
+)  # fmt: skip
+def test_no_setting_of_the_log_hides_that_there_is_no_contact(
+    setting: dict[str, Any], lines: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    StartCheck.from_crawler(crawler_of(OWN_THING=1, **setting))
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == lines
+    assert ("names no contact" in said) == (lines > 0)
+
+
 def test_a_worker_says_nothing() -> None:
     with pytest.raises(NotConfigured):
         StartCheck.from_crawler(crawler_of(FRONTIER_STORE="socket:3", SCOPE_SUFFIX="x"))

@@ -7,11 +7,12 @@ each; a crawl that a script or another command starts is refused here, by an exc
 from __future__ import annotations
 
 import logging
+import sys
 from typing import Self
 
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
-from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl.components import SettingError, is_worker, only_looks
 from webcrawl.setting_names import check_names
@@ -35,7 +36,18 @@ class StartCheck:
         no_contact = [] if only_looks(crawler) else contact_warning(crawler.settings)
         for line in [*names.unread, *no_contact]:
             logger.warning("%s", line)
+        if no_contact and _hides_warnings(crawler.settings):
+            print(*no_contact, sep="\n", file=sys.stderr)
         return cls()
+
+
+def _hides_warnings(settings: BaseSettings) -> bool:
+    """Whether the log shows no warning to whoever starts the crawl."""
+    level = settings["LOG_LEVEL"]
+    number = level if isinstance(level, int) else logging.getLevelNamesMapping().get(level, 0)
+    return bool(
+        settings["LOG_FILE"] or not settings.getbool("LOG_ENABLED") or number > logging.WARNING
+    )
 
 
 def _take_user_agent(crawler: Crawler) -> None:
