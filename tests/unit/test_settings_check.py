@@ -115,6 +115,7 @@ def test_settings_with_their_types() -> None:
     assert typed_settings(project_settings())["DEFAULT_REQUEST_HEADERS"] == {
         "Accept": "text/html,application/xhtml+xml,*/*;q=0.8"
     }
+    assert type(typed["DEFAULT_REQUEST_HEADERS"]) is dict  # BaseSettings equals it, but is no JSON
     assert typed["DOWNLOAD_TIMEOUT"] == 15
 
 
