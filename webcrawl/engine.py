@@ -32,7 +32,7 @@ from twisted.python.failure import Failure
 
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.listening import Signals
-from webcrawl.visits import visit_of
+from webcrawl.visits import is_own, visit_of
 
 logger = logging.getLogger("scrapy.core.engine")  # whose lines these are
 
@@ -128,10 +128,11 @@ class Engine(ExecutionEngine):
 
 
 def _answer_for(request: Request, response: Response, asked: Request) -> None:
-    """Have `response` answer `request`, if that has a visit and `asked`, a middleware's, has none.
-    What is known of the bytes on the wire comes along.
+    """Have `response` answer `request`, if that is a page's and `asked`, a middleware's, has no visit.
+    What is known of the bytes on the wire comes along. In the answer to a user's own Request
+    `response.request` is whatever a middleware says, as in Scrapy.
     """
-    if visit_of(request) is None or visit_of(asked) is not None:
+    if is_own(request) or visit_of(asked) is not None:
         return
     response.request = request
     exchange = asked.meta.get("exchange")
