@@ -128,8 +128,8 @@ class Engine(ExecutionEngine):
 
 
 def _answer_for(request: Request, response: Response, asked: Request) -> None:
-    """Have `response` answer `request`, if that is a page's and `asked`, a middleware's, has no visit.
-    What is known of the bytes on the wire comes along. In the answer to a user's own Request
+    """Have `response` answer `request`, if that is a page's and `asked`, a middleware's own, has no
+    visit. What is known of the bytes on the wire comes along. In the answer to a user's own Request
     `response.request` is whatever a middleware says, as in Scrapy.
     """
     if is_own(request) or visit_of(asked) is not None:
