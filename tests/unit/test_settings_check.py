@@ -60,7 +60,7 @@ def test_every_line_says_name_value_and_what_is_allowed() -> None:
         ("FRONTIER_ORDER", ["level", "depth", "least-visited", "opic"], ["Level", ""]),
         ("JOBDIR", [None, "", "job", Path("job")], [__file__, 3]),
         ("FRONTIER_ACTIVE_HOSTS", [1, "50000"], [0, -1, "many"]),
-        ("WARC_DIR", ["warc", "/tmp/x", Path("x")], ["", None, 3]),
+        ("WARC_DIR", ["warc", "/tmp", Path("x")], ["", None, 3]),
         ("REPORT_DIR", [None, "", "reports"], [__file__, 3]),
         ("WARC_PREFIX", ["webcrawl", "a-b.c"], ["", "a/b", "a b", None]),
         ("WARC_OPERATOR", ["", "A. Name <a@example.org>"], ["a\r\nb", None]),
