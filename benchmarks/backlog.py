@@ -25,11 +25,11 @@ from benchmarks.crawls import (
     serving,
 )
 from benchmarks.memory import TARGET_MB, resident
-from webcrawl import components
+from simweb.model import World
+from simweb.spec import Place as Page
+from webcrawl.config import build
 from webcrawl.frontier.lease import Link
 from webcrawl.parse.urls import host_of
-from webcrawl.simweb.model import World
-from webcrawl.simweb.spec import Place as Page
 
 BATCH = 10_000
 
@@ -83,7 +83,7 @@ def pages(known: World, count: int) -> Iterator[str]:
 
 async def fill(place: Place, job: Path, urls: Iterator[str]) -> int:
     """Put `urls` into the frontier of `job`; how many were new."""
-    frontier = components.frontier_from(project_settings(*place.settings(JOBDIR=job)))
+    frontier = build.frontier_from(project_settings(*place.settings(JOBDIR=job)))
     began = time.monotonic()
     done = 0
     while batch := [Link(url, host_of(url)) for url in islice(urls, BATCH)]:

@@ -23,9 +23,9 @@ from typing import Any
 from scrapy.settings import Settings
 
 from benchmarks.watching import Sample, watch
-from webcrawl.simweb import Running, cli, faults, running
-from webcrawl.simweb.model import World
-from webcrawl.simweb.origins import Ports
+from simweb import Running, cli, faults, running
+from simweb.model import World
+from simweb.origins import Ports
 
 # Pages of 25 kB and 100 links, as the median page of the web has, four fifths of them a menu that
 # the pages of a host share; three in ten are sent with gzip, and one in twenty is not found.

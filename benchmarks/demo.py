@@ -16,7 +16,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from webcrawl.simweb import faults, running  # noqa: E402  (found by the line above)
+from simweb import faults, running  # noqa: E402  (found by the line above)
 
 OUT = Path("crawl/demo")  # in the project
 SEEDS = OUT / "seeds.txt"

@@ -19,18 +19,18 @@ from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 
 from benchmarks.crawls import project_settings
-from webcrawl import components
-from webcrawl.admissions import REDIRECTS
-from webcrawl.deliveries import Deliveries
+from webcrawl.admission.runner import REDIRECTS
+from webcrawl.config import build
+from webcrawl.config.fetch import content_type_test, headers_from, limits_from
+from webcrawl.crawl.page_fetch import fetched
 from webcrawl.fetch.client import Client
 from webcrawl.fetch.exchange import Exchange, FetchFailed
-from webcrawl.fetch_settings import content_type_test, headers_from, limits_from
 from webcrawl.frontier.lease import Failed, Lease, Link, Outcome
+from webcrawl.frontier.outbox import Outbox
 from webcrawl.items import Original, Page
 from webcrawl.parse.page import read_page
 from webcrawl.parse.urls import redirect_target
 from webcrawl.spiders.seeds import SeedSource
-from webcrawl.visits import fetched
 from webcrawl.warc.files import WarcFiles
 from webcrawl.warc.metadata import page_metadata
 from webcrawl.warc.records import Capture, payload_digest, raw_digest
@@ -41,16 +41,16 @@ class Crawl:
     """The same settings mean the same here, as far as a crawl that runs to its end needs them."""
 
     def __init__(self, settings: Settings) -> None:
-        self._frontier = components.frontier_from(settings)
+        self._frontier = build.frontier_from(settings)
         self._follow = settings.getbool("FOLLOW_LINKS")
-        self._outlinks = components.outlinks_from(settings, Counter())
-        self._deliveries = Deliveries(self._frontier, self._outlinks.known)
+        self._outlinks = build.outlinks_from(settings, Counter())
+        self._outbox = Outbox(self._frontier, self._outlinks.url_cache)
         self._client = Client(limits_from(settings))
         self._headers = headers_from(settings)
         self._wants = content_type_test(settings)
-        self._agent = components.robots_token(settings).lower()
+        self._agent = build.robots_token(settings).lower()
         self._writer = WarcWriter(WarcFiles(Path(settings["WARC_DIR"]), "floor", 1_000_000_000))
-        self._admissions = components.admissions_from(
+        self._admissions = build.admissions_from(
             settings, outlink=self._outlinks.of_redirect, record=self._record
         )
         self._room = {
@@ -64,7 +64,7 @@ class Crawl:
         for batch in seeds.batches():
             await self._frontier.put(self._outlinks.of_seeds(batch), time.monotonic())
         async with asyncio.TaskGroup() as tasks:
-            while not self._frontier.is_finished() or self._deliveries:
+            while not self._frontier.is_finished() or self._outbox:
                 self._changed.clear()
                 wait_s = await self._turn(tasks, time.monotonic())
                 timer = asyncio.get_running_loop().call_later(wait_s, self._changed.set)
@@ -77,7 +77,7 @@ class Crawl:
 
     async def _turn(self, tasks: asyncio.TaskGroup, now: float) -> float:
         """Give back what is done and begin what may be; seconds until there may be more."""
-        await self._deliveries.deliver(now)
+        await self._outbox.deliver(now)
         for admissions in (False, True):
             leases = await self._frontier.acquire(
                 now, self._room[admissions], admissions=admissions
@@ -90,7 +90,7 @@ class Crawl:
     async def _carry_out(self, lease: Lease, admission: bool) -> None:
         run = self._admissions.run if admission else self._visit
         outcome = await run(lease)
-        self._deliveries.release(lease, outcome)
+        self._outbox.release(lease, outcome)
         self._room[admission] += 1
         self._changed.set()
 
@@ -122,7 +122,7 @@ class Crawl:
         elif 200 <= exchange.status < 300 and exchange.payload:
             content = raw_digest(page.payload_digest)
             original = Original(page.url, exchange.started_time, page.payload_digest)
-            page.original = await self._frontier.first_with(content, original)
+            page.original = await self._frontier.content_seen(content, original)
             media_type = exchange.header(b"content-type").decode("latin-1")
             agent = self._agent
             parsed = read_page(exchange.payload, media_type, page.url, user_agent_token=agent)

@@ -24,11 +24,10 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.here import cpu_us, rss_mb  # noqa: E402  (found by the line above)
-from webcrawl.admission.robots import RobotsRules  # noqa: E402
 from webcrawl.frontier.base import Policy  # noqa: E402
 from webcrawl.frontier.core import CrawlState  # noqa: E402
-from webcrawl.frontier.database import size_bytes  # noqa: E402
-from webcrawl.frontier.diskstore import DiskStore  # noqa: E402
+from webcrawl.frontier.disk.database import size_bytes  # noqa: E402
+from webcrawl.frontier.disk.store import DiskStore  # noqa: E402
 from webcrawl.frontier.lease import (  # noqa: E402
     Fetched,
     Lease,
@@ -39,9 +38,10 @@ from webcrawl.frontier.lease import (  # noqa: E402
     Step,
 )
 from webcrawl.frontier.orderings import ORDERINGS  # noqa: E402
+from webcrawl.frontier.politeness import Politeness  # noqa: E402
 from webcrawl.frontier.queue import HeapQueue, HostQueue  # noqa: E402
 from webcrawl.frontier.store import MemoryStore  # noqa: E402
-from webcrawl.politeness.clocks import Politeness  # noqa: E402
+from webcrawl.parse.robots import RobotsRules  # noqa: E402
 
 FOREVER = 1e12
 BATCH = 1000

@@ -16,22 +16,22 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from benchmarks.crawls import described_world, project_settings, world
-from webcrawl import components
-from webcrawl.admission.robots import ALLOW_ALL
+from simweb.model import World
+from simweb.spec import Place
+from webcrawl.config import build
+from webcrawl.config.fetch import headers_from, limits_from
 from webcrawl.fetch.client import build_request, split_url
 from webcrawl.fetch.decode import decode
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.fetch.http1 import ResponseReader
-from webcrawl.fetch_settings import headers_from, limits_from
 from webcrawl.frontier.core import CrawlState
-from webcrawl.frontier.diskstore import DiskStore
+from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.lease import Fetched, Lease, Link, Outcome, Resolved, RobotsFetched, Step
 from webcrawl.frontier.store import MemoryStore
 from webcrawl.items import Page
 from webcrawl.parse.page import read_page
+from webcrawl.parse.robots import ALLOW_ALL
 from webcrawl.parse.urls import host_of
-from webcrawl.simweb.model import World
-from webcrawl.simweb.spec import Place
 from webcrawl.warc.files import WarcFiles
 from webcrawl.warc.metadata import page_metadata
 from webcrawl.warc.records import Capture, payload_digest
@@ -58,8 +58,8 @@ def measure(arguments: argparse.Namespace) -> str:
     exchanges = times.each("HTTP", exchange_of, wires.items())
     digests = times.each("digest", payload_digest, exchanges)
     pages = times.each("links", page_of, exchanges)
-    outlinks = components.outlinks_from(SETTINGS, Counter())
-    urls = outlinks.known
+    outlinks = build.outlinks_from(SETTINGS, Counter())
+    urls = outlinks.url_cache
     assert urls is not None
 
     def lead_on(page: Page) -> list[Link]:
@@ -139,7 +139,7 @@ def link_to(url: str) -> Link:
 
 def walk(store: DiskStore | MemoryStore, links: dict[str, tuple[Link, ...]]) -> None:
     """A crawl of all pages as the frontier sees it."""
-    state = CrawlState(store, components.policy_from(SETTINGS))
+    state = CrawlState(store, build.policy_from(SETTINGS))
     state.put(map(link_to, links), 1.0)
     while not state.is_finished():
         for admissions in (True, False):

@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.crawls import say
 from benchmarks.here import cpu_us, rss_mb
-from webcrawl.frontier import rows
-from webcrawl.frontier.database import Database, size_bytes
+from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.database import Database, size_bytes
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.seen import fingerprint
 

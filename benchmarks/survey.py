@@ -1,6 +1,6 @@
 """The funnel of a long URL list: one page a host and an address, no links followed.
 
-The list has the shares of one of a million lines of the web (`webcrawl.simweb.survey`). The targets
+The list has the shares of one of a million lines of the web (`simweb.survey`). The targets
 are what a native crawler reached on that with 500 threads. How many lines must pass each stage the
 simulated web knows, and the crawl is held against that.
 """

@@ -68,8 +68,8 @@ DNS_SERVERS: list[str] = []
 ALLOW_PRIVATE_ADDRESSES = False
 DOWNLOADER = "webcrawl.downloader.Downloader"
 DOWNLOAD_HANDLERS = {
-    "http": "webcrawl.handler.DownloadHandler",
-    "https": "webcrawl.handler.DownloadHandler",
+    "http": "webcrawl.downloader.DownloadHandler",
+    "https": "webcrawl.downloader.DownloadHandler",
 }
 
 # The frontier.
@@ -92,9 +92,9 @@ REPORT_DIR = ""  # of report.json and report.txt; empty: WARC_DIR
 
 # What is said.
 LOG_LEVEL = "INFO"
-LOG_FORMATTER = "webcrawl.logformatter.LogFormatter"
+LOG_FORMATTER = "webcrawl.report.logformatter.LogFormatter"
 STATS_INTERVAL = 2.0
-STATS_CLASS = "webcrawl.statscollector.StatsCollector"
+STATS_CLASS = "webcrawl.fastpath.StatsCollector"
 LOGSTATS_INTERVAL = 0  # the stats lines say more
 EXTENSIONS = {
     "webcrawl.extensions.startcheck.StartCheck": 0,
@@ -103,7 +103,7 @@ EXTENSIONS = {
     "webcrawl.extensions.processes.Processes": 300,
     "webcrawl.extensions.allocator.OneHeap": 0,
     "webcrawl.extensions.garbage.GcTuning": 900,
-    "webcrawl.extensions.shortway.ShortWay": 910,  # None: Scrapy's engine, 200 us a page more
+    "webcrawl.fastpath.FastPath": 910,  # None: Scrapy's engine, 200 us a page more
     # Scrapy's leaves half a file when it is killed, and a traceback when the disk is full.
     "scrapy.extensions.spiderstate.SpiderState": None,
     "webcrawl.extensions.spiderstate.SpiderState": 0,
@@ -143,7 +143,7 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.cookies.CookiesMiddleware": None,
 }
 SPIDER_MIDDLEWARES = {
-    "webcrawl.visits.VisitMiddleware": 0,  # outermost: it sees what the engine will get
+    "webcrawl.crawl.PageFetchMiddleware": 0,  # outermost: it sees what the engine will get
     "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,
     "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None,
     "scrapy.spidermiddlewares.referer.RefererMiddleware": None,

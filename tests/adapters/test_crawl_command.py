@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from simweb import faults, running
 from tests.adapters.rawserver import RawServer, read_request
 from tests.conftest import Scrapy
-from webcrawl.simweb import faults, running
 
 SIMWEB = ("--hosts", "6", "--pages-per-host", "2", "--features", "none", "--host-delay", "0")
 PLAIN_SPIDER = """

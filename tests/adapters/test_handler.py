@@ -33,12 +33,12 @@ from stock_crawl import run, site
 
 from tests.adapters.rawserver import RawServer, identity, read_request, server_context
 from webcrawl import openfiles
-from webcrawl.components import admissions_from
+from webcrawl.config.build import admissions_from
+from webcrawl.config.fetch import content_type_test, headers_from, limits_from
+from webcrawl.crawl.page_fetch import NotSent, PageFetch
+from webcrawl.downloader.handler import FAILURES, DownloadHandler, _make_sendable
 from webcrawl.fetch.exchange import REASONS, Exchange, FetchFailed
-from webcrawl.fetch_settings import content_type_test, headers_from, limits_from
 from webcrawl.frontier.lease import Lease, Step
-from webcrawl.handler import FAILURES, DownloadHandler, _make_sendable
-from webcrawl.visits import NotSent, Visit
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 SETTINGS: dict[str, Any] = {
@@ -99,7 +99,7 @@ def leased(server: RawServer, **kwargs: Any) -> Request:
     """A request of the frontier's for a host that no DNS knows."""
     url = f"http://page.invalid:{server.port}/"
     lease = Lease(host="page.invalid", step=Step.PAGE, url=url, address="127.0.0.1")
-    return Visit(lease).made(Request(url, **kwargs))
+    return PageFetch(lease).made(Request(url, **kwargs))
 
 
 def test_a_page() -> None:
@@ -388,7 +388,7 @@ def test_close_ends_what_is_under_way() -> None:
 
 
 def test_it_needs_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webcrawl.handler.is_asyncio_available", lambda: False)
+    monkeypatch.setattr("webcrawl.downloader.handler.is_asyncio_available", lambda: False)
     with pytest.raises(NotConfigured):
         DownloadHandler.from_crawler(crawler_with())
 
@@ -512,7 +512,7 @@ SPIDER = """
             self.crawler.stats.set_value("got", response.text)
             self.crawler.stats.set_value("exchange", "exchange" in response.meta)
 """
-HANDLERS = dict.fromkeys(("http", "https"), "webcrawl.handler.DownloadHandler")
+HANDLERS = dict.fromkeys(("http", "https"), "webcrawl.downloader.DownloadHandler")
 QUICK_CRAWL = {"DOWNLOAD_HANDLERS": HANDLERS, "DOWNLOAD_DELAY": 0, "ROBOTSTXT_OBEY": False}
 
 
@@ -570,7 +570,7 @@ def test_a_request_that_is_no_http_is_not_sent(
     request = Request(**chosen)
     if not proxied:
         lease = Lease("a.invalid", Step.PAGE, request.url, "127.0.0.1")
-        Visit(lease).made(request)
+        PageFetch(lease).made(request)
     with pytest.raises(NotSent):
         download(request)
     assert len(caplog.messages) == 1

@@ -243,7 +243,7 @@ def test_the_longest_idle_makes_room(run: Run) -> None:
 def test_what_is_remembered_of_bad_servers_is_bounded(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "MAX_FICKLE", 1)
+    monkeypatch.setattr(connections, "UNRELIABLE_MAX", 1)
     server = Server(OK, b"reset", OK, b"reset", OK)
 
     async def script(client: Client, fetch: Fetch) -> None:

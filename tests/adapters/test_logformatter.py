@@ -16,11 +16,11 @@ from scrapy.utils.log import logformatter_adapter
 from stock_crawl import run, site
 from twisted.python.failure import Failure
 
+from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.fetch.exchange import FetchFailed
 from webcrawl.frontier.lease import Lease, Link, Step
 from webcrawl.items import Page
-from webcrawl.logformatter import LogFormatter, is_verbose
-from webcrawl.visits import Visit
+from webcrawl.report.logformatter import LogFormatter, is_verbose
 
 URL = "http://a.test/x"
 
@@ -42,7 +42,7 @@ class OwnSpider(PageSpider):
 def leased(url: str = URL, **kwargs: Any) -> Request:
     link = Link(url, "a.test", depth=2, via="http://a.test/")
     lease = Lease("a.test", Step.PAGE, url, "127.0.0.1", link=link)
-    return Visit(lease).made(Request(url, **kwargs))
+    return PageFetch(lease).made(Request(url, **kwargs))
 
 
 def answer(request: Request, **kwargs: Any) -> Response:
@@ -150,7 +150,7 @@ CRAWL = """
     import scrapy
     from webcrawl.frontier.lease import Lease, Link, Step
     from webcrawl.items import Page
-    from webcrawl.visits import Visit
+    from webcrawl.crawl.page_fetch import Visit
 
     class S(scrapy.Spider):
         name = "s"
@@ -172,7 +172,7 @@ CRAWL = """
 @pytest.mark.parametrize(("level", "count"), [("DEBUG", 3), ("INFO", 0)])
 def test_lines_of_a_crawl(tmp_path: Path, level: str, count: int) -> None:
     settings = {
-        "LOG_FORMATTER": "webcrawl.logformatter.LogFormatter",
+        "LOG_FORMATTER": "webcrawl.report.logformatter.LogFormatter",
         "LOG_LEVEL": level,
         "CONCURRENT_REQUESTS": 1,
     }

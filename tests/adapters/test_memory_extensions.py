@@ -35,7 +35,7 @@ def test_a_crawl_loads_no_web_server() -> None:
     )
     loaded = set(done.stdout.split())
     assert "webcrawl.extensions.remotecontrol" in loaded
-    assert not loaded & {"aiohttp", "scrapy.extensions.remote_control", "webcrawl.simweb"}
+    assert not loaded & {"aiohttp", "scrapy.extensions.remote_control", "simweb"}
 
 
 def test_remote_control_is_scrapys_where_it_is_switched_on() -> None:

@@ -10,9 +10,9 @@ import pytest
 from scrapy import Request
 from stock_crawl import Run, run, site
 
+from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.frontier.lease import Lease, Link, Step
 from webcrawl.middlewares.verifier import Verifier
-from webcrawl.visits import Visit
 
 SPIDER = """
     import scrapy
@@ -251,7 +251,7 @@ class Deciding(Verifier):
 
 def leased(url: str, asked: str) -> Request:
     lease = Lease("a.test", Step.PAGE, url, "127.0.0.1", link=Link(url, "a.test"))
-    return Visit(lease).made(Request(asked))
+    return PageFetch(lease).made(Request(asked))
 
 
 @pytest.mark.parametrize("asked", ["http://a.test/x", "http://A.test:80/x", "http://a.test/./x#f"])

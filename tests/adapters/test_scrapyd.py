@@ -18,7 +18,7 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from webcrawl.simweb import running
+from simweb import running
 
 pytest.importorskip("scrapyd")
 pytest.importorskip("scrapyd_client")

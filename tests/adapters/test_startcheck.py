@@ -12,9 +12,9 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import Settings
 
 from webcrawl import settings as defaults
-from webcrawl.components import SettingError
+from webcrawl.config.build import SettingError
+from webcrawl.config.fetch import user_agent_of
 from webcrawl.extensions.startcheck import StartCheck
-from webcrawl.fetch_settings import user_agent_of
 from webcrawl.spiders.broad import BroadSpider
 
 

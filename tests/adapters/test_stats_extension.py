@@ -18,7 +18,7 @@ from scrapy.settings import Settings
 from scrapy.signalmanager import SignalManager
 from stock_crawl import Run, command, environment, read_stats, run
 
-from webcrawl.components import SettingError
+from webcrawl.config.build import SettingError
 from webcrawl.extensions.garbage import GcTuning
 from webcrawl.extensions.report import _keep_earlier
 

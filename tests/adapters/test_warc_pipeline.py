@@ -20,10 +20,10 @@ from scrapy.settings import Settings
 from stock_crawl import run, site
 
 from tests.exchanges import EXCHANGES, TEXT, capture, chunked, write
-from webcrawl.components import robots_token
+from webcrawl.config.build import robots_token
+from webcrawl.crawl.reconstruction import exchange_of, reconstruct
 from webcrawl.items import Original, Page
 from webcrawl.pipelines.warc import WarcPipeline, warcinfo
-from webcrawl.reconstruction import exchange_of, reconstruct
 from webcrawl.signals import exchange_recorded
 from webcrawl.warc.check import check
 from webcrawl.warc.files import WarcError, WarcFiles
@@ -398,7 +398,7 @@ SPIDER = """
 """
 OURS = {
     "ITEM_PIPELINES": {"webcrawl.pipelines.warc.WarcPipeline": 300},
-    "DOWNLOAD_HANDLERS": {"http": "webcrawl.handler.DownloadHandler"},
+    "DOWNLOAD_HANDLERS": {"http": "webcrawl.downloader.DownloadHandler"},
 }
 
 

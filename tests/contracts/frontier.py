@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from webcrawl.admission.robots import ALLOW_ALL, RobotsRules
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.lease import (
@@ -32,9 +31,10 @@ from webcrawl.frontier.lease import (
     Unresolved,
 )
 from webcrawl.frontier.orderings import ORDERINGS
+from webcrawl.frontier.politeness import Politeness
 from webcrawl.items import Original
+from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
 from webcrawl.parse.urls import host_of
-from webcrawl.politeness.clocks import Politeness
 
 FOREVER = 1e9
 POLITE = Politeness(delay_s=10.0, ip_delay_s=1.0)
@@ -858,9 +858,9 @@ class FrontierContract:
             frontier = self.make()
             a, b = Original("http://a/", 1.0, "sha1:A"), Original("http://b/", 2.0, "sha1:A")
             return [
-                await frontier.first_with(b"x", a),
-                await frontier.first_with(b"x", b),
-                await frontier.first_with(b"y", b._replace(payload_digest="sha1:B")),
+                await frontier.content_seen(b"x", a),
+                await frontier.content_seen(b"x", b),
+                await frontier.content_seen(b"y", b._replace(payload_digest="sha1:B")),
             ]
 
         first, second, other = run(check())
@@ -873,7 +873,9 @@ class FrontierContract:
             frontier = self.make()
             forms = (("a", "A"), ("b", "B"), ("c", "B"), ("d", "A"))
             return [
-                await frontier.first_with(b"x", Original(f"http://{name}/", 1.0, f"sha1:{digest}"))
+                await frontier.content_seen(
+                    b"x", Original(f"http://{name}/", 1.0, f"sha1:{digest}")
+                )
                 for name, digest in forms
             ]
 

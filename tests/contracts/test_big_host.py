@@ -14,14 +14,14 @@ from types import FrameType
 import pytest
 
 from tests.contracts.frontier import FOREVER, POLITE, answer, link
-from webcrawl.admission.robots import ALLOW_ALL, RobotsRules
-from webcrawl.frontier import rows
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
-from webcrawl.frontier.diskstore import DiskStore
+from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.lease import Failed, Lease, Link, Outcome, RobotsFetched, Step
 from webcrawl.frontier.store import MemoryStore, Store
+from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
 
 MANY = 200_000
 COSTLY = b"".join(b"Allow: *" + b"a" * 80 + b"%daaa\n" % number for number in range(1000))

@@ -12,12 +12,13 @@ import pytest
 
 from tests.contracts.frontier import POLITE, Driver, run
 from webcrawl.commands.frontier import REASONS, Command
-from webcrawl.frontier import diskstore, hostrows, rows
 from webcrawl.frontier.base import Policy
-from webcrawl.frontier.disk import FOLDER, RETRY, DiskFrontier
+from webcrawl.frontier.disk import hostrows, rows
+from webcrawl.frontier.disk import store as diskstore
+from webcrawl.frontier.disk.frontier import FOLDER, RETRY, DiskFrontier
+from webcrawl.frontier.disk.identity import Identity
+from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.host import State
-from webcrawl.frontier.identity import Identity
-from webcrawl.frontier.inspection import Inspection
 from webcrawl.frontier.lease import Failed, Outcome, RobotsUnreachable, Unresolved
 from webcrawl.frontier.orderings import ORDERINGS
 

@@ -18,12 +18,12 @@ from tests.contracts.frontier import POLITE, FrontierContract, answer, link
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.database import StoreError
+from webcrawl.frontier.disk.database import StoreError
 from webcrawl.frontier.lease import Failed, Fetched, Link, Returned, Step
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
-from webcrawl.frontier.remote import GONE, RemoteFrontier
-from webcrawl.frontier.server import FrontierServer, Load
+from webcrawl.frontier.shared.client import GONE, RemoteFrontier
+from webcrawl.frontier.shared.server import FrontierServer, Load
 from webcrawl.items import Original
 
 
@@ -103,8 +103,8 @@ def test_two_processes_share_one_frontier() -> None:
         assert await one.put(links(6), 100.0) == 6
         assert await two.put(links(6), 100.0) == 0
         original = Original("http://host-0/", 0.0, "sha1:A")
-        assert await one.first_with(b"content", original) is None
-        assert await two.first_with(b"content", Original("http://x/", 1.0, "")) == original
+        assert await one.content_seen(b"content", original) is None
+        assert await two.content_seen(b"content", Original("http://x/", 1.0, "")) == original
         await resolve(two)
         leases = [await one.acquire(100.0, 2), await two.acquire(100.0, 2)]
         leases.append(await server.acquire(100.0, 9))
@@ -351,7 +351,7 @@ def test_the_end_of_the_main_process_is_an_error_of_the_store() -> None:
         pair.member.channel.close()
         with pytest.raises(StoreError):
             await pair.remote.acquire(100.0, 1)
-        assert await pair.remote.first_with(b"content", Original("http://a/", 0.0, "")) is None
+        assert await pair.remote.content_seen(b"content", Original("http://a/", 0.0, "")) is None
         assert await pair.remote.ended() == GONE
         assert gone == [True]
 

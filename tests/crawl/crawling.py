@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from webcrawl.simweb import Running, faults
+from simweb import Running, faults
 
 ROOT = Path(__file__).parents[2]
 QUICK = {"DOWNLOAD_DELAY": 0.1, "IP_DELAY": 0.02, "DOWNLOAD_TIMEOUT": 5, "STATS_INTERVAL": 1}

@@ -23,12 +23,13 @@ from typing import Any
 from scrapy.cmdline import execute
 
 from tests.crawl.crawling import wait_for_servers
-from webcrawl import handler, scheduler
+from webcrawl.downloader import handler
 from webcrawl.extensions import feeds
-from webcrawl.frontier.database import Database
-from webcrawl.frontier.disk import DiskFrontier
+from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.disk.frontier import DiskFrontier
 from webcrawl.frontier.lease import Lease
 from webcrawl.pipelines import warc
+from webcrawl.scheduler import scheduler
 from webcrawl.warc import files, recovery
 from webcrawl.warc.files import WarcFiles
 

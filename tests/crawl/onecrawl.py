@@ -6,10 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 
+from simweb import Running, faults
 from tests.crawl.crawling import Result, assert_clean
 from tests.crawl.knownsite import records
 from webcrawl.parse.urls import host_of
-from webcrawl.simweb import Running, faults
 from webcrawl.warc.check import check
 
 HOST_DELAY_S = 0.1  # promised by all crawls that are killed

@@ -21,8 +21,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from webcrawl.simweb.addresses import Answer
-from webcrawl.simweb.dns import DnsServer, Names
+from simweb.addresses import Answer
+from simweb.dns import DnsServer, Names
 
 ROOT = Path(__file__).parents[2]
 # Where packages are kept between runs.

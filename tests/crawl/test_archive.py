@@ -14,9 +14,9 @@ import pytest
 from fastwarc.warc import ArchiveIterator as FastwarcIterator
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
+from simweb import running
 from tests.crawl.crawling import Result, assert_clean, crawl
 from tests.crawl.knownsite import ODD, SOUND, Record, Site, crawled, records, served
-from webcrawl.simweb import running
 from webcrawl.warc.check import check
 
 pytestmark = pytest.mark.slow

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from simweb import Running, running
 from tests.crawl.crawling import Crawl, Result, assert_clean
 from tests.crawl.knownsite import Record, records
-from webcrawl.simweb import Running, running
 from webcrawl.warc.check import check
 
 pytestmark = pytest.mark.slow

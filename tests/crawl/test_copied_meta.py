@@ -7,10 +7,10 @@ from textwrap import indent
 
 import pytest
 
+from simweb import running
 from tests.crawl.crawling import assert_clean, assert_faultless
 from tests.crawl.test_users_code import PROMISES, WORLD
 from tests.crawl.userscode import items, run
-from webcrawl.simweb import running
 
 pytestmark = pytest.mark.slow
 
@@ -128,10 +128,10 @@ MORE = {{Copies: 500}}
 @pytest.mark.parametrize(
     ("chosen", "line"),
     [
-        ("{Swallows: 500}", "SPIDER_MIDDLEWARES lacks webcrawl.visits.VisitMiddleware: 0"),
+        ("{Swallows: 500}", "SPIDER_MIDDLEWARES lacks webcrawl.crawl.PageFetchMiddleware: 0"),
         (
             "{**settings.SPIDER_MIDDLEWARES, Swallows: -1}",
-            "Swallows stands before webcrawl.visits.VisitMiddleware: 0",
+            "Swallows stands before webcrawl.crawl.PageFetchMiddleware: 0",
         ),
     ],
 )
@@ -159,7 +159,7 @@ def test_a_crawl_whose_pages_could_not_end_is_refused(
 @pytest.mark.parametrize("body", ["pass", "def __len__(self): return 0"])
 def test_a_scheduler_made_from_ours(tmp_path: Path, body: str) -> None:
     code = f"""
-        from webcrawl.scheduler import Scheduler
+        from webcrawl.scheduler.scheduler import Scheduler
         class Mine(Scheduler):
             {body}
         class Users(BroadSpider):
@@ -189,7 +189,7 @@ def test_a_scheduler_that_is_not_ours_is_refused(tmp_path: Path, scheduler: str)
 
 
 TAKEN_OUT = {
-    "popped": "page.links and response.meta.pop('visit')",
+    "popped": "page.links and response.meta.pop('page_fetch')",
     "cleared": "response.meta.clear()",
     "copied deeply": "copy.deepcopy(response.meta)",
 }

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from simweb import running
 from tests.crawl.crawling import Result
 from tests.crawl.onecrawl import assert_one_crawl
 from tests.crawl.userscode import run
-from webcrawl.simweb import running
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ LIMITED = """
     import asyncio
     import resource
     import signal
-    from webcrawl.frontier.database import Database
+    from webcrawl.frontier.disk.database import Database
     from webcrawl.warc.files import WarcFiles
 
     class Spider(BroadSpider):

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
+from simweb import Running, running
 from tests.crawl.crawling import ROOT, Crawl, Result, assert_clean, crawl
 from tests.crawl.onecrawl import assert_one_crawl
 from tests.crawl.userscode import run
-from webcrawl.simweb import Running, running
 
 pytestmark = pytest.mark.slow
 

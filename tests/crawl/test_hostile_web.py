@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]
 
+from simweb import running
 from tests.crawl.crawling import Crawl, Result, assert_clean, assert_faultless, crawl
 from tests.crawl.knownsite import answer, served
-from webcrawl.simweb import running
 from webcrawl.warc.check import check
 
 pytestmark = pytest.mark.slow

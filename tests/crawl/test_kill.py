@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
+from simweb import Running, running
 from tests.crawl.crawling import ROOT, Crawl, assert_clean
 from tests.crawl.onecrawl import assert_one_crawl
 from webcrawl.parse.urls import host_of
-from webcrawl.simweb import Running, running
 
 pytestmark = pytest.mark.slow
 

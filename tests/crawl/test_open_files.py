@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from simweb import running
 from tests.crawl.crawling import assert_clean, assert_faultless, crawl
-from webcrawl.simweb import running
 
 WEB = (
     *("--hosts=300", "--seeds=300", "--pages-per-host=2", "--host-delay=0.1"),
@@ -15,7 +15,7 @@ WEB = (
 
 GREEDY = """
 from scrapy.cmdline import execute
-from webcrawl import checked_crawl
+from webcrawl.commands import preflight
 
 checked_crawl.fit_open_files = lambda settings: None
 execute()

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from simweb import Running, running
 from tests.crawl.crawling import Crawl, assert_clean, crawl
-from webcrawl.simweb import Running, running
 
 pytestmark = pytest.mark.slow
 

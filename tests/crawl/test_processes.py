@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from simweb import running
 from tests.crawl.crawling import (
     Crawl,
     Result,
@@ -26,7 +27,6 @@ from tests.crawl.crawling import (
 from tests.crawl.knownsite import Record, records
 from tests.crawl.onecrawl import assert_one_crawl
 from tests.crawl.userscode import items, run
-from webcrawl.simweb import running
 from webcrawl.warc.check import check
 
 pytestmark = pytest.mark.slow

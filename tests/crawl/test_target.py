@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from simweb import Running, faults, running
 from tests.crawl.crawling import Result, assert_clean, crawl
 from tests.crawl.knownsite import records
-from webcrawl.simweb import Running, faults, running
 
 # One page in ten never answers, and a fetch of it would take a minute.
 WEB = (

@@ -16,9 +16,9 @@ from threading import Thread
 
 import pytest
 
+from simweb import running
 from tests.crawl.crawling import assert_faultless
 from tests.crawl.userscode import items, run
-from webcrawl.simweb import running
 
 pytestmark = pytest.mark.slow
 
@@ -303,15 +303,15 @@ def test_a_downloader_middleware_that_refuses(tmp_path: Path) -> None:
 
 
 WAYS = {
-    "default": ("webcrawl.engine", "{}"),
+    "default": ("webcrawl.fastpath.engine", "{}"),
     "Scrapy's engine": (
         "scrapy.core.engine",
-        "{'EXTENSIONS': {**settings.EXTENSIONS, 'webcrawl.extensions.shortway.ShortWay': None}}",
+        "{'EXTENSIONS': {**settings.EXTENSIONS, 'webcrawl.fastpath.FastPath': None}}",
     ),
     "a downloader with a fetch of its own": ("scrapy.core.engine", "{'DOWNLOADER': Fetch}"),
-    "items beside each other": ("webcrawl.engine", "{'CONCURRENT_ITEMS': 5}"),
+    "items beside each other": ("webcrawl.fastpath.engine", "{'CONCURRENT_ITEMS': 5}"),
     "a middleware that hears of exceptions": (
-        "webcrawl.engine",
+        "webcrawl.fastpath.engine",
         "{'SPIDER_MIDDLEWARES': {**settings.SPIDER_MIDDLEWARES, Hear: 10}}",
     ),
 }
@@ -321,7 +321,7 @@ WAYS = {
 def test_all_ways_through_the_engine_are_the_same_crawl(tmp_path: Path, way: str) -> None:
     engine, chosen = WAYS[way]
     code = f"""
-        from webcrawl.downloader import Downloader
+        from webcrawl.downloader.downloader import Downloader
         class Fetch(Downloader):
             def fetch(self, request):
                 return super().fetch(request)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from simweb import running
 from tests.crawl.crawling import Crawl, assert_clean, assert_faultless, crawl
-from webcrawl.simweb import running
 from webcrawl.warc.check import check
 
 pytestmark = pytest.mark.slow

@@ -7,8 +7,8 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+from simweb import Running
 from tests.crawl.crawling import Result, crawl
-from webcrawl.simweb import Running
 
 HEAD = """
 import os

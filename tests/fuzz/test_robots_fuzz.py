@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.admission.robots import RobotsRules
+from webcrawl.parse.robots import RobotsRules
 
 KEYS = st.sampled_from(
     [b"User-agent", b"Disallow", b"Allow", b"Crawl-delay", b"Sitemap", b"useragent", b"", b"\xff"]

@@ -17,8 +17,8 @@ from pathlib import Path
 from random import Random
 from struct import Struct
 
-from webcrawl.frontier import database
-from webcrawl.frontier.diskstore import DiskStore
+from webcrawl.frontier.disk import database
+from webcrawl.frontier.disk.store import DiskStore
 
 SLOTS = 40
 LONGEST_S = 0.03

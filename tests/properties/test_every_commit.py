@@ -20,12 +20,11 @@ from zlib import crc32
 import pytest
 
 from tests.contracts.frontier import FOREVER, link
-from webcrawl.admission.robots import ALLOW_ALL, RobotsRules
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.database import Database
-from webcrawl.frontier.disk import FOLDER, DiskFrontier
-from webcrawl.frontier.inspection import Inspection
+from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier
+from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.lease import (
     Failed,
     Fetched,
@@ -39,8 +38,9 @@ from webcrawl.frontier.lease import (
     Unresolved,
 )
 from webcrawl.frontier.orderings import ORDERINGS
+from webcrawl.frontier.politeness import Politeness
+from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
 from webcrawl.parse.urls import host_of
-from webcrawl.politeness.clocks import Politeness
 
 DELAY_S, IP_DELAY_S, CRAWL_DELAY_S = 2.0, 2.5, 7.0
 UTC_S = 1e9
@@ -116,8 +116,8 @@ class Web:
         return Fetched(200, now, now, tuple(link(url, via=name) for url in links_of(name)))
 
     def _robots(self, lease: Lease, first: bool) -> Outcome:
-        assert lease.errand is not None
-        now, home = self.now, lease.errand.home
+        assert lease.robots_task is not None
+        now, home = self.now, lease.robots_task.home
         if home == HOSTS[2] and lease.host == home:
             return RobotsMoved(f"http://{HOSTS[3]}/robots", HOSTS[3], now, now)
         if home == HOSTS[4] and first:
@@ -206,17 +206,17 @@ def judge(folder: Path, web: Web, cap: int) -> None:
     assert counters.pending == 0
     assert counters.crawled == len(web.done)
     assert counters.extracted == counters.crawled + counters.dropped.total()
-    fates = {url: found.fate(url) for url in reachable()} if not cap else {}
+    statuses = {url: found.status(url) for url in reachable()} if not cap else {}
     found.close()
     per_host = Counter(map(host_of, web.done))
     if cap:
         assert max(per_host.values()) == cap
         assert counters.dropped["host_cap"]
         return
-    assert {url for url, fate in fates.items() if fate and fate.what == "200"} == web.done
-    assert {url: fate.what for url, fate in fates.items() if fate and fate.what != "200"} == {
-        url: "robots" if is_disallowed(url) else "dns" for url in reachable() - web.done
-    }
+    assert {url for url, status in statuses.items() if status and status.what == "200"} == web.done
+    assert {
+        url: status.what for url, status in statuses.items() if status and status.what != "200"
+    } == {url: "robots" if is_disallowed(url) else "dns" for url in reachable() - web.done}
     assert all(is_disallowed(url) or host_of(url) == GONE for url in reachable() - web.done)
 
 

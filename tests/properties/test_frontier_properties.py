@@ -17,10 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.contracts.frontier import FOREVER, link
-from webcrawl.admission.robots import ALLOW_ALL, RobotsRules
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.disk import DiskFrontier
+from webcrawl.frontier.disk.frontier import DiskFrontier
 from webcrawl.frontier.lease import (
     Dropped,
     Failed,
@@ -37,8 +36,9 @@ from webcrawl.frontier.lease import (
 )
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
+from webcrawl.frontier.politeness import Politeness
+from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
 from webcrawl.parse.urls import host_of, origin_of
-from webcrawl.politeness.clocks import Politeness
 
 RULES = RobotsRules.parse(b"user-agent: *\ndisallow: /private\ncrawl-delay: 3", "x")
 
@@ -106,14 +106,14 @@ class World:
         return Fetched(status, now, now, links)
 
     def _robots(self, lease: Lease, now: float, asked_at: float, *, fails: bool) -> Outcome:
-        assert lease.errand is not None
+        assert lease.robots_task is not None
         if fails:
             return RobotsUnreachable("5xx", asked_at, now)
         if self.random.random() < 0.2:
             target = self.url()
             return RobotsMoved(target, host_of(target), now, now)
         rules = self.random.choice([RULES, ALLOW_ALL])
-        self.rules[lease.errand.home][lease.errand.origin] = rules
+        self.rules[lease.robots_task.home][lease.robots_task.origin] = rules
         return RobotsFetched(rules, now + self.random.choice([9.0, FOREVER]), now, now)
 
     def killed(self, lease: Lease, now: float) -> None:

@@ -16,11 +16,11 @@ import pytest
 
 from tests.contracts.frontier import FOREVER, link
 from webcrawl.frontier.base import Policy
-from webcrawl.frontier.disk import DiskFrontier
+from webcrawl.frontier.disk.frontier import DiskFrontier
 from webcrawl.frontier.lease import Fetched, Link, Resolved, Step
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS, Ordering
-from webcrawl.politeness.clocks import Politeness
+from webcrawl.frontier.politeness import Politeness
 
 PAGES, HOSTS = 3000, 200
 POLICY = Policy(politeness=Politeness(0.0, 0.0), obey_robots=False)

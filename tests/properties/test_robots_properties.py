@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.admission.robots import RobotsRules
+from webcrawl.parse.robots import RobotsRules
 
 PATTERNS = st.text("ab/*", min_size=1, max_size=6).map("/{}".format)
 RULES = st.lists(

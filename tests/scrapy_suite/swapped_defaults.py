@@ -16,8 +16,8 @@ for _name in dir(settings):
 default_settings.SCHEDULER = settings.SCHEDULER
 default_settings.DOWNLOADER = settings.DOWNLOADER
 default_settings.DOWNLOAD_HANDLERS_BASE.update(settings.DOWNLOAD_HANDLERS)
-default_settings.SPIDER_MIDDLEWARES_BASE["webcrawl.visits.VisitMiddleware"] = 0
-default_settings.EXTENSIONS_BASE["webcrawl.extensions.shortway.ShortWay"] = 910
+default_settings.SPIDER_MIDDLEWARES_BASE["webcrawl.crawl.PageFetchMiddleware"] = 0
+default_settings.EXTENSIONS_BASE["webcrawl.fastpath.FastPath"] = 910
 _stats = "scrapy.downloadermiddlewares.stats.DownloaderStats"
 _middlewares = default_settings.DOWNLOADER_MIDDLEWARES_BASE
 _middlewares["webcrawl.middlewares.DownloaderStats"] = _middlewares.pop(_stats)

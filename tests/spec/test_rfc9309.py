@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from webcrawl.admission.robots import (
+from webcrawl.parse.robots import (
     MAX_BODY_BYTES,
     MAX_PATTERN_BYTES,
     MAX_WILDCARDS,

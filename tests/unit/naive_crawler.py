@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 import brotli
 from selectolax.lexbor import LexborHTMLParser
 
-from webcrawl.admission.robots import ALLOW_ALL, DISALLOW_ALL, RobotsRules
+from simweb.pagekinds import zstd
+from webcrawl.parse.robots import ALLOW_ALL, DISALLOW_ALL, RobotsRules
 from webcrawl.parse.urls import canonicalize
-from webcrawl.simweb.pagekinds import zstd
 
 LINKS = "a[href], area[href], iframe[src], frame[src], link[rel=next], link[rel=prev], meta"
 Answer = tuple[int, dict[str, str], bytes]

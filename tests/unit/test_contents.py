@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from webcrawl.frontier import rows
 from webcrawl.frontier.contents import Contents
+from webcrawl.frontier.disk import rows
 from webcrawl.frontier.lease import Failed, Fetched, Outcome, Returned
 from webcrawl.frontier.store import MemoryStore
 from webcrawl.items import Original
@@ -33,7 +33,7 @@ class Kept:
 
     def ask(self, url: str, sent: str = PLAIN, content: bytes = CONTENT) -> Original | None:
         self._time += 1
-        return self.contents.first_with(content, Original(url, self._time, sent))
+        return self.contents.content_seen(content, Original(url, self._time, sent))
 
     def page(self, url: str, sent: str = PLAIN, content: bytes = CONTENT) -> str:
         """A page from lease to release; the URL of its original, "" for none."""
@@ -109,9 +109,9 @@ def test_a_page_is_its_own_original_when_it_is_fetched_once_more() -> None:
     kept = Kept()
     original = Original("a", 1.0, PLAIN)
     for _ in range(2):  # a spider may read an answer twice
-        assert kept.contents.first_with(CONTENT, original) is None
+        assert kept.contents.content_seen(CONTENT, original) is None
     kept.contents.page_ended("a", DONE)
-    assert kept.contents.first_with(CONTENT, Original("a", 2.0, PLAIN)) == original
+    assert kept.contents.content_seen(CONTENT, Original("a", 2.0, PLAIN)) == original
 
 
 def test_a_page_without_a_payload_digest_is_compared_by_its_content() -> None:

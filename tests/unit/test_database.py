@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from webcrawl.frontier.database import Database, StoreError
+from webcrawl.frontier.disk.database import Database, StoreError
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from simweb.dns import both_on_one_port
 from webcrawl.admission import dns, dnsclient
 from webcrawl.admission.dns import Resolution, ResolutionFailed, Resolver, read_server
 from webcrawl.admission.dnsclient import Server
-from webcrawl.simweb.dns import both_on_one_port
 
 A, AAAA, CNAME = 1, 28, 5
 TIMEOUT_S = 0.15  # where no answer is to come

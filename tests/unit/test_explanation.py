@@ -11,13 +11,12 @@ import pytest
 from scrapy.settings import Settings
 
 from tests.contracts.frontier import FOREVER, Driver, link
-from webcrawl.admission.robots import RobotsRules
 from webcrawl.commands.explain import of_scope
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.disk import FOLDER, DiskFrontier
-from webcrawl.frontier.explanation import explain
-from webcrawl.frontier.inspection import Inspection
+from webcrawl.frontier.disk.explanation import explain
+from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier
+from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.lease import (
     Dropped,
     Failed,
@@ -29,7 +28,8 @@ from webcrawl.frontier.lease import (
     Step,
     Unresolved,
 )
-from webcrawl.politeness.clocks import Politeness
+from webcrawl.frontier.politeness import Politeness
+from webcrawl.parse.robots import RobotsRules
 
 UTC_S = 1_000_000_000.0  # 2001-09-09 01:46:40
 AT = "2001-09-09 01:48:20 UTC"  # where a Driver begins

@@ -18,17 +18,25 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# A package may import itself and what stands in the rows above it. What is named in no row is an
-# adapter: it may import all of these, and none of these may import it.
-LAYERS = (
-    {"parse", "politeness", "offload", "openfiles"},
+# A package may import itself and what stands in the rows above it.
+CORE_LAYERS = (
+    {"parse", "executor", "openfiles"},
     {"scope", "fetch"},
-    {"admission", "warc"},
+    {"warc"},
     {"frontier"},
-    {"report"},
+    {"admission"},
 )
-CORE = frozenset().union(*LAYERS)
-SHARED = {"items", "signals"}  # plain values that core and adapters hand to one another
+ADAPTER_LAYERS = (
+    {"crawl"},
+    {"config"},
+    {"report", "fastpath"},
+    {"scheduler"},
+    {"downloader", "spiders"},
+    {"middlewares", "pipelines", "extensions", "commands"},
+)
+LAYERS = CORE_LAYERS + ADAPTER_LAYERS
+CORE = frozenset().union(*CORE_LAYERS)
+SHARED = {"items", "settings", "signals"}  # plain values that core and adapters hand to one another
 SCRAPY = {"scrapy", "twisted", "itemadapter", "queuelib", "parsel"}
 NEWER_PYTHON = {"compression"}  # standard library of Python 3.14
 EMPTY_WORDS = {"manager", "helper", "helpers", "util", "utils", "common", "misc"}
@@ -78,7 +86,7 @@ def steps_back(modules: Modules) -> Iterator[str]:
         part = part_of(module)
         for target in imports_of(tree):
             to = part_of(target)
-            if part not in rank or to in SHARED | {"", part}:
+            if part not in rank or to in SHARED | {"", "__version__", part}:
                 continue
             if rank.get(to, len(LAYERS)) >= rank[part]:
                 yield f"{module} imports {target}"
@@ -87,15 +95,13 @@ def steps_back(modules: Modules) -> Iterator[str]:
 def scrapy_in_the_core(modules: Modules) -> Iterator[str]:
     for module, tree in modules.items():
         for target in imports_of(tree):
-            if part_of(module) in CORE | SHARED and root(target) in SCRAPY:
+            if part_of(module) in CORE | SHARED - {"settings"} and root(target) in SCRAPY:
                 yield f"{module} imports {target}"
 
 
-def simweb_that_knows_the_crawler(modules: Modules) -> Iterator[str]:
-    for module, tree in modules.items():
-        for target in imports_of(tree):
-            if part_of(module) == "simweb" and part_of(target) not in {"", "simweb"}:
-                yield f"{module} imports {target}"
+def packages_without_a_layer(modules: Modules) -> Iterator[str]:
+    known = frozenset().union(*LAYERS) | SHARED | {""}
+    yield from sorted({part_of(module) for module in modules} - known)
 
 
 def cycles(modules: Modules) -> Iterator[str]:
@@ -127,7 +133,7 @@ def modules_without_a_docstring(modules: Modules) -> Iterator[str]:
 RULES: dict[Fault, dict[str, str]] = {
     steps_back: {"parse/a.py": "def f():\n    from webcrawl.frontier import lease"},
     scrapy_in_the_core: {"warc/a.py": "from twisted.internet import defer"},
-    simweb_that_knows_the_crawler: {"simweb/a.py": "import webcrawl.parse.urls"},
+    packages_without_a_layer: {"more/a.py": ""},
     cycles: {"a.py": "from webcrawl import b", "b.py": "from webcrawl.a import x"},
     empty_names: {"parse/url_utils.py": ""},
     modules_without_a_docstring: {"parse/a.py": "x = 1"},
@@ -156,7 +162,7 @@ def test_a_fault_is_found(rule: Fault, tmp_path: Path) -> None:
         "from webcrawl import scheduler",
         "import webcrawl.spiders.broad",
         "from webcrawl.frontier.lease import Link",
-        "from webcrawl.admission import robots",
+        "from webcrawl.admission import dns",
         "from webcrawl.scope import Scope",
     ],
 )
@@ -183,6 +189,16 @@ def test_an_import_for_types_makes_no_cycle(tmp_path: Path) -> None:
     guarded = "if TYPE_CHECKING:\n    from webcrawl.b import x"
     write_package(tmp_path / "webcrawl", {"a.py": guarded, "b.py": "import webcrawl.a"})
     assert list(cycles(modules_of(tmp_path / "webcrawl"))) == []
+
+
+def test_the_simulated_web_knows_nothing_of_the_crawler() -> None:
+    """It judges the crawler, so it shares no code with it, and it is not shipped."""
+    modules = modules_of(ROOT / "simweb")
+    assert len(modules) > 20
+    assert {root(name) for tree in modules.values() for name in imports_of(tree)} & {
+        "webcrawl",
+        "scrapy",
+    } == set()
 
 
 def test_requirements_name_what_is_imported(house: Modules) -> None:

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.frontier import Driver, link
-from webcrawl.frontier import rows
-from webcrawl.frontier.database import Database, StoreError
-from webcrawl.frontier.disk import FOLDER, DiskFrontier
-from webcrawl.frontier.inspection import Inspection
+from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.database import Database, StoreError
+from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier
+from webcrawl.frontier.disk.inspection import Inspection
 
 
 async def fetch(frontier: DiskFrontier, *urls: str) -> None:

@@ -20,7 +20,7 @@ import pytest
 
 from webcrawl.admission.dnswire import question, read_answer
 from webcrawl.admission.guard import AddressGuard
-from webcrawl.admission.robots import RobotsRules
+from webcrawl.downloader.handler import _response
 from webcrawl.fetch.decode import decode
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.http1 import (
@@ -31,11 +31,11 @@ from webcrawl.fetch.http1 import (
     transfer_codings,
 )
 from webcrawl.fetch.retryafter import retry_after_s
-from webcrawl.handler import _response
 from webcrawl.parse.charset import sniff
 from webcrawl.parse.domains import registered_domain
 from webcrawl.parse.markup import scan_by_regex
 from webcrawl.parse.page import header_says_nofollow, read_page
+from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.urls import canonicalize, canonicalize_each, redirect_target
 from webcrawl.scope.rules import Scope
 from webcrawl.scope.traps import PathLimits, is_numbered

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from webcrawl.admission.robots import (
+from webcrawl.parse.robots import (
     ALLOW_ALL,
     DISALLOW_ALL,
     MAX_CHECK_STEPS,

@@ -12,7 +12,7 @@ from scrapy import Spider
 from scrapy.settings import Settings
 
 from webcrawl import settings as defaults
-from webcrawl.setting_names import Names, check_names
+from webcrawl.config.names import Names, check_names
 from webcrawl.spiders.broad import BroadSpider
 
 Write = Callable[..., type[BroadSpider]]

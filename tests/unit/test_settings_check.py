@@ -9,7 +9,7 @@ import pytest
 from scrapy.settings import Settings
 
 from webcrawl import settings as defaults
-from webcrawl.settings_check import RULES, check, contact_warning, typed_settings
+from webcrawl.config.check import RULES, check, contact_warning, typed_settings
 
 
 def project_settings() -> Settings:

@@ -15,8 +15,8 @@ from scrapy.signalmanager import SignalManager
 from twisted.internet.defer import succeed
 from twisted.python.failure import Failure
 
-from webcrawl import listening
-from webcrawl.listening import Signals
+from webcrawl.fastpath import receivers as receivers_module
+from webcrawl.fastpath.receivers import Signals
 
 SIGNAL, OTHER = object(), object()
 NAMED = {"response": "a response", "request": "a request", "spider": "a spider"}
@@ -119,7 +119,7 @@ def connecting(*receivers: Callable[..., object]) -> Callable[[SignalManager], N
 def connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """None before a test, and none left after it."""
     monkeypatch.setattr(dispatcher, "connections", {})
-    monkeypatch.setattr(listening, "connections", dispatcher.connections)
+    monkeypatch.setattr(receivers_module, "connections", dispatcher.connections)
 
 
 @pytest.mark.parametrize(

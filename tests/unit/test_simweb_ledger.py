@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from webcrawl.simweb.ledger import VIOLATIONS, Ledger, Rules, faults
-from webcrawl.simweb.model import World
-from webcrawl.simweb.reply import Reply, answer
-from webcrawl.simweb.spec import Place, WorldSpec
+from simweb.ledger import VIOLATIONS, Ledger, Rules, faults
+from simweb.model import World
+from simweb.reply import Reply, answer
+from simweb.spec import Place, WorldSpec
 
 
 class Crawl:

@@ -18,14 +18,14 @@ import pytest
 from cryptography import x509
 from naive_crawler import Manners, NaiveCrawler
 
+from simweb import Running, faults, running
+from simweb.addresses import NXDOMAIN, REFUSED, SERVFAIL
+from simweb.dns import Names
+from simweb.model import World
+from simweb.origins import Ports
+from simweb.secure import server_name
+from simweb.spec import WorldSpec
 from tests.conftest import Scrapy
-from webcrawl.simweb import Running, faults, running
-from webcrawl.simweb.addresses import NXDOMAIN, REFUSED, SERVFAIL
-from webcrawl.simweb.dns import Names
-from webcrawl.simweb.model import World
-from webcrawl.simweb.origins import Ports
-from webcrawl.simweb.secure import server_name
-from webcrawl.simweb.spec import WorldSpec
 
 SMALL = ("--slowness", "0.02", "--page-bytes", "2000", "--host-delay", "0.01")
 
@@ -331,7 +331,7 @@ def test_a_crawler_that_stops_early_misses_pages() -> None:
 
 class TestCommandLine:
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "webcrawl.simweb", *arguments]
+        command = [sys.executable, "-m", "simweb", *arguments]
         return subprocess.run(
             command, input="", capture_output=True, text=True, timeout=120, check=False
         )
@@ -371,7 +371,7 @@ class TestCommandLine:
         assert "robots-crawl-delay" in self.run("--list-features").stdout
 
     def test_sigterm_ends_it_with_its_report(self) -> None:
-        command = [sys.executable, "-m", "webcrawl.simweb", "--hosts", "3"]
+        command = [sys.executable, "-m", "simweb", "--hosts", "3"]
         pipe = subprocess.PIPE
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
             assert process.stdout

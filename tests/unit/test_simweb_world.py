@@ -12,19 +12,19 @@ from urllib.parse import urlsplit
 import pytest
 from naive_crawler import read
 
-from webcrawl.admission.robots import RobotsRules
+from simweb.features import Draw, select
+from simweb.links import LINKS, Target
+from simweb.model import FEATURES, World
+from simweb.origins import Ports
+from simweb.pagekinds import PAGES, PageKind
+from simweb.pages import Page
+from simweb.reach import in_scope, reach
+from simweb.robots import ROBOTS, Request, Robots
+from simweb.site import Tree
+from simweb.spec import Place, WorldSpec
+from simweb.survey import Survey, spec
+from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.urls import canonicalize, level_of
-from webcrawl.simweb.features import Draw, select
-from webcrawl.simweb.links import LINKS, Target
-from webcrawl.simweb.model import FEATURES, World
-from webcrawl.simweb.origins import Ports
-from webcrawl.simweb.pagekinds import PAGES, PageKind
-from webcrawl.simweb.pages import Page
-from webcrawl.simweb.reach import in_scope, reach
-from webcrawl.simweb.robots import ROBOTS, Request, Robots
-from webcrawl.simweb.site import Tree
-from webcrawl.simweb.spec import Place, WorldSpec
-from webcrawl.simweb.survey import Survey, spec
 
 CODED = ("robots-chunked", "robots-bomb")  # no plain text as it is sent
 

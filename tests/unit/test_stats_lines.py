@@ -160,9 +160,9 @@ class Busy(Counters):
 
 def test_the_funnel_never_widens_in_a_line_read_while_counting() -> None:
     words = stats_line(0.0, Busy()).split()
-    funnel = [int(words[words.index(letter) + 1]) for letter in "EHIRC"]
-    assert funnel == sorted(funnel, reverse=True)
-    assert len(set(funnel)) == len(FUNNEL)
+    candidates = [int(words[words.index(letter) + 1]) for letter in "EHIRC"]
+    assert candidates == sorted(candidates, reverse=True)
+    assert len(set(candidates)) == len(FUNNEL)
 
 
 def test_every_count_has_a_name() -> None:

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
+from webcrawl.frontier.disk.rows import link_row, read_link
 from webcrawl.frontier.lease import Link
-from webcrawl.frontier.rows import link_row, read_link
-from webcrawl.outlinks import Outlinks
+from webcrawl.frontier.outlinks import Outlinks
 from webcrawl.scope import PathLimits, Scope, is_numbered
 
 DEFAULTS = PathLimits(20, 4)

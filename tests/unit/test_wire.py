@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from webcrawl.admission.robots import RobotsRules
 from webcrawl.frontier.lease import (
     Dropped,
-    Errand,
     Failed,
     Fetched,
     Lease,
@@ -21,11 +19,12 @@ from webcrawl.frontier.lease import (
     Returned,
     RobotsFetched,
     RobotsMoved,
+    RobotsTask,
     RobotsUnreachable,
     Step,
     Unresolved,
 )
-from webcrawl.frontier.wire import (
+from webcrawl.frontier.shared.wire import (
     Channel,
     frame,
     pack_lease,
@@ -34,9 +33,10 @@ from webcrawl.frontier.wire import (
     unpack_lease,
     unpack_outcome,
 )
+from webcrawl.parse.robots import RobotsRules
 
 LINK = Link("http://a/1", "a", 3, 1, "http://a/", 2, head_done=True, payload=b"request")
-ERRAND = Errand("http://a", "a", "http://b/robots.txt", 1, 2)
+ERRAND = RobotsTask("http://a", "a", "http://b/robots.txt", 1, 2)
 OUTCOMES: list[Outcome] = [
     Resolved(("10.0.0.1", "::1"), 5.0),
     Unresolved("dns", again=True),
@@ -60,7 +60,7 @@ def test_an_outcome_is_the_same(outcome: Outcome) -> None:
     "lease",
     [
         Lease("a", Step.RESOLVE, "", ""),
-        Lease("b", Step.ROBOTS, "http://b/robots.txt", "10.0.0.1", errand=ERRAND),
+        Lease("b", Step.ROBOTS, "http://b/robots.txt", "10.0.0.1", robots_task=ERRAND),
         Lease("a", Step.PAGE, "http://a/1", "10.0.0.1", LINK, refused="robots"),
     ],
     ids=lambda lease: lease.step.value,

@@ -11,9 +11,9 @@ import pytest
 from scrapy.settings import Settings
 
 from webcrawl import settings as defaults
-from webcrawl.components import SettingError, is_worker, processes_from, share_of
+from webcrawl.config.build import SettingError, is_worker, processes_from, share_of
+from webcrawl.extensions.worker import numbered, settings_of
 from webcrawl.frontier.counters import Counters, differences
-from webcrawl.worker import numbered, settings_of
 
 
 def settings(**overrides: Any) -> Settings:

@@ -10,7 +10,7 @@ import argparse
 
 from scrapy.commands import bench
 
-from webcrawl.looks import Look
+from webcrawl.commands.debugging import DebugCommand
 
 SETTINGS = {
     "ALLOW_PRIVATE_ADDRESSES": True,  # Scrapy's server is on this machine
@@ -26,7 +26,7 @@ SETTINGS = {
 }
 
 
-class Command(Look, bench.Command):
+class Command(DebugCommand, bench.Command):
     """Runs a quick benchmark; see `scrapy bench --help`."""
 
     delay_s = 0.0

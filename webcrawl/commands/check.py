@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from scrapy.commands import check
 
-from webcrawl.looks import Look
+from webcrawl.commands.debugging import DebugCommand
 
 
-class Command(Look, check.Command):
+class Command(DebugCommand, check.Command):
     """Checks spiders' contracts; see `scrapy check --help`."""

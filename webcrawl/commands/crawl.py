@@ -12,7 +12,7 @@ from difflib import get_close_matches
 
 from scrapy.commands import crawl
 
-from webcrawl import checked_crawl
+from webcrawl.commands import preflight
 from webcrawl.spiders.broad import BroadSpider
 from webcrawl.spiders.seeds import ACCEPTED
 
@@ -35,6 +35,6 @@ class Command(crawl.Command):
             print(f"there is no spider {name!r}; {hint}", file=sys.stderr)
             self.exitcode = 2
         elif issubclass(loader.load(name), BroadSpider):
-            checked_crawl.run(self, self._create_crawler(name), opts)
-        elif not checked_crawl.misspelt(self, loader.load(name)):
-            checked_crawl.run_plain(self, self._create_crawler(name), opts)
+            preflight.run(self, self._create_crawler(name), opts)
+        elif not preflight.misspelt(self, loader.load(name)):
+            preflight.run_plain(self, self._create_crawler(name), opts)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from scrapy.commands import fetch
 
-from webcrawl.looks import Look
+from webcrawl.commands.debugging import DebugCommand
 
 
-class Command(Look, fetch.Command):
+class Command(DebugCommand, fetch.Command):
     """Fetches a URL; see `scrapy fetch --help`."""

@@ -6,10 +6,10 @@ import argparse
 
 from scrapy.commands import parse
 
-from webcrawl.looks import Look
+from webcrawl.commands.debugging import DebugCommand
 
 
-class Command(Look, parse.Command):
+class Command(DebugCommand, parse.Command):
     """Parses a URL by the spider's callback; see `scrapy parse --help`."""
 
     def is_short(self, opts: argparse.Namespace) -> bool:

@@ -13,7 +13,7 @@ from scrapy import Spider
 from scrapy.commands import runspider
 from scrapy.utils.spider import iter_spider_classes
 
-from webcrawl import checked_crawl
+from webcrawl.commands import preflight
 from webcrawl.spiders.broad import BroadSpider
 
 
@@ -23,11 +23,11 @@ class Command(runspider.Command):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         spider = _spider_in(args[0]) if len(args) == 1 else None
         if spider is not None and issubclass(spider, BroadSpider):
-            checked_crawl.run(self, self._create_crawler(spider), opts)
+            preflight.run(self, self._create_crawler(spider), opts)
         elif spider is None:
             super().run(args, opts)  # which says what is wrong
-        elif not checked_crawl.misspelt(self, spider):
-            checked_crawl.run_plain(self, self._create_crawler(spider), opts)
+        elif not preflight.misspelt(self, spider):
+            preflight.run_plain(self, self._create_crawler(spider), opts)
 
 
 def _spider_in(file: str) -> type[Spider] | None:

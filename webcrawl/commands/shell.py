@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from scrapy.commands import shell
 
-from webcrawl.looks import Look
+from webcrawl.commands.debugging import DebugCommand
 
 
-class Command(Look, shell.Command):
+class Command(DebugCommand, shell.Command):
     """The interactive shell; see `scrapy shell --help`."""

@@ -1,4 +1,4 @@
-"""`scrapy simweb`: the simulated web (see `webcrawl.simweb`) from the project's command line.
+"""`scrapy simweb`: the simulated web (see `simweb`) from the project's command line.
 
 Scrapy imports all commands before it runs one. No crawl is to hold the 9 MB of a web that it does
 not serve, so that is imported when it is asked for.
@@ -33,4 +33,4 @@ class Command(ScrapyCommand):
 
 
 def _cli() -> ModuleType:
-    return import_module("webcrawl.simweb.cli")
+    return import_module("simweb.cli")

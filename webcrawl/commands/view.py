@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from scrapy.commands import view
 
-from webcrawl.looks import Look
+from webcrawl.commands.debugging import DebugCommand
 
 
-class Command(Look, view.Command):
+class Command(DebugCommand, view.Command):
     """Opens a URL in a browser; see `scrapy view --help`."""

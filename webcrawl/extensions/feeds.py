@@ -37,8 +37,8 @@ from scrapy.extensions.feedexport import (
 from scrapy.extensions.postprocessing import PostProcessingManager
 from scrapy.http import Response
 
-from webcrawl.console import last_word
-from webcrawl.visits import visit_of
+from webcrawl.crawl.page_fetch import page_fetch_of
+from webcrawl.report.console import set_fatal_error
 
 logger = logging.getLogger(__name__)
 
@@ -92,9 +92,9 @@ class FeedExporter(feedexport.FeedExporter):
                 exported.append(self.slots)
         finally:
             self.slots = [*chain.from_iterable(exported), *slots[len(exported) :]]
-        visit = visit_of(response.request) if isinstance(response, Response) else None
-        if self._failed and visit is not None:
-            visit.unarchived = True
+        page_fetch = page_fetch_of(response.request) if isinstance(response, Response) else None
+        if self._failed and page_fetch is not None:
+            page_fetch.unarchived = True
 
     def _start_new_batch(self, batch_id: int, *args: Any, **kwargs: Any) -> FeedSlot:
         """The file of a later batch may be of an earlier run, as that of the first (above)."""
@@ -117,7 +117,9 @@ class FeedExporter(feedexport.FeedExporter):
         await super().close_spider(spider)
         stats = self.crawler.stats.get_stats()
         if any(name.startswith("feedexport/failed_count/") for name in stats):
-            last_word(self.crawler, "FEEDS: a feed could not be stored")  # Scrapy has said why
+            set_fatal_error(
+                self.crawler, "FEEDS: a feed could not be stored"
+            )  # Scrapy has said why
 
     async def _close_slot(self, slot: FeedSlot, spider: Spider) -> None:
         """Also of a batch that is full."""
@@ -155,13 +157,13 @@ class FeedExporter(feedexport.FeedExporter):
         fault = None if isinstance(error, OSError) else error  # of the code: told in full
         why = getattr(error, "strerror", None) or error
         problem = f"FEEDS: {_name(slot)} cannot be written: {why}"
-        last_word(self.crawler, problem)
+        set_fatal_error(self.crawler, problem)
         logger.error("%s", problem, exc_info=fault)
 
 
 def _refusal(crawler: Crawler) -> Any:
     def refuse() -> None:
-        last_word(crawler, "FEEDS: a feed cannot be used")
+        set_fatal_error(crawler, "FEEDS: a feed cannot be used")
         raise CloseSpider("feed_error")
 
     return refuse

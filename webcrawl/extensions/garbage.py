@@ -14,7 +14,7 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.components import SettingError
+from webcrawl.config.build import SettingError
 
 
 class GcTuning:

@@ -19,13 +19,13 @@ from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 
-from webcrawl.components import SettingError, only_looks, processes_from
-from webcrawl.console import PROBLEM, last_word
-from webcrawl.frontier.server import FrontierServer, Member
-from webcrawl.frontier.wire import frame
+from webcrawl.config.build import SettingError, is_debugging, processes_from
+from webcrawl.extensions.worker import settings_of
+from webcrawl.frontier.shared.server import FrontierServer, Member
+from webcrawl.frontier.shared.wire import frame
+from webcrawl.report.console import PROBLEM, set_fatal_error
 from webcrawl.signals import crawl_closing
 from webcrawl.spiders.broad import BroadSpider
-from webcrawl.worker import settings_of
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +33,8 @@ RESTARTS_MAX = 10  # in an hour: what kills one process again and again would ki
 WATCH_S = 1.0
 LAST_S = 10.0  # for one that has said goodbye to be gone
 _START = (
-    "import sys; sys.path[:] = sys.argv[2:]; import webcrawl.worker; "
-    "webcrawl.worker.main(int(sys.argv[1]))"
+    "import sys; sys.path[:] = sys.argv[2:]; import webcrawl.extensions.worker; "
+    "webcrawl.extensions.worker.main(int(sys.argv[1]))"
 )
 
 
@@ -59,7 +59,7 @@ class Processes:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         count = processes_from(crawler.settings)
-        if count == 1 or only_looks(crawler):
+        if count == 1 or is_debugging(crawler):
             raise NotConfigured
         silence_max_s = crawler.settings.getfloat("CRAWL_PROCESS_TIMEOUT")
         extension = cls(crawler, count, silence_max_s)
@@ -77,7 +77,7 @@ class Processes:
             for number in range(2, self._count + 1):
                 self._start(number)
         except (SettingError, OSError) as error:
-            last_word(self._crawler, error)
+            set_fatal_error(self._crawler, error)
             logger.error("%s", error)
             raise CloseSpider("processes_error") from None
         pids = ", ".join(str(each.process.pid) for each in self._running.values())
@@ -166,7 +166,7 @@ class Processes:
         """A process says goodbye. When it was not told to, the crawl ends for its reason."""
         self._stats.append(stats)
         if PROBLEM in stats:
-            last_word(self._crawler, stats[PROBLEM])
+            set_fatal_error(self._crawler, stats[PROBLEM])
         if not self._server.is_ending:
             coro = self._crawler.engine.close_spider_async(reason=reason)
             self._end_task = asyncio.create_task(coro)

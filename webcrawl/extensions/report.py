@@ -18,11 +18,11 @@ from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.components import counters_of, is_worker, only_looks
-from webcrawl.console import PROBLEM, last_word
+from webcrawl.config.build import counters_of, is_debugging, is_worker
+from webcrawl.config.check import typed_settings
 from webcrawl.frontier.counters import Counters
+from webcrawl.report.console import PROBLEM, set_fatal_error
 from webcrawl.report.lines import named_counts, named_rates, outcome_line, summary
-from webcrawl.settings_check import typed_settings
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class CrawlReport:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
-        if only_looks(crawler) or is_worker(settings):
+        if is_debugging(crawler) or is_worker(settings):
             raise NotConfigured
         folder = settings.get("REPORT_DIR") or settings.get("WARC_DIR") or "."
         extension = cls(crawler, Path(folder))
@@ -85,7 +85,7 @@ class CrawlReport:
             _write(self._folder / "report.txt", _as_text(report, lines))
         except OSError as error:
             problem = f"No report in REPORT_DIR = {self._folder}: {error}"
-            last_word(self._crawler, problem)
+            set_fatal_error(self._crawler, problem)
             logger.error("%s", problem)
         else:
             logger.info("Report: %s", path)

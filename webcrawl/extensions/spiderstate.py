@@ -14,7 +14,7 @@ from pathlib import Path
 from scrapy import Spider
 from scrapy.extensions import spiderstate
 
-from webcrawl.console import last_word
+from webcrawl.report.console import set_fatal_error
 
 logger = logging.getLogger(__name__)
 
@@ -40,5 +40,5 @@ class SpiderState(spiderstate.SpiderState):
         except Exception as error:  # nor is it told what pickle raises for what it cannot keep
             why = getattr(error, "strerror", None) or error
             problem = f"spider.state cannot be kept in {path}: {why}"
-            last_word(spider.crawler, problem)
+            set_fatal_error(spider.crawler, problem)
             logger.error("%s", problem)

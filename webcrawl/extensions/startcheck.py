@@ -14,9 +14,9 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
-from webcrawl.components import SettingError, is_worker, only_looks
-from webcrawl.setting_names import check_names
-from webcrawl.settings_check import RULES, contact_warning
+from webcrawl.config.build import SettingError, is_debugging, is_worker
+from webcrawl.config.check import RULES, contact_warning
+from webcrawl.config.names import check_names
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class StartCheck:
         names = check_names(crawler.settings, crawler.spidercls, arguments)
         if names.misspelt:
             raise ValueError("; ".join(names.misspelt))
-        no_contact = [] if only_looks(crawler) else contact_warning(crawler.settings)
+        no_contact = [] if is_debugging(crawler) else contact_warning(crawler.settings)
         for line in [*names.unread, *no_contact]:
             logger.warning("%s", line)
         if no_contact and _hides_warnings(crawler.settings):

@@ -18,9 +18,9 @@ from scrapy.exceptions import NotConfigured
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.asyncio import create_looping_call
 
-from webcrawl.components import counters_of, is_worker, only_looks, seconds
-from webcrawl.console import Say, console_from
+from webcrawl.config.build import counters_of, is_debugging, is_worker, seconds
 from webcrawl.frontier.counters import Counters
+from webcrawl.report.console import Say, console_from
 from webcrawl.report.lines import (
     named_counts,
     named_rates,
@@ -49,7 +49,7 @@ class StatsLines:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
-        if only_looks(crawler) or is_worker(settings):
+        if is_debugging(crawler) or is_worker(settings):
             raise NotConfigured
         extension = cls(crawler, seconds(settings, "STATS_INTERVAL"), console_from(settings))
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)

@@ -27,11 +27,11 @@ from webcrawl.fetch.connections import Connections, Server
 from webcrawl.fetch.decode import decode, decode_quickly
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.http1 import Headers, ResponseReader
+from webcrawl.fetch.mediatypes import Wants
 from webcrawl.fetch.requesthead import header_line, host_line, request_line
 from webcrawl.fetch.tls import CertificateJudge, client_context
 from webcrawl.openfiles import IDLE, is_ours
 
-Wants = Callable[[int, Headers], bool]
 OnContent = Callable[[bytes], bool]
 
 _URL = re.compile(r"(https?)://(?:[^/?#]*@)?(\[[^\]]+\]|[^/?#:]+)(?::(\d*))?([^#]*)", re.IGNORECASE)
@@ -126,7 +126,7 @@ class Client:
             await fetch.run(self._context if target.secure else None, kept)
         except FetchFailed as error:
             if kept is not None and not fetch.first_byte_at and error.reason != "cancelled":
-                self._idle.let_down(server)
+                self._idle.mark_unreliable(server)
             raise
         finally:
             self._under_way.discard(fetch)

@@ -2,7 +2,7 @@
 
 Invariants: what `take` gives was open and silent until then, for no longer than was said at `put`;
 a server that speaks without being asked, or closes, is let go. What grows is bounded by `idle_max`
-and MAX_FICKLE.
+and UNRELIABLE_MAX.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from webcrawl.openfiles import IDLE
 
-MAX_FICKLE: Final = 4096
+UNRELIABLE_MAX: Final = 4096
 
 
 class Server(NamedTuple):
@@ -35,14 +35,14 @@ class Connections:
         self._idle_max = idle_max
         # By whether they have TLS; the oldest first.
         self._idle: tuple[dict[Server, _Idle], dict[Server, _Idle]] = ({}, {})
-        self._fickle: dict[Server, None] = {}
+        self._unreliable: dict[Server, None] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._idle))
 
     def trusts(self, server: Server) -> bool:
         """Whether a connection to `server` is worth keeping."""
-        return server not in self._fickle
+        return server not in self._unreliable
 
     def take(self, server: Server) -> asyncio.Transport | None:
         """The connection to `server`, if one waits; the caller's from now on."""
@@ -62,11 +62,11 @@ class Connections:
             next(iter(idle.values())).end().abort()
         idle[server] = _Idle(idle, server, transport, idle_s)
 
-    def let_down(self, server: Server) -> None:
+    def mark_unreliable(self, server: Server) -> None:
         """`server` kept a connection and did not answer on it: believe it no more."""
-        if len(self._fickle) >= MAX_FICKLE:
-            del self._fickle[next(iter(self._fickle))]
-        self._fickle[server] = None
+        if len(self._unreliable) >= UNRELIABLE_MAX:
+            del self._unreliable[next(iter(self._unreliable))]
+        self._unreliable[server] = None
 
     def close(self) -> None:
         """Close all that wait."""

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.lease import Lease, Link, Outcome
+from webcrawl.frontier.politeness import Politeness
 from webcrawl.items import Original
-from webcrawl.politeness.clocks import Politeness
 
 SUPPLY_S = 2.0
 TARGET_MET = "closespider_pagecount"  # why a crawl ends
@@ -109,7 +109,7 @@ class Frontier(ABC):
         """Give leases back, each with its outcome of the kind its step has; KeyError if unknown."""
 
     @abstractmethod
-    async def first_with(self, content: bytes, original: Original) -> Original | None:
+    async def content_seen(self, content: bytes, original: Original) -> Original | None:
         """The content-seen test: who had `content` (a digest) first; None: `original` has, now.
 
         Of several copies, the one whose payload digest is that of `original`: a page that was sent

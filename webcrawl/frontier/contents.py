@@ -29,7 +29,7 @@ class Contents:
         self._fresh: dict[bytes, Original] = {}  # of pages that are still leased
         self._fresh_of: dict[str, list[bytes]] = {}  # the digests of each of them, by URL
 
-    def first_with(self, content: bytes, original: Original) -> Original | None:
+    def content_seen(self, content: bytes, original: Original) -> Original | None:
         """See `base.Frontier`. Three look-ups at most."""
         url, _, digest = original
         same = self._first(content)

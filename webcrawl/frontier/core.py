@@ -15,14 +15,15 @@ from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier import workbench
 from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
+from webcrawl.frontier.candidates import Candidates
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.contents import Contents
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.funnel import Funnel
+from webcrawl.frontier.disposition import Disposition
+from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import (
     Dropped,
-    Errand,
     Failed,
     Fetched,
     Lease,
@@ -32,13 +33,12 @@ from webcrawl.frontier.lease import (
     Returned,
     RobotsFetched,
     RobotsMoved,
+    RobotsTask,
     RobotsUnreachable,
     Step,
     Unresolved,
 )
 from webcrawl.frontier.orderings import Level, Ordering
-from webcrawl.frontier.placement import Placement
-from webcrawl.frontier.standing import Standing
 from webcrawl.frontier.store import Numbers, Store
 from webcrawl.items import Original
 
@@ -73,17 +73,19 @@ class CrawlState:
         self._links_out = 0  # of these, those with a link
         self._contents = Contents(store)
         self._backlog = backlog = Backlog(self.counters, now)
-        self._placement = Placement(
+        self._distributor = Distributor(
             *(store, policy, ordering, caps, self.counters, backlog),
             active_max=active_max,
             began_at=now,
         )
-        self._bench = self._placement.bench
-        self._standing = Standing(store, policy, caps, self.counters, backlog, self._placement)
-        self._funnel = Funnel(
-            store, policy, ordering, caps, self.counters, backlog, self._placement
+        self._bench = self._distributor.bench
+        self._disposition = Disposition(
+            store, policy, caps, self.counters, backlog, self._distributor
         )
-        self.failed_seeds = self._funnel.failed_seeds
+        self._candidates = Candidates(
+            store, policy, ordering, caps, self.counters, backlog, self._distributor
+        )
+        self.failed_seeds = self._candidates.failed_seeds
         self._resume(now)
 
     def __repr__(self) -> str:
@@ -92,33 +94,33 @@ class CrawlState:
     # The frontier's interface; see `base.Frontier`
 
     def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
-        accepted = self._funnel.put(links, now, force=force)
+        accepted = self._candidates.put(links, now, force=force)
         self._commit(now)
         return accepted
 
     def acquire(self, now: float, limit: int, *, admissions: bool = False) -> list[Lease]:
         if not self._backlog.fresh:  # what is kept is tried beside other work only
             return []
-        placement = self._placement
-        placement.wake(now)
+        distributor = self._distributor
+        distributor.wake(now)
         lane = workbench.ADMISSION if admissions else workbench.PAGES
         leases: list[Lease] = []
         drops_left = _DROPS_MAX
         drops: dict[Host, int] = {}
-        steps_end = self._funnel.robots_steps + _ROBOTS_STEPS_MAX
-        while len(leases) < limit and drops_left and self._funnel.robots_steps < steps_end:
+        steps_end = self._candidates.robots_steps + _ROBOTS_STEPS_MAX
+        while len(leases) < limit and drops_left and self._candidates.robots_steps < steps_end:
             host = self._bench.pop(lane, now)
             if host is None:
                 break
-            if placement.rank(host) > host.rank:  # others have become better since it was placed
-                placement.settle(host, now)
+            if distributor.rank(host) > host.rank:  # others have become better since it was placed
+                distributor.settle(host, now)
                 continue
             lease = self._lease(host, lane, now)
             if lease is None:
                 drops_left -= 1
                 drops[host] = drops.get(host, 0) + 1
                 if drops[host] < _DROPS_OF_A_HOST:
-                    placement.settle(host, now)
+                    distributor.settle(host, now)
                 self._bench.pass_on(host, now)
             else:
                 self._leases.add(lease)
@@ -126,11 +128,11 @@ class CrawlState:
                 leases.append(lease)
         for host, count in drops.items():
             if count == _DROPS_OF_A_HOST:
-                placement.settle(host, now)
+                distributor.settle(host, now)
         # A lease that is lost comes up again. A drop is final, and hosts that wait or are deferred
         # are in line from a commit on.
-        kept = self._funnel.keep_refused(now)
-        if placement.newly_waiting or drops_left < _DROPS_MAX or kept:
+        kept = self._candidates.keep_refused(now)
+        if distributor.newly_waiting or drops_left < _DROPS_MAX or kept:
             self._commit(now)
         return leases
 
@@ -139,11 +141,11 @@ class CrawlState:
             self._release(lease, outcome, now)
         self._commit(now)
 
-    def first_with(self, content: bytes, original: Original) -> Original | None:
-        return self._contents.first_with(content, original)
+    def content_seen(self, content: bytes, original: Original) -> Original | None:
+        return self._contents.content_seen(content, original)
 
     def next_at(self, *, admissions: bool = False) -> float:
-        return self._placement.next_at(workbench.ADMISSION if admissions else workbench.PAGES)
+        return self._distributor.next_at(workbench.ADMISSION if admissions else workbench.PAGES)
 
     @property
     def supply(self) -> int:
@@ -159,11 +161,11 @@ class CrawlState:
         count = 0
         names, following = self._store.hosts_with_kept(after, _RETRIED_HOSTS)
         for name in names:
-            host = self._placement.host(name)
-            moved = self._funnel.put_kept(host, reasons, now)
+            host = self._distributor.host(name)
+            moved = self._candidates.put_kept(host, reasons, now)
             if moved:
                 host.forgive()
-                self._placement.settle(host, now)
+                self._distributor.settle(host, now)
             count += moved
         self._commit(now)
         return count, following
@@ -186,7 +188,7 @@ class CrawlState:
     # From run to run
 
     def _commit(self, now: float) -> None:
-        self._placement.commit(lambda: self._numbers(now))
+        self._distributor.commit(lambda: self._numbers(now))
 
     def _numbers(self, now: float) -> Numbers:
         """The counts as they are for the next run, which finds leased links in line."""
@@ -208,26 +210,26 @@ class CrawlState:
         if numbers:
             self.counters.restore(numbers["counters"])
             self._backlog.resume(numbers["queued"], numbers["arrivals"])
-        self._placement.resume(now)
-        if self._placement.newly_waiting:
+        self._distributor.resume(now)
+        if self._distributor.newly_waiting:
             self._commit(now)
 
     # Leases out
 
     def _lease(self, host: Host, lane: int, now: float) -> Lease | None:
         """A lease on `host`, popped from `lane`; None: a URL was dropped, or it fits elsewhere."""
-        self._placement.touch(host)
-        step = self._placement.need(host, now)
+        self._distributor.touch(host)
+        step = self._distributor.need(host, now)
         if step is None or (step is Step.PAGE) != (lane == workbench.PAGES):
             return None
         if step is Step.RESOLVE:
             return self._lease_resolve(host, now)
         address = host.addresses[0] if host.addresses else ""
         if step is Step.ROBOTS:
-            errand = host.take_errand()
+            robots_task = host.take_errand()
             self._bench.lease(host, with_ip=True)
-            return Lease(host.name, step, errand.url, address, errand=errand)
-        taken = self._funnel.take(host, now)
+            return Lease(host.name, step, robots_task.url, address, robots_task=robots_task)
+        taken = self._candidates.take(host, now)
         if taken is None:
             return None
         link, refused = taken
@@ -235,7 +237,7 @@ class CrawlState:
         return Lease(host.name, step, link.url, address, link, refused=refused)
 
     def _lease_resolve(self, host: Host, now: float) -> Lease:
-        self._funnel.count_ahead(host)
+        self._candidates.count_ahead(host)
         self.counters.lookups += _is_first_look_up(host)
         self._bench.lease(host, with_ip=False)
         self._bench.pass_on(host, now)
@@ -246,72 +248,72 @@ class CrawlState:
     def _release(self, lease: Lease, outcome: Outcome, now: float) -> None:
         self._leases.remove(lease)
         self._links_out -= lease.link is not None
-        host, standing = self._bench.hosts[lease.host], self._standing
-        standing.stop_clocks(host, lease, outcome)
+        host, disposition = self._bench.hosts[lease.host], self._disposition
+        disposition.stop_clocks(host, lease, outcome)
         if lease.link is not None:
             self._contents.page_ended(lease.url, outcome)
         match outcome:
             case Resolved():
-                standing.resolved(host, outcome)
-                self._funnel.count_address_ahead(host)
+                disposition.resolved(host, outcome)
+                self._candidates.count_address_ahead(host)
             case Unresolved():
-                standing.unresolved(host, outcome, now)
+                disposition.unresolved(host, outcome, now)
             case RobotsFetched():
-                standing.robots_known(_errand(lease), outcome, now)
+                disposition.robots_known(_errand(lease), outcome, now)
             case RobotsMoved():
-                standing.robots_moved(_errand(lease), outcome, now)
+                disposition.robots_moved(_errand(lease), outcome, now)
             case RobotsUnreachable():
-                standing.robots_unreachable(host, _errand(lease), outcome, now)
+                disposition.robots_unreachable(host, _errand(lease), outcome, now)
             case Fetched():
                 self._fetched(host, lease, outcome, now)
             case Failed():
                 self._failed(host, lease, outcome, now)
             case Dropped():
                 assert lease.link is not None
-                self._funnel.drop(host, lease.link, outcome.reason, now)
+                self._candidates.drop(host, lease.link, outcome.reason, now)
             case Returned():
                 self._returned(host, lease, now)
         self._bench.idle(host)
-        self._placement.settle(host, now)
+        self._distributor.settle(host, now)
 
     def _fetched(self, host: Host, lease: Lease, outcome: Fetched, now: float) -> None:
         link = lease.link
         assert link is not None
         if lease.step is Step.HEAD and outcome.wanted:
-            self._funnel.put_back(host, link._replace(head_done=True), now)
+            self._candidates.put_back(host, link._replace(head_done=True), now)
             return
         status, wait_s = outcome.status, outcome.retry_after_s
         if status in self._policy.retry_codes:
-            self._standing.back_off(host, link.retries + 1, outcome.ended_at, wait_s)
+            self._disposition.back_off(host, link.retries + 1, outcome.ended_at, wait_s)
         if self._policy.asks_again(status, link.retries, wait_s):
             self.counters.retried[str(status)] += 1
-            self._funnel.put(outcome.links, now, cash=0.0)
-            self._funnel.put_again(host, link, now)
+            self._candidates.put(outcome.links, now, cash=0.0)
+            self._candidates.put_again(host, link, now)
             return
         links, cash = self._ordering.spend(link, outcome.links)
-        self._funnel.put(links, now, cash=cash)
+        self._candidates.put(links, now, cash=cash)
         host.queue.drop()
         self.counters.count_code(status)
         self._ordering.visited(host.name)
         what = f"head {outcome.status}" if lease.step is Step.HEAD else str(outcome.status)
-        self._store.keep_fate(link, what, now, outcome.duplicate_of)
+        self._store.record_status(link, what, now, outcome.duplicate_of)
 
     def _failed(self, host: Host, lease: Lease, outcome: Failed, now: float) -> None:
         link = lease.link
         assert link is not None
         self.counters.failed[outcome.reason] += 1
-        self._standing.failed(host, now)
-        if self._standing.try_next_address(host, outcome.reason) and not outcome.final:
-            self._funnel.put_back(host, link, now)
+        self._disposition.failed(host, now)
+        if self._disposition.try_next_address(host, outcome.reason) and not outcome.final:
+            self._candidates.put_back(host, link, now)
             return
         if self._policy.tries_again(outcome.reason, link.retries) and not outcome.final:
-            self._standing.back_off(host, link.retries + 1, outcome.ended_at)
+            self._disposition.back_off(host, link.retries + 1, outcome.ended_at)
             self.counters.retried[outcome.reason] += 1
-            self._funnel.put_again(host, link, now)
+            self._candidates.put_again(host, link, now)
         elif outcome.reason in TRANSIENT and not (link.payload or outcome.final):
             self._keep(host, link, outcome, now)
         else:
-            self._funnel.drop(host, link, outcome.reason, now)
+            self._candidates.drop(host, link, outcome.reason, now)
 
     def _keep(self, host: Host, link: Link, outcome: Failed, now: float) -> None:
         """`link` failed too often for now: it is kept for a later try, each later than the last."""
@@ -320,7 +322,7 @@ class CrawlState:
         due_at = outcome.ended_at + polite.deferral_s(deferrals)
         link = link._replace(retries=link.retries + 1)
         host.queue.drop()
-        self._funnel.keep(host, link, outcome.reason, max(due_at, host.retired_until), now)
+        self._candidates.keep(host, link, outcome.reason, max(due_at, host.retired_until), now)
 
     def _returned(self, host: Host, lease: Lease, now: float) -> None:
         if lease.step is Step.RESOLVE and _is_first_look_up(host):
@@ -328,13 +330,13 @@ class CrawlState:
         elif lease.step is Step.ROBOTS:
             host.add_errand(_errand(lease))
         elif lease.link is not None:
-            self._funnel.put_back(host, lease.link, now)
+            self._candidates.put_back(host, lease.link, now)
 
 
 def _is_first_look_up(host: Host) -> bool:
     return not (host.addresses or host.resolve_tries or host.is_literal)
 
 
-def _errand(lease: Lease) -> Errand:
-    assert lease.errand is not None
-    return lease.errand
+def _errand(lease: Lease) -> RobotsTask:
+    assert lease.robots_task is not None
+    return lease.robots_task

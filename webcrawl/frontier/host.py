@@ -10,7 +10,7 @@ from collections import deque
 from enum import Enum
 from typing import NamedTuple
 
-from webcrawl.frontier.lease import Errand
+from webcrawl.frontier.lease import RobotsTask
 from webcrawl.frontier.queue import Queue
 
 _NONE: frozenset[str] = frozenset()  # each new one that is empty takes 200 bytes
@@ -69,7 +69,6 @@ class Host:
         "deferrals",
         "due_at",
         "epoch",
-        "errands",
         "failures",
         "ip",
         "kept",
@@ -82,6 +81,7 @@ class Host:
         "resolved_until",
         "retired_reason",
         "retired_until",
+        "robots_tasks",
         "rules",
         "state",
         "supply",
@@ -106,7 +106,8 @@ class Host:
         self.resolve_at = 0.0  # not to be looked up before
         self.resolve_tries = 0
         self.rules: dict[str, Rules] = {}
-        self.errands: deque[Errand] | None = None  # never an empty one, which takes 700 bytes
+        # Never an empty one, which takes 700 bytes.
+        self.robots_tasks: deque[RobotsTask] | None = None
         self.away: frozenset[str] = _NONE  # origins whose robots.txt another host fetches
         self.deferrals = 0  # given up for a while in a row, with its links kept
         self.epoch = 0  # of what is kept for a later try (frontier.backlog)
@@ -133,10 +134,10 @@ class Host:
             self.resolve_at, self.resolve_tries = 0.0, 0
         self.rules = {origin: known for origin, known in self.rules.items() if not known.reason}
 
-    def add_errand(self, errand: Errand) -> None:
-        if self.errands is None:
-            self.errands = deque()
-        self.errands.append(errand)
+    def add_errand(self, robots_task: RobotsTask) -> None:
+        if self.robots_tasks is None:
+            self.robots_tasks = deque()
+        self.robots_tasks.append(robots_task)
 
     def send_away(self, origin: str) -> None:
         """Another host fetches the robots.txt of `origin`, one of ours."""
@@ -145,10 +146,10 @@ class Host:
     def come_back(self, origin: str) -> None:
         self.away = self.away - {origin} or _NONE
 
-    def take_errand(self) -> Errand:
+    def take_errand(self) -> RobotsTask:
         """The oldest. There must be one."""
-        assert self.errands
-        errand = self.errands.popleft()
-        if not self.errands:
-            self.errands = None
-        return errand
+        assert self.robots_tasks
+        robots_task = self.robots_tasks.popleft()
+        if not self.robots_tasks:
+            self.robots_tasks = None
+        return robots_task

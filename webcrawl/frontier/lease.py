@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from webcrawl.admission.robots import RobotsRules
+from webcrawl.parse.robots import RobotsRules
 
 FIRST_KEPT = 1 << 31  # of the priorities of links that are kept for a later try (frontier.backlog)
 # How far a link was counted in the funnel, beside 0 for not at all.
@@ -35,7 +35,7 @@ class Link(NamedTuple):
     kept: str = ""  # why it was kept for a later try, the last time
 
 
-class Errand(NamedTuple):
+class RobotsTask(NamedTuple):
     """A robots.txt to fetch."""
 
     origin: str  # scheme+authority the rules are for
@@ -66,7 +66,7 @@ class Lease:
     url: str
     address: str  # IP address to connect to
     link: Link | None = None
-    errand: Errand | None = None
+    robots_task: RobotsTask | None = None
     refused: str = ""  # why a user's Request may not be asked: to be told, then given back Dropped
 
 

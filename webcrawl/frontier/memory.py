@@ -45,8 +45,8 @@ class MemoryFrontier(Frontier):
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
         self._state.release(done, now)
 
-    async def first_with(self, content: bytes, original: Original) -> Original | None:
-        return self._state.first_with(content, original)
+    async def content_seen(self, content: bytes, original: Original) -> Original | None:
+        return self._state.content_seen(content, original)
 
     def next_at(self, *, admissions: bool = False) -> float:
         return self._state.next_at(admissions=admissions)

@@ -12,13 +12,13 @@ from heapq import heappop, heappush
 from math import inf
 from typing import Any, Protocol
 
-from webcrawl.admission.robots import RobotsRules
 from webcrawl.frontier.caps import Counts
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.queue import HostQueue, Queue
 from webcrawl.frontier.seen import SeenSet
 from webcrawl.items import Original
+from webcrawl.parse.robots import RobotsRules
 
 Numbers = dict[str, Any]  # as JSON has it
 # Of a URL in line: cash received, what each had been given before, number in its host's queue.
@@ -51,7 +51,7 @@ class Store(ABC):
         """The URL-seen test: for each of `urls` (canonical) whether it is new; it is then known."""
 
     @abstractmethod
-    def keep_fate(self, link: Link, what: str, now: float, duplicate_of: str = "") -> None:
+    def record_status(self, link: Link, what: str, now: float, duplicate_of: str = "") -> None:
         """What came of a URL, for `scrapy explain`: a status code, or why it was dropped."""
 
     @abstractmethod
@@ -136,7 +136,7 @@ class MemoryStore(Store):
     def add_urls(self, urls: Sequence[str]) -> list[bool]:
         return [self._seen.add(url) for url in urls]
 
-    def keep_fate(self, link: Link, what: str, now: float, duplicate_of: str = "") -> None:
+    def record_status(self, link: Link, what: str, now: float, duplicate_of: str = "") -> None:
         """Nobody can ask."""
 
     def counts(self, kind: str) -> Counts:

@@ -8,7 +8,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.components import scope_from
+from webcrawl.config.build import scope_from
 from webcrawl.middlewares.verifier import Verifier, is_errand
 from webcrawl.parse.urls import host_of
 from webcrawl.scope import Scope

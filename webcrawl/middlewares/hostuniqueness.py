@@ -8,7 +8,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.components import caps_from
+from webcrawl.config.build import caps_from
 from webcrawl.frontier.caps import Caps
 from webcrawl.middlewares.verifier import Verifier, is_counted, is_page
 from webcrawl.parse.urls import host_of

@@ -15,7 +15,7 @@ from scrapy.exceptions import NotConfigured
 
 from webcrawl.admission.dns import ResolutionFailed, Resolver
 from webcrawl.admission.guard import AddressGuard
-from webcrawl.components import caps_from, guard_from, resolver_from
+from webcrawl.config.build import caps_from, guard_from, resolver_from
 from webcrawl.frontier.caps import Caps
 from webcrawl.middlewares.verifier import Verifier, is_counted, is_page
 from webcrawl.parse.urls import host_of

@@ -18,10 +18,10 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
-from webcrawl.admission.robots import ALLOW_ALL, DISALLOW_ALL, RobotsRules
-from webcrawl.admissions import REDIRECTS, ROBOTS_EXPIRY_S, ROBOTS_REDIRECTS_MAX, read_robots
-from webcrawl.components import robots_token
-from webcrawl.middlewares.verifier import Verifier, errand
+from webcrawl.admission.runner import REDIRECTS, ROBOTS_EXPIRY_S, ROBOTS_REDIRECTS_MAX, read_robots
+from webcrawl.config.build import robots_token
+from webcrawl.middlewares.verifier import Verifier, robots_task
+from webcrawl.parse.robots import ALLOW_ALL, DISALLOW_ALL, RobotsRules
 from webcrawl.parse.urls import origin_of, redirect_target, target_of
 
 logger = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ class RobotsTxt(Verifier):
 
     async def _get(self, url: str) -> Response | None:
         try:
-            return await self._crawler.engine.download_async(errand(url))
+            return await self._crawler.engine.download_async(robots_task(url))
         except Exception as error:  # whatever this project's handlers and middlewares raise
             logger.debug("No robots.txt at %s: %r", url, error)
             return None

@@ -7,8 +7,8 @@ from scrapy.downloadermiddlewares.stats import DownloaderStats as ScrapyDownload
 from scrapy.http import Response
 from scrapy.statscollectors import StatsCollector
 
+from webcrawl.crawl.page_fetch import lease_of
 from webcrawl.fetch.exchange import Exchange
-from webcrawl.visits import lease_of
 
 
 class DownloaderStats(ScrapyDownloaderStats):

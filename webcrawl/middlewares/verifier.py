@@ -14,10 +14,10 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 
+from webcrawl.crawl.page_fetch import lease_of
 from webcrawl.parse.urls import canonicalize
-from webcrawl.visits import lease_of
 
-_ERRAND = "robots_errand"  # request.meta: the URL of a robots.txt that `errand` asks for
+_ERRAND = "robots_task"  # request.meta: the URL of a robots.txt that `errand` asks for
 
 
 class Verifier(ABC):
@@ -51,7 +51,7 @@ class Verifier(ABC):
         raise IgnoreRequest(f"{type(self).__name__}: {reason}")
 
 
-def errand(url: str) -> Request:
+def robots_task(url: str) -> Request:
     """The Request for the robots.txt at `url`, which may be called something else."""
     meta = {"dont_obey_robotstxt": True, "dont_redirect": True}
     request = Request(url, callback=NO_CALLBACK, priority=1000, meta=meta)

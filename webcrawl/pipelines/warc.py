@@ -22,14 +22,14 @@ from scrapy.http import Response
 from scrapy.settings import BaseSettings
 
 from webcrawl import __version__
-from webcrawl.components import only_looks
-from webcrawl.console import last_word
+from webcrawl.config.build import is_debugging
+from webcrawl.config.fetch import user_agent_of
+from webcrawl.crawl.page_fetch import NotArchived
+from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.exchange import Exchange
-from webcrawl.fetch_settings import user_agent_of
 from webcrawl.items import Page
-from webcrawl.reconstruction import exchange_of
+from webcrawl.report.console import set_fatal_error
 from webcrawl.signals import exchange_recorded
-from webcrawl.visits import NotArchived
 from webcrawl.warc.files import WarcError, WarcFiles
 from webcrawl.warc.metadata import page_metadata
 from webcrawl.warc.records import Capture, payload_digest, recorded_digest
@@ -58,7 +58,7 @@ class WarcPipeline:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
-        if not settings.getbool("WARC_ENABLED", True) or only_looks(crawler):
+        if not settings.getbool("WARC_ENABLED", True) or is_debugging(crawler):
             raise NotConfigured
         files = WarcFiles(
             Path(settings.get("WARC_DIR") or "warc"),
@@ -171,7 +171,7 @@ class WarcPipeline:
             self._end_task = asyncio.create_task(coro)
 
     def _say(self, error: Exception) -> None:
-        last_word(self._crawler, error)
+        set_fatal_error(self._crawler, error)
         logger.error("%s", error)
 
 

@@ -22,17 +22,17 @@ from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 from scrapy.utils.conf import closest_scrapy_cfg
 
-from webcrawl.admissions import REDIRECTS
-from webcrawl.components import robots_token
-from webcrawl.console import console_from, last_word
+from webcrawl.admission.runner import REDIRECTS
+from webcrawl.config.build import robots_token
+from webcrawl.crawl.page_fetch import PageFetchMiddleware
+from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Original, Page
 from webcrawl.parse.page import read_page, reads_quickly
 from webcrawl.parse.urls import redirect_target
-from webcrawl.reconstruction import exchange_of
-from webcrawl.scheduler import Scheduler
+from webcrawl.report.console import console_from, set_fatal_error
+from webcrawl.scheduler.scheduler import Scheduler
 from webcrawl.spiders.seeds import BadSeed, SeedSource
-from webcrawl.visits import VisitMiddleware
 from webcrawl.warc.records import payload_digest, raw_digest, warc_date
 
 SEEDS_PER_BATCH = 1000
@@ -119,14 +119,14 @@ class BroadSpider(Spider):
 
     def _refuse(self, problem: str) -> Never:
         """End the crawl for a setting, with one line."""
-        last_word(self.crawler, problem)
+        set_fatal_error(self.crawler, problem)
         self.logger.error("%s", problem)
         raise CloseSpider("settings_error")
 
     async def start(self) -> AsyncIterator[Any]:
         """Put the seeds into the frontier, batch by batch, while the crawl runs."""
         _ = self.scheduler
-        if problem := VisitMiddleware.missing_in(self.crawler):
+        if problem := PageFetchMiddleware.missing_in(self.crawler):
             self._refuse(problem)
         try:
             source = (
@@ -223,6 +223,6 @@ class BroadSpider(Spider):
         else:
             digest = hashlib.sha1(body, usedforsecurity=False).digest()
         original = Original(exchange.url, exchange.started_time, page.payload_digest)
-        page.original = await self.scheduler.frontier.first_with(digest, original)
+        page.original = await self.scheduler.frontier.content_seen(digest, original)
         if page.original is not None and page.original.url != exchange.url:
             page.duplicate_of = page.original.url

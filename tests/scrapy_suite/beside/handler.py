@@ -7,7 +7,7 @@ from typing import ClassVar
 import pytest
 from tests.utils.bases import download_handlers_http as bases
 
-from webcrawl.handler import DownloadHandler
+from webcrawl.downloader.handler import DownloadHandler
 
 
 class Ours:
@@ -15,8 +15,8 @@ class Ours:
     default_handler_settings: ClassVar = {"KEEP_ALIVE": 15}
     settings_dict = {
         "DOWNLOAD_HANDLERS": {
-            "http": "webcrawl.handler.DownloadHandler",
-            "https": "webcrawl.handler.DownloadHandler",
+            "http": "webcrawl.downloader.DownloadHandler",
+            "https": "webcrawl.downloader.DownloadHandler",
         }
     }
 

@@ -1,0 +1,203 @@
+"""Whole documents: a 200 with HTML that a crawler must read, however it is sent or written.
+
+Each function makes a Reply of a Page; `pagekinds` names and weighs them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+from isal import igzip
+
+from simweb.pages import Page
+from simweb.reply import Reply, answer, head
+
+HTML = "Content-Type: text/html; charset=utf-8"
+META_NOFOLLOW = '<meta name="ROBOTS" content="noindex, NoFollow">'
+
+
+gzipped = partial(igzip.compress, compresslevel=2, mtime=0)
+
+
+def plain(page: Page) -> Reply:
+    hrefs = page.hrefs()
+    return answer(200, page.html(hrefs), links=len(hrefs))
+
+
+def typed(content_type: str) -> Callable[[Page], Reply]:
+    def build(page: Page) -> Reply:
+        hrefs = page.hrefs()
+        return answer(200, page.html(hrefs), content_type=content_type, links=len(hrefs))
+
+    return build
+
+
+def latin(content_type: str, meta: str) -> Callable[[Page], Reply]:
+    def build(page: Page) -> Reply:
+        hrefs = page.hrefs()
+        body = page.html(hrefs, charset="windows-1252", meta=meta)
+        return answer(200, body, content_type=content_type, links=len(hrefs))
+
+    return build
+
+
+def coded(coding: str, compress: Callable[[bytes], bytes]) -> Callable[[Page], Reply]:
+    def build(page: Page) -> Reply:
+        whole = plain(page)
+        body = compress(b"".join(part for part in whole.body if isinstance(part, bytes)))
+        return answer(200, body, f"Content-Encoding: {coding}", links=whole.links)
+
+    return build
+
+
+def raw_deflate(data: bytes) -> bytes:
+    squeeze = zlib.compressobj(1, zlib.DEFLATED, -15)
+    return squeeze.compress(data) + squeeze.flush()
+
+
+def chunks(data: bytes, size: int, extension: bytes = b"") -> Iterator[bytes]:
+    for start in range(0, len(data), size):
+        piece = data[start : start + size]
+        yield b"%X%b\r\n%b\r\n" % (len(piece), extension, piece)
+
+
+def chunked(page: Page) -> Reply:
+    hrefs = page.hrefs()
+    body = b"".join([*chunks(page.html(hrefs), 4096), b"0\r\n\r\n"])
+    return Reply(200, head(200, HTML, "Transfer-Encoding: chunked"), (body,), links=len(hrefs))
+
+
+def chunked_odd(page: Page) -> Reply:
+    hrefs = page.hrefs()
+    pieces = [
+        *chunks(page.html(hrefs), 1000, b';note="a b"'),
+        b"000\r\nX-Sum: 1\r\nX-End: 2\r\n\r\n",
+    ]
+    start = head(200, HTML, "Transfer-Encoding: Chunked", "Trailer: X-Sum")
+    return Reply(200, start, pieces, links=len(hrefs))
+
+
+def chunked_gzip(page: Page) -> Reply:
+    hrefs = page.hrefs()
+    pieces = [*chunks(gzipped(page.html(hrefs)), 700), b"0\r\n\r\n"]
+    start = head(200, HTML, "Content-Encoding: gzip", "Transfer-Encoding: chunked")
+    return Reply(200, start, pieces, links=len(hrefs))
+
+
+def until_close(page: Page) -> Reply:
+    hrefs = page.hrefs()
+    start = head(200, HTML).replace(b"HTTP/1.1", b"HTTP/1.0", 1)
+    return Reply(200, start, (page.html(hrefs),), end="close", links=len(hrefs))
+
+
+def odd_head(page: Page) -> Reply:
+    whole = plain(page)
+    start = whole.head.replace(b"Content-Type: ", b"content-TYPE:").replace(b" OK", b" ")
+    return replace(whole, head=start + b"X-Empty:\r\nX-Twice: 1\r\nX-Twice:  2 \t\r\n")
+
+
+def interim(page: Page) -> Reply:
+    whole = plain(page)
+    return replace(whole, head=b"HTTP/1.1 103 Early Hints\r\nLink: </s.css>\r\n\r\n" + whole.head)
+
+
+def pieces(page: Page) -> Reply:
+    """In pieces that cut lines and tags."""
+    whole = plain(page)
+    body = b"".join(part for part in whole.body if isinstance(part, bytes))
+    third = len(body) // 3
+    return replace(whole, body=(0.01, body[:third], 0.01, body[third:-third], 0.01, body[-third:]))
+
+
+def slow(page: Page) -> Reply:
+    return replace(plain(page), delay_s=0.5 + page.number % 16 / 10)
+
+
+def large(page: Page) -> Reply:
+    return plain(replace(page, size_bytes=1 << 20))
+
+
+# Links in other places than `a`.
+
+
+def base(page: Page) -> Reply:
+    """Links relative to a base that is not the page."""
+    hrefs = [
+        href[1:] if href[:1] == "/" and href[1:2] not in ("/", "\\") else href
+        for href in page.hrefs()
+    ]
+    body = page.html(hrefs, meta='<meta charset="utf-8"><base href="/"><base href="/nunca/">')
+    return answer(200, body, links=len(hrefs))
+
+
+def elements(page: Page) -> Reply:
+    hrefs = page.hrefs()
+    third = len(hrefs) // 3
+    areas = [f'<area href="{href}">' for href in hrefs[:third]]
+    frames = [f"<iframe src='{href}'></iframe>" for href in hrefs[third : 2 * third]]
+    more = f'<map name="m">{"".join(areas)}</map>{"".join(frames)}'
+    return answer(200, page.html(hrefs[2 * third :], more=more), links=len(hrefs))
+
+
+def frameset(page: Page) -> Reply:
+    hrefs = page.hrefs()
+    frames = "".join(f'<frame src="{href}">\n' for href in hrefs)
+    body = f"<html><head><title>{page.title}</title></head>\n<frameset>\n{frames}</frameset></html>"
+    return answer(200, body.encode(), links=len(hrefs))
+
+
+def head_links(page: Page) -> Reply:
+    first, second, third, *rest = page.hrefs()
+    meta = (
+        f'<meta charset="utf-8"><meta http-equiv="Refresh" content="900; URL={first}">'
+        f'<link rel="next" href="{second}"><LINK REL=prev HREF="{third}">'
+    )
+    return answer(200, page.html(rest, meta=meta), links=len(rest) + 3)
+
+
+def noise(page: Page) -> Reply:
+    """Around its links, things that look like links and are none. Each would be a page invented."""
+    hrefs = page.hrefs()
+    ghost = '<a href="/fantasma/%d">x</a>'
+    more = (
+        f"<!-- {ghost % 1} --><script>var s = '{ghost % 2}';</script>"
+        f"<style>/* {ghost % 3} */</style><textarea>{ghost % 4}</textarea>"
+        '<a href="mailto:a@b.br">m</a><a href="javascript:void(0)">j</a><a href="tel:+5531">t</a>'
+        '<a href="data:text/html,x">d</a><a name="so-nome">n</a><a href="#">c</a>'
+        '<img src="/fantasma/5.png"><p data-href="/fantasma/6">'
+    )
+    return answer(200, page.html(hrefs, more=more), links=len(hrefs))
+
+
+def nofollow(*fields: str, meta: str = "") -> Callable[[Page], Reply]:
+    def build(page: Page) -> Reply:
+        hrefs = [page.onward] if page.step == 0 else page.hrefs()
+        body = page.html(hrefs, meta='<meta charset="utf-8">' + meta)
+        return answer(200, body, *fields, links=len(hrefs))
+
+    return build
+
+
+def rel_nofollow(page: Page) -> Reply:
+    hrefs = page.hrefs()
+    more = f'<a rel="external nofollow" href="{page.onward}">x</a>' if page.step == 0 else ""
+    return answer(200, page.html(hrefs, more=more), links=len(hrefs) + bool(more))
+
+
+def calendar(page: Page) -> Reply:
+    return answer(200, page.html([page.onward]), links=1)
+
+
+def months(page: Page) -> Reply:
+    hrefs = [page.onward, page.back] if page.back else [page.onward]
+    return answer(200, page.html(hrefs), links=len(hrefs))
+
+
+def deeper(page: Page) -> Reply:
+    """One link, relative where it can be: what a missing slash makes of a site."""
+    near = page.step and not page.whole
+    href = "/".join(page.onward.rsplit("/", 2)[1:]) if near else page.onward
+    return answer(200, page.html([href]), links=1)

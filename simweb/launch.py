@@ -1,0 +1,66 @@
+"""A simulated web in a process of its own, for tests and benchmarks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.request import ProxyHandler, build_opener
+
+
+@dataclass(frozen=True)
+class Running:
+    """`dns` is what a crawler's DNS_SERVERS takes."""
+
+    dns: str
+    port: int
+    https: int
+    control: str
+    pid: int
+
+    def ledger(self) -> dict[str, Any]:
+        """The report so far."""
+        report: dict[str, Any] = json.loads(self.ask("/ledger"))
+        return report
+
+    @property
+    def seeds(self) -> list[str]:
+        return self.ask("/seeds").decode().splitlines()
+
+    def reset(self) -> None:
+        """Begins a new ledger."""
+        self.ask("/reset")
+
+    def ask(self, path: str) -> bytes:
+        """A page of the control port."""
+        # An environment's proxy has no business here.
+        with build_opener(ProxyHandler({})).open(self.control + path, timeout=300) as reply:
+            body: bytes = reply.read()
+            return body
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[Running]:
+    """Starts `python -m simweb` with these arguments; it ends with the block."""
+    command = [sys.executable, "-m", "simweb", *arguments]
+    pipe = subprocess.PIPE
+    # A group of its own: Ctrl-C is for the caller, who may still want the ledger.
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, process_group=0) as process:
+        assert process.stdin
+        assert process.stdout
+        try:
+            line = process.stdout.readline()
+            if not line:
+                raise RuntimeError(f"the simulated web did not start: {' '.join(command)}")
+            ready = json.loads(line)
+            yield Running(
+                ready["dns"], ready["port"], ready["https"], ready["control"], process.pid
+            )
+        finally:
+            process.stdin.close()
+            process.stdout.read()
+            process.wait(timeout=60)

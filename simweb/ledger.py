@@ -1,0 +1,241 @@
+"""The ledger: every request as the servers saw it, judged.
+
+Owns the rules of good behaviour and their counts. Pure: time comes in, and what exists is asked of
+the world. Its clocks are read when the whole head of a request has been read, so an interval is
+never shorter here than for a crawler that counts from the answer.
+
+Bounded by the world: a few numbers for each host, address and page that was asked for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from simweb.model import World
+from simweb.reach import in_scope, reach
+from simweb.reply import Reply
+from simweb.spec import ROBOTS_PAGE, Place
+
+EXAMPLES = 20
+
+VIOLATIONS = {
+    "early_host": "asked a host again before its delay was over",
+    "early_ip": "asked an IP address again before its delay was over",
+    "early_retry": "asked a host again before the time of its Retry-After",
+    "disallowed": "asked for what robots.txt disallows",
+    "before_robots": "asked for a page before the host's robots.txt",
+    "twice": "fetched a page again that had been answered",
+    "invented": "asked for a URL that no page links to",
+    "nofollow": "asked for a URL that only nofollow pages link to",
+    "out_of_scope": "asked a host that is out of scope",
+    "unknown_host": "asked for a host that does not exist",
+    "wrong_address": "asked a host at an address that is not its own",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the crawler under test has promised; seconds."""
+
+    host_delay_s: float = 0.5
+    ip_delay_s: float = 0.0
+    crawl_delay_max_s: float = float("inf")
+    tolerance_s: float = 0.0  # how much earlier is still forgiven
+    scope_suffix: str = ""
+    partial: bool = False  # it may stop anywhere, so no page is missing
+
+
+@dataclass(slots=True)
+class Violation:
+    count: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    def add(self, example: Callable[[], str]) -> None:
+        self.count += 1
+        if len(self.examples) < EXAMPLES:
+            self.examples.append(example())
+
+
+class Ledger:
+    """`asked` for each request, `answered` when its answer is over, `report` at any time."""
+
+    def __init__(self, world: World, rules: Rules) -> None:
+        self.world = world
+        self.rules = rules
+        self.violations = {name: Violation() for name in VIOLATIONS}
+        self.totals: Counter[str] = Counter()
+        self.statuses: Counter[int] = Counter()
+        self.agents: Counter[str] = Counter()
+        self.extra: dict[str, Any] = {}  # what the servers add to the report
+        self._last_host: dict[str, float] = {}
+        self._last_ip: dict[str, float] = {}
+        self._retry_after_s: dict[str, float] = {}  # of the last answer of a host
+        self._told: set[int] = set()  # hosts that have told their crawl delay
+        self._robots_asked: set[tuple[int, bool]] = set()
+        self._gets: defaultdict[Place, int] = defaultdict(int)
+        self._heads: set[Place] = set()
+        self._again: set[Place] = set()  # asking these again is fair
+
+    def asked(
+        self,
+        now: float,
+        name: str,
+        ip: str,
+        method: str,
+        target: str,
+        agent: str = "",
+        secure: bool = False,
+    ) -> tuple[int | None, Place | None, int]:
+        """Judges one request; the host's number, the place asked for, and which attempt it is.
+
+        `now` is monotonic seconds, `name` in lower case without a port. About 6 µs.
+        """
+        self.totals["requests"] += 1
+        self.agents[agent] += 1
+        self._judge_ip(now, ip, name, target)
+        host = self.world.find(name)
+        if host is None:
+            self._blame("unknown_host", name, ip, target)
+            return None, None, 1
+        if ip not in self.world.host(host).dns.addresses:
+            self._blame("wrong_address", name, ip, target)
+        if not in_scope(name, self.rules.scope_suffix):
+            self._blame("out_of_scope", name, target)
+        self._judge_host(now, host, name, target)
+        place = self.world.resolve(host, target, secure)
+        if place is None:
+            self._blame("invented", name, target)
+        elif place.page == ROBOTS_PAGE:
+            self.totals["robots"] += 1
+            origin = (place.host, place.plain)
+            self.totals["robots_again"] += target == "/robots.txt" and origin in self._robots_asked
+            self._robots_asked.add(origin)
+        else:
+            self._judge_page(place, name, method, target)
+        return host, place, self._gets.get(place, 1) if place else 1
+
+    def _blame(self, violation: str, *words: str) -> None:
+        self.violations[violation].add(lambda: " ".join(words))
+
+    def _judge_ip(self, now: float, ip: str, name: str, target: str) -> None:
+        last = self._last_ip.get(ip)
+        self._last_ip[ip] = now
+        if last is not None and now - last < self.rules.ip_delay_s - self.rules.tolerance_s:
+            self._blame(
+                "early_ip", f"{now - last:.3f} s of {self.rules.ip_delay_s:g}", ip, name, target
+            )
+
+    def _judge_host(self, now: float, host: int, name: str, target: str) -> None:
+        last = self._last_host.get(name)
+        self._last_host[name] = now
+        if last is None:
+            return
+        delay_s = self.rules.host_delay_s
+        if host in self._told:
+            asked_for = min(self.world.host(host).robots.delay_s, self.rules.crawl_delay_max_s)
+            delay_s = max(delay_s, asked_for)
+        if now - last < delay_s - self.rules.tolerance_s:
+            self._blame("early_host", f"{now - last:.3f} s of {delay_s:g}", name, target)
+        later_s = self._retry_after_s.pop(name, 0.0)
+        if now - last < later_s - self.rules.tolerance_s:
+            self._blame("early_retry", f"{now - last:.3f} s of {later_s:g}", name, target)
+
+    def _judge_page(self, place: Place, name: str, method: str, target: str) -> None:
+        self.totals["pages"] += 1
+        if (place.host, place.plain) not in self._robots_asked:
+            self._blame("before_robots", name, target)
+        host = self.world.host(place.host)
+        own = self.world.target(place)
+        if target != own:
+            self.totals["respelled"] += 1
+        if not host.serves or not host.robots.allows(own):
+            self._blame("disallowed", name, target)
+        kind = self.world.kind(place)
+        if place.step and kind.shut:
+            self._blame("nofollow", name, target)
+        if place.step and kind.trap:
+            self.totals["trapped"] += 1
+        if method == "HEAD":
+            self.totals["heads"] += 1
+            self._heads.add(place)
+            return
+        self._gets[place] += 1
+        if self._gets[place] > 1:
+            if place in self._again:
+                self.totals["retries"] += 1
+            else:
+                self._blame("twice", name, target)
+        self._again.discard(place)
+
+    def answered(
+        self, place: Place | None, method: str, reply: Reply, sent: int, whole: bool
+    ) -> None:
+        """Counts one answer. `whole` is False when the peer went away before its end."""
+        self.statuses[reply.status] += 1
+        self.totals["bytes"] += sent
+        if place and reply.retry_after_s:
+            self._retry_after_s[self.world.names()[place.host]] = reply.retry_after_s
+        if place and place.page == ROBOTS_PAGE and not place.plain:
+            self._told.add(place.host)
+        if place is None or place.page == ROBOTS_PAGE:
+            self.totals["bytes_robots"] += sent if place else 0
+            return
+        self.totals[f"pages_{reply.status // 100}xx"] += 1
+        if reply.again or not whole:
+            self._again.add(place)
+        if method == "GET" and reply.status == 200:
+            self.totals["links"] += reply.links
+
+    def report(self) -> dict[str, Any]:
+        """Everything, as JSON would have it."""
+        got = self._gets.keys()
+        return {
+            "totals": dict(sorted(self.totals.items())),
+            "statuses": {str(status): count for status, count in sorted(self.statuses.items())},
+            "agents": dict(self.agents.most_common(10)),
+            "violations": {
+                name: {"count": found.count, "examples": found.examples}
+                for name, found in self.violations.items()
+            },
+            "fetched": {
+                "pages": len(got),
+                "hosts": len({place.host for place in got}),
+                "addresses": len(self._last_ip),
+            },
+            **({} if self.rules.partial else self._completeness()),
+            **self.extra,
+        }
+
+    def _completeness(self) -> dict[str, Any]:
+        """What had to be reached, and was not. Walks the whole world: some 25 µs a page."""
+        must = reach(self.world, self.rules.scope_suffix)
+        got = self._gets.keys()
+        missing = sorted((must.documents - got) | (must.pages - got - self._heads))
+        return {
+            "missing": {
+                "count": len(missing),
+                "examples": [self.world.url(place) for place in missing[:EXAMPLES]],
+            },
+            "truth": {
+                "pages": len(must.pages),
+                "documents": len(must.documents),
+                "hosts": len(must.hosts),
+                "hosts_in_dns": sum(self.world.host(host).in_dns for host in must.hosts),
+            },
+        }
+
+
+def faults(report: dict[str, Any]) -> list[str]:
+    """What is wrong in a report, one line each; none for a good crawl."""
+    lines = [
+        f"{found['count']} x {name}: {VIOLATIONS[name]}, e.g. {found['examples'][0]}"
+        for name, found in report["violations"].items()
+        if found["count"]
+    ]
+    missing = report.get("missing")
+    if missing and missing["count"]:
+        lines.append(f"{missing['count']} pages missing, e.g. {missing['examples'][0]}")
+    return lines

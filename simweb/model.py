@@ -1,0 +1,341 @@
+"""The simulated web as a function of its seed: names, addresses, pages, rules, answers.
+
+Owns what exists and what each thing does, save how pages link, which is `weaving`'s; pure, without
+sockets or clocks. Little is stored: three small numbers a host, a bounded cache of what was
+computed last, and what `prepare` has room for.
+
+How it hangs together: hosts are numbered. Host 0 is sound, and host `i` is linked (its home page)
+from a sound host with a smaller number; page `j` of a host is linked from a sound page of the same
+host with a smaller number, page 0 being the home. So every page of every host can be reached from
+host 0 alone. On top of that come random links. `reach` walks the same links to tell exactly what
+must be reached under a given scope. A uniform world is not for walking: it has no such trees, and
+its hosts share a few layouts of paths and links, as sites made by one program do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache, partial
+from random import Random
+
+from simweb.addresses import DNS, DnsKind
+from simweb.features import Draw, Feature, mix, select, unit
+from simweb.hosts import HOSTS, HostKind
+from simweb.links import LINKS, LinkStyle
+from simweb.origins import ORIGINS, OriginKind, Ports
+from simweb.pagekinds import PAGES, PageKind
+from simweb.pages import SIZES, Page
+from simweb.reply import Reply, answer
+from simweb.robots import ROBOTS, Request, Robots, RobotsKind
+from simweb.site import Site, Tree
+from simweb.spec import ROBOTS_PAGE, Host, Place, WorldSpec
+from simweb.weaving import Weaver
+from simweb.words import BR_SUFFIXES, OTHER_SUFFIXES, WORDS
+
+FEATURES: tuple[Feature, ...] = (*DNS, *ORIGINS, *ROBOTS, *HOSTS, *PAGES, *LINKS)
+
+_PORTS = Ports()
+_CHILD_HOSTS = 3  # links to new hosts from each sound host
+_HOSTS_KEPT = 32768  # 2 to 3 kB each
+_LAYOUTS = 16  # of a uniform world, for each size of a host
+
+
+class World:
+    """A world. `ports` are what its URLs carry."""
+
+    def __init__(self, spec: WorldSpec, ports: Ports = _PORTS) -> None:
+        self.spec = spec
+        self._ports = {name: ports.suffix(name) for name in Ports._fields}
+        self.ips = min(spec.hosts, spec.ips or max(1, spec.hosts * 2 // 3))
+        self.seed_count = min(spec.hosts, spec.seeds or max(1, spec.hosts // 10))
+        weights = select(spec.features, FEATURES)
+        self._dns = Draw[DnsKind](DNS, weights)
+        self._origins = Draw[OriginKind](ORIGINS, weights)
+        self._robots = Draw[RobotsKind](ROBOTS, weights)
+        self._kinds = Draw[HostKind](HOSTS, weights)
+        self._pages = Draw[PageKind](PAGES, weights)
+        self._draw_hosts()
+        self.host = lru_cache(_HOSTS_KEPT)(self._host)
+        self.salt = lru_cache(_HOSTS_KEPT)(self._make_salt)
+        styles = Draw[LinkStyle](LINKS, weights)
+        self._weaver = Weaver(spec, styles, self._tree, self._moved, hosts=self)
+        self._prepared: dict[Place, Reply] = {}
+
+    def _draw_hosts(self) -> None:
+        spec = self.spec
+        rng = Random(mix(spec.seed, 1))
+        numbers = range(spec.hosts)
+        self._dns_of = self._dns.many(rng, spec.hosts)
+        self._address_of = [self._draw_address(rng, host) for host in numbers]
+        robots, kinds = (draw.many(rng, spec.hosts) for draw in (self._robots, self._kinds))
+        origins = self._origins.many(Random(mix(spec.seed, 30)), spec.hosts)
+        if spec.uniform:
+            robots = bytes(robots[self._address_of[host]] for host in numbers)
+            kinds = bytes(kinds[self._address_of[host]] for host in numbers)
+            origins = bytes(origins[self._address_of[host]] for host in numbers)
+        self._robots_of, self._kind_of, self._origin_of = robots, kinds, origins
+        self._moved = frozenset(host for host in numbers if self._origins.rows[origins[host]].moved)
+        self._names = [self._name(host) for host in numbers]
+        self._numbers = {name: host for host, name in enumerate(self._names)}
+        br_only = spec.br_share >= 0.1
+        self._tree = Tree(
+            (host == 0 or self._is_sound(host, br_only) for host in numbers), _CHILD_HOSTS
+        )
+        sound = self._tree.sound
+        self._original_of = {
+            host: sound[mix(spec.seed, 2, host) % len(sound)]
+            for host in numbers
+            if self._kinds.rows[kinds[host]].mirror
+        }
+        self._mirrored = frozenset(self._original_of.values())
+
+    def _draw_address(self, rng: Random, host: int) -> int:
+        """Each address has a host; the rest crowd on the first ones."""
+        return host if host < self.ips else int(self.ips * rng.random() ** 3)
+
+    def _is_sound(self, host: int, br_only: bool) -> bool:
+        return (
+            self._dns.rows[self._dns_of[host]].sound
+            and self.origin_kind(host).sound
+            and self._robots.rows[self._robots_of[host]].sound
+            and self._kinds.rows[self._kind_of[host]].sound
+            and (not br_only or self._names[host].endswith(".br"))
+        )
+
+    def _name(self, host: int) -> str:
+        """Every fifth host is a subdomain of the one before it."""
+        number = mix(self.spec.seed, 3, host)
+        if host % 5 == 4:
+            return f"{WORDS[number & 63]}{host}.{self._domain(host - 1)}"
+        return ("www." if number & 3 else "") + self._domain(host)
+
+    def _domain(self, host: int) -> str:
+        number = mix(self.spec.seed, 4, host)
+        # Host 0 carries the tree of hosts, so it is where the others must be.
+        local = unit(number) < self.spec.br_share or (host == 0 and self.spec.br_share >= 0.1)
+        suffixes = BR_SUFFIXES if local else OTHER_SUFFIXES
+        suffix = suffixes[(number >> 8) % len(suffixes)]
+        return f"{WORDS[number & 63]}-{WORDS[(number >> 6) & 63]}-{host}.{suffix}"
+
+    def _host(self, host: int) -> Host:
+        name = self._names[host]
+        address = self._address_of[host]
+        kind = self._dns.rows[self._dns_of[host]]
+        ips = [self.address(address), self.address((address * 7 + 1) % self.ips)]
+        return Host(
+            name=name,
+            dns=kind.answer(name, ips),
+            kind=self._kinds.rows[self._kind_of[host]],
+            in_dns=kind.sound,
+            origin=self.origin_kind(host),
+            draw_robots=partial(self._draw_robots, host),
+            draw_site=partial(self._draw_site, host),
+        )
+
+    def _draw_robots(self, host: int) -> Robots:
+        spec, kind = self.spec, self._robots.rows[self._robots_of[host]]
+        if kind.same:
+            return kind.same
+        elsewhere = self.origin(self._other_sound(host, 0))
+        return kind.make(
+            Request(
+                rng=Random(mix(spec.seed, 5, self._address_of[host] if spec.uniform else host)),
+                token=spec.token,
+                delay_s=spec.host_delay_s,
+                elsewhere=f"{elsewhere}/robots-de/{self._names[host]}.txt",
+            )
+        )
+
+    def _draw_site(self, host: int) -> Site:
+        spec = self.spec
+        original = self._original_of.get(host, host)
+        if original != host:
+            return self.host(original).site
+        size = self.size(host)
+        if spec.uniform:
+            kinds = [self._pages.one(Random(mix(spec.seed, 6, self._address_of[host])))] * size
+        else:
+            drawn = self._pages.many(Random(mix(spec.seed, 6, host)), size)
+            kinds = [self._pages.rows[row] for row in drawn]
+        return Site(host, self.salt(host), kinds, self.host(host).robots)
+
+    def _make_salt(self, host: int) -> int:
+        """What makes the paths of a host those of its site. A uniform world has few."""
+        original = self._original_of.get(host, host)
+        return mix(self.spec.seed, 8, original % _LAYOUTS if self.spec.uniform else original)
+
+    def size(self, host: int) -> int:
+        """How many pages a host has, without making it: 1 µs."""
+        host = self._original_of.get(host, host)
+        # A power law with this exponent has 2.5 times its smallest value as its mean.
+        share = min(0.4 * unit(mix(self.spec.seed, 7, host)) ** -0.6, 100.0)
+        return max(1, int(self.spec.pages_per_host * share))
+
+    def _other_sound(self, host: int, salt: int) -> int:
+        sound = self._tree.sound
+        other = sound[mix(self.spec.seed, 9, host, salt) % len(sound)]
+        return other if other != host else sound[0]
+
+    def address(self, number: int) -> str:
+        """The IP address with this number: 127.1.0.1 and up, never a .0 or a .255."""
+        rest, last = divmod(number, 254)
+        return f"127.{1 + (rest >> 8)}.{rest & 255}.{last + 1}"
+
+    # Names.
+
+    def find(self, name: str) -> int | None:
+        """The number of the host with this name, in lower case without a port."""
+        return self._numbers.get(name)
+
+    def names(self) -> list[str]:
+        return self._names
+
+    def addresses_in_use(self) -> set[str]:
+        """Of every host that resolves. O(hosts)."""
+        return {
+            self.address(self._address_of[host])
+            for host in range(self.spec.hosts)
+            if self._dns.rows[self._dns_of[host]].sound
+        }
+
+    # URLs.
+
+    def origin_kind(self, host: int) -> OriginKind:
+        return self._origins.rows[self._origin_of[host]]
+
+    def origin(self, host: int, plain: bool = False) -> str:
+        """Scheme, name and port."""
+        scheme, name, port = self.origin_parts(host, plain)
+        return f"{scheme}://{name}{port}"
+
+    def origin_parts(self, host: int, plain: bool = False) -> tuple[str, str, str]:
+        """The same before they are joined."""
+        kind = self._origins.rows[0 if plain else self._origin_of[host]]
+        return kind.scheme, self._names[host], self._ports[kind.port]
+
+    def url(self, place: Place) -> str:
+        return self.origin(place.host, place.plain) + self.target(place)
+
+    def target(self, place: Place) -> str:
+        """Path and query of the canonical URL."""
+        if place.page == ROBOTS_PAGE:
+            return "/robots.txt" if place.step == 0 else f"/robots-{place.step}.txt"
+        return self.host(place.host).site.target(place.page, place.step)
+
+    def seeds(self) -> Iterator[str]:
+        for host in range(self.seed_count):
+            yield self.url(Place(host, 0))
+
+    def resolve(self, host: int, target: str, secure: bool = False) -> Place | None:
+        """Which page a request target means on this host, in any spelling; None: there is none."""
+        plain = not secure and host in self._moved
+        if not plain and secure != (self.origin_kind(host).scheme == "https"):
+            return None
+        place = self._resolve(host, target)
+        return place._replace(plain=True) if place and plain else place
+
+    def _resolve(self, host: int, target: str) -> Place | None:
+        if target.startswith("/robots"):
+            return self._resolve_robots(host, target)
+        found = self.host(host).site.resolve(target)
+        return Place(host, *found) if found else None
+
+    def _resolve_robots(self, host: int, target: str) -> Place | None:
+        if target == "/robots.txt":
+            return Place(host, ROBOTS_PAGE)
+        owner = host
+        if target.startswith("/robots-de/"):
+            found = self.find(target[11:-4])
+            if found is None or self._other_sound(found, 0) != host:
+                return None
+            owner, step = found, 1
+        else:
+            digits = target[8:-4]
+            step = int(digits) if digits.isdecimal() else 0
+        known = 0 < step < len(self.host(owner).robots.replies)
+        return Place(owner, ROBOTS_PAGE, step) if known else None
+
+    # Links.
+
+    def onward(self, place: Place) -> Place | None:
+        """Where a redirect leads, or a page's link that is not to be followed."""
+        kind = self.kind(place)
+        if kind.leads == "away":
+            return Place(self._other_sound(place.host, place.page + 1), 0)
+        if kind.leads == "back":
+            return place._replace(step=1 - place.step)
+        return place._replace(step=place.step + 1) if place.step < kind.steps else None
+
+    def kind(self, place: Place) -> PageKind:
+        return self.host(place.host).site.kinds[place.page]
+
+    def outlinks(self, place: Place) -> list[Place]:
+        """Where a crawler must go from here, repeats included. About 30 µs."""
+        if place.plain:
+            return [place._replace(plain=False)]
+        own = self._original(place)
+        kind = self.kind(own)
+        onward = self.onward(own) if kind.leads else None
+        if onward:
+            return [onward]
+        if not kind.leads and not kind.sound:
+            return []
+        return self._weaver.outlinks(self.host(own.host).site, own)
+
+    def _original(self, place: Place) -> Place:
+        """A mirror serves the page of its original, links and all."""
+        owner = self.host(place.host).site.host
+        return place if owner == place.host else place._replace(host=owner)
+
+    # Answers.
+
+    def reply(self, host: int, place: Place | None, attempt: int = 1) -> Reply:
+        """What this host answers when it is asked for `place` the `attempt`-th time."""
+        kind = self.host(host).kind
+        if place is not None and place.plain:
+            https = self.url(place._replace(plain=False))
+            return kind.change(answer(301, b"<h1>Moved</h1>", f"Location: {https}"))
+        if place is None:
+            return kind.change(answer(404, b"<h1>Nada aqui</h1>"))
+        if place.page == ROBOTS_PAGE:
+            return kind.change(self.host(place.host).robots.replies[place.step])
+        prepared = self._prepared.get(place) if attempt == 1 else None
+        return kind.change(prepared or self._make_reply(place, attempt))
+
+    def _make_reply(self, place: Place, attempt: int) -> Reply:
+        return self.kind(place).build(self._page(place, attempt))
+
+    def prepare(self, room_bytes: int) -> None:
+        """Makes first replies of pages and keeps them, as long as their bodies have room.
+
+        It takes 0.1 ms a page, as it would when the page is asked for. What streams is not kept.
+        """
+        places = (
+            Place(host, page)
+            for host in range(self.spec.hosts)
+            for page in range(self.host(host).site.size)
+        )
+        while room_bytes > 0 and (place := next(places, None)):
+            reply = self._make_reply(place, 1)
+            if isinstance(reply.body, tuple):
+                room_bytes -= sum(len(part) for part in reply.body if isinstance(part, bytes))
+                self._prepared[place] = reply
+
+    def _page(self, place: Place, attempt: int) -> Page:
+        own = self._original(place)
+        onward = self.onward(own)
+        back = own._replace(step=own.step - 1) if own.step else None
+        site, whole = self.host(own.host).site, own.host in self._mirrored
+        last_word = site.path(own.page).rstrip("/").rpartition("/")[2]
+        number = mix(self.spec.seed, 11, *own)
+        return Page(
+            title=f"{last_word or 'inicio'} {own.host}.{own.page}.{own.step}",
+            number=number,
+            step=own.step,
+            attempt=attempt,
+            size_bytes=int(self.spec.page_bytes * SIZES[number & 4095]),
+            onward=self.url(onward).replace("&", "&amp;") if onward else "",
+            back=self.url(back).replace("&", "&amp;") if back else "",
+            whole=whole,
+            draw_hrefs=lambda: self._weaver.hrefs(site, own, whole),
+        )

@@ -1,0 +1,230 @@
+"""The behaviours of a page, by name: the table.
+
+A sound page is a 200 with a whole HTML document whose links a crawler must follow: the links that
+make every page reachable stand on sound pages only. Of the others a crawler must ask (once) and
+need expect nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import brotli  # type: ignore[import-untyped]
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+from simweb import documents as doc
+from simweb import failures as bad
+from simweb import hostile
+from simweb.features import Feature
+from simweb.pages import Page
+from simweb.reply import Reply
+from simweb.words import WORDS
+
+ENDLESS = 1_000_000
+
+
+class Trail(NamedTuple):
+    """How a step is told by the path behind its page's, and read again."""
+
+    write: Callable[[int], str]
+    read: Callable[[str], int]  # of what `write` gave; anything for what it did not
+
+
+def _a_segment_each(word: Callable[[int], str]) -> Trail:
+    return Trail(
+        lambda step: "".join(f"/{word(number)}" for number in range(1, step + 1)),
+        lambda path: path.count("/"),
+    )
+
+
+MORE = _a_segment_each(lambda number: "mais")
+WORDS_ON = _a_segment_each(lambda number: WORDS[number % len(WORDS)])
+MONTHS = Trail(
+    lambda step: f"/{2030 + step // 12}/{step % 12 + 1:02}",
+    lambda path: (int(path[1:5]) - 2030) * 12 + int(path[6:]) - 1 if path[6:].isdigit() else 0,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageKind(Feature):
+    """`steps` is the last of the URLs that a page has beside its own (`?passo=1` ...).
+
+    `leads` says where a redirect leads: "on" to its next step until the last, which is a document;
+    "back" and forth between two steps; "away" to another host. `shut` is True where a step must
+    not be asked for, since only a nofollow link leads there; `trail` where a step is in the path.
+    """
+
+    build: Callable[[Page], Reply]
+    steps: int = 0
+    leads: str = ""
+    shut: bool = False
+    trail: Trail | None = None
+
+    @property
+    def trap(self) -> bool:
+        return self.steps == ENDLESS
+
+
+Build = Callable[[Page], Reply]
+
+
+def _sound(
+    name: str, weight: float, about: str, build: Build, steps: int = 0, default: bool = True
+) -> PageKind:
+    return PageKind(
+        name=f"page-{name}", weight=weight, about=about, build=build, steps=steps, default=default
+    )
+
+
+def _hard(name: str, about: str, build: Build) -> PageKind:
+    return _sound(name, 0.2, about, build, default=False)
+
+
+def _moved(
+    name: str, weight: float, about: str, build: Build, steps: int = 1, leads: str = "on"
+) -> PageKind:
+    return PageKind(
+        name=f"page-{name}",
+        weight=weight,
+        about=about,
+        build=build,
+        steps=steps,
+        leads=leads,
+        sound=False,
+    )
+
+
+def _leaf(name: str, weight: float, about: str, build: Build, default: bool = True) -> PageKind:
+    return PageKind(
+        name=f"page-{name}", weight=weight, about=about, build=build, sound=False, default=default
+    )
+
+
+def _hurt(name: str, about: str, build: Build) -> PageKind:
+    return _leaf(name, 0.2, about, build, default=False)
+
+
+def _shut(name: str, about: str, build: Build) -> PageKind:
+    return PageKind(
+        name=f"page-{name}", weight=0.7, about=about, build=build, steps=1, shut=True, sound=False
+    )
+
+
+def _trap(name: str, about: str, build: Build, trail: Trail | None = None) -> PageKind:
+    return PageKind(
+        name=f"page-{name}",
+        weight=0.3,
+        about=about,
+        build=build,
+        steps=ENDLESS,
+        sound=False,
+        default=False,
+        trail=trail,
+    )
+
+
+_LATIN_META = '<meta http-equiv="Content-Type" content="text/html; charset=iso-8859-1">'
+
+PAGES = (
+    _sound("plain", 100, "200 with a Content-Length", doc.plain),
+    _sound("chunked", 8, "chunked", doc.chunked),
+    _sound("chunked-odd", 2, "chunked with extensions, trailers, 000", doc.chunked_odd),
+    _sound("chunked-gzip", 4, "gzip, chunked", doc.chunked_gzip),
+    _sound("gzip", 6, "Content-Encoding: gzip", doc.coded("gzip", doc.gzipped)),
+    _sound("x-gzip", 0.5, "Content-Encoding: x-gzip", doc.coded("x-gzip", doc.gzipped)),
+    _sound("deflate", 1, "deflate with a zlib header", doc.coded("deflate", zlib.compress)),
+    _sound("deflate-raw", 0.5, "deflate without", doc.coded("deflate", doc.raw_deflate)),
+    _sound("br", 2, "br", doc.coded("br", brotli.compress)),
+    _hard("zstd", "zstd", doc.coded("zstd", zstd.compress)),
+    _sound("until-close", 3, "HTTP/1.0, the body ends with the connection", doc.until_close),
+    _sound("odd-head", 1, "odd case, spaces and repeats of header fields", doc.odd_head),
+    _sound("interim", 0.5, "103 first", doc.interim),
+    _sound("pieces", 0.5, "sent in pieces with pauses", doc.pieces),
+    _sound("slow", 1, "first byte after 0.5 to 2 s", doc.slow),
+    _sound("large", 0.2, "1 MiB", doc.large),
+    _sound(
+        "latin",
+        4,
+        "windows-1252, told by the header",
+        doc.latin("text/html; charset=ISO-8859-1", ""),
+    ),
+    _sound("latin-meta", 2, "windows-1252, told by meta", doc.latin("text/html", _LATIN_META)),
+    _sound("xhtml", 1, "application/xhtml+xml", doc.typed("application/xhtml+xml; charset=utf-8")),
+    _sound("type-case", 1, "Text/HTML;charset=...", doc.typed('Text/HTML;x=y;Charset="UTF-8"')),
+    _sound("base", 2, "links relative to a base", doc.base),
+    _sound("elements", 2, "links in area and iframe", doc.elements),
+    _sound("frameset", 0.7, "links in frames", doc.frameset),
+    _sound("head-links", 2, "links in meta refresh and link rel=next, prev", doc.head_links),
+    _sound("noise", 5, "comments, scripts, mailto that are no links", doc.noise),
+    _sound("rel-nofollow", 1, "one link with rel=nofollow", doc.rel_nofollow, steps=1),
+    _hard("many-links", "20,000 links", hostile.many_links),
+    _hard("many-fields", "3,000 header lines, some broken", hostile.many_fields),
+    _hard("tiny-chunks", "one byte a chunk", hostile.tiny_chunks),
+    _hard("nested", "200,000 elements deep", hostile.around(*hostile.NESTED)),
+    _hard("attributes", "a tag with 100,000 attributes", hostile.around(*hostile.ATTRIBUTES)),
+    _hard("tangled", "2 MB of broken markup", hostile.around(*hostile.TANGLED)),
+    _moved("301", 4, "301", bad.redirect(301)),
+    _moved("302", 3, "302", bad.redirect(302)),
+    _moved("303", 0.5, "303", bad.redirect(303)),
+    _moved("307", 0.5, "307", bad.redirect(307)),
+    _moved("308", 0.5, "308", bad.redirect(308)),
+    _moved("chain", 1.5, "four redirects in a row", bad.redirect(301, 302, 307), steps=4),
+    _moved("relative", 1, "Location relative to the page", bad.redirect(302, spell=bad.query_only)),
+    _moved("away", 2, "301 to another host", bad.redirect(301), steps=0, leads="away"),
+    _moved("loop", 1, "two redirects to each other", bad.redirect(302), leads="back"),
+    _leaf("nowhere", 0.5, "302 without a Location that can be followed", bad.nowhere),
+    _leaf("404", 5, "404", bad.status(404)),
+    _leaf("410", 0.5, "410", bad.status(410)),
+    _leaf("401", 0.3, "401", bad.status(401, 'WWW-Authenticate: Basic realm="x"')),
+    _leaf("403", 1, "403", bad.status(403)),
+    _leaf("500", 1, "500", bad.status(500)),
+    _leaf("503", 0.5, "503 with Retry-After", bad.status(503, "Retry-After: 2")),
+    _leaf("429", 0.5, "429 with Retry-After", bad.status(429, "Retry-After: 1")),
+    _leaf("204", 0.3, "204", bad.status(204)),
+    _leaf("304", 0.2, "304 that nobody asked for", bad.status(304)),
+    _leaf("999", 0.2, "status 999", bad.unknown_status),
+    _leaf("flaky", 0.7, "503 the first time, 200 the second", bad.flaky),
+    _leaf("hang", 0.3, "never answers", bad.broken(b"", "hang")),
+    _leaf("half-head", 0.2, "half a header, then silence", bad.broken(b"HTTP/1.1 200", "hang")),
+    _leaf("drip", 0.2, "five bytes a second, for ever", bad.drip),
+    _leaf("reset", 0.5, "reset before the answer", bad.broken(b"", "reset")),
+    _leaf("close", 0.3, "closed before the answer", bad.broken(b"", "close")),
+    _leaf("reset-inside", 0.5, "reset inside the body", bad.reset_inside),
+    _leaf("garbage", 0.3, "not HTTP", bad.broken(b"\x00\x01<b>nada</b>\r\n\r\n", "close")),
+    _leaf("long", 0.5, "Content-Length 1000 too long", bad.wrong_length(1000)),
+    _leaf("short", 0.5, "Content-Length 300 too short", bad.wrong_length(-300)),
+    _leaf("bad-chunks", 0.3, "chunked, broken in the middle", bad.bad_chunks),
+    _leaf("bad-gzip", 0.3, "said to be gzip", bad.bad_gzip),
+    _leaf("no-type", 0.5, "HTML without a Content-Type", doc.typed("")),
+    _leaf("pdf", 2, "application/pdf", bad.file("application/pdf", b"%PDF-1.4\n")),
+    _leaf("png", 1, "image/png", bad.file("image/png", b"\x89PNG\r\n\x1a\n")),
+    _leaf("empty", 0.5, "200 without a byte", bad.empty),
+    _leaf("large-head", 0.1, "1 MiB of header", bad.large_head),
+    _leaf("endless", 0.1, "100 MiB, no length told", bad.endless),
+    _leaf("bomb", 0.1, "1 MiB of gzip, 1 GiB out of it", bad.bomb),
+    _hurt("endless-chunks", "100 MiB, chunked", hostile.endless_chunks),
+    _hurt("huge-chunk", "a chunk of 16 EiB, announced", hostile.huge_chunk),
+    _hurt("hold", "9 MiB, then silence", hostile.hold),
+    _hurt("head-drip", "a header field every 0.2 s, for ever", hostile.head_drip),
+    _hurt("interims", "100 Continue, for ever", hostile.interims),
+    _hurt("two-lengths", "two Content-Lengths", hostile.two_lengths),
+    _hurt("long-location", "301 to a URL of 48 kB", hostile.long_location),
+    _hurt("many-codings", "500 content codings", hostile.many_codings),
+    _hurt("later", "503 with a Retry-After that says nothing", hostile.nonsense_later),
+    _shut("meta-nofollow", "meta robots nofollow", doc.nofollow(meta=doc.META_NOFOLLOW)),
+    _shut("x-robots", "X-Robots-Tag: nofollow", doc.nofollow("X-Robots-Tag: noindex, nofollow")),
+    _trap("calendar", "each page links to the next one, for ever", doc.calendar),
+    _trap("tunnel", "each page links to `mais` in a directory of its own", doc.deeper, MORE),
+    _trap("well", "each page links a directory deeper, by another word", doc.deeper, WORDS_ON),
+    _trap("months", "each page links to the next month and the last", doc.months, MONTHS),
+    _trap("fan", "each page links to the same 20,000 others", hostile.fan),
+    _trap("redirects", "each page redirects to the next one, for ever", bad.redirect(302)),
+)

@@ -1,0 +1,66 @@
+"""One page about to be served: its title, its links, its text, and the HTML made of them.
+
+Owns the look of a document; how it is sent is the business of `pagekinds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+from simweb.words import TEXTS, WORDS
+
+Charset = Literal["utf-8", "windows-1252"]
+
+# Sizes of pages as shares of their mean: log-normal, as on the web, cut at 40 times the mean.
+_RNG = Random(3)
+SIZES = tuple(min(_RNG.lognormvariate(-0.405, 0.9), 40.0) for _ in range(4096))
+
+_BEFORE, _AFTER = '<p>Veja <a class="x" href="', '">aqui</a> e siga.\n'  # a link in the text
+_AFTER_AND_BEFORE = _AFTER + _BEFORE
+
+
+@dataclass(slots=True)
+class Page:
+    """`onward` is the URL of its next step: where a redirect leads, or the link not to follow;
+    `back` is the URL of the step before, "" on the first."""
+
+    title: str  # different for any two pages that are not mirrors
+    number: int  # a hash, for whatever has to vary
+    step: int
+    attempt: int  # 1 when it is asked for the first time
+    size_bytes: int
+    onward: str
+    whole: bool  # a mirror has it too: what it says must mean the same there
+    draw_hrefs: Callable[[], list[str]]
+    back: str = ""
+
+    def hrefs(self) -> list[str]:
+        """Attribute values of its links, escaped."""
+        return self.draw_hrefs()
+
+    def html(
+        self,
+        hrefs: Sequence[str],
+        *,
+        charset: Charset = "utf-8",
+        meta: str = '<meta charset="utf-8">',
+        more: str = "",
+    ) -> bytes:
+        """The document; `meta` goes into its head and `more` into its body. About 7 µs."""
+        menu = len(hrefs) // 4
+        items = "".join(
+            [f'<li><a href="{href}">{WORDS[len(href) & 63]}</a>\n' for href in hrefs[:menu]]
+        )
+        rest = _AFTER_AND_BEFORE.join(hrefs[menu:])
+        top = (
+            f'<!DOCTYPE html>\n<html lang="pt-br">\n<head>\n{meta}\n<title>{self.title}</title>\n'
+            f'<link rel="stylesheet" href="/s.css">\n</head>\n<body>\n<nav>\n<ul>\n{items}</ul>\n'
+            f"</nav>\n<h1>{self.title}</h1>\n"
+        ).encode(charset)
+        links = f"{_BEFORE}{rest}{_AFTER}" if hrefs else ""
+        end = f"{links}{more}\n</body>\n</html>\n".encode(charset)
+        text = TEXTS[charset].cut(self.number, self.size_bytes - len(top) - len(end))
+        return b"".join((top, text, end))

@@ -1,0 +1,283 @@
+"""The robots.txt files of the simulated web: every kind, and what each one means (RFC 9309).
+
+A kind is made with its meaning beside its bytes, so nothing here parses a robots.txt: the judge
+knows the rules because it wrote them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import repeat
+from random import Random
+
+from simweb.features import Feature
+from simweb.reply import Reply, answer, head
+from simweb.words import SECTIONS, WORDS
+
+_COMMENT = (b"#" * 99 + b"\n") * 6144
+
+Rule = tuple[bool, str]  # allow or disallow, pattern
+
+
+@dataclass(slots=True)
+class Request:
+    """What a robots.txt is made from."""
+
+    rng: Random
+    token: str  # the crawler's product token
+    delay_s: float  # the crawler's own delay a host: crawl delays are above it
+    elsewhere: str  # a URL on another host that serves this host's rules
+
+
+class Robots:
+    """The rules of one host, and the answers that tell them.
+
+    `replies[0]` answers `/robots.txt`, the next ones what it redirects to. `reachable` is False
+    where RFC 9309, 2.3.1.4 takes the file for unreachable: everything is disallowed.
+    """
+
+    __slots__ = ("_longest", "delay_s", "reachable", "replies", "rules")
+
+    def __init__(
+        self,
+        *replies: Reply,
+        rules: Sequence[Rule] = (),
+        delay_s: float = 0.0,
+        reachable: bool = True,
+    ) -> None:
+        self.replies = replies
+        self.rules = tuple(rules)
+        self.delay_s = delay_s
+        self.reachable = reachable
+        # 2.2.2: the longest pattern wins, allow wins a tie.
+        ordered = sorted(rules, key=lambda rule: (-len(rule[1]), not rule[0]))
+        self._longest = [(allow, _matcher(pattern)) for allow, pattern in ordered]
+
+    def allows(self, target: str) -> bool:
+        """Whether path and query may be asked. O(rules)."""
+        for allow, matches in self._longest:
+            if matches(target):
+                return allow
+        return self.reachable
+
+
+def _matcher(pattern: str) -> Callable[[str], re.Match[str] | None]:
+    """`*` stands for anything, a last `$` for the end (RFC 9309, 2.2.3)."""
+    body = re.escape(pattern.removesuffix("$")).replace(r"\*", ".*")
+    return re.compile(body + ("$" if pattern.endswith("$") else ""), re.DOTALL).match
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobotsKind(Feature):
+    make: Callable[[Request], Robots]
+    same: Robots | None = None  # what `make` gives, where that is the same for all hosts
+
+
+def text(rules: Sequence[Rule], agent: str = "*", *lines: str) -> str:
+    """One group."""
+    told = [f"{'Allow' if allow else 'Disallow'}: {pattern}" for allow, pattern in rules]
+    return "\n".join([f"User-agent: {agent}", *told, *lines]) + "\n"
+
+
+def _plain(content: str | bytes) -> Reply:
+    data = content.encode() if isinstance(content, str) else content
+    return answer(200, data, content_type="text/plain")
+
+
+def _some(rng: Random) -> list[Rule]:
+    """Two sections closed, a part of the first one open again."""
+    first, second = rng.sample(SECTIONS, 2)
+    return [(False, f"/{first}/"), (True, f"/{first}/{rng.choice(WORDS)}"), (False, f"/{second}/")]
+
+
+def _status(status: int, reachable: bool = True) -> Robots:
+    return Robots(answer(status, b"<h1>no rules here</h1>"), reachable=reachable)
+
+
+def _disallow_some(request: Request) -> Robots:
+    rules = _some(request.rng)
+    return Robots(_plain(text(rules)), rules=rules)
+
+
+def _wildcards(request: Request) -> Robots:
+    digit = request.rng.randrange(10)
+    word = request.rng.choice(WORDS)
+    rules = [(False, f"/*{digit}$"), (False, f"/*/{word}-"), (True, f"/*/{word}-*1$")]
+    return Robots(_plain(text(rules)), rules=rules)
+
+
+def _crawl_delay(request: Request) -> Robots:
+    delay_s = request.delay_s * request.rng.choice((2, 3))
+    lines = _plain(text([(False, "/fechado/")], "*", f"Crawl-delay: {delay_s:g}"))
+    return Robots(lines, rules=[(False, "/fechado/")], delay_s=delay_s)
+
+
+def _our_token(request: Request) -> Robots:
+    rules = _some(request.rng)
+    ours = text(rules, request.token.upper())
+    return Robots(_plain(text([(False, "/")]) + "\n" + ours), rules=rules)
+
+
+def _other_token(request: Request) -> Robots:
+    return Robots(_plain(text([(False, "/")], "otherbot") + "\n" + text([], "*", "Disallow:")))
+
+
+def _split_groups(request: Request) -> Robots:
+    """Two groups of one agent are one (2.2.1), and a user-agent line may follow another."""
+    rules = _some(request.rng)
+    told = text(rules[:1], f"otherbot\nUser-agent: {request.token}/2.1") + "\n"
+    told += text([(False, "/")]) + "\n" + text(rules[1:], request.token)
+    return Robots(_plain(told), rules=rules)
+
+
+def _bom(request: Request) -> Robots:
+    rules = _some(request.rng)
+    return Robots(_plain(b"\xef\xbb\xbf" + text(rules).encode()), rules=rules)
+
+
+def _line_ends(request: Request) -> Robots:
+    rules = _some(request.rng)
+    return Robots(_plain(text(rules).upper().replace("\n", "\r").lower()), rules=rules)
+
+
+def _large(request: Request) -> Robots:
+    """Rules first, then 600 KiB of comment: no limit that RFC 9309, 2.5 allows cuts a rule off."""
+    rules = _some(request.rng)
+    told = text(rules).encode()
+    length = f"Content-Length: {len(told) + len(_COMMENT)}"
+    reply = Reply(200, head(200, "Content-Type: text/plain", length), (told, _COMMENT))
+    return Robots(reply, rules=rules)
+
+
+def _garbage(request: Request) -> Robots:
+    """No line of it is a rule."""
+    return Robots(_plain(request.rng.randbytes(3000).replace(b":", b"")))
+
+
+def _html(request: Request) -> Robots:
+    return Robots(answer(200, b"<!doctype html><title>Oi</title><p>User-agents: todos</p>"))
+
+
+def _moved(request: Request) -> Robots:
+    rules = _some(request.rng)
+    hops = [_to(301, "/robots-1.txt"), _to(302, "/robots-2.txt")]
+    return Robots(*hops, _plain(text(rules)), rules=rules)
+
+
+def _moved_elsewhere(request: Request) -> Robots:
+    rules = _some(request.rng)
+    return Robots(_to(302, request.elsewhere), _plain(text(rules)), rules=rules)
+
+
+def _to(status: int, location: str) -> Reply:
+    return answer(status, b"moved", f"Location: {location}")
+
+
+def _loop(request: Request) -> Robots:
+    """More than five redirects: unavailable, so everything is allowed (2.3.1.2, 2.3.1.3)."""
+    return Robots(_to(301, "/robots.txt"))
+
+
+def _silent(request: Request) -> Robots:
+    return Robots(Reply(0, end="hang", again=True), reachable=False)
+
+
+def _endless(request: Request) -> Robots:
+    """Rules first, and then 100 MiB of comment."""
+    rules = _some(request.rng)
+    start = head(200, "Content-Type: text/plain")
+    reply = Reply(200, start, (text(rules).encode(), *repeat(_COMMENT, 170)), end="close")
+    return Robots(reply, rules=rules)
+
+
+def _thicket(request: Request) -> Robots:
+    """Patterns that take a naive matcher for ever, and match nothing."""
+    rules = _some(request.rng)
+    never = "".join(f"Disallow: /{'*a' * 50}*{number}z9q$\n" for number in range(2000))
+    return Robots(_plain(text(rules) + never), rules=rules)
+
+
+def _bomb(request: Request) -> Robots:
+    """Rules first, then 1 GiB of comment in 1 MiB of gzip."""
+    rules = _some(request.rng)
+    data = gzip.compress(text(rules).encode(), 1, mtime=0) + comment_gzip() * 64
+    return Robots(answer(200, data, "Content-Encoding: gzip", content_type=""), rules=rules)
+
+
+@cache
+def comment_gzip() -> bytes:
+    return gzip.compress(b"#" * (16 << 20), 9, mtime=0)
+
+
+def _later(request: Request) -> Robots:
+    return Robots(answer(503, b"later", "Retry-After: 2"), reachable=False)
+
+
+def _reset(request: Request) -> Robots:
+    return Robots(Reply(0, end="reset", again=True), reachable=False)
+
+
+def _not_http(request: Request) -> Robots:
+    return Robots(Reply(0, b"\x16\x03SSH-2.0-nope", end="close", again=True), reachable=False)
+
+
+def _chunked(request: Request) -> Robots:
+    rules = _some(request.rng)
+    data = text(rules).encode()
+    start = head(200, "Content-Type: text/plain", "Transfer-Encoding: chunked")
+    return Robots(Reply(200, start, (b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data),)), rules=rules)
+
+
+def _row(
+    name: str,
+    weight: float,
+    about: str,
+    make: Callable[[Request], Robots],
+    sound: bool = True,
+    default: bool = True,
+) -> RobotsKind:
+    return RobotsKind(
+        name=f"robots-{name}", weight=weight, about=about, make=make, sound=sound, default=default
+    )
+
+
+def _same(name: str, weight: float, about: str, robots: Robots, sound: bool = True) -> RobotsKind:
+    return replace(_row(name, weight, about, lambda request: robots, sound), same=robots)
+
+
+_ALLOW_ALL = Robots(_plain("# welcome\nUser-agent: *\nDisallow:\n"))
+_DISALLOW_ALL = Robots(_plain(text([(False, "/")])), rules=[(False, "/")])
+
+ROBOTS = (
+    _same("allow-all", 25, "200, an empty Disallow", _ALLOW_ALL),
+    _same("none", 30, "404: all is allowed", _status(404)),
+    _same("forbidden", 2, "403: all is allowed (RFC 9309, 2.3.1.3)", _status(403)),
+    _row("some", 12, "two sections disallowed, a part of one allowed", _disallow_some),
+    _row("wildcards", 4, "rules with * and $, the longest wins", _wildcards),
+    _row("crawl-delay", 4, "Crawl-delay of 2 or 3 times the host delay", _crawl_delay),
+    _row("token", 3, "all disallowed but for a group of the crawler's own", _our_token),
+    _row("other-token", 2, "another crawler is shut out", _other_token),
+    _row("split", 2, "two groups for one crawler, token with a version", _split_groups),
+    _row("bom", 1, "a byte order mark first", _bom),
+    _row("line-ends", 1, "lower case, lines end in CR", _line_ends),
+    _row("large", 1, "600 KiB of it, the rules first", _large),
+    _row("garbage", 1, "200, random bytes", _garbage),
+    _row("html", 2, "200, an HTML page", _html),
+    _row("chunked", 2, "chunked", _chunked),
+    _row("moved", 2, "two redirects on the same host", _moved),
+    _row("elsewhere", 1, "a redirect to another host", _moved_elsewhere),
+    _row("loop", 0.5, "redirects to itself", _loop),
+    _row("endless", 0.5, "100 MiB, the rules first", _endless, default=False),
+    _row("thicket", 0.5, "2,000 patterns of 50 wildcards", _thicket, default=False),
+    _row("bomb", 0.5, "1 GiB in 1 MiB of gzip, the rules first", _bomb, default=False),
+    _row("later", 0.5, "503 with Retry-After", _later, sound=False, default=False),
+    _same("disallow-all", 3, "all is disallowed", _DISALLOW_ALL, sound=False),
+    _same("error", 1.5, "503: all is disallowed", _status(503, reachable=False), sound=False),
+    _row("silent", 0.5, "accepted and never answered", _silent, sound=False),
+    _row("reset", 0.5, "reset", _reset, sound=False),
+    _row("not-http", 0.5, "an answer that is not HTTP", _not_http, sound=False),
+)

@@ -1,0 +1,124 @@
+"""The simulated web as one process: its servers, its ledger, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from simweb.control import Control
+from simweb.dns import DnsServer, Names
+from simweb.http import Web
+from simweb.ledger import Ledger, Rules
+from simweb.listeners import Listeners
+from simweb.model import World
+from simweb.origins import OriginKind
+from simweb.spec import WorldSpec
+from simweb.survey import Survey
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where and how a world is served."""
+
+    spec: WorldSpec = field(default_factory=WorldSpec)
+    rules: Rules = field(default_factory=Rules)
+    port: int = 0
+    secure_port: int = 0
+    dns_port: int = 0
+    control_port: int = 0
+    slowness: float = 1.0  # stretches every pause of the servers
+    survey_lines: int = 0  # not 0: the seeds are this many lines of a survey
+    prepared_bytes: int = 0  # of pages, made before the first request
+    seeds_out: str = ""
+
+
+class SimulatedWeb:
+    """Everything that serves one world."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._listeners: Listeners
+        self._stopped = asyncio.Event()
+
+    async def start(self) -> dict[str, Any]:
+        """Begins to serve; what a crawler has to know."""
+        options = self.options
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        self._listeners = Listeners(options.port, options.secure_port)
+        spec = options.spec
+        if not self._listeners.ipv6:
+            spec = replace(spec, features=f"{spec.features},-dns-ipv6")
+        self.world = World(spec, self._listeners.ports)
+        self.world.prepare(options.prepared_bytes)
+        self._survey = Survey(self.world, options.survey_lines) if options.survey_lines else None
+        self._names = Names(self.world)
+        self._dns = DnsServer(self._names)
+        self._web = Web(Ledger(self.world, options.rules), options.slowness)
+        self._control = Control(
+            {
+                "/ledger": lambda: json.dumps(self.report()).encode(),
+                "/seeds": lambda: "\n".join(self.seeds()).encode() + b"\n",
+                "/reset": self._reset,
+                "/quit": self._quit,
+            }
+        )
+        if options.seeds_out:
+            with Path(options.seeds_out).open("w") as file:  # noqa: ASYNC230  (nothing runs yet)
+                file.writelines(f"{line}\n" for line in self.seeds())
+        await self._listeners.start(self._web, self._kind_of)
+        await self._dns.start("127.0.0.1", options.dns_port)
+        await self._control.start("127.0.0.1", options.control_port)
+        return {
+            "dns": f"127.0.0.1:{self._dns.port}",
+            "port": self._listeners.ports.http,
+            "https": self._listeners.ports.https,
+            "control": f"http://127.0.0.1:{self._control.port}",
+            "seeds": options.seeds_out or f"http://127.0.0.1:{self._control.port}/seeds",
+        }
+
+    def _kind_of(self, name: str) -> OriginKind | None:
+        host = self.world.find(name)
+        return None if host is None else self.world.origin_kind(host)
+
+    def seeds(self) -> list[str]:
+        return list(self._survey.lines() if self._survey else self.world.seeds())
+
+    def report(self) -> dict[str, Any]:
+        asked = self._names.asked
+        ledger = self._web.ledger
+        ledger.extra = {
+            "dns": {
+                "queries": sum(asked.values()),
+                "names": len(asked),
+                "unknown_names": sum(self.world.find(name) is None for name in asked),
+            },
+            "most_open": self._web.most_open,
+        }
+        if self._survey:
+            ledger.extra["survey"] = self._survey.truth()
+        return ledger.report()
+
+    def _reset(self) -> bytes:
+        self._web.ledger = Ledger(self.world, self.options.rules)
+        self._web.most_open = self._web.open
+        self._names.asked.clear()
+        return b"{}\n"
+
+    def _quit(self) -> bytes:
+        self.stop()
+        return b"{}\n"
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    async def run(self) -> None:
+        """Until SIGTERM, SIGINT, `/quit` or the end of standard input."""
+        await self._stopped.wait()
+        for server in (self._listeners, self._dns, self._control):
+            server.close()

@@ -1,0 +1,73 @@
+"""The short way through the engine is for the Scrapy that it was written beside."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import scrapy
+from scrapy.core.downloader import Downloader
+from scrapy.core.engine import ExecutionEngine
+from scrapy.core.scraper import Scraper
+from scrapy.core.spidermw import SpiderMiddlewareManager
+from scrapy.signalmanager import SignalManager
+
+from webcrawl.fastpath import engine
+from webcrawl.fastpath.extension import FastPath
+from webcrawl.fastpath.receivers import Signals
+
+
+def opened() -> Any:
+    """The parts of an engine once the spider is open."""
+    scraper = object.__new__(Scraper)
+    scraper.spidermw = object.__new__(SpiderMiddlewareManager)
+    parts = SimpleNamespace(
+        downloader=object.__new__(Downloader), scraper=scraper, signals=SignalManager()
+    )
+    whole = object.__new__(ExecutionEngine)
+    whole.__dict__.update(vars(parts))
+    FastPath(SimpleNamespace(engine=whole)).spider_opened()  # type: ignore[arg-type]
+    return whole
+
+
+def test_of_the_scrapy_that_was_tested() -> None:
+    assert scrapy.version_info[:2] == engine.VERSION
+    whole = opened()
+    assert type(whole) is engine.Engine
+    assert type(whole.scraper) is engine.Scraper
+    assert type(whole.scraper.spidermw) is engine.SpiderMiddlewares
+    assert type(whole.signals) is Signals
+
+
+def of_another_version(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(scrapy, "version_info", (2, 20, 0))
+    return "only that of Scrapy 2.19 is known"
+
+
+def without_a_private_name(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.delattr(Scraper, "_scrape")
+    return "it has no Scraper._scrape"
+
+
+def that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.delattr("webcrawl.fastpath.engine")
+    monkeypatch.setitem(sys.modules, "webcrawl.fastpath.engine", None)
+    return "webcrawl.fastpath.engine"
+
+
+@pytest.mark.parametrize(
+    "other", [of_another_version, without_a_private_name, that_cannot_be_imported]
+)
+def test_any_other_scrapy_runs_its_own_engine_and_says_so(
+    other: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    why = other(monkeypatch)
+    whole = opened()
+    assert type(whole) is ExecutionEngine
+    assert type(whole.scraper) is Scraper
+    assert type(whole.signals) is SignalManager
+    (line,) = caplog.messages
+    assert line.startswith(f"Scrapy {scrapy.__version__} runs its own engine")
+    assert why in line

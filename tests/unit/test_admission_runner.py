@@ -1,0 +1,94 @@
+"""Admissions: what an answer to a HEAD means for the page behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from tests.exchanges import exchange
+from webcrawl.admission.outage import Outage
+from webcrawl.admission.runner import Admissions, read_robots
+from webcrawl.fetch.exchange import Exchange
+from webcrawl.frontier.lease import Fetched, Lease, Link, Step
+from webcrawl.parse.robots import LARGE_BODY_BYTES, RobotsRules
+
+LINK = Link("http://a.test/page", "a.test")
+LEASE = Lease("a.test", Step.HEAD, LINK.url, "192.0.2.1", link=LINK)
+
+
+class OneAnswer:
+    """A client whose every fetch gives the same exchange."""
+
+    def __init__(self, answer: Exchange) -> None:
+        self.answer = answer
+
+    async def fetch(self, *arguments: Any) -> Exchange:
+        return self.answer
+
+
+async def keep_nothing(exchange: Exchange) -> None:
+    """No archive."""
+
+
+def outcome_of(head: bytes) -> Fetched:
+    """Of a HEAD that is answered with `head`."""
+    stub: Any = None
+    admissions = Admissions(
+        resolver=stub,
+        guard=stub,
+        client=OneAnswer(exchange(head, b"", method="HEAD")),  # type: ignore[arg-type]
+        headers=[],
+        robots_token="webcrawl",
+        wants=lambda status, headers: (b"Content-Type", b"text/html") in headers,
+        outlink=lambda url, link: Link(url, link.host, redirects=1),
+        record=keep_nothing,
+        outage=Outage(stub, stub, max_s=0.0),
+    )
+    outcome = asyncio.run(admissions.run(LEASE))
+    assert isinstance(outcome, Fetched)
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("head", "wanted"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", True),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\n", False),
+        (b"HTTP/1.1 405 Method Not Allowed\r\n\r\n", True),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\n", False),
+    ],
+)
+def test_what_is_worth_a_get(head: bytes, wanted: bool) -> None:
+    assert outcome_of(head).wanted is wanted
+
+
+def test_a_redirect_is_a_link() -> None:
+    moved = outcome_of(b"HTTP/1.1 301 Moved\r\nLocation: /new\r\n\r\n")
+    assert [link.url for link in moved.links] == ["http://a.test/new"]
+    assert not moved.wanted
+
+
+def test_a_retry_after_is_told() -> None:
+    busy = outcome_of(b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 7\r\n\r\n")
+    assert busy.retry_after_s == 7.0
+
+
+@pytest.mark.parametrize(("size", "in_place"), [(100, True), (LARGE_BODY_BYTES + 1, False)])
+def test_a_large_robots_txt_is_read_beside_the_loop(
+    size: int, in_place: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+
+    class Noting(RobotsRules):
+        @classmethod
+        def parse(cls, body: bytes, product_token: str) -> Any:
+            threads.append(threading.current_thread() is threading.main_thread())
+            return RobotsRules.parse(body, product_token)
+
+    monkeypatch.setattr("webcrawl.admission.runner.RobotsRules", Noting)
+    body = b"User-agent: *\nDisallow: /a\n" + b"#" * size
+    rules = asyncio.run(read_robots(body, "webcrawl"))
+    assert (rules.literals, threads) == ("-/a", [in_place])

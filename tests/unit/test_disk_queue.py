@@ -1,0 +1,119 @@
+"""Queues and lines on disk, against models in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from webcrawl.frontier.disk import queue as queue_module
+from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.disk.queue import DiskQueue, HostLine
+from webcrawl.frontier.lease import Link
+from webcrawl.frontier.queue import Entry, HeapQueue, HostQueue
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    db = Database(tmp_path / "db")
+    yield db
+    db.close()
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        Link("http://a/", "a"),
+        Link("http://a/x?y=%20", "a", 3, 2, "http://b/", 1, True, 1, b"\n\npickle\n"),
+    ],
+)
+def test_a_link_is_read_as_it_was_written(link: Link) -> None:
+    assert rows.read_link(rows.link_row(link), link.host) == link
+
+
+def test_waiting_keys_are_in_the_order_of_the_crawl() -> None:
+    places = [(-1, 0), (-1, 5), (0, 2), (1, 1), (1, 300), (256, 0)]
+    keys = [rows.waiting_key(rank, number, 7) for rank, number in places]
+    assert keys == sorted(keys)
+    assert [rows.waiting_place(key) for key in keys] == places
+
+
+@pytest.mark.parametrize("kind", ["disk", "heap", "buckets"])
+def test_a_queue_gives_its_links_in_order(db: Database, kind: str) -> None:
+    queue = {"disk": lambda: DiskQueue(db, "a", 1), "heap": HeapQueue, "buckets": HostQueue}[kind]()
+    random, model, popped = Random(1), [], []
+    for number in range(1, 800):
+        if random.random() < 0.6:
+            priority = random.randint(1000, 1005)
+            queue.push(priority, Entry(number, Link(f"http://a/{number}", "a")))
+            model.append((priority, number))
+        elif model:
+            db.commit()
+            model.sort()
+            assert queue.best() == model[0]
+            place = model.pop(0)
+            priority, entry = queue.pop()
+            assert (priority, entry.number) == place
+            assert entry.link.url == f"http://a/{entry.number}"
+            if kind != "buckets" and random.random() < 0.3:  # while it is leased
+                queue.promote(priority, entry.number, priority - 1)
+                place = (priority - 1, entry.number)
+            if random.random() < 0.3:
+                queue.put_back(entry.link)
+                model.append(place)
+            else:
+                queue.drop()
+                popped.append(entry.number)
+        if kind != "buckets" and model and random.random() < 0.3:
+            at = random.randrange(len(model))
+            priority, moved = model[at]
+            model[at] = (priority - random.randint(1, 3), moved)
+            queue.promote(priority, moved, model[at][0])
+        assert len(queue) == len(model)
+    assert len(popped) > 50
+    db.commit()
+    if kind == "disk":
+        stored = [rows.queue_place(key) for key, _ in db.rows(rows.queue_prefix(1))]
+        assert stored == sorted(model)
+
+
+def test_a_popped_link_is_in_line_for_the_next_run(db: Database) -> None:
+    queue = DiskQueue(db, "a", 1)
+    for number in (1, 2):
+        queue.push(4, Entry(number, Link(f"http://a/{number}", "a")))
+    db.commit()
+    queue.pop()
+    assert (len(queue), queue.best()) == (1, (4, 2))
+    assert queue.stored() == (2, (4, 1))
+    queue.drop()
+    assert queue.stored() == (1, (4, 2))
+
+
+def test_a_line_gives_its_hosts_in_order(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_module, "_LINE_MAX", 5)
+    random, line, model = Random(2), HostLine(db, rows.WAITING), set()
+    for host_id in range(600):
+        chance = random.random()
+        key = rows.waiting_key(random.randint(-1, 9), random.randint(0, 99), host_id)
+        if chance < 0.55:
+            line.add(key, str(host_id))
+            model.add((key, str(host_id)))
+        elif chance < 0.65 and model:
+            left = random.choice(sorted(model))
+            line.remove(left[0])
+            model.remove(left)
+        else:
+            db.commit()
+            first = min(model, default=None)
+            assert line.first() == (first[0] if first else None)
+            assert line.take() == (first[1] if first else None)
+            model.discard(first)
+        db.commit()
+    while model:
+        first = min(model)
+        assert line.take() == first[1]
+        model.remove(first)
+    assert line.take() is None

@@ -1,0 +1,178 @@
+"""The steps that come before a page: DNS, robots.txt and HEAD, run beside the downloads.
+
+Turns one lease that is not a PAGE into its outcome. Owns what an answer *means* for admission
+(RFC 9309, 2.3.1); asks nothing of the frontier and keeps no state of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from webcrawl.admission.dns import ResolutionFailed, Resolver
+from webcrawl.admission.guard import AddressGuard
+from webcrawl.admission.outage import Outage
+from webcrawl.fetch.client import Client
+from webcrawl.fetch.exchange import OURS, TRANSIENT, Exchange, FetchFailed
+from webcrawl.fetch.retryafter import asked_to_wait_s
+from webcrawl.frontier.lease import (
+    Failed,
+    Fetched,
+    Lease,
+    Link,
+    Outcome,
+    Resolved,
+    Returned,
+    RobotsFetched,
+    RobotsMoved,
+    RobotsTask,
+    RobotsUnreachable,
+    Step,
+    Unresolved,
+)
+from webcrawl.parse.robots import ALLOW_ALL, LARGE_BODY_BYTES, RobotsRules
+from webcrawl.parse.urls import host_of, redirect_target
+
+ROBOTS_EXPIRY_S = 24 * 3600.0  # RFC 9309, 2.4: not longer than 24 hours
+ADDRESSES_MAX = 8  # of a host: each may cost a connect time-out
+ROBOTS_REDIRECTS_MAX = 5  # RFC 9309, 2.3.1.2
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+@dataclass(slots=True)
+class Admissions:
+    """Runs RESOLVE, ROBOTS and HEAD leases."""
+
+    resolver: Resolver
+    guard: AddressGuard
+    client: Client  # with the limits of robots.txt
+    headers: list[tuple[bytes, bytes]]
+    robots_token: str
+    wants: Callable[[int, list[tuple[bytes, bytes]]], bool]  # is this answer to a HEAD wanted?
+    outlink: Callable[[str, Link], Link | None]  # a redirect's target, if it is in scope
+    record: Callable[[Exchange], Awaitable[None]]
+    outage: Outage
+
+    async def run(self, lease: Lease) -> Outcome:
+        """The outcome of `lease`. Raises only what is our own fault."""
+        if lease.step is Step.RESOLVE:
+            return await self._resolve_lease(lease.host)
+        try:
+            exchange = await self.client.fetch(
+                "HEAD" if lease.step is Step.HEAD else "GET", lease.url, lease.address, self.headers
+            )
+        except FetchFailed as failure:
+            await self.judge(failure, lease)
+            asked_at = failure.ended_at if failure.asked else 0.0
+            if failure.reason in OURS:
+                return Returned(asked_at, failure.ended_at, failure.reason)
+            if lease.step is Step.HEAD:
+                return Failed(failure.reason, asked_at, failure.ended_at)
+            return RobotsUnreachable(failure.reason, asked_at, failure.ended_at)
+        self.answered(exchange, lease)
+        await self.record(exchange)
+        if lease.step is Step.HEAD:
+            assert lease.link is not None
+            return self._head(exchange, lease.link)
+        assert lease.robots_task is not None
+        return await self._robots(exchange, lease.robots_task)
+
+    async def close(self) -> None:
+        await self.client.close()
+        await self.resolver.close()
+
+    async def address(self, host: str) -> str:
+        """Where a request without a lease may connect to. Raises FetchFailed."""
+        outcome = await self._resolve(host)
+        if not isinstance(outcome, Resolved):
+            raise FetchFailed(outcome.reason, host, ended_at=time.monotonic())
+        return outcome.addresses[0]
+
+    def answered(self, exchange: Exchange, lease: Lease) -> None:
+        """A request of `lease` was answered: our network works."""
+        self.outage.server_answered(lease.host, lease.address, lease.url, exchange.ended_at)
+
+    async def judge(self, failure: FetchFailed, lease: Lease) -> None:
+        """Have `failure`, the end of a request of `lease`, say whether it is our network's."""
+        if failure.reason in TRANSIENT and await self.outage.is_ours_for_server(
+            *(lease.host, lease.address, lease.url),
+            timed_out=failure.reason in ("timeout", "connect_timeout"),
+        ):
+            failure.reason = "outage"
+
+    async def _resolve_lease(self, host: str) -> Resolved | Unresolved | Returned:
+        outcome = await self._resolve(host)
+        if isinstance(outcome, Unresolved) and outcome.again:
+            listens = outcome.detail != "unreachable"
+            if await self.outage.is_ours_for_name(host, nobody_listens=not listens):
+                return Returned()
+        return outcome
+
+    async def _resolve(self, host: str) -> Resolved | Unresolved | Returned:
+        try:
+            resolution = await self.resolver.resolve(host, time.monotonic())
+        except ResolutionFailed as failure:
+            if failure.reason == "no_socket":
+                return Returned(reason=failure.reason)
+            if failure.reason in ("nxdomain", "nodata"):
+                self.outage.name_answered(host, time.monotonic(), has_address=False)
+            return Unresolved("dns", failure.again, failure.reason)
+        if resolution.took_s:  # else it was known
+            self.outage.name_answered(host, time.monotonic(), has_address=True)
+        addresses = self.guard.filter(resolution.addresses)
+        if not addresses:
+            return Unresolved("blocked_address", again=False)
+        return Resolved(addresses[:ADDRESSES_MAX], resolution.expires_at)
+
+    async def _robots(self, exchange: Exchange, robots_task: RobotsTask) -> Outcome:
+        """RFC 9309, 2.3.1: 2xx as it says, 3xx go on, 4xx (429 too) no rules, 5xx no access."""
+        times = (exchange.asked_at, exchange.ended_at)
+        status = exchange.status
+        expires_at = exchange.ended_at + ROBOTS_EXPIRY_S
+        if 300 <= status < 400:
+            target = redirect_target(exchange.header(b"location"), robots_task.url)
+            if robots_task.redirects >= ROBOTS_REDIRECTS_MAX or target is None:
+                return RobotsFetched(ALLOW_ALL, expires_at, *times, kind="redirects")
+            return RobotsMoved(target, host_of(target), *times)
+        if 200 <= status < 300:
+            rules = await read_robots(exchange.payload, self.robots_token)
+            return RobotsFetched(rules, expires_at, *times)
+        if 400 <= status < 500:
+            return RobotsFetched(ALLOW_ALL, expires_at, *times, kind="4xx")
+        again_s = asked_to_wait_s(exchange)
+        return RobotsUnreachable("5xx", *times, retry_after_s=again_s)
+
+    def _head(self, exchange: Exchange, link: Link) -> Outcome:
+        """Worth a GET: HTML, or a server that does not know HEAD (RFC 9110, 9.1)."""
+        status = exchange.status
+        links: tuple[Link, ...] = ()
+        if status in REDIRECTS:
+            target = redirect_target(exchange.header(b"location"), link.url)
+            moved = target and self.outlink(target, link)
+            links = (moved,) if moved else ()
+        wanted = status in (405, 501) or (
+            200 <= status < 300 and self.wants(status, exchange.headers)
+        )
+        again_s = asked_to_wait_s(exchange)
+        times = (exchange.asked_at, exchange.ended_at)
+        return Fetched(status, *times, links, retry_after_s=again_s, wanted=wanted)
+
+
+async def read_robots(body: bytes, token: str) -> RobotsRules:
+    """`RobotsRules.parse`, beside the event loop where it would be held up."""
+    if len(body) <= LARGE_BODY_BYTES:
+        return RobotsRules.parse(body, token)
+    return await asyncio.to_thread(RobotsRules.parse, body, token)
+
+
+def broken(lease: Lease, now: float) -> Outcome:
+    """The outcome of a lease that met a fault of ours: the same would happen again."""
+    match lease.step:
+        case Step.RESOLVE:
+            return Unresolved("error", again=False)
+        case Step.ROBOTS:
+            return RobotsUnreachable("error", now, now)
+        case _:
+            return Failed("error", now, now)

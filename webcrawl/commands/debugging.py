@@ -1,0 +1,79 @@
+"""Commands that look at a page, or at the code: fetch, view, shell, parse, check and bench.
+
+They leave the crawl as it is: no archive, no report, nothing in JOBDIR, one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Spider
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
+from scrapy.spiderloader import get_spider_loader
+
+from webcrawl.config.build import DEBUG_COMMAND
+from webcrawl.config.check import problems_of
+
+if TYPE_CHECKING:
+    from scrapy.commands import ScrapyCommand as _Base
+else:
+    _Base = object
+
+logger = logging.getLogger(__name__)
+
+DELAY_S = 1.0  # a person looks at one page: robots.txt and the page, as wget -w 1 would
+
+SETTINGS: dict[str, Any] = {
+    DEBUG_COMMAND: True,
+    "CLOSESPIDER_PAGECOUNT": 0,
+    "CRAWL_PROCESSES": 1,
+    "FRONTIER_STORE": "memory",
+    "JOBDIR": None,
+    "OUTAGE_TIMEOUT": 0,  # a person would rather hear of it
+    "WARC_ENABLED": False,
+}
+_UNREAD = frozenset((*SETTINGS, "REPORT_DIR", "WARC_DIR"))  # may be unusable
+
+
+class DebugCommand(_Base):
+    """Mixin of a command. What is set on its command line counts, but for the settings above."""
+
+    delay_s = DELAY_S
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        super().process_options(args, opts)
+        assert self.settings is not None
+        _refuse_mistakes(self.settings, getattr(opts, "spider", None))
+        for name, value in SETTINGS.items():
+            self.settings.set(name, value, priority="cmdline")
+        if self.is_short(opts):
+            _shorten_delay(self.settings, self.delay_s)
+
+    def is_short(self, opts: argparse.Namespace) -> bool:
+        """Whether it asks for a page or two, and need not wait as a crawl does."""
+        return True
+
+
+def _refuse_mistakes(settings: BaseSettings, spider_name: str | None) -> None:
+    """End the command, with a line for each mistake in settings: its names and its values."""
+    spider: type[Spider] = Spider
+    if spider_name:
+        try:
+            spider = get_spider_loader(settings).load(spider_name)
+        except KeyError:
+            return  # Scrapy says so
+    settings = settings.copy()
+    spider.update_settings(settings)
+    if problems := problems_of(settings, spider, _UNREAD):
+        print(*problems, sep="\n", file=sys.stderr)
+        raise SystemExit(2)
+
+
+def _shorten_delay(settings: BaseSettings, delay_s: float) -> None:
+    """Have DOWNLOAD_DELAY be `delay_s` at most, unless the command line sets it."""
+    priority = settings.getpriority("DOWNLOAD_DELAY") or 0
+    if priority < SETTINGS_PRIORITIES["cmdline"] and settings.getfloat("DOWNLOAD_DELAY") > delay_s:
+        settings.set("DOWNLOAD_DELAY", delay_s, priority="cmdline")

@@ -1,0 +1,1 @@
+"""Settings: what they may be, and what is built of them."""

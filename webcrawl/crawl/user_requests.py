@@ -1,0 +1,180 @@
+"""A user's own Request: what Scrapy promises for it, where the crawl's pages have other rules.
+
+A page is cut at its limits, kept and flagged; a Request that somebody waits for is answered whole
+or fails. A page that fails is counted; a Request calls its callback or its errback, once.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import secrets
+from collections import deque
+from contextlib import suppress
+from typing import NoReturn
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.exceptions import DownloadCancelledError, DownloadTimeoutError, ResponseDataLossError
+from scrapy.settings import BaseSettings
+from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.request import request_from_dict
+
+from webcrawl.fetch.exchange import Exchange, FetchFailed
+from webcrawl.fetch.http1 import Headers, content_length
+from webcrawl.fetch.mediatypes import Wants
+from webcrawl.frontier.lease import Link
+from webcrawl.parse.urls import host_of
+
+logger = logging.getLogger(__name__)
+
+
+class UserRequests:
+    """Users' Requests on their way through the frontier, each as the payload of its link.
+
+    Those that do not serialise, a lambda for a callback, stay here in memory until they have ended,
+    and those that are no links of the web stay all the way: both as in Scrapy's own scheduler.
+    """
+
+    def __init__(self, crawler: Crawler, retry_times: int, *, keep: bool) -> None:
+        """`keep`: serialise none, as they are changed while they wait."""
+        self._crawler = crawler
+        self._retry_times = retry_times
+        self._keep = keep
+        self._kept: dict[bytes, Request] = {}
+        self._kept_ever = 0
+        self._run = secrets.token_bytes(8)  # a key that an earlier run left in line is none of ours
+        self._aside: deque[Request] = deque()
+        self._fingerprints: set[bytes] = set()
+
+    def __len__(self) -> int:
+        """How many wait aside."""
+        return len(self._aside)
+
+    def is_seen(self, request: Request) -> bool:
+        """Whether Scrapy's duplicates filter knows `request`, which the URL alone does not tell."""
+        if request.dont_filter:
+            return False
+        fingerprint = self._crawler.request_fingerprinter.fingerprint(request)
+        if fingerprint in self._fingerprints:
+            return True
+        self._fingerprints.add(fingerprint)
+        return False
+
+    def put_aside(self, request: Request) -> None:
+        self._aside.append(request)
+
+    def take_aside(self) -> Request | None:
+        return self._aside.popleft() if self._aside else None
+
+    def link(self, request: Request, url: str) -> Link:
+        """The link to the canonical `url` that carries `request`."""
+        meta = request.meta
+        tries_left = 0
+        if not meta.get("dont_retry"):  # RetryMiddleware's keys: it counts on the same tries
+            tries_left = meta.get("max_retry_times", self._retry_times) - meta.get("retry_times", 0)
+        return Link(
+            url,
+            host_of(url),
+            meta.get("depth", 0),
+            retries=max(0, self._retry_times - tries_left),
+            payload=self._serialise(request),
+        )
+
+    def request(self, link: Link) -> Request:
+        """The Request that `link` carries."""
+        kept = self._kept.get(link.payload)
+        if kept is not None:
+            return kept.copy()  # it will be asked for once more after a failure
+        return request_from_dict(pickle.loads(link.payload), spider=self._crawler.spider)
+
+    def keeps(self, link: Link) -> bool:
+        """Whether the Request of `link` is in the memory of this process only."""
+        return link.payload in self._kept
+
+    def ended(self, link: Link) -> None:
+        self._kept.pop(link.payload, None)
+
+    def _serialise(self, request: Request) -> bytes:
+        """`request` as bytes, or a key to it."""
+        if not self._keep:
+            with suppress(ValueError, TypeError, AttributeError, pickle.PicklingError):
+                return pickle.dumps(request.to_dict(spider=self._crawler.spider))
+        self._kept_ever += 1
+        key = b"kept %d %b" % (self._kept_ever, self._run)
+        self._kept[key] = request
+        return key
+
+
+def is_of_the_web(request: Request) -> bool:
+    """Whether `request` has a host to be polite to: `data:` and `file:` have none."""
+    return urlparse_cached(request).scheme in ("http", "https")
+
+
+def is_plain(request: Request) -> bool:
+    """Whether `request` asks for what its URL names, as a link does, and so is known by its URL."""
+    return request.method == "GET" and not request.body
+
+
+class BodyRules:
+    """Scrapy's rules for the body of a user's own Request."""
+
+    def __init__(self, settings: BaseSettings) -> None:
+        self._max_size_bytes = settings.getint("DOWNLOAD_MAXSIZE")
+        self._warn_size_bytes = settings.getint("DOWNLOAD_WARNSIZE")
+        self._fail_on_dataloss = settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS")
+        self._dataloss_told = False
+
+    def wants(self, request: Request) -> Wants:
+        """A body that says that it is too large is not begun."""
+        limit = self._max_size(request)
+
+        def wants(status: int, headers: Headers) -> bool:
+            return not limit or request.method == "HEAD" or (content_length(headers) or 0) <= limit
+
+        return wants
+
+    def judge(self, request: Request, exchange: Exchange) -> None:
+        """Raise what Scrapy raises for a body that is not whole."""
+        expected = content_length(exchange.headers) or 0
+        if exchange.body_skipped:
+            self._refuse_size(request, f"Expected to receive {expected}")
+        if exchange.truncated == "length" or "too large" in exchange.decode_problem:
+            self._refuse_size(request, f"Received more than {self._max_size(request)}")
+        if exchange.truncated:
+            self._refuse_cut(request, exchange)
+        self._warn_of_size(request, expected, len(exchange.payload))
+
+    def _max_size(self, request: Request) -> int:
+        return int(request.meta.get("download_maxsize", self._max_size_bytes))
+
+    def _refuse_size(self, request: Request, what: str) -> NoReturn:
+        limit = self._max_size(request)
+        problem = f"{what} bytes which is larger than download max size ({limit}) in {request}"
+        logger.warning(problem)
+        raise DownloadCancelledError(problem)
+
+    def _refuse_cut(self, request: Request, exchange: Exchange) -> None:
+        problem = f"{request.url}: body cut ({exchange.truncated})"
+        lost = exchange.truncated == "disconnect"
+        if lost and not request.meta.get("download_fail_on_dataloss", self._fail_on_dataloss):
+            return
+        if lost and not self._dataloss_told:
+            self._dataloss_told = True
+            logger.warning(
+                "Got data loss in %s. To process broken responses set DOWNLOAD_FAIL_ON_DATALOSS ="
+                " False. This message won't be shown in further requests",
+                request.url,
+            )
+        reason = "reset" if lost else "timeout"
+        del request.meta["exchange"]
+        request.meta["fetch_failed"] = FetchFailed(reason, problem, True, exchange.ended_at)
+        raise (ResponseDataLossError if lost else DownloadTimeoutError)(problem)
+
+    def _warn_of_size(self, request: Request, expected: int, received: int) -> None:
+        limit = int(request.meta.get("download_warnsize", self._warn_size_bytes))
+        if limit and max(expected, received) > limit:
+            what = f"Expected to receive {expected}" if expected > limit else f"Received {received}"
+            logger.warning(
+                "%s bytes which is larger than download warn size (%d) in %s", what, limit, request
+            )

@@ -1,0 +1,250 @@
+"""Scrapy's engine, with one task for a request where Scrapy's makes eight.
+
+Scrapy's hands a request from task to task over Deferreds: to download it, to scrape the answer, to
+read what the callback yields, to process it, and one for each who hears of it. Here one coroutine
+goes the whole way, through the same middlewares, callbacks, pipelines and signals in the same
+order. What Scrapy does beside that way (start, end, idle, errors) stays Scrapy's.
+
+Each class overrides the few methods that are the way of a request, and its `__init__` is Scrapy's,
+so that `shorten` can make them of the parts that Scrapy has built: it has no settings for these.
+They are private to Scrapy: `PRIVATE` names them, and only VERSION is known to be such.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable
+from inspect import CO_ASYNC_GENERATOR
+from itertools import count
+from typing import Any
+
+import scrapy
+from scrapy import Request, Spider, signals
+from scrapy.core.downloader import Downloader
+from scrapy.core.engine import ExecutionEngine
+from scrapy.core.scraper import Scraper as ScrapyScraper
+from scrapy.core.spidermw import SpiderMiddlewareManager
+from scrapy.http import Response
+from scrapy.signalmanager import SignalManager
+from scrapy.utils.log import logformatter_adapter
+from twisted.python.failure import Failure
+
+from webcrawl.crawl.page_fetch import is_users, page_fetch_of
+from webcrawl.fastpath.receivers import Signals
+from webcrawl.fetch.exchange import Exchange
+
+logger = logging.getLogger("scrapy.core.engine")  # whose lines these are
+
+VERSION = (2, 19)  # of Scrapy: the one whose engine this was written beside, and tested
+# What is called or overridden here without being Scrapy's documented interface.
+PRIVATE: dict[type, tuple[str, ...]] = {
+    ExecutionEngine: ("_start_scheduled_request", "crawl"),
+    Downloader: ("_enqueue_request", "fetch"),
+    ScrapyScraper: (
+        "_check_if_closing",
+        "_process_spidermw_output_async",
+        "_scrape",
+        "call_spider_async",
+        "handle_spider_error",
+        "handle_spider_output_async",
+    ),
+    SpiderMiddlewareManager: ("_process_callback_output",),
+    Spider: ("_parse",),
+}
+
+_OUTPUTS_AT_A_TIME = 10  # of a callback, before the event loop has a turn
+
+_under_way: set[asyncio.Task[None]] = set()  # the event loop alone would not keep them
+
+
+class Engine(ExecutionEngine):
+    """A request on its way is one task."""
+
+    scraper: Scraper
+    # While a middleware's Request goes into line: it, and the one in whose place it is.
+    replacement: tuple[Request, Request] | None = None
+
+    def _start_scheduled_request(self) -> bool:
+        assert self._slot is not None
+        request = self._slot.scheduler.next_request()
+        if request is None:
+            self.signals.send_catch_log(signals.scheduler_empty)
+            return False
+        self._slot.add_request(request)
+        self.downloader.active.add(request)  # not in the task: it counts for the next one already
+        task = asyncio.create_task(self._carry_out(request, self._slot))
+        _under_way.add(task)
+        task.add_done_callback(_under_way.discard)
+        return True
+
+    async def _carry_out(self, request: Request, slot: Any) -> None:
+        try:
+            result = await self._answer(request)
+            if isinstance(result, Request):
+                self.replacement = result, request
+                try:
+                    self.crawl(result)
+                finally:
+                    self.replacement = None
+            else:
+                await self.scraper.scrape(result, request)
+        except Exception:
+            logger.exception("Error while handling %s", request, extra={"spider": self.spider})
+        finally:
+            slot.remove_request(request)
+            slot.nextcall.schedule()
+
+    async def _answer(self, request: Request) -> Response | Request | Failure:
+        """What the downloader and its middlewares make of `request`."""
+        downloader = self.downloader
+        try:
+            try:
+                result = await downloader.middleware.download_async(
+                    downloader._enqueue_request, request
+                )
+            finally:
+                downloader.active.remove(request)
+            if isinstance(result, Response):
+                if result.request is None:
+                    result.request = request
+                elif result.request is not request:
+                    _answer_for(request, result, result.request)
+                self._received(result, result.request)
+            elif not isinstance(result, Request):
+                raise TypeError(f"expected Response or Request, got {type(result)}: {result!r}")
+        except (Exception, asyncio.CancelledError):  # that of another task, which it waited for
+            return Failure()  # type: ignore[no-untyped-call]
+        return result
+
+    def _received(self, response: Response, request: Request) -> None:
+        assert self.spider is not None
+        line = self.logformatter.crawled(request, response, self.spider)
+        if line is not None:
+            logger.log(*logformatter_adapter(line), extra={"spider": self.spider})
+        self.signals.send_catch_log(
+            signals.response_received, response=response, request=request, spider=self.spider
+        )
+
+
+def _answer_for(request: Request, response: Response, asked: Request) -> None:
+    """Have `response` answer `request`, if that is a page's and `asked`, a middleware's own, has no
+    visit. What is known of the bytes on the wire comes along. In the answer to a user's own Request
+    `response.request` is whatever a middleware says, as in Scrapy.
+    """
+    if is_users(request) or page_fetch_of(asked) is not None:
+        return
+    response.request = request
+    exchange = asked.meta.get("exchange")
+    if isinstance(exchange, Exchange):
+        request.meta["exchange"] = exchange
+    else:
+        request.meta.pop("exchange", None)
+
+
+class Scraper(ScrapyScraper):
+    """Scrapes an answer in the task of who asks for it."""
+
+    async def scrape(self, result: Response | Failure, request: Request) -> None:
+        """`enqueue_scrape` for who can await."""
+        slot = self.slot
+        assert slot is not None
+        slot.add_response_request(result, request)
+        slot.next_response_request_deferred()
+        try:
+            await self._scrape(result, request)
+        except Exception:
+            spider = self.crawler.spider
+            logger.exception("Scraper bug processing %s", request, extra={"spider": spider})
+        finally:
+            slot.finish_response(result, request)
+            self._check_if_closing()
+
+    async def call_spider_async(
+        self, result: Response | Failure, request: Request
+    ) -> Iterable[Any] | AsyncIterator[Any]:
+        """A method that is an asynchronous generator is called, and no more: Scrapy waits for two
+        turns of the loop before, and looks whether it is a generator that returns a value.
+        """
+        if isinstance(result, Response):
+            asked = result.request or request
+            spider = self.crawler.spider
+            assert spider is not None
+            callback = asked.callback
+            if callback is None and type(spider)._parse is Spider._parse:
+                callback = spider.parse
+            code = getattr(callback, "__code__", None)
+            if callback is not None and code is not None and code.co_flags & CO_ASYNC_GENERATOR:
+                result.request = asked
+                output: AsyncIterator[Any] = callback(result, **asked.cb_kwargs)
+                return output
+        return await super().call_spider_async(result, request)
+
+    async def handle_spider_output_async(
+        self,
+        result: Iterable[Any] | AsyncIterator[Any],
+        request: Request,
+        response: Response | Failure,
+    ) -> None:
+        """With CONCURRENT_ITEMS=1 one after the other; else Scrapy's way, a task for each place."""
+        if self.concurrent_items != 1 or not isinstance(result, AsyncIterator):
+            await super().handle_spider_output_async(result, request, response)
+            return
+        for number in count(1):
+            try:
+                output = await anext(result)
+            except StopAsyncIteration:
+                return
+            except Exception:
+                self.handle_spider_error(Failure(), request, response)  # type: ignore[no-untyped-call]
+            else:
+                await self._process_spidermw_output_async(output, response)
+                if number % _OUTPUTS_AT_A_TIME == 0:  # there may be a million of them
+                    await asyncio.sleep(0)
+
+
+class SpiderMiddlewares(SpiderMiddlewareManager):
+    """Calls `process_spider_output` of each, without an asynchronous generator around each and one
+    around all: of a page that has one item these are ten, some 4 us each. They are needed where a
+    middleware handles exceptions, and for methods of an older form.
+    """
+
+    async def _process_callback_output(  # type: ignore[override]
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        of_old = getattr(self, "_mw_methods_requiring_spider", True)
+        if of_old or any(self.methods["process_spider_exception"]):
+            return await super()._process_callback_output(response, result)
+        for method in self.methods["process_spider_output"]:
+            if method is not None:
+                result = method(response=response, result=result)
+        return result
+
+
+REPLACEMENTS: dict[type, type] = {
+    ExecutionEngine: Engine,
+    ScrapyScraper: Scraper,
+    SpiderMiddlewareManager: SpiderMiddlewares,
+    SignalManager: Signals,
+}
+
+
+def unknown() -> str:
+    """Why this engine cannot stand in for that of the Scrapy that is installed; "" if it can."""
+    if scrapy.version_info[:2] != VERSION:
+        return f"only that of Scrapy {VERSION[0]}.{VERSION[1]} is known"
+    gone = [
+        f"{kind.__name__}.{name}"
+        for kind, names in PRIVATE.items()
+        for name in names
+        if not hasattr(kind, name)
+    ]
+    return f"it has no {', '.join(gone)}" if gone else ""
+
+
+def install(engine: ExecutionEngine) -> None:
+    """Make these of the parts of `engine`; a user's own stay as they are."""
+    if type(engine.downloader).fetch is not Downloader.fetch:
+        return  # it is to be asked, and answers by a Deferred
+    for part in (engine, engine.scraper, engine.scraper.spidermw, engine.signals):
+        part.__class__ = REPLACEMENTS.get(type(part), type(part))

@@ -1,0 +1,41 @@
+"""The short way of a request through Scrapy's engine: `webcrawl.fastpath.engine`."""
+
+from __future__ import annotations
+
+import logging
+from typing import Self
+
+from scrapy import __version__ as scrapy_version
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.utils.asyncio import is_asyncio_available
+
+logger = logging.getLogger(__name__)
+
+
+class FastPath:
+    """Has the engine take it. Set it to None in `EXTENSIONS` for Scrapy's own."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        if not is_asyncio_available():
+            raise NotConfigured
+        extension = cls(crawler)
+        crawler.signals.connect(extension.spider_opened, signals.spider_opened)
+        return extension
+
+    def spider_opened(self) -> None:
+        try:
+            from webcrawl.fastpath import engine  # noqa: PLC0415  (of another Scrapy it may not import)
+
+            why = engine.unknown()
+        except (ImportError, AttributeError) as error:
+            why = str(error)
+        if why:
+            logger.warning("Scrapy %s runs its own engine, slower a page: %s", scrapy_version, why)
+        else:
+            engine.install(self._crawler.engine)

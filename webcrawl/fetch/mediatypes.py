@@ -1,0 +1,30 @@
+"""Which answers are worth reading: decided by the media type that their header names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from webcrawl.fetch.http1 import Headers
+
+Wants = Callable[[int, Headers], bool]  # wants(status, headers)
+
+
+def media_type_test(media_types: Iterable[str]) -> Wants:
+    """Tests an answer's head: True if its body is to be read.
+
+    Only 2xx answers are tested. `image/*` is every image type; `*`, `*/*` or no entry is every
+    type. An answer without a Content-Type is wanted, as it may be anything. O(headers).
+    """
+    wanted = frozenset(each.strip().lower().encode() for each in media_types)
+
+    def wants(status: int, headers: Headers) -> bool:
+        if not wanted or b"*" in wanted or not 200 <= status < 300:
+            return True
+        for name, value in headers:
+            if name.lower() == b"content-type":
+                media_type = value.partition(b";")[0].strip().lower()
+                family = media_type.partition(b"/")[0] + b"/*"
+                return not media_type or not wanted.isdisjoint((media_type, family, b"*/*"))
+        return True
+
+    return wants

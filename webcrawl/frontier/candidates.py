@@ -1,0 +1,246 @@
+"""The funnel: what a link passes on its way in and out of line, and how that is counted.
+
+On its way in: depth, redirects, the URL-seen test, the caps. On its way out: the host's standing,
+the IP cap, robots.txt. A link that a host is admitted for counts ahead of its turn. A link that is
+refused for a reason that may pass, or fails so too often, is kept in line for a later try.
+
+Invariant: `counters.pending` is the number of queued links less those counted ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+
+from webcrawl.fetch.exchange import REASONS
+from webcrawl.frontier.backlog import Backlog
+from webcrawl.frontier.base import Policy
+from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.distributor import Distributor
+from webcrawl.frontier.host import Host
+from webcrawl.frontier.lease import PAST_HOST, PAST_IP, PAST_ROBOTS, Link
+from webcrawl.frontier.orderings import Ordering
+from webcrawl.frontier.queue import Entry
+from webcrawl.frontier.store import Store
+from webcrawl.parse.urls import origin_of, target_of
+
+_TESTS_PASSED = {PAST_ROBOTS: 2, PAST_IP: 2, PAST_HOST: 1}  # host test and IP test, by Link.counted
+
+FAILURES_MAX = 10  # seeds of which it is remembered why they failed
+
+
+class Candidates:
+    """See the module. `failed_seeds` has the first of them, each with the reason."""
+
+    def __init__(
+        self,
+        store: Store,
+        policy: Policy,
+        ordering: Ordering,
+        caps: Caps,
+        counters: Counters,
+        backlog: Backlog,
+        distributor: Distributor,
+    ) -> None:
+        self._store = store
+        self._backlog = backlog
+        self._policy = policy
+        self._ordering = ordering
+        self._caps = caps
+        self._counters = counters
+        self._distributor = distributor
+        self.robots_steps = 0  # of all checks, see `RobotsRules.check_steps`
+        self.failed_seeds: list[tuple[str, str]] = []
+        self._refused_for_now: list[tuple[Host, Link, str, float]] = []
+
+    # In
+
+    def put(
+        self, links: Iterable[Link], now: float, *, cash: float | None = None, force: bool = False
+    ) -> int:
+        """Queue those of `links` that are new and not refused; how many.
+
+        `cash` is what the page that they are on gives to each, known ones too.
+        """
+        accepted = 0
+        links = [link for link in links if not self._refused_before_seen(link)]
+        added = self._store.add_urls([link.url for link in links])
+        for link, new in zip(links, added, strict=True):
+            if not new:
+                if cash is not None:
+                    self._pay(link, cash, now)
+                if not force:
+                    continue
+                self._ordering.forfeit(link)  # it may be in line, and begins anew
+            refused = self._caps.take_url(link.host)
+            if refused:
+                self._counters.extracted += 1
+                self._count_drop(link, refused, now)
+                continue
+            self._enqueue(link, now, cash)
+            accepted += 1
+        return accepted
+
+    def put_back(self, host: Host, link: Link, now: float) -> None:
+        """A leased link gets in line where it was."""
+        priority = host.queue.put_back(link)
+        self._queued_one(host, priority, link, now)
+
+    def put_again(self, host: Host, link: Link, now: float) -> None:
+        """A leased link gets in line for another try, at the end."""
+        host.queue.drop()
+        self._enqueue(link._replace(retries=link.retries + 1), now)
+
+    def keep(self, host: Host, link: Link, reason: str, due_at: float, now: float) -> None:
+        """`link` failed for a `reason` that may pass: it gets in line behind all others, until
+        `due_at` at least. O(log k).
+
+        It gives up its cash: it does not move in line any more.
+        """
+        self._ordering.forfeit(link)
+        self._note_failure(link, reason)
+        link = link._replace(kept=reason)
+        priority, number = self._backlog.place(host, due_at)
+        host.queue.push(priority, Entry(number, link))
+        self._queued_one(host, priority, link, now)
+
+    def put_kept(self, host: Host, reasons: Container[str], now: float) -> int:
+        """Put the links of `host` that are kept for one of `reasons` into line as new ones; how
+        many.
+        """
+        taken = host.queue.take_kept(reasons)
+        for priority, link in taken:
+            self._backlog.leaves(host, priority, link)
+            self._counters.pending -= 1
+            self._enqueue(link._replace(retries=0, kept=""), now)
+        return len(taken)
+
+    def keep_refused(self, now: float) -> bool:
+        """Keep the links that `take` refused for now; whether there are any.
+
+        To be called between the last `take` and the commit: a queue on disk gives what it holds as
+        of the last one.
+        """
+        refused, self._refused_for_now = self._refused_for_now, []
+        for host, link, reason, due_at in refused:
+            self.keep(host, link, reason, due_at, now)
+        return bool(refused)
+
+    def _enqueue(self, link: Link, now: float, cash: float | None = None) -> None:
+        host = self._distributor.host(link.host)
+        number = self._backlog.next_number()
+        priority = self._ordering.enter(link, number, cash)
+        host.queue.push(priority, Entry(number, link))
+        self._queued_one(host, priority, link, now)
+
+    def _queued_one(self, host: Host, priority: int, link: Link, now: float) -> None:
+        self._backlog.enters(host, priority, link)
+        self._counters.pending += 1
+        self._distributor.queued(host, now)
+
+    def _pay(self, link: Link, cash: float, now: float) -> None:
+        """`link` is known. If it is in line, this may move it there."""
+        move = self._ordering.pay(link, cash)
+        if move is not None:
+            priority, number, better = move
+            host = self._distributor.host(link.host)
+            host.queue.promote(priority, number, better)
+            self._distributor.promoted(host, (better, number), now)
+
+    def _refused_before_seen(self, link: Link) -> bool:
+        reason = self._policy.refuses_way(link)
+        if reason:
+            self._counters.dropped[reason] += 1
+        return bool(reason)
+
+    # Out
+
+    def count_ahead(self, host: Host) -> None:
+        """`host` is looked up for its next link, which so passes the host test."""
+        if host.queue and not host.counted_ahead and not host.queue.peek()[1].link.counted:
+            host.counted_ahead = 1
+            self._counters.pending -= 1
+            self._counters.extracted += 1
+            self._counters.host_passed += 1
+
+    def count_address_ahead(self, host: Host) -> None:
+        """`host` was looked up: its next link passes the IP test, if the cap lets it."""
+        if host.counted_ahead == 1 and not self._caps.take_ip(host.addresses[0]):
+            host.counted_ahead = 2
+            self._counters.ip_passed += 1
+
+    def take(self, host: Host, now: float) -> tuple[Link, str] | None:
+        """The next link, through the rest of the funnel; None when it is refused and so dropped or
+        kept.
+
+        A user's Request comes with why it is refused: somebody waits to hear of it.
+        """
+        priority, (_, link) = host.queue.pop()
+        self._backlog.leaves(host, priority, link)
+        counters = self._counters
+        if link.counted:
+            ahead = _TESTS_PASSED[link.counted]
+        else:
+            ahead, host.counted_ahead = host.counted_ahead, 0
+        if link.counted or not ahead:
+            counters.pending -= 1
+        if not ahead:
+            counters.extracted += 1
+            counters.host_passed += 1
+        refused, due_at = self._refused(host, link, ahead, now)
+        if refused and not link.payload:
+            if due_at:
+                if link.counted != PAST_ROBOTS:
+                    before_ip = ahead < 2 and host.retired_until > now
+                    link = link._replace(counted=PAST_HOST if before_ip else PAST_IP)
+                host.queue.drop()
+                self._refused_for_now.append((host, link, refused, due_at))
+            else:
+                self.drop(host, link, refused, now)
+            return None
+        if link.counted != PAST_ROBOTS:
+            counters.robots_passed += not refused
+            link = link._replace(counted=PAST_ROBOTS)
+            host.queue.keep(link)
+        return link, refused
+
+    def drop(self, host: Host, link: Link, reason: str, now: float) -> None:
+        """`link`, which was taken, is not fetched."""
+        self._ordering.forfeit(link)
+        self._count_drop(link, reason, now)
+        host.queue.drop()
+
+    def _note_failure(self, link: Link, reason: str) -> None:
+        seed = not (link.via or link.depth or link.redirects or link.payload)
+        if seed and len(self.failed_seeds) < FAILURES_MAX:
+            self.failed_seeds.append((link.url, reason))
+
+    def _count_drop(self, link: Link, reason: str, now: float) -> None:
+        self._counters.dropped[reason] += 1
+        if reason in REASONS:
+            self._note_failure(link, reason)
+        self._store.record_status(link, reason, now)
+
+    def _refused(self, host: Host, link: Link, ahead: int, now: float) -> tuple[str, float]:
+        """Why `link` may not be fetched, "" if it may; and until when, 0.0 for ever.
+
+        Counts the IP test.
+        """
+        if host.retired_until > now:
+            return host.retired_reason, host.retired_until if host.deferrals else 0.0
+        if ahead < 2:
+            refused = self._caps.take_ip(host.addresses[0])
+            if refused:
+                return refused, 0.0
+            self._counters.ip_passed += 1
+        if self._policy.obey_robots:
+            origin = origin_of(link.url)
+            known = host.rules[origin]
+            if known.reason:
+                return known.reason, known.expires_at
+            if not known.allows_all:
+                rules, target = self._store.rules(origin), target_of(link.url)
+                self.robots_steps += rules.check_steps(target)
+                if not rules.allows(target):
+                    return "robots", 0.0
+        return "", 0.0

@@ -1,0 +1,235 @@
+"""The frontier on disk: a crawl that outgrows memory, outlives its process and goes on.
+
+Owns the folder and what the event loop may know; what the crawl is at any moment is
+`frontier.core`'s, what is kept of it `frontier.diskstore`'s (docs/durability.md).
+
+All work is done batch after batch (`offload`), so nothing needs a lock. `next_at` and `is_finished`
+tell of the last batch that was done.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
+from typing import TypeVar
+
+from webcrawl.executor import Offload
+from webcrawl.frontier.base import Frontier, Policy
+from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.core import CrawlState
+from webcrawl.frontier.disk.database import StoreError, is_begun
+from webcrawl.frontier.disk.identity import Identity
+from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.lease import Lease, Link, Outcome
+from webcrawl.frontier.orderings import Ordering
+from webcrawl.items import Original
+
+FOLDER = "frontier"  # in JOBDIR
+RETRY = "frontier.retry"  # beside it: reasons, for which a crawl that runs is to try again
+ACTIVE_HOSTS_MAX = 20_000
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class DiskFrontier(Frontier):
+    """See the module. `jobdir` None is a temporary folder that goes with the run.
+
+    Memory: about 2 KB for each of `active_max` hosts and 200 bytes for each of their origins
+    beyond the first, 45 MB of `Database` and URLs of late, 20 MB each of caps and `least-visited`,
+    4 bytes a URL for filter and index of what is on disk, and hosts whose robots.txt has moved to a
+    host that many others wait for: they stay until they have it.
+    """
+
+    def __init__(
+        self,
+        jobdir: Path | None,
+        policy: Policy | None = None,
+        *,
+        ordering: Ordering | None = None,
+        caps: Caps | None = None,
+        active_max: int = ACTIVE_HOSTS_MAX,
+        identity: Identity | None = None,
+        now: float = 0.0,
+        utc_s: float = 0.0,
+    ) -> None:
+        """Go on with the crawl in `jobdir`, or begin one. StoreError if that cannot be done.
+
+        `now` is monotonic, and with `utc_s` added UTC.
+        """
+        with ExitStack() as opened:
+            self._folder = JobFolder(jobdir)
+            opened.callback(self._folder.close)
+            self._store = DiskStore(self._folder.path / FOLDER, identity, now=now, utc_s=utc_s)
+            opened.callback(self._store.close)
+            self._state = CrawlState(
+                self._store,
+                policy,
+                ordering=ordering,
+                caps=caps,
+                active_max=active_max,
+                now=now,
+            )
+            opened.pop_all()
+        self.counters = self._state.counters
+        self.failed_seeds = self._state.failed_seeds
+        self.resumed = self._store.resumed
+        self.warnings = self._store.warnings
+        self._offload = Offload("frontier")
+        self._broken: StoreError | None = None
+        self._looked_at = now  # for a RETRY file
+        self._retrying: tuple[frozenset[str], bytes] | None = None
+        self._publish()
+
+    def __repr__(self) -> str:
+        return f"<DiskFrontier {self._state!r}>"
+
+    async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
+        batch = list(links)
+        return await self._run(lambda: self._state.put(batch, now, force=force))
+
+    async def acquire(self, now: float, limit: int, *, admissions: bool = False) -> list[Lease]:
+        return await self._run(lambda: self._acquire(now, limit, admissions=admissions))
+
+    def _acquire(self, now: float, limit: int, *, admissions: bool) -> list[Lease]:
+        if now >= self._looked_at + 1.0:
+            self._looked_at = now
+            self._retrying = self._retrying or self._asked_to_retry()
+        if self._retrying is not None:
+            reasons, after = self._retrying
+            _, following = self._state.retry(reasons, after, now)
+            self._retrying = None if following is None else (reasons, following)
+        return self._state.acquire(now, limit, admissions=admissions)
+
+    def _asked_to_retry(self) -> tuple[frozenset[str], bytes] | None:
+        """What `scrapy frontier --retry` asks of a crawl that runs."""
+        file = self._folder.path / RETRY
+        try:
+            reasons = frozenset(file.read_text("utf-8").split())
+            file.unlink()
+        except (OSError, ValueError):
+            return None
+        logger.info("URLs that were kept get in line again: %s", ", ".join(sorted(reasons)))
+        return reasons, b""
+
+    def retry(self, reasons: Container[str], now: float) -> int:
+        """Put all links that are kept for one of `reasons` into line as new ones; how many.
+
+        In place, so before a crawl or without one.
+        """
+        count, after = 0, b""
+        while True:
+            moved, following = self._state.retry(reasons, after, now)
+            count += moved
+            if following is None:
+                return count
+            after = following
+
+    async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
+        await self._run(lambda: self._state.release(done, now))
+
+    async def content_seen(self, content: bytes, original: Original) -> Original | None:
+        try:
+            return await self._run(lambda: self._state.content_seen(content, original), moves=False)
+        except StoreError:  # who releases the page hears of it; nothing of this run is kept now
+            return None
+
+    def next_at(self, *, admissions: bool = False) -> float:
+        return self._next_at[admissions]
+
+    @property
+    def supply(self) -> int:
+        return self._state.supply
+
+    def is_finished(self) -> bool:
+        return self._finished and not self._offload.is_busy
+
+    async def close(self) -> None:
+        """End the run; another may go on. Waits for the batch that is under way."""
+        try:
+            await self._offload.do(self._store.close, waits=True)
+        finally:
+            self._folder.close()
+
+    def audit(self) -> None:
+        """Assert the invariants. O(hosts): for tests and debugging, with no batch under way."""
+        self._state.audit()
+
+    def _run(self, batch: Callable[[], T], *, moves: bool = True) -> Awaitable[T]:
+        return self._offload.do(lambda: self._do(batch, moves=moves))
+
+    def _do(self, batch: Callable[[], T], *, moves: bool = True) -> T:
+        """After a failure the state at hand is half a batch ahead of the disk's.
+
+        `moves`: it may change when there is something to do.
+        """
+        if self._broken is not None:
+            raise self._broken
+        try:
+            result = batch()
+        except Exception as error:
+            ours = StoreError(f"{self._folder.path} is as of the last commit: {error!r}")
+            self._broken = error if isinstance(error, StoreError) else ours
+            raise
+        if moves:
+            self._publish()
+        return result
+
+    def _publish(self) -> None:
+        self._next_at = (self._state.next_at(), self._state.next_at(admissions=True))
+        self._finished = self._state.is_finished()
+
+
+class InUseError(StoreError):
+    """Another process has the folder."""
+
+
+class JobFolder:
+    """The folder of one crawl, held by one process at a time."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Make and lock it. StoreError if that cannot be done, or another process has it."""
+        self._temporary: TemporaryDirectory[str] | None = None
+        try:
+            if path is None:
+                self._temporary = TemporaryDirectory(prefix="webcrawl-")
+                path = Path(self._temporary.name)
+            self.path = path
+            self._refuse_foreign()
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = self._hold()
+        except OSError as error:
+            raise StoreError(f"{path or gettempdir()} cannot be used: {error.strerror}") from None
+
+    def close(self) -> None:
+        os.close(self._lock)
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def _refuse_foreign(self) -> None:
+        """Not even a lock is put into a folder that is not ours."""
+        if (self.path / "requests.queue").exists():
+            raise StoreError(f"{self.path} is no frontier: it holds a crawl of plain Scrapy")
+        is_begun(self.path / FOLDER)
+
+    def _hold(self) -> int:
+        """Lock the folder until this process ends, however it does. Raises OSError."""
+        lock = os.open(self.path / "frontier.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+        except BlockingIOError:
+            holder = os.read(lock, 32).decode().strip()
+            os.close(lock)
+            raise InUseError(f"{self.path} is in use by another crawl, process {holder}") from None
+        except OSError:
+            os.close(lock)
+            raise
+        return lock

@@ -1,0 +1,69 @@
+"""Hosts as rows, and back.
+
+A row has what the next run needs. Errands are not in it: their hosts ask for robots.txt again. Nor
+does a run take over from an earlier one that a host was given up for a while with its links kept.
+"""
+
+from __future__ import annotations
+
+import pickle
+
+from webcrawl.frontier.backlog import begin_epoch
+from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.disk.queue import DiskQueue
+from webcrawl.frontier.host import Host, Rules, State
+
+_ROUNDING_S = 1e-6  # UTC seconds as a float have 0.2 µs; a clock read back must not be early
+
+
+def queue_of(host: Host) -> DiskQueue:
+    assert isinstance(host.queue, DiskQueue)
+    return host.queue
+
+
+def host_row(host: Host, utc_s: float, run: int) -> bytes:
+    """`utc_s` makes monotonic times UTC; `run` is the number of this run."""
+    queue = queue_of(host)
+    row = (
+        (queue.host_id, queue.place, *queue.stored()),
+        (host.asked_at and host.asked_at + utc_s, host.next_at + utc_s),
+        (host.crawl_delay_s, host.failures, host.dead_addresses, host.counted_ahead),
+        (host.addresses, host.resolved_until + utc_s, host.resolve_at + utc_s, host.resolve_tries),
+        (host.retired_until + utc_s, host.retired_reason),
+        {origin: (r[0] + utc_s, *r[1:]) for origin, r in host.rules.items()},
+        (run, host.deferrals, host.epoch, host.kept),
+    )
+    return pickle.dumps(row, 5)
+
+
+def has_kept(row: bytes) -> bool:
+    """Whether links of a host were kept when `row` was written."""
+    *_, deferred = rows.plain(row)
+    return isinstance(deferred, tuple) and bool(deferred[3])
+
+
+def read_host(db: Database, name: str, row: bytes, utc_s: float, run: int) -> Host:
+    """What `host_row` wrote: idle, waiting, or deferred by this `run`."""
+    line, clocks, tallies, dns, retired, known, *deferred = rows.plain(row)
+    host_id, place, length, best = line
+    queue = DiskQueue(db, name, host_id, length, best)
+    queue.place = place
+    host = Host(name, queue)
+    if place.startswith(rows.WAITING):
+        host.state, host.rank = State.WAITING, rows.waiting_place(place)[0]
+    elif place.startswith(rows.DEFERRED):
+        host.state, host.due_at = State.DEFERRED, rows.deferred_place(place)[1] - utc_s
+    host.asked_at = clocks[0] and clocks[0] - utc_s + _ROUNDING_S
+    host.next_at = clocks[1] - utc_s + _ROUNDING_S
+    host.crawl_delay_s, host.failures, host.dead_addresses, host.counted_ahead = tallies
+    host.addresses, host.resolve_tries = dns[0], dns[3]
+    host.resolved_until, host.resolve_at = dns[1] - utc_s, dns[2] - utc_s
+    host.retired_until, host.retired_reason = retired[0] - utc_s, retired[1]
+    host.rules = {origin: Rules(r[0] - utc_s, *r[1:]) for origin, r in known.items()}
+    if deferred:
+        written_in, host.deferrals, host.epoch, host.kept = deferred[0]
+        if written_in != run:
+            host.forgive()
+            begin_epoch(host)
+    return host

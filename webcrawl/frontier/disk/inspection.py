@@ -1,0 +1,205 @@
+"""A look into a frontier on disk, also while its crawl runs: what is in it at one moment.
+
+Reads as of the last commit when it is opened, and changes nothing. Times are UTC. Why a URL is
+where it is, `explanation` says.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from heapq import nlargest
+from itertools import takewhile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from webcrawl.frontier.backlog import due_s, is_kept, was_kept
+from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.database import Database, StoreError, is_begun, size_bytes
+from webcrawl.frontier.disk.hostrows import queue_of, read_host
+from webcrawl.frontier.disk.identity import read_identity, read_numbers
+from webcrawl.frontier.disk.queue import DiskQueue
+from webcrawl.frontier.host import Host, State
+from webcrawl.frontier.lease import Link
+from webcrawl.frontier.seen import fingerprint
+from webcrawl.parse.robots import RobotsRules
+
+LARGEST = 10
+_KEPT = -1  # stands for all priorities of links that are kept, or were
+_OPEN_TRIES = 5  # a crawl that runs may delete a file between two steps of opening it
+
+# What a host is for somebody who looks from outside, and what that means.
+STANDINGS = {
+    "ready": "have URLs and may be asked, or are being asked",
+    "snoozed": "have URLs and are not to be asked yet",
+    "waiting": "have URLs and no place among the active hosts yet",
+    "deferred": "have only URLs that are kept for a later try",
+    "retired": "have no address that may be asked",
+    "exhausted": "have no URL left",
+}
+
+
+class InLine(NamedTuple):
+    """A link in its host's queue: how many are before it, its place."""
+
+    ahead: int
+    priority: int
+    number: int
+    link: Link
+
+
+class Inspection:
+    """One moment of a crawl. StoreError if `folder` is no frontier, here or later."""
+
+    def __init__(self, folder: Path) -> None:
+        with ExitStack() as opened:
+            if not os.access(folder, os.W_OK) and folder.is_dir():
+                folder = opened.enter_context(_writable(folder))
+            self._db = _opened(folder)
+            opened.callback(self._db.close)
+            identity = read_identity(self._db)
+            if identity is None:
+                raise StoreError(f"{folder} is no frontier: nothing is in it yet")
+            self._opened = opened.pop_all()
+        self._key: int = identity["seen_key"]
+        self.begun: str = identity["created"]
+        self.settings: dict[str, object] = identity["settings"]  # those that make the crawl
+        self.order = str(self.settings.get("FRONTIER_ORDER", ""))
+        numbers = read_numbers(self._db) or {}
+        self.run: int = numbers.get("run", 0)  # the last one
+        self.run_began: float = numbers.get("began", 0.0)
+        self.counters = Counters()
+        self.counters.restore(numbers.get("counters", {}))
+
+    def close(self) -> None:
+        self._opened.close()
+
+    def hosts(self) -> Iterator[Host]:
+        """Every host ever seen, in the order of the names."""
+        for key, row in self._db.rows(rows.HOST):
+            yield read_host(self._db, key[len(rows.HOST) :].decode(), row, 0.0, self.run)
+
+    def host(self, name: str) -> Host | None:
+        row = self._db.get(rows.HOST + name.encode())
+        return None if row is None else read_host(self._db, name, row, 0.0, self.run)
+
+    def due(self, in_line: InLine, host: Host) -> float:
+        """When a link of `host` that was kept is tried next: 0.0 as any other is."""
+        if not is_kept(in_line.priority, host):
+            return 0.0
+        due_at = self.run_began + due_s(in_line.number)
+        return max(due_at, host.retired_until) if host.deferrals else due_at
+
+    def pending(self) -> Iterator[tuple[int, str]]:
+        """(priority, URL) of all links in line or leased, host by host, the best first."""
+        for key, row in self._db.rows(rows.QUEUE):
+            yield rows.queue_place(key)[0], rows.read_link(row, "").url
+
+    def status(self, url: str) -> rows.UrlStatus | None:
+        """What came of `url`, None for nothing yet. KeyError if it was never put."""
+        row = self._db.get(rows.SEEN + fingerprint(url, self._key))
+        if row is None:
+            raise KeyError(url)
+        return rows.read_status(row)
+
+    def in_line(self, url: str, queue: DiskQueue) -> InLine | None:
+        """Where `url` is in `queue`, None if it is not. O(queue)."""
+        for ahead, (key, row) in enumerate(self._db.rows(rows.queue_prefix(queue.host_id))):
+            link = rows.read_link(row, "")
+            if link.url == url:
+                return InLine(ahead, *rows.queue_place(key), link)
+        return None
+
+    def hosts_before(self, queue: DiskQueue) -> int:
+        """How many hosts get a place before the one of `queue`, which waits. O(they)."""
+        waiting = (key for key, _ in self._db.rows(rows.WAITING))
+        return sum(1 for _ in takewhile(queue.place.__gt__, waiting))
+
+    def rules(self, origin: str) -> RobotsRules | None:
+        row = self._db.get(rows.RULES + origin.encode())
+        return None if row is None else RobotsRules.from_bytes(row)
+
+    def summary(self, now: float) -> list[str]:
+        """The crawl in some lines. O(hosts + pending): 2 µs each."""
+        standings: Counter[str] = Counter()
+        sizes = []
+        for host in self.hosts():
+            disposition = standing_of(host, now)
+            standings[disposition] += 1
+            length = queue_of(host).stored()[0]
+            if length:
+                sizes.append((length, host.name, disposition))
+        places = Counter(
+            _KEPT if was_kept(priority) else priority for priority, _ in self.pending()
+        )
+        kept = self.counters.kept.total()
+        before = max(places.pop(_KEPT, 0) - kept, 0)
+        c, size_mb = self.counters, size_bytes(self._db.folder) / 1e6
+        unit = "level" if self.order == "level" else "priority"
+        return [
+            f"Begun {self.begun}, in order {self.order}; {size_mb:.1f} MB on disk",
+            "",
+            f"{c.crawled:10,} pages crawled",
+            f"{places.total() + before:10,} URLs pending",
+            f"{kept:10,} URLs kept for a later try{_by_reason(c.kept)}",
+            f"{c.dropped.total():10,} links and URLs dropped{_by_reason(c.dropped)}",
+            "",
+            f"{standings.total():10,} hosts",
+            *(f"{standings[each]:10,} {each:10} {STANDINGS[each]}" for each in STANDINGS),
+            "",
+            f"Pending by {unit}",
+            *(f"{places[each]:10,} {unit} {each}" for each in sorted(places)),
+            *([f"{before:10,} kept before, behind these"] if before else []),
+            "",
+            "Largest queues",
+            *(
+                f"{n:10,} {name}, {disposition}"
+                for n, name, disposition in nlargest(LARGEST, sizes)
+            ),
+        ]
+
+
+def standing_of(host: Host, now: float) -> str:
+    """One of STANDINGS."""
+    if host.state is State.DEFERRED:
+        return "deferred"
+    if host.retired_until > now:
+        return "retired"
+    if not queue_of(host).stored()[0]:
+        return "exhausted"
+    if host.state is State.WAITING:
+        return "waiting"
+    return "snoozed" if max(host.next_at, host.resolve_at) > now else "ready"
+
+
+@contextmanager
+def _writable(folder: Path) -> Iterator[Path]:
+    """A folder of links to the files of one that we may only read: the engine writes its options
+    beside the files that it opens."""
+    with TemporaryDirectory(prefix="webcrawl-") as made:
+        for path in folder.absolute().iterdir():
+            if path.suffix != ".json":
+                (Path(made) / path.name).symlink_to(path)
+        yield Path(made)
+
+
+def _opened(folder: Path) -> Database:
+    for _ in range(_OPEN_TRIES):
+        try:
+            return Database(folder, read_only=True)
+        except StoreError:
+            if not is_begun(folder):
+                raise
+            time.sleep(0.1)
+    return Database(folder, read_only=True)
+
+
+def _by_reason(dropped: Counter[str]) -> str:
+    some = ((reason, count) for reason, count in dropped.most_common() if count)
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in some)
+    return f": {reasons}" if reasons else ""

@@ -1,0 +1,184 @@
+"""Queues and lines of the frontier on disk, of which memory holds the heads only."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Container
+from itertools import islice
+
+from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.lease import FIRST_KEPT, Link
+from webcrawl.frontier.queue import Entry, Queue
+
+_LINE_MAX = 1000  # waiting hosts in memory; twice as many are cut back to it
+
+
+class DiskQueue(Queue):
+    """Links of one host: all on disk, the next one also in memory.
+
+    A popped link stays on disk until it is dropped, so a lease that ends with the process comes up
+    again. One link is out at a time. A pop seeks one row, from the place of the last one on: rows
+    that were deleted before cost nothing.
+    """
+
+    __slots__ = ("_best", "_db", "_host", "_length", "_link", "_out", "host_id", "place")
+
+    def __init__(
+        self,
+        db: Database,
+        host: str,
+        host_id: int,
+        length: int = 0,
+        best: tuple[int, int] | None = None,
+    ) -> None:
+        self._db = db
+        self._host = host
+        self.host_id = host_id
+        self.place = b""  # key of the row that says where the host is, once committed
+        self._length = length
+        self._best = best  # (priority, number)
+        self._link: Link | None = None  # at `_best`, once it was looked at
+        self._out: tuple[int, int] | None = None
+
+    def __len__(self) -> int:
+        return self._length
+
+    def stored(self) -> tuple[int, tuple[int, int] | None]:
+        """Length and best as they are for the next run, which finds the leased link in line."""
+        if self._out is None:
+            return self._length, self._best
+        return self._length + 1, min(self._out, self._best or self._out)
+
+    def push(self, priority: int, entry: Entry) -> None:
+        place = (priority, entry.number)
+        self._db.put(rows.queue_key(self.host_id, *place), rows.link_row(entry.link))
+        self._length += 1
+        if self._best is None or place < self._best:
+            self._best, self._link = place, entry.link
+
+    def best(self) -> tuple[int, int]:
+        if self._best is None:
+            raise IndexError("the queue is empty")
+        return self._best
+
+    def peek(self) -> tuple[int, Entry]:
+        priority, number = self.best()
+        if self._link is None:
+            row = self._db.get(rows.queue_key(self.host_id, priority, number))
+            assert row is not None, f"a link of {self._host} is gone"
+            self._link = rows.read_link(row, self._host)
+        return priority, Entry(number, self._link)
+
+    def pop(self) -> tuple[int, Entry]:
+        popped = self.peek()
+        self._out, self._best, self._link = self._best, None, None
+        self._length -= 1
+        if self._length:
+            priority, (number, _) = popped
+            behind = rows.queue_key(self.host_id, priority, number)
+            found = next(self._db.rows(rows.queue_prefix(self.host_id), behind), None)
+            assert found is not None, f"a link of {self._host} is gone"
+            key, row = found
+            self._best, self._link = rows.queue_place(key), rows.read_link(row, self._host)
+        return popped
+
+    def put_back(self, link: Link) -> int:
+        assert self._out is not None
+        priority, number = self._out
+        self._out = None
+        self.push(priority, Entry(number, link))
+        return priority
+
+    def keep(self, link: Link) -> None:
+        assert self._out is not None
+        self._db.put(rows.queue_key(self.host_id, *self._out), rows.link_row(link))
+
+    def drop(self) -> None:
+        assert self._out is not None
+        self._db.delete(rows.queue_key(self.host_id, *self._out))
+        self._out = None
+
+    def take_kept(self, reasons: Container[str]) -> list[tuple[int, Link]]:
+        """Take the links out of line that are kept for one of `reasons`.
+
+        Of those in line at the last commit. O(kept links of the host).
+        """
+        taken = []
+        first_kept = rows.queue_key(self.host_id, FIRST_KEPT - 1, 0)
+        for key, row in self._db.rows(rows.queue_prefix(self.host_id), first_kept):
+            link, place = rows.read_link(row, self._host), rows.queue_place(key)
+            if link.kept in reasons and place != self._out:
+                taken.append((place[0], link))
+                self._db.delete(key)
+        self._length -= len(taken)
+        if taken and self._best is not None and self._best[0] >= FIRST_KEPT:
+            left = self._db.rows(rows.queue_prefix(self.host_id))
+            places = (rows.queue_place(key) for key, _ in left)
+            self._best = next((place for place in places if place != self._out), None)
+            self._link = None
+        return taken
+
+    def promote(self, priority: int, number: int, better: int) -> None:
+        before, after = (priority, number), (better, number)
+        key = rows.queue_key(self.host_id, *before)
+        row = self._db.get(key)
+        assert row is not None, f"a link of {self._host} is gone"
+        self._db.delete(key)
+        self._db.put(rows.queue_key(self.host_id, *after), row)
+        if before == self._out:
+            self._out = after
+        elif before == self._best:
+            self._best = after
+        elif self._best is not None and after < self._best:
+            self._best, self._link = after, None
+
+
+class HostLine:
+    """Hosts in the order of their keys: all on disk, the head of the line in memory.
+
+    The keys begin with `prefix`: hosts that wait for a place, or for their time. Hosts are added
+    right before a commit only, so reading on misses none. Invariant: the hosts in line up to the
+    key `_known_to` are those in `_head`.
+    """
+
+    def __init__(self, db: Database, prefix: bytes) -> None:
+        self._db = db
+        self._prefix = prefix
+        self._head: list[tuple[bytes, str]] = []
+        self._known_to = prefix
+
+    def first(self) -> bytes | None:
+        """Key of the first."""
+        return self._head[0][0] if self._filled() else None
+
+    def take(self) -> str | None:
+        """Name of the first, which leaves the line."""
+        if not self._filled():
+            return None
+        key, host = self._head.pop(0)
+        self._db.delete(key)
+        return host
+
+    def add(self, key: bytes, host: str) -> None:
+        self._db.put(key, host.encode())
+        if key <= self._known_to:
+            insort(self._head, (key, host))
+            if len(self._head) > 2 * _LINE_MAX:
+                del self._head[_LINE_MAX:]
+                self._known_to = self._head[-1][0]
+
+    def remove(self, key: bytes) -> None:
+        self._db.delete(key)
+        at = bisect_left(self._head, (key, ""))
+        if at < len(self._head) and self._head[at][0] == key:
+            del self._head[at]
+
+    def _filled(self) -> bool:
+        """Read on where the head is used up; whether there is anyone."""
+        end = self._prefix + b"\xff"
+        if not self._head and self._known_to < end:
+            following = self._db.rows(self._prefix, self._known_to)
+            self._head = [(key, name.decode()) for key, name in islice(following, _LINE_MAX)]
+            self._known_to = self._head[-1][0] if len(self._head) == _LINE_MAX else end
+        return bool(self._head)

@@ -1,0 +1,89 @@
+"""Rows of the URLs ever put: whether there is one is the URL-seen test, and what it holds is the
+credit of a URL in line (`opic`), or what came of one that had its turn.
+
+One row for both, so that a link to a known URL costs one look-up in any order of crawl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.seen import RecentRows, fingerprint
+from webcrawl.frontier.store import Credit
+
+
+class SeenRows:
+    """By canonical URL, on disk under its fingerprint."""
+
+    def __init__(self, db: Database, seen_key: int) -> None:
+        self._db = db
+        self._seen_key = seen_key
+        self._recent = RecentRows()
+        self._last = "", b""  # a URL and its key: most calls come in pairs
+
+    def add_each(self, urls: Iterable[str]) -> list[bool]:
+        """For each of `urls` whether it is new; it is then known.
+
+        Those that were not met lately are looked up together, in half the time.
+        """
+        keys = [self._key(url) for url in urls]
+        unsure = [key for key in keys if self._recent.get(key) is None]
+        found = dict(zip(unsure, self._db.get_each(unsure), strict=True))
+        added = []
+        for key in keys:
+            new = False
+            if key in found:
+                row = found.pop(key)  # a repeat is known
+                new = row is None
+                if new:
+                    self._db.put(key, b"")
+                self._remember(key, row or b"")
+            added.append(new)
+        return added
+
+    def keep(self, url: str, row: bytes) -> None:
+        """A credit, what came of `url`, or nothing."""
+        key = self._key(url)
+        self._db.put(key, row)
+        self._remember(key, row)
+
+    def credit(self, url: str) -> Credit | None:
+        """That of a URL in line."""
+        key = self._key(url)
+        row = self._recent.get(key)
+        if row is None:
+            row = self._db.get(key)
+        return rows.read_credit(row) if row else None
+
+    def credits(self) -> Iterable[Credit]:
+        """All of them, as of the last commit. O(URLs)."""
+        return filter(None, (rows.read_credit(row) for _, row in self._db.rows(rows.SEEN)))
+
+    def _key(self, url: str) -> bytes:
+        if url is not self._last[0]:
+            self._last = url, rows.SEEN + fingerprint(url, self._seen_key)
+        return self._last[1]
+
+    def _remember(self, key: bytes, row: bytes) -> None:
+        """Without what came of a URL, which nobody asks the crawl."""
+        self._recent[key] = row if rows.is_credit(row) else b""
+
+
+class DiskCredits:
+    """Credits of URLs in line, in their rows."""
+
+    def __init__(self, seen: SeenRows) -> None:
+        self._seen = seen
+        self.get = seen.credit
+        self.values = seen.credits
+
+    def __setitem__(self, url: str, credit: Credit, /) -> None:
+        self._seen.keep(url, rows.credit_row(credit))
+
+    def pop(self, url: str, default: None, /) -> Credit | None:
+        credit = self.get(url)
+        if credit is not None:
+            self._seen.keep(url, b"")
+        return credit

@@ -1,0 +1,218 @@
+"""The store on disk: all that a crawl knows, as rows of one database.
+
+Owns what is written when. Every change of a batch, whatever row it touches, is in the one commit
+that ends the batch, so a run that is killed finds one moment of the crawl and not a mixture.
+
+Memory: what `Database` takes, the heads of two lines of hosts, and the changes of the batch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import islice
+from math import inf
+from pathlib import Path
+
+from webcrawl.frontier.caps import Counts
+from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.disk.hostrows import has_kept, host_row, queue_of, read_host
+from webcrawl.frontier.disk.identity import Identity, look, read_numbers
+from webcrawl.frontier.disk.queue import DiskQueue, HostLine
+from webcrawl.frontier.disk.seenrows import DiskCredits, SeenRows
+from webcrawl.frontier.host import Host, State
+from webcrawl.frontier.lease import Link
+from webcrawl.frontier.seen import RecentRows
+from webcrawl.frontier.store import Credits, Numbers, Store
+from webcrawl.items import Original
+from webcrawl.parse.robots import RobotsRules
+
+_RESTING = (State.IDLE, State.WAITING, State.DEFERRED)
+
+
+class DiskStore(Store):
+    """See the module."""
+
+    def __init__(
+        self,
+        folder: Path,
+        identity: Identity | None = None,
+        *,
+        now: float = 0.0,
+        utc_s: float = 0.0,
+    ) -> None:
+        """Go on with the crawl in `folder`, or begin one. StoreError if that cannot be done.
+
+        `now` is monotonic; a time is kept with `utc_s` added to it, which makes it UTC.
+        """
+        row, self.warnings = look(folder, identity or {})
+        self._db = Database(folder)
+        with ExitStack() as opened:
+            opened.callback(self._db.close)
+            self._db.put(rows.IDENTITY, json.dumps(row).encode())
+            self._db.commit()
+            numbers = read_numbers(self._db)
+            opened.pop_all()
+        self.resumed = numbers is not None
+        self.numbers = numbers or {}
+        # A clock that was set back since would hold hosts for as long, and make times in the past
+        # ones to come: the crawl's own time goes on from its last commit.
+        self._utc_s = max(utc_s, self.numbers.get("utc", 0.0) - now)
+        self._hosts: int = self.numbers.get("hosts", 0)
+        self._hosts_before = self._hosts
+        self.run = self.numbers.get("run", -1) + 1
+        self._line = HostLine(self._db, rows.WAITING)
+        self._deferred = HostLine(self._db, rows.DEFERRED)
+        self._lines = {rows.WAITING: self._line, rows.DEFERRED: self._deferred}
+        self._seen = SeenRows(self._db, row["seen_key"])
+        self._taken: set[str] = set()  # hosts taken from the line since the last commit
+
+    # URLs, contents, rules, counts
+
+    def add_urls(self, urls: Sequence[str]) -> list[bool]:
+        return self._seen.add_each(urls)
+
+    def record_status(self, link: Link, what: str, now: float, duplicate_of: str = "") -> None:
+        time = now + self._utc_s
+        status = rows.UrlStatus(what, time, link.depth, link.redirects, link.via, duplicate_of)
+        self._seen.keep(link.url, rows.status_row(status))
+
+    def counts(self, kind: str) -> Counts:
+        return _Counts(self._db, rows.COUNT + kind.encode() + b" ")
+
+    def credits(self) -> Credits:
+        return DiskCredits(self._seen)
+
+    def original(self, content: bytes) -> Original | None:
+        row = self._db.get(rows.CONTENT + content)
+        return rows.read_original(row) if row is not None else None
+
+    def keep_original(self, content: bytes, original: Original) -> None:
+        self._db.put(rows.CONTENT + content, rows.original_row(original))
+
+    def rules(self, origin: str) -> RobotsRules:
+        row = self._db.get(rows.RULES + origin.encode())
+        if row is None:
+            raise KeyError(origin)
+        return RobotsRules.from_bytes(row)
+
+    def keep_rules(self, origin: str, rules: RobotsRules) -> None:
+        self._db.put(rows.RULES + origin.encode(), rules.to_bytes())
+
+    # Hosts
+
+    def host(self, name: str) -> Host:
+        row = self._db.get(rows.HOST + name.encode())
+        if row is not None:
+            return read_host(self._db, name, row, self._utc_s, self.run)
+        self._hosts += 1
+        return Host(name, DiskQueue(self._db, name, self._hosts))
+
+    def is_of_earlier_run(self, host: Host) -> bool:
+        known: bool = queue_of(host).host_id <= self._hosts_before
+        return known
+
+    def active_before(self) -> list[str]:
+        return [name.decode() for _, name in self._db.rows(rows.ACTIVE)]
+
+    def best_waiting(self) -> tuple[int, int] | None:
+        first = self._line.first()
+        return rows.waiting_place(first) if first else None
+
+    def next_waiting(self) -> str | None:
+        return self._take(self._line)
+
+    def next_due_at(self) -> float:
+        first = self._deferred.first()
+        if first is None:
+            return inf
+        run, at = rows.deferred_place(first)
+        return at - self._utc_s if run == self.run else 0.0
+
+    def next_due(self) -> str | None:
+        return self._take(self._deferred)
+
+    def hosts_with_kept(self, after: bytes, limit: int) -> tuple[list[str], bytes | None]:
+        found = list(islice(self._db.rows(rows.HOST, after), limit))
+        names = [key[len(rows.HOST) :].decode() for key, row in found if has_kept(row)]
+        return names, found[-1][0] if len(found) == limit else None
+
+    def _take(self, line: HostLine) -> str | None:
+        name = line.take()
+        if name is not None:
+            self._taken.add(name)
+        return name
+
+    def all_hosts(self, at_hand: Mapping[str, Host]) -> list[Host]:
+        hosts = dict(at_hand)
+        for key, row in self._db.rows(rows.HOST):
+            name = key[len(rows.HOST) :].decode()
+            if name not in hosts:
+                hosts[name] = read_host(self._db, name, row, self._utc_s, self.run)
+        return list(hosts.values())
+
+    # Commits
+
+    def commit(self, changed: Iterable[Host], numbers: Callable[[], Numbers]) -> Iterable[Host]:
+        dispensable = []
+        for host in changed:
+            self._move(host, queue_of(host))
+            row = host_row(host, self._utc_s, self.run)
+            self._db.put(rows.HOST + host.name.encode(), row)
+            if host.state in _RESTING and not host.robots_tasks and not host.away:
+                dispensable.append(host)
+        self._taken.clear()
+        kept = numbers()
+        utc = {"utc": kept.pop("now") + self._utc_s, "began": kept.pop("began") + self._utc_s}
+        kept |= {"hosts": self._hosts, "run": self.run, **utc}
+        self._db.put(rows.NUMBERS, json.dumps(kept).encode())
+        self._db.commit()
+        return dispensable
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _move(self, host: Host, queue: DiskQueue) -> None:
+        """Have exactly one row say where a host with links is, and none where it has none."""
+        before = b"" if host.name in self._taken else queue.place
+        if host.state is State.WAITING:
+            number = queue.best()[1] if queue else 0
+            place = rows.waiting_key(host.rank, number, queue.host_id)
+        elif host.state is State.DEFERRED:
+            place = rows.deferred_key(self.run, host.due_at + self._utc_s, queue.host_id)
+        else:
+            place = rows.active_key(queue.host_id) if queue.stored()[0] else b""
+        queue.place = place
+        if place == before:
+            return
+        if line := self._lines.get(before[:1]):
+            line.remove(before)
+        elif before:
+            self._db.delete(before)
+        if line := self._lines.get(place[:1]):
+            line.add(place, host.name)
+        elif place:
+            self._db.put(place, host.name.encode())
+
+
+class _Counts:
+    """Numbers by name, on disk. Most lines of a long list are on hosts that were counted lately."""
+
+    def __init__(self, db: Database, prefix: bytes) -> None:
+        self._db = db
+        self._prefix = prefix
+        self._recent = RecentRows()
+
+    def get(self, name: str, default: int, /) -> int:
+        key = self._prefix + name.encode()
+        row = self._recent.get(key)
+        if row is None:
+            row = self._db.get(key)
+        return int.from_bytes(row) if row is not None else default
+
+    def __setitem__(self, name: str, count: int, /) -> None:
+        key, row = self._prefix + name.encode(), count.to_bytes(8)
+        self._db.put(key, row)
+        self._recent[key] = row

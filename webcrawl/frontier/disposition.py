@@ -1,0 +1,223 @@
+"""The standing of hosts: at which address, by which rules and from when on each may be asked.
+
+Owns what the answers of DNS, robots.txt and servers mean for a host: its clock, its addresses, its
+rules, back-off, and that it is given up: for good, as far as a crawl can say, where an answer was
+definite, else for a while that grows, and its links are kept. Knows nothing of queues.
+
+An errand is run by the host that serves the robots.txt: after a redirect that is not the one it is
+for, its home.
+"""
+
+from __future__ import annotations
+
+from webcrawl.fetch.exchange import UNANSWERED
+from webcrawl.frontier.backlog import Backlog
+from webcrawl.frontier.base import Policy
+from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.distributor import Distributor
+from webcrawl.frontier.host import Host, Rules
+from webcrawl.frontier.lease import (
+    Fetched,
+    Lease,
+    Outcome,
+    Resolved,
+    RobotsFetched,
+    RobotsMoved,
+    RobotsTask,
+    RobotsUnreachable,
+    Step,
+    Unresolved,
+)
+from webcrawl.frontier.store import Store
+
+
+class Disposition:
+    """See the module."""
+
+    def __init__(
+        self,
+        store: Store,
+        policy: Policy,
+        caps: Caps,
+        counters: Counters,
+        backlog: Backlog,
+        distributor: Distributor,
+    ) -> None:
+        self._backlog = backlog
+        self._store = store
+        self._policy = policy
+        self._polite = policy.politeness
+        self._caps = caps
+        self._counters = counters
+        self._distributor = distributor
+
+    def stop_clocks(self, host: Host, lease: Lease, outcome: Outcome) -> None:
+        """Free the host and its address, each with its clock set from the request just made."""
+        asked_at = getattr(outcome, "asked_at", 0.0)
+        ended_at = getattr(outcome, "ended_at", 0.0)
+        if isinstance(outcome, RobotsFetched):
+            assert lease.robots_task is not None
+            rules, delay_s = outcome.rules, outcome.rules.crawl_delay_s or 0.0
+            self._store.keep_rules(lease.robots_task.origin, rules)
+            known = Rules(outcome.expires_at, delay_s, allows_all=rules.allows_all)
+            self._keep_rules(lease.robots_task, known)
+        polite = self._polite
+        host.asked_at = max(host.asked_at, asked_at)
+        delay_s = polite.host_delay_s(host.crawl_delay_s)
+        host.next_at = max(host.next_at, polite.next_at(delay_s, asked_at, ended_at))
+        ip_next_at = polite.next_at(polite.ip_delay_s, asked_at, ended_at)
+        with_ip = lease.step is not Step.RESOLVE
+        self._distributor.bench.vacate(host, with_ip=with_ip, ip_next_at=ip_next_at)
+        if isinstance(outcome, Fetched | RobotsFetched | RobotsMoved):
+            if host.deferrals:
+                self._backlog.host_answers(host)
+            host.failures = host.dead_addresses = host.deferrals = 0
+
+    # DNS
+
+    def resolved(self, host: Host, outcome: Resolved) -> None:
+        if not (host.addresses or host.is_literal):
+            self._counters.resolved += 1
+        host.addresses = outcome.addresses
+        host.resolved_until = outcome.expires_at
+        host.resolve_tries = host.dead_addresses = 0
+        self._distributor.bench.bind(host, outcome.addresses[0])
+
+    def unresolved(self, host: Host, outcome: Unresolved, now: float) -> None:
+        host.resolve_tries += 1
+        if outcome.again and host.resolve_tries <= self._policy.retry_times:
+            self._counters.retried[outcome.reason] += 1
+            host.resolve_at = now + self._polite.backoff_s(host.resolve_tries, 0.0)
+            return
+        host.resolve_tries = 0
+        if not outcome.again:
+            self.retire(host, outcome.reason, now)
+        elif host.addresses:  # House: stale is better than none (RFC 8767)
+            host.resolved_until = now + self._policy.stale_s
+        else:
+            self.defer(host, outcome.reason, now)
+            host.resolve_tries = max(1, self._policy.retry_times)  # one try each from now on
+
+    # robots.txt
+
+    def robots_known(self, robots_task: RobotsTask, outcome: RobotsFetched, now: float) -> None:
+        self._counters.robots[outcome.kind] += 1
+        home = self._home(robots_task)
+        if home.kept:
+            self._backlog.host_answers(home)
+        self._distributor.settle(home, now)
+
+    def robots_moved(self, robots_task: RobotsTask, outcome: RobotsMoved, now: float) -> None:
+        home, target = self._home(robots_task), self._distributor.host(outcome.host)
+        target.add_errand(
+            robots_task._replace(url=outcome.url, redirects=robots_task.redirects + 1)
+        )
+        if target is home:
+            home.come_back(robots_task.origin)
+        else:
+            home.send_away(robots_task.origin)
+            if target.retired_until > now:
+                self._flush_robots_tasks(target, now)
+        self._distributor.settle(target, now)
+
+    def robots_unreachable(
+        self, host: Host, robots_task: RobotsTask, outcome: RobotsUnreachable, now: float
+    ) -> None:
+        home = self._home(robots_task)
+        if self.try_next_address(host, outcome.reason):
+            host.add_errand(robots_task)
+            return
+        tries = robots_task.tries + 1
+        if tries <= self._policy.retry_times:
+            self._counters.retried["robots"] += 1
+            home.come_back(robots_task.origin)
+            url = robots_task.origin + "/robots.txt"
+            home.add_errand(RobotsTask(robots_task.origin, robots_task.home, url, tries=tries))
+        else:
+            self._robots_lost(robots_task, outcome.reason, now)
+        # What is refused from now on need not wait to be dropped.
+        if home.robots_tasks or outcome.retry_after_s or not home.rules[robots_task.origin].reason:
+            self.back_off(home, tries, outcome.ended_at, outcome.retry_after_s)
+        self._distributor.settle(home, now)
+
+    def _robots_lost(self, robots_task: RobotsTask, reason: str, now: float) -> None:
+        """Nobody can say what the origin allows: for a while, what it said last or nothing.
+
+        RFC 9309, 2.3.1.4: an unreachable robots.txt is complete disallow.
+        """
+        self._counters.robots[reason] += 1
+        known = self._home(robots_task).rules.get(robots_task.origin)
+        if known is None:
+            known = Rules(0.0, reason="robots_unreachable")
+        losses = known.losses + 1
+        again_s = self._polite.deferral_s(losses) if known.reason else self._policy.stale_s
+        known = known._replace(expires_at=now + again_s, losses=losses)
+        self._keep_rules(robots_task, known)
+
+    def _keep_rules(self, robots_task: RobotsTask, rules: Rules) -> None:
+        home = self._home(robots_task)
+        home.come_back(robots_task.origin)
+        home.rules[robots_task.origin] = rules
+        home.crawl_delay_s = max(rules.crawl_delay_s for rules in home.rules.values())
+        delay_s = self._polite.host_delay_s(home.crawl_delay_s)
+        home.next_at = max(home.next_at, self._polite.next_at(delay_s, home.asked_at, 0.0))
+
+    def _home(self, robots_task: RobotsTask) -> Host:
+        """The host whose robots.txt an errand is for."""
+        return self._distributor.host(robots_task.home)
+
+    # Trouble
+
+    def back_off(self, host: Host, tries: int, ended_at: float, retry_after_s: float = 0.0) -> None:
+        """Leave `host` alone for a while after the `tries`-th failure, or as it asked."""
+        polite = self._polite
+        wait_s = polite.backoff_s(tries, polite.host_delay_s(host.crawl_delay_s))
+        wait_s = max(wait_s, min(retry_after_s, polite.retry_after_max_s))
+        host.next_at = max(host.next_at, ended_at + wait_s)
+
+    def failed(self, host: Host, now: float) -> None:
+        """`host` gave no answer: too often in a row, and it is given up for a while."""
+        host.failures += 1
+        if host.failures >= self._policy.failures_max or host.deferrals:
+            self.defer(host, "host_retired", now)
+
+    def try_next_address(self, host: Host, reason: str) -> bool:
+        """Turn to the next address of `host`; True when that is a try for nothing.
+
+        Which it is where nobody answered at an address, until each was tried once (RFC 8305, 5).
+        An address that the IP cap refuses is passed over.
+        """
+        addresses = host.addresses
+        for turn in range(1, len(addresses)):
+            if not self._caps.take_ip(addresses[turn]):
+                host.addresses = addresses[turn:] + addresses[:turn]
+                host.dead_addresses += turn
+                self._distributor.bench.bind(host, addresses[turn])
+                return reason in UNANSWERED and host.dead_addresses < len(addresses)
+        return False
+
+    def retire(self, host: Host, reason: str, now: float) -> None:
+        """Give `host` up: its links are dropped as they come up, so are new ones for a while."""
+        host.deferrals = 0
+        self._give_up(host, reason, now + self._policy.retired_s, now)
+
+    def defer(self, host: Host, reason: str, now: float) -> None:
+        """Give `host` up for a while, longer each time: its links are kept as they come up."""
+        host.deferrals += 1
+        self._give_up(host, reason, now + self._polite.deferral_s(host.deferrals), now)
+
+    def _give_up(self, host: Host, reason: str, until: float, now: float) -> None:
+        host.failures = 0
+        host.retired_reason = reason
+        host.retired_until = until
+        self._flush_robots_tasks(host, now)
+
+    def _flush_robots_tasks(self, host: Host, now: float) -> None:
+        """Errands for others cannot be run at a host that is given up."""
+        robots_tasks, host.robots_tasks = host.robots_tasks or (), None
+        for robots_task in robots_tasks:
+            self._robots_lost(robots_task, host.retired_reason, now)
+            home = self._home(robots_task)
+            if home is not host:
+                self._distributor.settle(home, now)

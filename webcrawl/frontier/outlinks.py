@@ -1,0 +1,77 @@
+"""From the URLs of a page to the links that the frontier is given.
+
+Owns who may come in: what scope refuses, and a sequence that has gone on for too long, is counted
+here and goes no further. A sequence is a matter of the way a URL was reached, so it is judged
+before the URL-seen test: by another way the same URL may still come in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from webcrawl.frontier.lease import Link
+from webcrawl.frontier.urlcache import UrlCache
+from webcrawl.parse.urls import host_of
+from webcrawl.scope import Scope, is_numbered
+
+_link = Link._make  # 0.21 µs, where Link(...) takes 0.37
+
+
+class Outlinks:
+    """Makes links of canonical URLs. `dropped` is where refusals are counted.
+
+    Of a page's links, none to those of `known`; None: the frontier wants them all.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        dropped: Counter[str],
+        sequence_max: int = 0,
+        url_cache: UrlCache | None = None,
+    ) -> None:
+        self._scope = scope
+        self._dropped = dropped
+        self._sequence_max = sequence_max
+        self.url_cache = url_cache
+
+    def refuses(self, url: str, host: str) -> bool:
+        """Whether scope refuses `url`; each refusal is counted."""
+        reason = self._scope.refuses(url, host)
+        if reason:
+            self._dropped["scope_" + reason] += 1
+        return bool(reason)
+
+    def of_seeds(self, urls: Iterable[str]) -> list[Link]:
+        """The links that a seed list has."""
+        seeds = (Link(url, host_of(url)) for url in urls)
+        return [seed for seed in seeds if not self.refuses(seed.url, seed.host)]
+
+    def of_page(self, urls: Iterable[str], page: Link) -> list[Link]:
+        """The links that `page` has to `urls`. O(length) a URL: about 1 us for a new one."""
+        return self._leading_on(urls, page, page.depth + 1, 0)
+
+    def of_redirect(self, url: str, page: Link) -> Link | None:
+        """The link that a redirect from `page` makes; None when it is refused, or known."""
+        return next(iter(self._leading_on((url,), page, page.depth, page.redirects + 1)), None)
+
+    def _leading_on(
+        self, urls: Iterable[str], page: Link, depth: int, redirects: int
+    ) -> list[Link]:
+        via, home, longest = page.url, page.host, self._sequence_max
+        further = page.sequence + 1 if longest and is_numbered(via) else 0
+        origin = via[: via.index("/", 8) + 1]
+        refuses, dropped = self._scope.refuses, self._dropped
+        links = []
+        for url in urls if self.url_cache is None else self.url_cache.others(urls):
+            host = home if url.startswith(origin) else host_of(url)
+            if reason := refuses(url, host):
+                dropped["scope_" + reason] += 1
+                continue
+            sequence = further if further and host == home and is_numbered(url) else 0
+            if sequence > longest:
+                dropped["scope_sequence"] += 1
+                continue
+            links.append(_link((url, host, depth, redirects, via, 0, False, 0, b"", sequence, "")))
+        return links

@@ -1,0 +1,1 @@
+"""One frontier for several processes."""

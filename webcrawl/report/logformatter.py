@@ -1,0 +1,133 @@
+"""One line of the log for each page at `LOG_LEVEL=DEBUG`, and none that a server is to blame for.
+
+A broken server is a number (docs/stats.md), not a line. What our own code or a user's does wrong is
+logged as Scrapy logs it, and so are a user's own items and requests.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Self
+
+from scrapy import Request, Spider, logformatter
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+from scrapy.logformatter import LogFormatterResult
+from scrapy.settings import BaseSettings
+from twisted.python.failure import Failure
+
+from webcrawl.crawl.page_fetch import page_fetch_of
+from webcrawl.fetch.exchange import Exchange
+from webcrawl.frontier.lease import Link
+from webcrawl.items import Page
+
+# Scrapy's contract wants a record of a failed download: this one is below what its logger lets by.
+NOTHING = LogFormatterResult(level=logging.DEBUG - 1, msg="", args=())
+
+PAGE_LINE = "%(status)s %(size_bytes)9d B %(fetch_s)7.3f s depth %(depth)d %(url)s%(notes)s"
+
+
+class LogFormatter(logformatter.LogFormatter):
+    """`scraped`, `dropped` and `crawled` may return None for no record; `download_error` may not.
+
+    Of these a page takes exactly one: that of its Page, or `crawled` where the spider makes none.
+    """
+
+    def __init__(self, verbose: bool) -> None:
+        self._verbose = verbose
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(is_verbose(crawler.settings))
+
+    def crawled(  # type: ignore[override]  # None is in its contract, if not in its type
+        self, request: Request, response: Response, spider: Spider
+    ) -> LogFormatterResult | None:
+        page_fetch = page_fetch_of(request)
+        if page_fetch is None:
+            return super().crawled(request, response, spider)
+        link = page_fetch.lease.link
+        if not self._verbose or link is None or _makes_page(spider, request, response):
+            return None  # its Page will say more
+        page_fetch.logged = True
+        return _answer_line(link, response, request.meta.get("exchange"))
+
+    def scraped(  # type: ignore[override]
+        self, item: Any, response: Response | Failure | None, spider: Spider
+    ) -> LogFormatterResult | None:
+        if not isinstance(item, Page):
+            return super().scraped(item, response, spider)
+        return _page_line(item) if self._is_to_log(response) else None
+
+    def dropped(  # type: ignore[override]
+        self,
+        item: Any,
+        exception: BaseException,
+        response: Response | Failure | None,
+        spider: Spider,
+    ) -> LogFormatterResult | None:
+        if not isinstance(item, Page):
+            return super().dropped(item, exception, response, spider)
+        return _page_line(item, f" dropped: {exception}") if self._is_to_log(response) else None
+
+    def _is_to_log(self, response: Response | Failure | None) -> bool:
+        """Whether the page that `response` is has its line still to come."""
+        if not self._verbose:
+            return False
+        page_fetch = page_fetch_of(response.request) if isinstance(response, Response) else None
+        return page_fetch is None or not page_fetch.logged
+
+    def download_error(
+        self, failure: Failure, request: Request, spider: Spider, errmsg: str | None = None
+    ) -> LogFormatterResult:
+        if "fetch_failed" in request.meta:  # so says the download handler: the peer's fault
+            return NOTHING
+        return super().download_error(failure, request, spider, errmsg)
+
+
+def is_verbose(settings: BaseSettings) -> bool:
+    """Whether `LOG_LEVEL` lets DEBUG records through: then, and only then, they are made."""
+    level = settings.get("LOG_LEVEL")
+    if isinstance(level, str) and not level.isdecimal():
+        level = logging.getLevelNamesMapping().get(level.upper(), logging.DEBUG)
+    return settings.getbool("LOG_ENABLED") and int(level) <= logging.DEBUG
+
+
+def _makes_page(spider: Spider, request: Request, response: Response) -> bool:
+    """Whether the broad spider's own `parse` will make a Page of `response`."""
+    return (
+        request.callback is None
+        and "content_type_dropped" not in response.flags
+        and type(spider).parse.__module__ == "webcrawl.spiders.broad"
+    )
+
+
+def _page_line(page: Page, note: str = "") -> LogFormatterResult:
+    values = {
+        "status": page.status,
+        "size_bytes": page.size_bytes,
+        "fetch_s": page.fetch_s,
+        "depth": page.depth,
+        "url": page.url,
+        "notes": _notes(page.via, page.duplicate_of, page.truncated) + note,
+    }
+    return LogFormatterResult(level=logging.DEBUG, msg=PAGE_LINE, args=values)
+
+
+def _answer_line(link: Link, response: Response, exchange: Exchange | None) -> LogFormatterResult:
+    values = {
+        "status": response.status,
+        "size_bytes": len(response.body),
+        "fetch_s": exchange.total_s if exchange else 0.0,
+        "depth": link.depth,
+        "url": link.url,
+        "notes": _notes(link.via, "", exchange.truncated if exchange else ""),
+    }
+    return LogFormatterResult(level=logging.DEBUG, msg=PAGE_LINE, args=values)
+
+
+def _notes(via: str, duplicate_of: str, truncated: str) -> str:
+    notes = f" via {via}" if via else ""
+    if duplicate_of:
+        notes += f" duplicate of {duplicate_of}"
+    return f"{notes} truncated: {truncated}" if truncated else notes

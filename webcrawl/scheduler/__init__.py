@@ -1,0 +1,5 @@
+"""Scrapy's scheduler interface on the frontier."""
+
+from webcrawl.scheduler.scheduler import Scheduler
+
+__all__ = ["Scheduler"]
