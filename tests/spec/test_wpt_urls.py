@@ -40,11 +40,11 @@ def expected(case: dict[str, Any]) -> str | None:
     """What the Standard's href is for a crawler."""
     if case.get("failure") or case["protocol"] not in ("http:", "https:"):
         return None
-    hostname = case["hostname"].removesuffix(".")  # House: no trailing dot
+    hostname = case["hostname"].removesuffix(".")  # Deviation: no trailing dot
     if not hostname or hostname.endswith("."):
         return None
     port = f":{case['port']}" if case["port"] else ""
-    search = case["search"][1:].strip("&")  # House: no empty query
+    search = case["search"][1:].strip("&")  # Deviation: no empty query
     path = case["pathname"].replace("^", "%5E")
     return f"{case['protocol']}//{hostname}{port}{path}" + (f"?{search}" if search else "")
 
@@ -145,7 +145,7 @@ def domains() -> list[tuple[str, str | None]]:
 def test_registered_domains(host: str, domain: str | None) -> None:
     canonical = host_of(canonicalize(f"http://{host}/") or "")
     if host.lower().endswith("uk.com"):
-        want = "uk.com"  # House: the ICANN section only
+        want = "uk.com"  # Deviation: the ICANN section only
     elif domain:
         want = host_of(canonicalize(f"http://{domain}/") or "")
     else:

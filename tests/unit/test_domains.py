@@ -17,7 +17,7 @@ from webcrawl.parse.domains import registered_domain
         ("com.br", "com.br"),
         ("br", "br"),
         ("a.b.xn--p1ai", "b.xn--p1ai"),
-        ("user.github.io", "github.io"),  # House: no private section
+        ("user.github.io", "github.io"),  # Deviation: no private section
         ("a.b.unlisted", "b.unlisted"),
         ("localhost", "localhost"),
         ("192.0.2.7", "192.0.2.7"),

@@ -57,14 +57,18 @@ CASES = [
     Case("length repeated", OK + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n", b"hi"),
     Case("length as a list", OK + b"Content-Length: 2, 2\r\n\r\n", b"hi"),
     Case(
-        "House: lengths disagree",
+        "Deviation: lengths disagree",
         OK + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n",
         b"hello",
         to_eof=True,
     ),
-    Case("House: length is no number", OK + b"Content-Length: +2\r\n\r\n", b"hello", to_eof=True),
-    Case("House: negative", OK + b"Content-Length: -2\r\n\r\n", b"hello", to_eof=True),
-    Case("House: huge", OK + b"Content-Length: " + b"9" * 900 + b"\r\n\r\n", b"hi", to_eof=True),
+    Case(
+        "Deviation: length is no number", OK + b"Content-Length: +2\r\n\r\n", b"hello", to_eof=True
+    ),
+    Case("Deviation: negative", OK + b"Content-Length: -2\r\n\r\n", b"hello", to_eof=True),
+    Case(
+        "Deviation: huge", OK + b"Content-Length: " + b"9" * 900 + b"\r\n\r\n", b"hi", to_eof=True
+    ),
     Case("HEAD", OK + b"Content-Length: 5\r\n\r\n", method="HEAD"),
     Case("HEAD, chunked", CHUNKED, method="HEAD"),
     Case("204", b"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", status=204),
@@ -100,14 +104,14 @@ CASES = [
     ),
     Case("identity", OK + b"Transfer-Encoding: identity\r\nContent-Length: 2\r\n\r\n", b"hi"),
     Case(
-        "House: chunked by an HTTP/1.0 server",
+        "Deviation: chunked by an HTTP/1.0 server",
         b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
         b"1\r\na\r\n0\r\n\r\n",
         b"a",
     ),
-    Case("House: not chunked", CHUNKED, b"<html>\r\n\r\n", to_eof=True, problem="not chunked"),
+    Case("Deviation: not chunked", CHUNKED, b"<html>\r\n\r\n", to_eof=True, problem="not chunked"),
     Case(
-        "House: breaks off",
+        "Deviation: breaks off",
         CHUNKED,
         b"3\r\nabc\r\nzz\r\n",
         b"abc",
@@ -115,7 +119,7 @@ CASES = [
         problem="bad chunk framing",
     ),
     Case(
-        "House: no line end after the data",
+        "Deviation: no line end after the data",
         CHUNKED,
         b"3\r\nabcd\r\n0\r\n\r\n",
         b"abc",
@@ -123,7 +127,7 @@ CASES = [
         problem="bad chunk framing",
     ),
     Case(
-        "House: extension too long",
+        "Deviation: extension too long",
         CHUNKED,
         b"3;" + b"x" * MAX_LINE + b"\r\nabc\r\n0\r\n\r\n",
         to_eof=True,

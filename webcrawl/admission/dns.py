@@ -28,7 +28,7 @@ RESOLV_CONF: Final = Path("/etc/resolv.conf")
 HOSTS_FILE: Final = Path("/etc/hosts")
 
 # Labels of 1 to 63 octets, 253 in all (RFC 1035, 2.3.4), of letters, digits and "-" (RFC 952);
-# House: and "_", which sites do use.
+# Deviation: and "_", which sites do use.
 _HOST: Final = re.compile(
     r"(?=.{1,253}\.?\Z)(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}\.?", re.IGNORECASE
 )
@@ -92,7 +92,7 @@ class Resolver:
 
     Without `servers` those of resolv.conf are asked, and the hosts file goes before them. Nothing
     is opened before the first look-up, which must run in an asyncio loop; all that is opened
-    belongs to that loop until `close`. House: a TTL is kept within [`min_ttl_s`, `max_ttl_s`]
+    belongs to that loop until `close`. Deviation: a TTL is kept within [`min_ttl_s`, `max_ttl_s`]
     since a polite crawl comes back to a host slower than many TTLs run out.
     """
 
@@ -187,7 +187,7 @@ class Resolver:
         async with self._turns:
             began = loop.time()
             answer = await self._client.ask(question(host, TYPE_A))
-            if answer.problem == "nodata":  # House: IPv6 only where there is no IPv4
+            if answer.problem == "nodata":  # Deviation: IPv6 only where there is no IPv4
                 answer = await self._client.ask(question(host, TYPE_AAAA))
         if answer.problem:
             failure = _Failure(answer.problem, now + self._negative_ttl_s)

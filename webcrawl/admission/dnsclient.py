@@ -121,7 +121,7 @@ class DnsClient:
                 others = [each for (its, _), each in self._ports.items() if its == server]
                 if not others or not is_ours(error):
                     raise
-                port = others[0]  # House: a port less is better than no answer
+                port = others[0]  # Deviation: a port less is better than no answer
         return port
 
 

@@ -50,7 +50,7 @@ def question(host: str, record_type: int) -> bytes:
 
 
 def query(query_id: int, question: bytes) -> bytes:
-    """A whole message. House: no EDNS, which naive servers answer wrongly; long answers use TCP."""
+    """A whole message. Deviation: no EDNS, which naive servers answer wrongly; long answers use TCP."""
     return _HEADER.pack(query_id, _RECURSION_DESIRED, 1, 0, 0, 0) + question
 
 

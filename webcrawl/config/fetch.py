@@ -23,7 +23,7 @@ from webcrawl.fetch.tls import client_context
 
 logger = logging.getLogger(__name__)
 
-# House: fetch.decode removes br and zstd too, but archives are read by tools that know gzip.
+# Deviation: fetch.decode removes br and zstd too, but archives are read by tools that know gzip.
 ACCEPT_ENCODING = b"gzip, deflate"
 
 TLS_VERSIONS = {

@@ -38,8 +38,8 @@ if not hasattr(brotli.Decompressor, _BOUNDED):
     if not hasattr(brotli.Decompressor, _BOUNDED):
         raise ImportError("brotli 1.2 or later is needed: pip install 'brotli>=1.2'")
 
-MAX_CODINGS = 4  # House: nobody means more
-MAX_MEMBERS = 16  # House: gzip members or zstd frames in a row; browsers stop after the first
+MAX_CODINGS = 4  # Deviation: nobody means more
+MAX_MEMBERS = 16  # Deviation: gzip members or zstd frames in a row; browsers stop after the first
 MAX_STEPS = 16_384
 # What is decoded in place takes 6 ms at most, 30 where it is damaged.
 QUICK_INPUT_BYTES = 512 * 1024
@@ -75,7 +75,7 @@ class _Decompressor(Protocol):
 def decode(content: bytes, headers: Headers, max_size_bytes: int) -> Decoded:
     """Remove the codings that `headers` name from `content`, the last one applied first.
 
-    House: content that is not in the coding its label says stays as it is ("not gzip"): many
+    Deviation: content that is not in the coding its label says stays as it is ("not gzip"): many
     servers label plain pages so. Cost: 1 us per KiB of output, and at most `max_size_bytes` of it.
     """
     codings = _codings(headers)
@@ -130,7 +130,7 @@ def _unzstd(data: bytes, room: int) -> tuple[bytes, str]:
 
 
 def _inflate(data: bytes, room: int) -> tuple[bytes, str]:
-    """RFC 9110, 8.4.1.2: zlib's format. House: raw deflate too, which old servers meant by it."""
+    """RFC 9110, 8.4.1.2: zlib's format. Deviation: raw deflate too, which old servers meant by it."""
     if data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0:  # RFC 1950, 2.2
         payload, problem, _ = _decompress(lambda: isal_zlib.decompressobj(15), data, room)
         if payload or problem != "damaged":

@@ -22,10 +22,12 @@ from webcrawl.fetch.exchange import FetchFailed
 
 Headers = list[tuple[bytes, bytes]]
 
-MAX_INTERIM = 10  # House: 1xx responses before the final one; a server sends one or two
-MAX_LINE = 4096  # House: a chunk-size line with its extensions (RFC 9112, 7.1.1), a trailer line
-MAX_TRAILERS = 64 * 1024  # House: bytes of all trailer lines; who sends any sends a few
-# House: a chunked body that is mostly framing is read so far. Nobody means chunks of 3 bytes.
+MAX_INTERIM = 10  # Deviation: 1xx responses before the final one; a server sends one or two
+MAX_LINE = (
+    4096  # Deviation: a chunk-size line with its extensions (RFC 9112, 7.1.1), a trailer line
+)
+MAX_TRAILERS = 64 * 1024  # Deviation: bytes of all trailer lines; who sends any sends a few
+# Deviation: a chunked body that is mostly framing is read so far. Nobody means chunks of 3 bytes.
 MAX_FRAMING = 1024 * 1024
 
 _BLANK = re.compile(rb"[\r\n]*")
@@ -167,7 +169,7 @@ class ResponseReader:
     def end(self, why: str) -> None:
         """Nothing more will come. `why` is "eof" for a clean end, else a value of `truncated`.
 
-        House: a chunked body is whole once its last chunk has come, with or without the blank line.
+        Deviation: a chunked body is whole once its last chunk has come, with or without the blank line.
         """
         if self.done or not self.status:
             return
@@ -204,7 +206,7 @@ class ResponseReader:
                 raise FetchFailed("bad_response", f"more than {MAX_INTERIM} interim responses")
         self.head = head
         self.status = status
-        # House: a version we do not know is HTTP/1.1, as its sender has read a 1.1 request.
+        # Deviation: a version we do not know is HTTP/1.1, as its sender has read a 1.1 request.
         self.http_version = "1.0" if (int(line[1]), int(line[2] or 0)) < (1, 1) else "1.1"
         self.headers = parse_headers(head)
         self._choose_framing()
@@ -280,7 +282,7 @@ class ResponseReader:
         return False
 
     def _read_trailers(self) -> None:
-        """House: trailers without an end are cut; the content before them is whole."""
+        """Deviation: trailers without an end are cut; the content before them is whole."""
         buffer = self._buffer
         while not self.done:
             at = buffer.find(b"\n", self._pos, self._pos + MAX_LINE)
@@ -299,7 +301,7 @@ class ResponseReader:
     def _await_line(self, newlines: int) -> None:
         """No line could be read here: it is not complete yet, or the framing is broken.
 
-        House: a broken one is read on to the end of the connection. What was unframed until then is
+        Deviation: a broken one is read on to the end of the connection. What was unframed until then is
         the content; a body that never was chunked is its own content.
         """
         there = self._buffer.count(b"\n", self._pos, self._pos + MAX_LINE)
@@ -349,7 +351,7 @@ def transfer_codings(headers: Headers) -> list[bytes]:
 def content_length(headers: Headers) -> int | None:
     """RFC 9112, 6.3: repeats that agree are one. None: there is none to rely on.
 
-    House: values that disagree or are no number count as none, and the body ends with the
+    Deviation: values that disagree or are no number count as none, and the body ends with the
     connection; the RFC has a client give up.
     """
     values = set(list_values(headers, b"content-length"))

@@ -23,7 +23,7 @@ from cryptography.x509.verification import PolicyBuilder, Store, VerificationErr
 from webcrawl.fetch.exchange import Tls
 
 MAX_VERDICTS = 20_000  # certificates remembered, about 300 bytes each
-MAX_CHAIN = 10  # House: certificates looked at beside the leaf; public chains have one to three
+MAX_CHAIN = 10  # Deviation: certificates looked at beside the leaf; public chains have one to three
 
 _OP_LEGACY_SERVER_CONNECT = 0x4  # ssl's name for it came with Python 3.12
 

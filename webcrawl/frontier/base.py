@@ -41,7 +41,7 @@ class Policy:
     redirects_max: int = 20  # REDIRECT_MAX_TIMES
     retry_times: int = 2  # RETRY_TIMES
     retry_codes: frozenset[int] = frozenset({500, 502, 503, 504, 522, 524, 408, 429})
-    # House: after so many attempts in a row without any answer a host is given up for a while.
+    # Deviation: after so many attempts in a row without any answer a host is given up for a while.
     failures_max: int = 20  # HOST_MAX_FAILURES
     retired_s: float = 3600.0  # new links of a host that has no address are dropped for so long
     stale_s: float = 3600.0  # old rules or addresses hold for so long where new ones cannot be had

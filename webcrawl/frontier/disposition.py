@@ -93,7 +93,7 @@ class Disposition:
         host.resolve_tries = 0
         if not outcome.again:
             self.retire(host, outcome.reason, now)
-        elif host.addresses:  # House: stale is better than none (RFC 8767)
+        elif host.addresses:  # Deviation: stale is better than none (RFC 8767)
             host.resolved_until = now + self._policy.stale_s
         else:
             self.defer(host, outcome.reason, now)

@@ -117,7 +117,7 @@ class Opic(Ordering):
     when its URL came in. Cash is neither made nor lost on the way: what the URLs in line and the
     virtual page have is what came in with the seeds (`audit`).
 
-    House: the order is by the cash that came from pages. Gifts count when a page spends, not where
+    Deviation: the order is by the cash that came from pages. Gifts count when a page spends, not where
     it stands in line: they are equal, and would put URLs that wait for long before better ones.
 
     A link to a URL in line costs a look-up and a write. It moves when its cash has doubled.

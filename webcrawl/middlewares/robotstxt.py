@@ -27,7 +27,7 @@ from webcrawl.parse.urls import origin_of, redirect_target, target_of
 logger = logging.getLogger(__name__)
 
 ORIGINS_MAX = 10_000  # rules kept, those used last; up to 500 KiB each, 1 KB on the average
-AGAIN_S = 3600.0  # House: an unreachable robots.txt is asked for again after an hour
+AGAIN_S = 3600.0  # Deviation: an unreachable robots.txt is asked for again after an hour
 
 
 class RobotsTxt(Verifier):
@@ -104,7 +104,7 @@ class RobotsTxt(Verifier):
     async def _read(self, response: Response) -> RobotsRules | None:
         if 200 <= response.status < 300:
             return await read_robots(response.body, self._token)
-        # House: 429 says "not now", as 5xx does.
+        # Deviation: 429 says "not now", as 5xx does.
         if 400 <= response.status < 500 and response.status != 429:
             return ALLOW_ALL
         return None

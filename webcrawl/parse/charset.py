@@ -14,7 +14,7 @@ import webencodings  # type: ignore[import-untyped]  # it ships no types
 from webcrawl.parse.markup import attributes_of, metas
 
 # A browser prescans 1024 bytes, and starts over when a later <meta> says otherwise (WHATWG HTML,
-# 13.2.3.2 and 13.2.6.4.4). House: one look at as much as any head holds, its scripts included.
+# 13.2.3.2 and 13.2.6.4.4). Deviation: one look at as much as any head holds, its scripts included.
 PRESCAN_BYTES = 16_384
 FALLBACK = "windows-1252"  # 13.2.3.2: the default suggested for most locales
 

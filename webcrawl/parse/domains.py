@@ -1,6 +1,6 @@
 """The registered domain of a host, by the Public Suffix List.
 
-House: the ICANN section only. The private one (`github.io`, `blogspot.com`) names domains whose
+Deviation: the ICANN section only. The private one (`github.io`, `blogspot.com`) names domains whose
 hosts are run by one party on few machines: for caps and for fairness they are one domain.
 The list is the one that tldextract ships: nothing here goes to the network.
 """

@@ -48,7 +48,7 @@ def read_html(payload: bytes, charset: str, *, follow_rel_nofollow: bool = True)
 
 
 def read_xhtml(payload: bytes, charset: str, *, follow_rel_nofollow: bool = True) -> Markup:
-    """Links of an XHTML page. House: read as HTML, so that a page that is not well-formed has
+    """Links of an XHTML page. Deviation: read as HTML, so that a page that is not well-formed has
     links too; `<script/>` has no content.
     """
     return _read(payload, charset, follow_rel_nofollow, xml=True)

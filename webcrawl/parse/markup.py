@@ -129,7 +129,7 @@ def tags(payload: bytes, *, xml: bool = False) -> Iterator[tuple[list[bytes], by
             continue
         if name in _text_end:
             # 13.2.6.5: only XML, SVG and MathML have elements that close themselves; SVG's title
-            # holds HTML. House: its scripts and styles are read as HTML's, "</svg>" may be missing.
+            # holds HTML. Deviation: its scripts and styles are read as HTML's, "</svg>" may be missing.
             closed = attributes.endswith(b"/") and (xml or foreign)
             if not closed and not (foreign and name == b"title"):
                 at = _end_of_text(payload, at, name)

@@ -25,7 +25,7 @@ from typing import Final, Self
 MAX_BODY_BYTES: Final = 500 * 1024  # RFC 9309, 2.5: at least this much must be parsed
 # A pattern with half as many literal octets matches no URL of 8 KiB; Google cuts lines at 16,664.
 MAX_PATTERN_BYTES: Final = 16 * 1024
-# House: beyond it everything is refused, which breaks no rule and costs the crawl one odd origin.
+# Deviation: beyond it everything is refused, which breaks no rule and costs the crawl one odd origin.
 MAX_WILDCARDS: Final = 5_000
 # Steps of half a nanosecond, see `check_steps`. 5,000 wildcards of 60 octets and a target of 150
 # characters are within it. Deviation: beyond it the target is refused, which breaks no rule.
@@ -39,7 +39,7 @@ _BOMS: Final = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _AGENT: Final = b"user-agent"
 _ALLOW: Final = b"allow"
 _DISALLOW: Final = b"disallow"
-# House: the misspellings that Google's parser takes for what was meant.
+# Deviation: the misspellings that Google's parser takes for what was meant.
 _KEYS: Final = {
     b"user-agent": _AGENT,
     b"useragent": _AGENT,
@@ -55,10 +55,10 @@ _KEYS: Final = {
     b"sitemap": b"sitemap",
     b"site-map": b"sitemap",
 }
-# RFC 9309, 2.2.1 has letters, "_" and "-" only. House: our own name may have digits and dots.
+# RFC 9309, 2.2.1 has letters, "_" and "-" only. Deviation: our own name may have digits and dots.
 _TOKEN: Final = re.compile(rb"[a-z_-]+")
 _LONG_TOKEN: Final = re.compile(rb"[a-z0-9_.-]+")
-# House: allowing a directory's index page allows the directory, as Google's matcher has it.
+# Deviation: allowing a directory's index page allows the directory, as Google's matcher has it.
 _INDEX: Final = re.compile(rb"(.*/)index\.htm[^/]*")
 _SECONDS: Final = re.compile(rb"\d+(?:\.\d*)?|\.\d+")
 _MAX_SECONDS: Final = 32  # octets of a number of seconds
@@ -79,7 +79,7 @@ _UNUSUAL: Final = re.compile(r"[^A-Za-z0-9\-._~:/?#\[\]@!&'()+,;=]")
 def product_token(user_agent: str) -> str:
     """The name robots.txt knows us by: "webcrawl" for "webcrawl/1.0 (+https://...)".
 
-    House: also for "Mozilla/5.0 (compatible; webcrawl/1.0)". Empty if there is none, and then only
+    Deviation: also for "Mozilla/5.0 (compatible; webcrawl/1.0)". Empty if there is none, and then only
     the groups of "*" bind us.
     """
     octets = user_agent.strip().lower().encode("ascii", "replace")
@@ -254,7 +254,7 @@ def _lines(body: bytes) -> list[bytes]:
         body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
     for bom in _BOMS:
         body = body.removeprefix(bom)
-    # House: RFC 9309, 2.3 says UTF-8; what editors write as UTF-16 reads well without its NULs.
+    # Deviation: RFC 9309, 2.3 says UTF-8; what editors write as UTF-16 reads well without its NULs.
     return body.replace(b"\0", b"").splitlines()
 
 
@@ -263,7 +263,7 @@ def _split(line: bytes) -> tuple[bytes, bytes]:
     line = line.partition(b"#")[0].strip()
     key, colon, value = line.partition(b":")
     if not colon:
-        # House: a missing colon is forgiven between exactly two words, as Google's parser does.
+        # Deviation: a missing colon is forgiven between exactly two words, as Google's parser does.
         words = line.split(None, 2)
         if len(words) != 2:
             return _NOTHING

@@ -8,10 +8,10 @@ The rules, in order: the WHATWG URL Standard's parser (by url-py, the one parser
 two of them disagree in corners and would give a page two names), then RFC 3986 6.2.2.1 and 6.2.2.2
 (upper-case escapes, no escapes of unreserved characters), then these:
 
-- House: a trailing dot of the host goes (`example.com.` is `example.com`; RFC 1034, 3.1).
-- House: session ids go, as Heritrix's StripSessionIDs knows them. Not the `/(S(...))/` of ASP.NET:
+- Deviation: a trailing dot of the host goes (`example.com.` is `example.com`; RFC 1034, 3.1).
+- Deviation: session ids go, as Heritrix's StripSessionIDs knows them. Not the `/(S(...))/` of ASP.NET:
   its server redirects the URL without it to one with it, so the page would be lost.
-- House: `&` at either end of the query goes, and an empty query (Heritrix's FixupQueryString).
+- Deviation: `&` at either end of the query goes, and an empty query (Heritrix's FixupQueryString).
 
 Not done, since servers do tell such URLs apart: sorting the query, joining `//` in the path,
 lower-casing the path, dropping `index.html`.

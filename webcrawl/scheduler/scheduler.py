@@ -364,7 +364,7 @@ class Scheduler(BaseScheduler):
     async def recorded(self, exchange: Exchange) -> None:
         """Count an admission's exchange; robots.txt belongs in the archive, a HEAD's answer not.
 
-        House: a capture without a body would stand before the page in an archive's index.
+        Deviation: a capture without a body would stand before the page in an archive's index.
         """
         self.counters.robots_bytes += len(exchange.head) + len(exchange.body)
         if exchange.method != "HEAD":

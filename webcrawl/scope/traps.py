@@ -20,7 +20,7 @@ _find_digit = re.compile(r"[0-9](?<!%.)(?<!%[0-9A-F].)").search
 class PathLimits:
     """A scope rule: how long a path may be, and how often one segment may be in it. 0 is no limit.
 
-    House: a segment of one or two digits may come as often as it likes. Such segments spell a
+    Deviation: a segment of one or two digits may come as often as it likes. Such segments spell a
     number out (`/1/1/1/1/11110/` of Project Gutenberg's mirrors, `/00/00/00/07/`).
     """
 

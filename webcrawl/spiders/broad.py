@@ -200,7 +200,7 @@ class BroadSpider(Spider):
         read = partial(
             read_page,
             response.body,
-            media_type or "text/html",  # House: as browsers guess, in most cases
+            media_type or "text/html",  # Deviation: as browsers guess, in most cases
             page.url,
             x_robots_tag=b"\n".join(response.headers.getlist("X-Robots-Tag")).decode("latin-1"),
             follow_rel_nofollow=reading.follow_rel_nofollow,

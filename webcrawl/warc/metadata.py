@@ -30,7 +30,7 @@ def page_metadata(page: Page, exchange: Exchange) -> tuple[Line, ...]:
 def _discovery(page: Page) -> Iterator[Line]:
     """How the crawl came here; a seed has no hops and says nothing.
 
-    House: an L for each link, then an R for each redirect in a row.
+    Deviation: an L for each link, then an R for each redirect in a row.
     """
     hops = "L" * page.depth + "R" * page.redirects
     if page.via:

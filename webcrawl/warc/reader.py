@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-MAX_RECORD = 1 << 30  # House: a larger one is not read, so that a bomb is no danger
+MAX_RECORD = 1 << 30  # Deviation: a larger one is not read, so that a bomb is no danger
 _MAX_HEAD = 1 << 20
 _PIECE = 1 << 20
 _VERSION = re.compile(r"WARC/1\.[01]", re.IGNORECASE)

@@ -38,7 +38,7 @@ SEEN, QUEUE, HOST, WAITING, DEFERRED, ACTIVE, RULES, CONTENT, COUNT = (
 )
 IDENTITY, NUMBERS = b"m", b"n"
 
-# House: of URLs that a cap refuses when they are found, which can be most of all, it is not kept
+# Deviation: of URLs that a cap refuses when they are found, which can be most of all, it is not kept
 # where that was.
 _REFUSED_WHEN_FOUND = frozenset({"host_cap", "domain_cap"})
 
