@@ -35,7 +35,9 @@ from tests.adapters.rawserver import RawServer, identity, read_request, server_c
 from webcrawl import openfiles
 from webcrawl.config.build import admissions_from
 from webcrawl.config.fetch import content_type_test, headers_from, limits_from
-from webcrawl.crawl.page_fetch import NotSent, PageFetch
+from webcrawl.crawl.crawl import crawl_of
+from webcrawl.crawl.outcomes import NotSent
+from webcrawl.crawl.page_fetch import PageFetch, note, state_of
 from webcrawl.downloader.handler import FAILURES, DownloadHandler, _make_sendable
 from webcrawl.fetch.exchange import REASONS, Exchange, FetchFailed
 from webcrawl.frontier.lease import Lease, Step
@@ -111,7 +113,7 @@ def test_a_page() -> None:
     assert response.headers.getlist("x-a") == [b"1", b"2"]
     assert response.ip_address == IPv4Address("127.0.0.1")
     assert (response.protocol, response.certificate, response.flags) == ("HTTP/1.1", None, [])
-    exchange = request.meta["exchange"]
+    exchange = state_of(request).exchange
     assert isinstance(exchange, Exchange)
     assert [exchange.request] == server.requests
     assert 0 < request.meta["download_latency"] <= exchange.total_s
@@ -178,8 +180,8 @@ def test_a_coding_that_is_not_there_has_no_header_either() -> None:
         response = download(request)
     assert type(response) is HtmlResponse
     assert response.body == b"<p>plain"
-    assert request.meta["exchange"].decode_problem == "not gzip"
-    assert request.meta["exchange"].headers[1] == (b"Content-Encoding", b"gzip")
+    assert state_of(request).exchange.decode_problem == "not gzip"
+    assert state_of(request).exchange.headers[1] == (b"Content-Encoding", b"gzip")
 
 
 def test_an_unknown_coding_stays_with_its_header() -> None:
@@ -204,7 +206,7 @@ def test_another_content_type_is_dropped_at_the_header() -> None:
         request = leased(server)
         response = download(request)
     assert (response.flags, response.body) == (["content_type_dropped"], b"")
-    assert request.meta["exchange"].body_skipped
+    assert state_of(request).exchange.body_skipped
 
 
 def test_a_users_own_request_may_be_of_any_type() -> None:
@@ -293,8 +295,8 @@ def failing(
 ) -> tuple[type[Exception], FetchFailed]:
     with pytest.raises(Exception) as caught:
         download(request, crawler)
-    failure = request.meta["fetch_failed"]
-    assert "exchange" not in request.meta
+    failure = state_of(request).failure
+    assert state_of(request).exchange is None
     assert failure.__traceback__ is None
     assert str(failure) in str(caught.value)
     return caught.type, failure
@@ -347,7 +349,7 @@ def test_the_crawls_own_addresses() -> None:
         return "127.0.0.1"
 
     crawler = crawler_with()
-    crawler.webcrawl_admissions = SimpleNamespace(address=resolve)  # type: ignore[attr-defined]
+    crawl_of(crawler).admissions = SimpleNamespace(address=resolve)  # type: ignore[assignment]
     with Server(OK + b"\r\nhi") as server:
         assert download(Request(server.url(host="any.test")), crawler).body == b"hi"
         raised, failure = failing(Request(server.url(host="private.test")), crawler)
@@ -358,9 +360,9 @@ def test_the_crawls_own_addresses() -> None:
 def test_what_an_earlier_try_left_is_gone() -> None:
     with Server(OK + b"\r\nhi") as server:
         request = leased(server)
-        request.meta["fetch_failed"] = FetchFailed("timeout")
+        note(request, failure=FetchFailed("timeout"))
         download(request)
-    assert "fetch_failed" not in request.meta
+    assert state_of(request).failure is None
 
 
 def test_every_reason_has_an_exception() -> None:
@@ -382,7 +384,7 @@ def test_close_ends_what_is_under_way() -> None:
             await handler.close()
             with pytest.raises(DownloadCancelledError):
                 await task
-            assert request.meta["fetch_failed"].reason == "cancelled"
+            assert state_of(request).failure.reason == "cancelled"
 
         with_handler(use)
 
@@ -399,7 +401,7 @@ def test_https(tmp_path: Path) -> None:
         request = Request(f"https://127.0.0.1:{server.port}/")
         response = download(request)
         assert response.certificate == leaf.der
-        assert "self-signed" in request.meta["exchange"].tls.problem
+        assert "self-signed" in state_of(request).exchange.tls.problem
         with pytest.raises(DownloadFailedError):
             download(request, crawler_with(DOWNLOAD_VERIFY_CERTIFICATES=True))
 
@@ -501,6 +503,7 @@ def test_a_listener_that_lets_pass_changes_nothing() -> None:
 
 SPIDER = """
     import scrapy
+    from webcrawl.crawl import state_of
 
     class S(scrapy.Spider):
         name = "s"
@@ -510,7 +513,8 @@ SPIDER = """
 
         def parse(self, response):
             self.crawler.stats.set_value("got", response.text)
-            self.crawler.stats.set_value("exchange", "exchange" in response.meta)
+            is_noted = state_of(response.request).exchange is not None
+            self.crawler.stats.set_value("exchange", is_noted)
 """
 HANDLERS = dict.fromkeys(("http", "https"), "webcrawl.downloader.DownloadHandler")
 QUICK_CRAWL = {"DOWNLOAD_HANDLERS": HANDLERS, "DOWNLOAD_DELAY": 0, "ROBOTSTXT_OBEY": False}

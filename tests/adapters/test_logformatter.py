@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from scrapy.utils.log import logformatter_adapter
 from stock_crawl import run, site
 from twisted.python.failure import Failure
 
-from webcrawl.crawl.page_fetch import PageFetch
+from tests.exchanges import exchange
+from webcrawl.crawl.page_fetch import PageFetch, note
 from webcrawl.fetch.exchange import FetchFailed
 from webcrawl.frontier.lease import Lease, Link, Step
 from webcrawl.items import Page
@@ -43,6 +45,12 @@ def leased(url: str = URL, **kwargs: Any) -> Request:
     link = Link(url, "a.test", depth=2, via="http://a.test/")
     lease = Lease("a.test", Step.PAGE, url, "127.0.0.1", link=link)
     return PageFetch(lease).made(Request(url, **kwargs))
+
+
+def skipped(request: Request) -> Request:
+    """`request`, answered by a media type that the crawl does not keep."""
+    note(request, exchange=replace(exchange(), body_skipped=True, total_s=0.0))
+    return request
 
 
 def answer(request: Request, **kwargs: Any) -> Response:
@@ -84,18 +92,12 @@ def test_a_dropped_page_is_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_", "flags", "spider"),
-    [
-        (leased(callback=print), [], SPIDER),
-        (leased(), ["content_type_dropped"], SPIDER),
-        (leased(), [], OwnSpider()),
-    ],
+    ("request_", "spider"),
+    [(leased(callback=print), SPIDER), (skipped(leased()), SPIDER), (leased(), OwnSpider())],
     ids=["own callback", "not kept", "own parse"],
 )
-def test_a_page_without_a_page_item_is_one_line(
-    request_: Request, flags: list[str], spider: Spider
-) -> None:
-    response = answer(request_, flags=flags)
+def test_a_page_without_a_page_item_is_one_line(request_: Request, spider: Spider) -> None:
+    response = answer(request_)
     assert text(VERBOSE.crawled(request_, response, spider)) == (
         "200         5 B   0.000 s depth 2 http://a.test/x via http://a.test/"
     )
@@ -113,7 +115,7 @@ def test_quiet_without_debug() -> None:
 
 def test_a_broken_server_is_no_line_at_any_level() -> None:
     request = leased()
-    request.meta["fetch_failed"] = FetchFailed("reset")
+    note(request, failure=FetchFailed("reset"))
     for formatter in (VERBOSE, QUIET):
         result = formatter.download_error(Failure(OSError("reset")), request, SPIDER)
         assert result["level"] < logging.DEBUG
@@ -150,7 +152,7 @@ CRAWL = """
     import scrapy
     from webcrawl.frontier.lease import Lease, Link, Step
     from webcrawl.items import Page
-    from webcrawl.crawl.page_fetch import Visit
+    from webcrawl.crawl.page_fetch import PageFetch
 
     class S(scrapy.Spider):
         name = "s"
@@ -160,7 +162,7 @@ CRAWL = """
             for path in self.paths:
                 url = self.site + path
                 lease = Lease("127.0.0.1", Step.PAGE, url, "127.0.0.1", link=Link(url, "127.0.0.1"))
-                yield Visit(lease).made(scrapy.Request(url))
+                yield PageFetch(lease).made(scrapy.Request(url))
 
         def parse(self, response):
             yield Page(response.url, response.status, size_bytes=len(response.body))

@@ -25,8 +25,10 @@ from webcrawl.extensions.report import _keep_earlier
 COUNTING_SPIDER = """
     import asyncio, time
     from collections import Counter
+    from types import SimpleNamespace
     import scrapy
     from scrapy.core.scheduler import Scheduler
+    from webcrawl.crawl import crawl_of
     from webcrawl.extensions import statslines
     from webcrawl.frontier.counters import Counters
     from webcrawl.report import lines
@@ -46,19 +48,21 @@ COUNTING_SPIDER = """
 
     class CountingScheduler(Scheduler):
         def open(self, spider):
-            self.counters = Counters(
+            counters = Counters(
                 under_way=3, pending=7, extracted=60, host_passed=50, lookups=45, resolved=40,
                 ip_passed=30, robots_attempted=25, robots_passed=20, crawled=10, links=2500,
                 page_bytes=3_000_000, fetch_s=5.0, html_pages=8, html_bytes=2_000_000,
                 codes=Counter({"2xx": 8, "4xx": 2}), dropped=Counter(host_cap=10),
             )
+            crawl = crawl_of(spider.crawler)
+            crawl.scheduler, crawl.frontier = self, SimpleNamespace(counters=counters)
             return super().open(spider)
 
     class S(scrapy.Spider):
         name = "s"
 
         async def start(self):
-            self.counters = self.crawler.engine.scheduler.counters
+            self.counters = crawl_of(self.crawler).counters
             await self.work()
             self.crawler.stats.set_value("said", SAID)
             return
@@ -185,7 +189,7 @@ def test_lines_are_log_records_when_the_log_is_a_file(tmp_path: Path) -> None:
     crawl = run(tmp_path, spider("says one"), SETTINGS | {"LOG_FILE": str(log)})
     text = log.read_text(encoding="utf-8")
     assert crawl.out == ""
-    assert re.search(r"\[webcrawl\.console\] INFO: " + LINE.pattern, text)
+    assert re.search(r"\[webcrawl\.report\.console\] INFO: " + LINE.pattern, text)
     assert re.search(r"INFO: " + SPEED.pattern, text)
     assert "INFO: Extracted 60 URLs @" in text
     assert "INFO: HTTP codes: 2xx = 8" in text

@@ -21,6 +21,7 @@ from stock_crawl import run, site
 
 from tests.exchanges import EXCHANGES, TEXT, capture, chunked, write
 from webcrawl.config.build import robots_token
+from webcrawl.crawl.page_fetch import META_KEY, RequestState, note, state_of
 from webcrawl.crawl.reconstruction import exchange_of, reconstruct
 from webcrawl.items import Original, Page
 from webcrawl.pipelines.warc import WarcPipeline, warcinfo
@@ -335,17 +336,17 @@ def test_an_answer_of_the_cache_without_a_date_in_the_past_is_dated_now(date: st
 def test_a_cached_answer_that_was_asked_for_anew_is_not_the_304() -> None:
     response = of_the_cache()
     asked = replace(PLAIN, status=304, payload=b"")
-    response.meta["exchange"] = asked
+    note(response.request, exchange=asked)
     each = exchange_of(response)
     assert (each.status, each.payload) == (200, TEXT)
     assert exchange_of(response) is each
-    assert response.meta["exchange"] is each
+    assert state_of(response.request).exchange is each
 
 
 def test_the_exchange_of_the_wire_stands() -> None:
     each = replace(PLAIN)
     response = Response(each.url, 200, body=each.payload)
-    response.request = Request(each.url, meta={"exchange": each})
+    response.request = Request(each.url, meta={META_KEY: RequestState(exchange=each)})
     assert exchange_of(response) is each
     assert each == PLAIN
 
@@ -353,7 +354,7 @@ def test_the_exchange_of_the_wire_stands() -> None:
 def test_the_exchange_of_the_wire_stands_where_a_middleware_changed_the_body() -> None:
     each = replace(PLAIN)
     response = Response(each.url, 200, body=b"changed by a middleware")
-    response.request = Request(each.url, meta={"exchange": each})
+    response.request = Request(each.url, meta={META_KEY: RequestState(exchange=each)})
     assert exchange_of(response) is each
     assert each == replace(PLAIN, body_replaced=True)
     equal = Response(each.url, 200, body=bytes(bytearray(each.payload)))
@@ -364,7 +365,7 @@ def test_the_exchange_of_the_wire_stands_where_a_middleware_changed_the_body() -
 def test_an_answer_by_another_way_is_not_the_first_one() -> None:
     first = replace(PLAIN, status=403, payload=b"not for crawlers")
     response = Response(first.url, 200, body=TEXT)
-    response.request = Request(first.url, meta={"exchange": first})
+    response.request = Request(first.url, meta={META_KEY: RequestState(exchange=first)})
     each = exchange_of(response)
     assert (each.status, each.payload, each.reconstructed) == (200, TEXT, True)
     assert exchange_of(response) is each
@@ -383,6 +384,7 @@ def test_a_header_of_several_lines_is_several_headers() -> None:
 
 SPIDER = """
     import scrapy
+    from webcrawl.crawl import state_of
     from webcrawl.items import Page
 
     class S(scrapy.Spider):
@@ -393,7 +395,7 @@ SPIDER = """
 
         def parse(self, response):
             page = Page(response.url, response.status)
-            page.exchange = response.meta.get("exchange")
+            page.exchange = state_of(response.request).exchange
             yield page
 """
 OURS = {

@@ -189,7 +189,7 @@ def test_a_scheduler_that_is_not_ours_is_refused(tmp_path: Path, scheduler: str)
 
 
 TAKEN_OUT = {
-    "popped": "page.links and response.meta.pop('page_fetch')",
+    "popped": "page.links and response.meta.pop('webcrawl')",
     "cleared": "response.meta.clear()",
     "copied deeply": "copy.deepcopy(response.meta)",
 }

@@ -17,7 +17,7 @@ GREEDY = """
 from scrapy.cmdline import execute
 from webcrawl.commands import preflight
 
-checked_crawl.fit_open_files = lambda settings: None
+preflight.fit_open_files = lambda settings: None
 execute()
 """
 

@@ -12,14 +12,16 @@ from scrapy import Request
 from scrapy.exceptions import DownloadTimeoutError, IgnoreRequest, StopDownload
 
 from tests.exchanges import exchange
+from webcrawl.crawl.outcomes import AskedAgain, failed, fetched
 from webcrawl.crawl.page_fetch import (
-    AskedAgain,
+    META_KEY,
     PageFetch,
-    failed,
-    fetched,
+    RequestState,
     is_users,
     lease_of,
+    note,
     page_fetch_of,
+    state_of,
     strip,
 )
 from webcrawl.fetch.exchange import FetchFailed
@@ -29,19 +31,20 @@ URL = "http://a.example/"
 NOW = 50.0
 
 
-def outcome(error: Exception, *, refused: str = "", **meta: Any) -> Outcome:
+def outcome(error: Exception, *, refused: str = "", **state: Any) -> Outcome:
     link = Link(URL, "a.example", payload=b"a Request")
     lease = Lease("a.example", Step.PAGE, URL, "10.0.0.1", link, refused=refused)
-    return failed(lease, Request(URL, meta=meta), error, NOW)
+    request = Request(URL, meta={META_KEY: RequestState(**state)})
+    return failed(lease, request, error, NOW)
 
 
 def test_no_answer() -> None:
     asked = FetchFailed("reset", asked=True, ended_at=9.0)
-    assert outcome(asked, fetch_failed=asked) == Failed("reset", 9.0, 9.0)
+    assert outcome(asked, failure=asked) == Failed("reset", 9.0, 9.0)
     unasked = FetchFailed("connect", ended_at=9.0)
-    assert outcome(unasked, fetch_failed=unasked) == Failed("connect", 0.0, 9.0)
+    assert outcome(unasked, failure=unasked) == Failed("connect", 0.0, 9.0)
     cut = FetchFailed("cancelled", asked=True, ended_at=9.0)
-    assert outcome(cut, fetch_failed=cut) == Returned(9.0, 9.0, "cancelled")
+    assert outcome(cut, failure=cut) == Returned(9.0, 9.0, "cancelled")
 
 
 def test_no_answer_by_another_handler() -> None:
@@ -103,11 +106,12 @@ def test_a_lease_is_that_of_the_one_request_made_for_it() -> None:
 @pytest.mark.parametrize("payload", [b"", b"a Request"])
 def test_what_was_copied_of_a_meta_is_taken_out_and_the_first_one_keeps_it(payload: bytes) -> None:
     page_fetch, request = visit_with(payload)
-    request.meta.update(exchange=exchange(), mine=1)
+    note(request, exchange=exchange())
+    request.meta["mine"] = 1
     for copied in (Request(URL, meta=request.meta), request.copy(), copy(request), request):
         assert strip(copied).meta == {"mine": 1}
         assert lease_of(request) is page_fetch.lease
-        assert "exchange" in request.meta
+        assert state_of(request).exchange is not None
 
 
 def test_a_url_that_was_taken_as_it_is_is_made_safe() -> None:
@@ -117,8 +121,8 @@ def test_a_url_that_was_taken_as_it_is_is_made_safe() -> None:
     assert strip(copied).url == "http://a.example/a%20b"
 
 
-def test_values_of_a_users_own_under_the_same_keys_stay() -> None:
-    own = {"lease": "of a car", "page_fetch": 3, "exchange": "NYSE", "logged": True}
+def test_a_users_own_value_under_our_key_stays() -> None:
+    own = {META_KEY: "my crawl", "exchange": "NYSE"}
     request = Request(URL, meta=own)
     assert strip(request) is request
     assert request.meta == own
@@ -147,7 +151,7 @@ def test_a_meta_that_is_copied_deeply_has_the_one_visit() -> None:
         request.callback = lambda response: task
         page_fetch.settled = asyncio.get_running_loop().create_future()
         copied = deepcopy(request.meta)
-        assert copied["page_fetch"] is page_fetch
+        assert copied[META_KEY].page_fetch is page_fetch
         assert copied["mine"] is not request.meta["mine"]
         assert lease_of(Request(URL, meta=copied)) is None
 

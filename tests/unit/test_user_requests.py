@@ -37,7 +37,7 @@ def test_one_that_does_not_serialise_is_kept_and_comes_back_unchanged_after_a_fa
     request = Request(URL, callback=lambda response: None)
     link = requests.link(request, URL)
     first = requests.request(link)
-    first.meta["page_fetch"], first.errback = "of the first try", print
+    first.meta["mine"], first.errback = "of the first try", print
     second = requests.request(link)
     assert second.callback is request.callback
     assert (second.meta, second.errback) == ({}, None)

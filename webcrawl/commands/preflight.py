@@ -21,8 +21,7 @@ from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.check import check, problems_of
 from webcrawl.config.fetch import limits_from
 from webcrawl.config.names import check_names
-from webcrawl.crawl.page_fetch import LeaseKeeper
-from webcrawl.report.console import PROBLEM
+from webcrawl.crawl.crawl import LeaseKeeper, crawl_of
 from webcrawl.spiders.broad import project_root
 from webcrawl.spiders.seeds import BadSeed, SeedSource
 
@@ -132,7 +131,7 @@ def _checked_seeds(spec: str) -> SeedSource:
 def _problem_of(crawler: Crawler) -> str:
     """What was wrong with a crawl that has ended; "" for nothing."""
     reason = crawler.stats.get_value("finish_reason", "")
-    problem = crawler.stats.get_value(PROBLEM, "")  # maybe at its end, which another had begun
+    problem = crawl_of(crawler).fatal_error  # maybe at its end, which another had begun
     if reason in ("no_answer", "outage"):
         return str(problem or reason)
     if problem or reason.endswith("error"):

@@ -35,7 +35,6 @@ from webcrawl.config.fetch import (
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.disk.frontier import DiskFrontier
 from webcrawl.frontier.disk.identity import Identity
 from webcrawl.frontier.lease import Link
@@ -49,9 +48,7 @@ from webcrawl.frontier.urlcache import UrlCache
 from webcrawl.parse.robots import MAX_BODY_BYTES, product_token
 from webcrawl.scope import PathLimits, Scope
 
-DEBUG_COMMAND = (
-    "DEBUG_COMMAND"  # the setting of commands that look at a page: `looks.Look` makes it
-)
+DEBUG_COMMAND = "DEBUG_COMMAND"  # internal setting: `commands.debugging.DebugCommand` sets it
 SOCKET_STORE = "socket:"  # and a file descriptor: the FRONTIER_STORE of a worker
 _OTHERS_SHARE = 8  # fetches of each other process for one of the first
 END_S = 10.0  # beyond CLOSE_GRACE, for a worker to hand back what it has
@@ -239,17 +236,6 @@ def is_debugging(crawler: Crawler) -> bool:
     In a project with a COMMANDS_MODULE of its own these are seen by Scrapy's spider for them.
     """
     return crawler.settings.getbool(DEBUG_COMMAND) or issubclass(crawler.spidercls, DefaultSpider)
-
-
-def counters_of(crawler: Crawler) -> Counters | None:
-    """The counts of a crawl as its spider opens; None when its scheduler is not ours, or there is
-    no frontier, so no crawl.
-    """
-    scheduler = crawler.engine.scheduler
-    if getattr(scheduler, "problem", ""):
-        return None
-    counters = getattr(scheduler, "counters", None)
-    return counters if isinstance(counters, Counters) else None
 
 
 def resolver_from(settings: BaseSettings) -> Resolver:

@@ -23,7 +23,7 @@ from webcrawl.admission.dns import read_server
 from webcrawl.config.build import SettingError, robots_token, scope_from
 from webcrawl.config.fetch import TLS_VERSIONS, headers_from, user_agent_of
 from webcrawl.config.names import check_names
-from webcrawl.crawl.page_fetch import LeaseKeeper
+from webcrawl.crawl.crawl import LeaseKeeper
 from webcrawl.scope import ScopeError
 
 

@@ -1,5 +1,15 @@
-"""What Scrapy's parts share: an object for each page under way, and what comes of it."""
+"""What the Scrapy parts of one crawl share. Read in this order:
 
-from webcrawl.crawl.page_fetch import PageFetchMiddleware
+- `crawl`: `Crawl`, the one object on the crawler, and the scheduler as other parts call it
+- `page_fetch`: `PageFetch`, a lease on its way through Scrapy, and the one key of `request.meta`
+- `spidermiddleware`: takes a page's outlinks and ends its page fetch
+- `outcomes`: how each end of a Request becomes one outcome of its lease
+- `reconstruction`: an exchange for an answer that our download handler did not fetch
+- `user_requests`: Requests that a spider or a middleware makes itself
+"""
 
-__all__ = ["PageFetchMiddleware"]
+from webcrawl.crawl.crawl import Crawl, crawl_of
+from webcrawl.crawl.page_fetch import PageFetch, RequestState, state_of
+from webcrawl.crawl.spidermiddleware import PageFetchMiddleware
+
+__all__ = ["Crawl", "PageFetch", "PageFetchMiddleware", "RequestState", "crawl_of", "state_of"]

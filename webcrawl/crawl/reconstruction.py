@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from scrapy import Request
 from scrapy.http import Headers, Response
 
+from webcrawl.crawl.page_fetch import note, state_of
 from webcrawl.fetch.exchange import Exchange
 
 _FRAMING = (b"transfer-encoding", b"content-length", b"trailer")
@@ -23,7 +24,7 @@ _DATE_MAX = 64  # characters; an RFC 9110 date has 29
 
 
 def exchange_of(response: Response) -> Exchange:
-    """The exchange that `response` came of: `meta["exchange"]`, which is made now if need be.
+    """The exchange that `response` came of. Made now if our download handler noted none.
 
     One that stands there for an answer of the cache was a question whether that is still good. One
     of another status was a first answer, of which a middleware made a `response` by another way.
@@ -31,13 +32,14 @@ def exchange_of(response: Response) -> Exchange:
     """
     request = response.request
     assert request is not None
-    exchange = request.meta.get("exchange")
+    exchange = state_of(request).exchange
     if (
-        not isinstance(exchange, Exchange)
+        exchange is None
         or response.status != exchange.status
         or ("cached" in response.flags and not exchange.reconstructed)
     ):
-        exchange = request.meta["exchange"] = reconstruct(request, response)
+        exchange = reconstruct(request, response)
+        note(request, exchange=exchange)
     elif response.body is not exchange.payload:  # a body that nobody changed is the same object
         exchange.body_replaced = response.body != exchange.payload
     return exchange

@@ -20,6 +20,7 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.request import request_from_dict
 
+from webcrawl.crawl.page_fetch import note
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.http1 import Headers, content_length
 from webcrawl.fetch.mediatypes import Wants
@@ -167,8 +168,8 @@ class BodyRules:
                 request.url,
             )
         reason = "reset" if lost else "timeout"
-        del request.meta["exchange"]
-        request.meta["fetch_failed"] = FetchFailed(reason, problem, True, exchange.ended_at)
+        failure = FetchFailed(reason, problem, True, exchange.ended_at)
+        note(request, exchange=None, failure=failure)
         raise (ResponseDataLossError if lost else DownloadTimeoutError)(problem)
 
     def _warn_of_size(self, request: Request, expected: int, received: int) -> None:

@@ -1,15 +1,15 @@
 """Scrapy's download handler on `fetch.client`: a Request goes in, a Response comes out.
 
-With it goes `request.meta["exchange"]`, the Exchange as it was on the wire, or
-`request.meta["fetch_failed"]` beside the exception, the FetchFailed.
+It notes in the Request's state (`crawl.page_fetch`) the Exchange as it was on the wire, or beside
+the exception the FetchFailed.
 
-A request with `meta["lease"]` is the frontier's: it connects to the lease's address. One for a link
-is dropped at the header when CONTENT_TYPES does not name it, and what had to be cut is kept and
-flagged "truncated". Any other is a user's own, and what is cut is an exception as in Scrapy
-(`own_requests`).
+A Request with a lease is the crawl's, and connects to the lease's address. The body of one for a
+link is not read when CONTENT_TYPES leaves its type out; a body over a limit is cut, kept and
+flagged "truncated". Any other Request is a user's own: a cut body is an exception, as in Scrapy
+(`crawl.user_requests`).
 
-Stands in for the middlewares UserAgent, DefaultHeaders, HttpCompression and DownloadTimeout.
-Nothing that a peer does is a line in the log.
+Replaces the middlewares UserAgent, DefaultHeaders, HttpCompression and DownloadTimeout. A peer's
+fault is never a line of the log.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.python.failure import Failure
 
-from webcrawl.admission.runner import Admissions
 from webcrawl.config.fetch import (
     bind_address,
     client_from,
@@ -54,7 +53,9 @@ from webcrawl.config.fetch import (
     limits_from,
     pairs,
 )
-from webcrawl.crawl.page_fetch import NotSent, is_users, lease_of
+from webcrawl.crawl.crawl import crawl_of
+from webcrawl.crawl.outcomes import NotSent
+from webcrawl.crawl.page_fetch import is_users, lease_of, note, state_of
 from webcrawl.crawl.user_requests import BodyRules
 from webcrawl.fastpath.receivers import listeners
 from webcrawl.fetch.client import Client, Limits, split_url
@@ -121,6 +122,7 @@ class DownloadHandler(BaseDownloadHandler):
         tls_logging: bool = False,
     ) -> None:
         super().__init__(crawler)
+        self._crawl = crawl_of(crawler)
         self._client = client
         self._headers = headers
         self._wants = wants
@@ -145,9 +147,9 @@ class DownloadHandler(BaseDownloadHandler):
         )
 
     async def download_request(self, request: Request) -> Response:
-        meta = request.meta
-        meta.pop("exchange", None)  # of an earlier try
-        meta.pop("fetch_failed", None)
+        meta, state = request.meta, state_of(request)
+        if state.exchange is not None or state.failure is not None:  # of an earlier try
+            note(request, exchange=None, failure=None)
         lease = lease_of(request)
         if lease is not None and lease.refused:
             raise refusal(lease)
@@ -164,16 +166,16 @@ class DownloadHandler(BaseDownloadHandler):
             exchange = await self._fetch(request, wants, listeners)
         except FetchFailed as failure:
             failure.__traceback__ = None  # it would hold this frame, and this frame it
-            if lease is not None and self._admissions is not None:
-                await self._admissions.judge(failure, lease)
-            meta["fetch_failed"] = failure
+            if lease is not None and self._crawl.admissions is not None:
+                await self._crawl.admissions.judge(failure, lease)
+            note(request, failure=failure)
             error = FAILURES.get(failure.reason, DownloadFailedError)
             raise error(f"{request.url}: {failure}") from None
         except UnsendableError as problem:
             raise _not_sent(request, problem) from None
-        if lease is not None and self._admissions is not None:
-            self._admissions.answered(exchange, lease)
-        meta["exchange"] = exchange
+        if lease is not None and self._crawl.admissions is not None:
+            self._crawl.admissions.answered(exchange, lease)
+        note(request, exchange=exchange)
         meta["download_latency"] = exchange.connect_s + exchange.first_byte_s
         stopped = listeners.stopped if listeners else None
         if exchange.tls and self._tls_logging:
@@ -213,22 +215,17 @@ class DownloadHandler(BaseDownloadHandler):
         return exchange
 
     async def _address(self, url: str) -> str:
-        """Where a request without a lease goes.
+        """The address for a Request without a lease, by the crawl's own DNS and address guard.
 
-        `crawler.webcrawl_admissions` has the crawl's own DNS and address guard.
+        By the system's DNS where the scheduler is not ours.
         """
         try:
             host = split_url(url).host
         except ValueError as error:
             raise UnsupportedURLSchemeError(str(error)) from None
-        if self._admissions is not None:
-            return await self._admissions.address(host)
+        if self._crawl.admissions is not None:
+            return await self._crawl.admissions.address(host)
         return await system_address(host)
-
-    @property
-    def _admissions(self) -> Admissions | None:
-        """Those of the crawl; None where the scheduler is not ours."""
-        return getattr(self.crawler, "webcrawl_admissions", None)
 
     def _request_headers(self, request: Request) -> WireHeaders:
         """The request's own, then those of `headers_from` that it lacks."""

@@ -37,8 +37,8 @@ from scrapy.extensions.feedexport import (
 from scrapy.extensions.postprocessing import PostProcessingManager
 from scrapy.http import Response
 
+from webcrawl.crawl.crawl import set_fatal_error
 from webcrawl.crawl.page_fetch import page_fetch_of
-from webcrawl.report.console import set_fatal_error
 
 logger = logging.getLogger(__name__)
 

@@ -20,10 +20,10 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 
 from webcrawl.config.build import SettingError, is_debugging, processes_from
+from webcrawl.crawl.crawl import FATAL_ERROR_STAT, crawl_of, set_fatal_error
 from webcrawl.extensions.worker import settings_of
 from webcrawl.frontier.shared.server import FrontierServer, Member
 from webcrawl.frontier.shared.wire import frame
-from webcrawl.report.console import PROBLEM, set_fatal_error
 from webcrawl.signals import crawl_closing
 from webcrawl.spiders.broad import BroadSpider
 
@@ -68,7 +68,7 @@ class Processes:
         return extension
 
     def spider_opened(self, spider: Spider) -> None:
-        server = getattr(self._crawler.engine.scheduler, "frontier", None)
+        server = crawl_of(self._crawler).frontier
         if not isinstance(server, FrontierServer):
             return  # it could not be opened, or is not ours
         self._server = server
@@ -165,8 +165,8 @@ class Processes:
     def _left(self, reason: str, stats: dict[str, Any]) -> None:
         """A process says goodbye. When it was not told to, the crawl ends for its reason."""
         self._stats.append(stats)
-        if PROBLEM in stats:
-            set_fatal_error(self._crawler, stats[PROBLEM])
+        if FATAL_ERROR_STAT in stats:
+            set_fatal_error(self._crawler, stats[FATAL_ERROR_STAT])
         if not self._server.is_ending:
             coro = self._crawler.engine.close_spider_async(reason=reason)
             self._end_task = asyncio.create_task(coro)

@@ -18,10 +18,10 @@ from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.config.build import counters_of, is_debugging, is_worker
+from webcrawl.config.build import is_debugging, is_worker
 from webcrawl.config.check import typed_settings
+from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.frontier.counters import Counters
-from webcrawl.report.console import PROBLEM, set_fatal_error
 from webcrawl.report.lines import named_counts, named_rates, outcome_line, summary
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class CrawlReport:
         return extension
 
     def spider_opened(self) -> None:
-        self._counters = counters_of(self._crawler)
+        self._counters = crawl_of(self._crawler).counters
         if self._counters is not None:
             self._before = named_counts(self._counters)
         self._started_at = monotonic()
@@ -70,7 +70,7 @@ class CrawlReport:
             "finished": _utc(datetime.now(UTC)),
             "elapsed_s": round(elapsed_s, 3),
             "finish_reason": reason,
-            "problem": self._crawler.stats.get_value(PROBLEM, ""),
+            "problem": crawl_of(self._crawler).fatal_error,
             "counts": counts,
             "rates": named_rates(self._counters, elapsed_s),
             "this_run": {"elapsed_s": round(run_s, 3), "counts": self._of_this_run(counts)},

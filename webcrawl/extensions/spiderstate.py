@@ -14,7 +14,7 @@ from pathlib import Path
 from scrapy import Spider
 from scrapy.extensions import spiderstate
 
-from webcrawl.report.console import set_fatal_error
+from webcrawl.crawl.crawl import set_fatal_error
 
 logger = logging.getLogger(__name__)
 

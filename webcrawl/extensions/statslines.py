@@ -18,7 +18,8 @@ from scrapy.exceptions import NotConfigured
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.asyncio import create_looping_call
 
-from webcrawl.config.build import counters_of, is_debugging, is_worker, seconds
+from webcrawl.config.build import is_debugging, is_worker, seconds
+from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.counters import Counters
 from webcrawl.report.console import Say, console_from
 from webcrawl.report.lines import (
@@ -57,9 +58,10 @@ class StatsLines:
         return extension
 
     def spider_opened(self) -> None:
-        counters = counters_of(self._crawler)
+        crawl = crawl_of(self._crawler)
+        counters = crawl.counters
         if counters is None:
-            if not getattr(self._crawler.engine.scheduler, "problem", ""):
+            if crawl.scheduler is None:
                 logger.warning("No stats lines: SCHEDULER is not webcrawl.scheduler.Scheduler")
             return
         self._speaker = Speaker(counters, self._interval_s, self._say)

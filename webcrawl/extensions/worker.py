@@ -23,10 +23,10 @@ from scrapy.exceptions import CloseSpider
 from scrapy.settings import Settings
 
 from webcrawl.config.build import SOCKET_STORE, SettingError, share_of
+from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.shared.client import RemoteFrontier
 from webcrawl.frontier.shared.wire import receive
 from webcrawl.report.logformatter import is_verbose
-from webcrawl.scheduler.scheduler import Scheduler
 
 LAST_S = 5.0  # for files to be finished, when the main process is no more
 PRIORITY = 100  # above all that users set
@@ -108,8 +108,9 @@ class Membership:
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """The spider's own start is the main process's."""
-        frontier = self._frontier
-        frontier.when_ready = self._scheduler.look
+        frontier, scheduler = self._frontier, crawl_of(self._crawler).scheduler
+        assert scheduler is not None
+        frontier.when_ready = scheduler.wake
         frontier.when_gone = end_soon
         raise CloseSpider(await frontier.ended())
         yield
@@ -118,12 +119,8 @@ class Membership:
         self._frontier.leave(reason, self._crawler.stats.get_stats())
 
     @property
-    def _scheduler(self) -> Scheduler:
-        return cast("Scheduler", self._crawler.engine.scheduler)
-
-    @property
     def _frontier(self) -> RemoteFrontier:
-        return cast("RemoteFrontier", self._scheduler.frontier)
+        return cast("RemoteFrontier", crawl_of(self._crawler).frontier)
 
 
 def end_soon() -> None:

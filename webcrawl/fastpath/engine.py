@@ -30,9 +30,8 @@ from scrapy.signalmanager import SignalManager
 from scrapy.utils.log import logformatter_adapter
 from twisted.python.failure import Failure
 
-from webcrawl.crawl.page_fetch import is_users, page_fetch_of
+from webcrawl.crawl.page_fetch import is_users, note, page_fetch_of, state_of
 from webcrawl.fastpath.receivers import Signals
-from webcrawl.fetch.exchange import Exchange
 
 logger = logging.getLogger("scrapy.core.engine")  # whose lines these are
 
@@ -135,11 +134,7 @@ def _answer_for(request: Request, response: Response, asked: Request) -> None:
     if is_users(request) or page_fetch_of(asked) is not None:
         return
     response.request = request
-    exchange = asked.meta.get("exchange")
-    if isinstance(exchange, Exchange):
-        request.meta["exchange"] = exchange
-    else:
-        request.meta.pop("exchange", None)
+    note(request, exchange=state_of(asked).exchange)
 
 
 class Scraper(ScrapyScraper):

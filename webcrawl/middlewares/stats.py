@@ -7,8 +7,7 @@ from scrapy.downloadermiddlewares.stats import DownloaderStats as ScrapyDownload
 from scrapy.http import Response
 from scrapy.statscollectors import StatsCollector
 
-from webcrawl.crawl.page_fetch import lease_of
-from webcrawl.fetch.exchange import Exchange
+from webcrawl.crawl.page_fetch import lease_of, state_of
 
 
 class DownloaderStats(ScrapyDownloaderStats):
@@ -32,8 +31,8 @@ class DownloaderStats(ScrapyDownloaderStats):
     def process_response(  # type: ignore[override]
         self, request: Request, response: Response
     ) -> Request | Response:
-        exchange = request.meta.get("exchange")
-        if not isinstance(exchange, Exchange) or lease_of(request) is None:
+        exchange = state_of(request).exchange
+        if exchange is None or lease_of(request) is None:
             return super().process_response(request, response)
         self._count("downloader/request_bytes", len(exchange.request))
         self._count("downloader/response_count")

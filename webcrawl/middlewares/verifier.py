@@ -14,10 +14,8 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 
-from webcrawl.crawl.page_fetch import lease_of
+from webcrawl.crawl.page_fetch import lease_of, note, state_of
 from webcrawl.parse.urls import canonicalize
-
-_ERRAND = "robots_task"  # request.meta: the URL of a robots.txt that `errand` asks for
 
 
 class Verifier(ABC):
@@ -55,23 +53,24 @@ def robots_task(url: str) -> Request:
     """The Request for the robots.txt at `url`, which may be called something else."""
     meta = {"dont_obey_robotstxt": True, "dont_redirect": True}
     request = Request(url, callback=NO_CALLBACK, priority=1000, meta=meta)
-    request.meta[_ERRAND] = request.url
+    note(request, robots_url=request.url)
     return request
 
 
-def is_errand(request: Request) -> bool:
+def is_robots_task(request: Request) -> bool:
     """Whether `request` is for a robots.txt: a meta that was copied names another URL."""
-    return bool(request.meta.get(_ERRAND) == request.url)
+    return state_of(request).robots_url == request.url
 
 
 def is_page(url: str, request: Request) -> bool:
     """Whether the caps count `request`: a robots.txt is no page."""
-    return not is_errand(request) and not url.endswith("/robots.txt")
+    return not is_robots_task(request) and not url.endswith("/robots.txt")
 
 
 def is_counted(request: Request, url: str, mark: str) -> bool:
     """Whether `request` was counted before, under `mark`: then it is a retry. Marks it if not."""
-    if request.meta.get(mark) == url:
+    counted = state_of(request).counted
+    if (mark, url) in counted:
         return True
-    request.meta[mark] = url
+    note(request, counted=counted | {(mark, url)})
     return False

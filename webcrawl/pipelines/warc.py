@@ -24,11 +24,11 @@ from scrapy.settings import BaseSettings
 from webcrawl import __version__
 from webcrawl.config.build import is_debugging
 from webcrawl.config.fetch import user_agent_of
-from webcrawl.crawl.page_fetch import NotArchived
+from webcrawl.crawl.crawl import set_fatal_error
+from webcrawl.crawl.outcomes import NotArchived
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Page
-from webcrawl.report.console import set_fatal_error
 from webcrawl.signals import exchange_recorded
 from webcrawl.warc.files import WarcError, WarcFiles
 from webcrawl.warc.metadata import page_metadata

@@ -13,14 +13,11 @@ import os
 import sys
 from collections.abc import Callable
 
-from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 logger = logging.getLogger(__name__)
 
 Say = Callable[..., None]  # say(*lines)
-
-PROBLEM = "webcrawl/problem"  # the stat that says why a crawl ended by an error
 
 
 def console_from(settings: BaseSettings) -> Say:
@@ -37,14 +34,6 @@ def print_lines(*lines: str) -> None:
         print(text, end="", flush=True)
     except (OSError, ValueError):
         pass  # closed, or nobody reads any more
-
-
-def set_fatal_error(crawler: Crawler, problem: object) -> None:
-    """`problem` makes the crawl an error, whatever ended it: it is in Scrapy's stats, and the last
-    line on standard error. The first one stays.
-    """
-    if not crawler.stats.get_value(PROBLEM):
-        crawler.stats.set_value(PROBLEM, str(problem))
 
 
 def log_lines(*lines: str) -> None:

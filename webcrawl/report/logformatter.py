@@ -16,7 +16,7 @@ from scrapy.logformatter import LogFormatterResult
 from scrapy.settings import BaseSettings
 from twisted.python.failure import Failure
 
-from webcrawl.crawl.page_fetch import page_fetch_of
+from webcrawl.crawl.page_fetch import page_fetch_of, state_of
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.lease import Link
 from webcrawl.items import Page
@@ -50,7 +50,7 @@ class LogFormatter(logformatter.LogFormatter):
         if not self._verbose or link is None or _makes_page(spider, request, response):
             return None  # its Page will say more
         page_fetch.logged = True
-        return _answer_line(link, response, request.meta.get("exchange"))
+        return _answer_line(link, response, state_of(request).exchange)
 
     def scraped(  # type: ignore[override]
         self, item: Any, response: Response | Failure | None, spider: Spider
@@ -80,7 +80,7 @@ class LogFormatter(logformatter.LogFormatter):
     def download_error(
         self, failure: Failure, request: Request, spider: Spider, errmsg: str | None = None
     ) -> LogFormatterResult:
-        if "fetch_failed" in request.meta:  # so says the download handler: the peer's fault
+        if state_of(request).failure is not None:  # noted by the download handler: the peer's fault
             return NOTHING
         return super().download_error(failure, request, spider, errmsg)
 
@@ -93,11 +93,17 @@ def is_verbose(settings: BaseSettings) -> bool:
     return settings.getbool("LOG_ENABLED") and int(level) <= logging.DEBUG
 
 
+def is_body_skipped(request: Request) -> bool:
+    """Whether the body was not read, for its media type (CONTENT_TYPES)."""
+    exchange = state_of(request).exchange
+    return exchange is not None and exchange.body_skipped
+
+
 def _makes_page(spider: Spider, request: Request, response: Response) -> bool:
     """Whether the broad spider's own `parse` will make a Page of `response`."""
     return (
         request.callback is None
-        and "content_type_dropped" not in response.flags
+        and not is_body_skipped(request)
         and type(spider).parse.__module__ == "webcrawl.spiders.broad"
     )
 

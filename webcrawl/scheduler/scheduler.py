@@ -35,15 +35,10 @@ from webcrawl.admission.outage import Outage
 from webcrawl.admission.runner import Admissions, broken
 from webcrawl.config import build
 from webcrawl.config.ignored import unused
-from webcrawl.crawl.page_fetch import (
-    PageFetch,
-    PageFetchMiddleware,
-    failed,
-    page_fetch_of,
-    replaced,
-    replaced_by,
-    strip,
-)
+from webcrawl.crawl.crawl import crawl_of, set_fatal_error
+from webcrawl.crawl.outcomes import failed, replaced, replaced_by
+from webcrawl.crawl.page_fetch import PageFetch, page_fetch_of, strip
+from webcrawl.crawl.spidermiddleware import PageFetchMiddleware
 from webcrawl.crawl.user_requests import UserRequests, is_of_the_web, is_plain
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.base import TARGET_MET, Frontier, Policy
@@ -56,8 +51,8 @@ from webcrawl.frontier.outbox import Outbox, urls_at_a_time
 from webcrawl.frontier.outlinks import Outlinks
 from webcrawl.items import Page
 from webcrawl.parse.urls import canonicalize, host_of
-from webcrawl.report.console import set_fatal_error
 from webcrawl.report.lines import by_reason
+from webcrawl.scheduler.target import Target
 from webcrawl.signals import crawl_closing, exchange_recorded, fetches_cut
 
 logger = logging.getLogger(__name__)
@@ -66,10 +61,6 @@ _LOOK_S = 0.25  # the pump's longest sleep: it looks whether the engine is closi
 _ORPHANS_S = 1.0  # how often it looks for leases that nobody will give back
 _NO_SOCKET_S = 0.5  # a pause when there was no socket left
 _WARN_S = 60.0
-# At the end of a target: a page is slow after this time, and after so many times the usual one.
-_SLOW_S = 1.0
-_SLOW_TIMES = 3.0
-_STEP = 1.05  # of the usual time, up or down with each answer: it follows their median
 
 
 class Scheduler(BaseScheduler):
@@ -111,11 +102,7 @@ class Scheduler(BaseScheduler):
         self._admitting: set[asyncio.Task[None]] = set()
         self._outbox = Outbox(frontier, outlinks.url_cache)
         self._under_way = 0
-        self._usual_s = 0.1  # from a lease to its answer
-        self._cuts_left = concurrency
-        self._being_cut: set[PageFetch] = set()
-        self._held_back: list[tuple[Lease, Outcome]] = []  # of what was cut
-        self._placeless: deque[asyncio.Future[None]] = deque()  # answers that wait for a place
+        self._goal = Target(frontier, self._outbox.placed, cuts_max=concurrency)
         self._changed = asyncio.Event()
         self._pump_task: asyncio.Task[None] | None = None
         self._end_task: asyncio.Task[None] | None = None
@@ -149,11 +136,13 @@ class Scheduler(BaseScheduler):
             settings, outlink=scheduler.redirect, record=scheduler.recorded
         )
         scheduler._outage = outage = scheduler._admissions.outage
-        outage.changed = scheduler.look
+        outage.changed = scheduler.wake
         outage.give_up = scheduler.give_up
         crawler.signals.connect(scheduler.spider_opened, signals.spider_opened)
         crawler.signals.connect(scheduler.spider_idle, signals.spider_idle)
-        crawler.webcrawl_admissions = scheduler._admissions  # type: ignore[attr-defined]
+        crawl = crawl_of(crawler)
+        crawl.scheduler, crawl.admissions = scheduler, scheduler._admissions
+        crawl.frontier = None if problem else frontier
         return scheduler
 
     @property
@@ -302,12 +291,11 @@ class Scheduler(BaseScheduler):
         assert link is not None
         if link.payload and not self.comes_again(link, outcome):
             self._users.ended(link)
-        if page_fetch in self._being_cut:
-            self._being_cut.discard(page_fetch)
-            if isinstance(outcome, Returned) and not self._closing_at:
-                self._held_back.append((page_fetch.lease, outcome))
-                self._changed.set()
-                return
+        was_cut = self._goal.ended(page_fetch)
+        if was_cut and isinstance(outcome, Returned) and not self._closing_at:
+            self._goal.held_back.append((page_fetch.lease, outcome))
+            self._changed.set()
+            return
         self._give_back(page_fetch.lease, outcome)
 
     def _give_back(self, lease: Lease, outcome: Outcome) -> None:
@@ -340,25 +328,15 @@ class Scheduler(BaseScheduler):
         return False
 
     def counts(self, page_fetch: PageFetch) -> bool:
-        """Whether the answer to `visit` has a place of the target, or can be given one now."""
-        places, placed = self.frontier.places, self._outbox.placed
-        if places is None or page_fetch.lease in placed:
-            return True
-        if len(placed) >= places:
-            return False
-        placed.add(page_fetch.lease)
-        is_long = time.monotonic() - page_fetch.begun_at > self._usual_s
-        self._usual_s *= _STEP if is_long else 1 / _STEP
-        return True
+        """Whether the answer to `page_fetch` has a place of the target, or gets one now."""
+        return self._goal.counts(page_fetch, time.monotonic())
 
     async def wait_to_count(self, page_fetch: PageFetch) -> bool:
-        """`counts`, as soon as it is known: who has a place may give it up, to be asked again."""
+        """Wait until the answer to `page_fetch` counts; False if it will not."""
         while not self.counts(page_fetch):
             if self._closing_at:
                 return False
-            place = asyncio.get_running_loop().create_future()
-            self._placeless.append(place)
-            await place
+            await self._goal.wait()
         return True
 
     async def recorded(self, exchange: Exchange) -> None:
@@ -425,7 +403,7 @@ class Scheduler(BaseScheduler):
 
     # The pump
 
-    def look(self) -> None:
+    def wake(self) -> None:
         """Have the pump turn now."""
         self._changed.set()
 
@@ -480,54 +458,21 @@ class Scheduler(BaseScheduler):
     async def _refill(self, now: float) -> float:
         """Fill the window; seconds until a host may be ready for it."""
         room = max(self._concurrency - len(self._page_fetches) - len(self._window), 0)
-        slow = self._slow(now) if self.frontier.is_short else []
+        slow = self._goal.slow(self._page_fetches, now) if self.frontier.is_short else []
         if room == 0 and slow:
-            self._cut(slow)
-        if room == 0 and not self._placeless:
+            urls = self._goal.cut(slow)
+            self._crawler.signals.send_catch_log(fetches_cut, urls=urls)
+        if room == 0 and not self._goal.is_waited_for:
             return _LOOK_S
-        spare = len(slow) + len(self._held_back)
+        spare = len(slow) + len(self._goal.held_back)
         leases = await self.frontier.acquire_pages(now, room, spare)
         self._window.extend(leases)
-        self._wake_placeless()
+        self._goal.wake(everyone=bool(self._closing_at))
         return _LOOK_S if len(leases) == room else self.frontier.next_at() - now
 
-    def _slow(self, now: float) -> list[PageFetch]:
-        """Pages under way that others are to make up for: no answer for much longer than usual."""
-        before = now - max(_SLOW_S, _SLOW_TIMES * self._usual_s)
-        placed = self._outbox.placed
-        late = (
-            page_fetch
-            for page_fetch in self._page_fetches - self._being_cut
-            if page_fetch.begun_at < before
-        )
-        return [page_fetch for page_fetch in late if page_fetch.lease not in placed]
-
-    def _cut(self, slow: list[PageFetch]) -> None:
-        """Cut slow pages, when there are so many that no other can be asked: CONCURRENT_REQUESTS
-        at most in a run, so that what is left takes its usual way. Their leases are held back, for
-        no URL to be asked for again while there are others.
-        """
-        cut = slow[: self._cuts_left]
-        self._cuts_left -= len(cut)
-        self._being_cut.update(cut)
-        urls = frozenset(page_fetch.lease.url for page_fetch in cut)
-        self._crawler.signals.send_catch_log(fetches_cut, urls=urls)
-
     def _give_held_back(self) -> None:
-        held, self._held_back = self._held_back, []
-        for lease, outcome in held:
+        for lease, outcome in self._goal.take_held_back():
             self._outbox.release(lease, outcome)
-
-    def _wake_placeless(self) -> None:
-        """Have answers that wait for a place look again: one for each place there is."""
-        if not self._placeless:
-            return
-        free = (self.frontier.places or 0) - len(self._outbox.placed)
-        for _ in range(len(self._placeless) if self._closing_at else free):
-            if self._placeless:
-                place = self._placeless.popleft()
-                if not place.done():  # its task was cancelled
-                    place.set_result(None)
 
     async def _admit(self, now: float) -> float:
         """Start admissions; seconds until a host may be ready for one."""
@@ -587,7 +532,7 @@ class Scheduler(BaseScheduler):
             self._give_held_back()
             for task in self._admitting:
                 task.cancel()
-        self._wake_placeless()
+        self._goal.wake(everyone=True)
         if self.frontier.is_met or now >= self._closing_at + self._grace_s:
             self._crawler.signals.send_catch_log(fetches_cut)
         if now >= self._closing_at + self._grace_s:

@@ -24,14 +24,15 @@ from scrapy.utils.conf import closest_scrapy_cfg
 
 from webcrawl.admission.runner import REDIRECTS
 from webcrawl.config.build import robots_token
-from webcrawl.crawl.page_fetch import PageFetchMiddleware
+from webcrawl.crawl import PageFetchMiddleware
+from webcrawl.crawl.crawl import Crawl, crawl_of, set_fatal_error
+from webcrawl.crawl.page_fetch import state_of
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Original, Page
 from webcrawl.parse.page import read_page, reads_quickly
 from webcrawl.parse.urls import redirect_target
-from webcrawl.report.console import console_from, set_fatal_error
-from webcrawl.scheduler.scheduler import Scheduler
+from webcrawl.report.console import console_from
 from webcrawl.spiders.seeds import BadSeed, SeedSource
 from webcrawl.warc.records import payload_digest, raw_digest, warc_date
 
@@ -110,12 +111,9 @@ class BroadSpider(Spider):
             settings.getbool("FOLLOW_REL_NOFOLLOW"),
         )
 
-    @property
-    def scheduler(self) -> Scheduler:
-        scheduler = self.crawler.engine.scheduler
-        if not isinstance(scheduler, Scheduler):
-            self._refuse("SCHEDULER: the broad spider needs webcrawl.scheduler.Scheduler")
-        return scheduler
+    @cached_property
+    def _crawl(self) -> Crawl:
+        return crawl_of(self.crawler)
 
     def _refuse(self, problem: str) -> Never:
         """End the crawl for a setting, with one line."""
@@ -125,7 +123,11 @@ class BroadSpider(Spider):
 
     async def start(self) -> AsyncIterator[Any]:
         """Put the seeds into the frontier, batch by batch, while the crawl runs."""
-        _ = self.scheduler
+        scheduler, frontier = self._crawl.scheduler, self._crawl.frontier
+        if scheduler is None:
+            self._refuse("SCHEDULER: the broad spider needs webcrawl.scheduler.Scheduler")
+        if frontier is None:
+            return  # it could not be opened, and the scheduler has said so
         if problem := PageFetchMiddleware.missing_in(self.crawler):
             self._refuse(problem)
         try:
@@ -145,7 +147,7 @@ class BroadSpider(Spider):
         batches = source.batches(SEEDS_PER_BATCH)
         while batch := await _in_daemon(lambda: next(batches, None)):
             for start in range(0, len(batch), SEEDS_AT_A_TIME):
-                accepted += await self.scheduler.put_seeds(batch[start : start + SEEDS_AT_A_TIME])
+                accepted += await scheduler.put_seeds(batch[start : start + SEEDS_AT_A_TIME])
                 await asyncio.sleep(0)
         for example in source.bad_examples:
             self.logger.warning("seeds: %s", example)
@@ -153,7 +155,7 @@ class BroadSpider(Spider):
             self.logger.warning("seeds: %d lines are no URL", source.bad)
         self.crawler.stats.set_value("webcrawl/seeds/bad", source.bad)
         self.crawler.stats.set_value("webcrawl/seeds/accepted", accepted)
-        if not accepted and not self.scheduler.frontier.resumed:
+        if not accepted and not frontier.resumed:
             self.logger.error("bad seed: no seed is in scope")
             raise CloseSpider("bad_seed")
         return
@@ -161,15 +163,19 @@ class BroadSpider(Spider):
 
     async def parse(self, response: Response, **kwargs: Any) -> AsyncIterator[Any]:
         """One Page for each answer that is kept."""
-        if "content_type_dropped" in response.flags:
-            self.scheduler.counters.dropped["content_type"] += 1
+        if exchange_of(response).body_skipped:  # for its media type
+            assert self._crawl.counters is not None
+            self._crawl.counters.dropped["content_type"] += 1
             return
         yield await self.read(response)
 
     async def read(self, response: Response) -> Page:
         """The Page of `response`: content-seen test, links, what the statistics want."""
         exchange = exchange_of(response)
-        link = response.meta["lease"].link
+        page_fetch = state_of(response.request).page_fetch
+        assert page_fetch is not None
+        assert page_fetch.lease.link is not None
+        link = page_fetch.lease.link
         media_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
         page = Page(
             url=response.url,
@@ -223,6 +229,7 @@ class BroadSpider(Spider):
         else:
             digest = hashlib.sha1(body, usedforsecurity=False).digest()
         original = Original(exchange.url, exchange.started_time, page.payload_digest)
-        page.original = await self.scheduler.frontier.content_seen(digest, original)
+        assert self._crawl.frontier is not None
+        page.original = await self._crawl.frontier.content_seen(digest, original)
         if page.original is not None and page.original.url != exchange.url:
             page.duplicate_of = page.original.url

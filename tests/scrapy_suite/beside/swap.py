@@ -7,8 +7,7 @@ from tests.mockserver.http import MockServer
 from tests.spiders import SingleRequestSpider
 from tests.utils.decorators import coroutine_test
 
-from webcrawl.fetch.exchange import Exchange
-from webcrawl.frontier.lease import Lease
+from webcrawl.crawl import state_of
 
 
 @coroutine_test
@@ -16,5 +15,6 @@ async def test_a_crawl_is_by_our_scheduler_and_our_handler(mockserver: MockServe
     crawler = get_crawler(SingleRequestSpider)
     await crawler.crawl_async(seed=mockserver.url("/status?n=200"))
     (response,) = crawler.spider.meta["responses"]
-    assert isinstance(response.meta["lease"], Lease)
-    assert isinstance(response.meta["exchange"], Exchange)
+    state = state_of(response.request)
+    assert state.page_fetch is not None
+    assert state.exchange is not None

@@ -1,0 +1,73 @@
+"""One crawl, as the parts that Scrapy makes see it: `crawler.webcrawl`, read by `crawl_of`.
+
+Scrapy makes scheduler, handler, middlewares, pipelines and extensions one by one, and hands each
+only the crawler. What they share is here, in one typed object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
+
+from scrapy.crawler import Crawler
+
+from webcrawl.admission.runner import Admissions
+from webcrawl.crawl.page_fetch import PageFetch
+from webcrawl.frontier.base import Frontier
+from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.lease import Link, Outcome
+from webcrawl.items import Page
+
+FATAL_ERROR_STAT = "webcrawl/problem"
+
+
+@runtime_checkable
+class LeaseKeeper(Protocol):
+    """The scheduler, as the other parts call it."""
+
+    async def put_seeds(self, urls: Iterable[str]) -> int: ...
+
+    async def page_found(self, page_fetch: PageFetch, page: Page) -> None: ...
+
+    def finish(self, page_fetch: PageFetch, outcome: Outcome) -> None: ...
+
+    def comes_again(self, link: Link, outcome: Outcome) -> bool: ...
+
+    def counts(self, page_fetch: PageFetch) -> bool: ...
+
+    async def wait_to_count(self, page_fetch: PageFetch) -> bool: ...
+
+    def wake(self) -> None: ...
+
+
+class Crawl:
+    """What the parts of one crawl share. The scheduler fills it in when it is made."""
+
+    def __init__(self) -> None:
+        self.scheduler: LeaseKeeper | None = None  # None: SCHEDULER is not ours
+        self.frontier: Frontier | None = None  # None also when it could not be opened
+        self.admissions: Admissions | None = None
+        self.fatal_error = ""  # why the crawl is an error, whatever ended it
+
+    @property
+    def counters(self) -> Counters | None:
+        return self.frontier.counters if self.frontier is not None else None
+
+
+def crawl_of(crawler: Crawler) -> Crawl:
+    """The one `Crawl` of `crawler`, made at the first call."""
+    crawl = getattr(crawler, "webcrawl", None)
+    if not isinstance(crawl, Crawl):
+        crawl = crawler.webcrawl = Crawl()  # type: ignore[attr-defined]
+    return crawl
+
+
+def set_fatal_error(crawler: Crawler, problem: object) -> None:
+    """Make the crawl end as an error: exit code 1, `problem` the last line on standard error.
+
+    The first problem stays. It is also the stat `webcrawl/problem`.
+    """
+    crawl = crawl_of(crawler)
+    if not crawl.fatal_error:
+        crawl.fatal_error = str(problem)
+        crawler.stats.set_value(FATAL_ERROR_STAT, crawl.fatal_error)

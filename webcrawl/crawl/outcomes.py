@@ -1,0 +1,152 @@
+"""What becomes of a lease whose request ended in Scrapy: each of its ends is one outcome.
+
+A Request can end in many ways: an answer that the spider read, an errback, a user's middleware that
+drops it or puts another in its place. Here each of them becomes one value for the frontier.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from scrapy import Request
+from scrapy.exceptions import DropItem, IgnoreRequest
+from scrapy.http import Response
+
+from webcrawl.crawl.page_fetch import PageFetch, note, state_of
+from webcrawl.crawl.reconstruction import exchange_of
+from webcrawl.fetch.exchange import OURS, Exchange, FetchFailed
+from webcrawl.fetch.retryafter import asked_to_wait_s
+from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
+
+logger = logging.getLogger(__name__)
+
+# Exceptions of other download handlers, and the reason that our own client would give. By name, so
+# that none needs to be imported.
+SCRAPYS_FAILURES = {
+    "CannotResolveHostError": "connect",  # through a proxy: the proxy's own name
+    "DownloadConnectionRefusedError": "connect",
+    "TunnelError": "connect",
+    "DownloadTimeoutError": "timeout",
+    "TimeoutError": "timeout",  # Python's, and playwright's
+    "DownloadFailedError": "reset",
+    "ResponseDataLossError": "bad_response",
+    "DownloadCancelledError": "too_large",
+}
+
+
+class NotArchived(DropItem):
+    """A pipeline raises it to have the page fetched again, by this run or the next."""
+
+
+class TargetMet(IgnoreRequest):
+    """Keeps an answer beyond the crawl's target from the spider."""
+
+    def __init__(self, outcome: Returned) -> None:
+        super().__init__()
+        self.outcome = outcome
+
+
+class AskedAgain(IgnoreRequest):
+    """Keeps an answer that is not the last one from a user's callback."""
+
+    def __init__(self, outcome: Fetched) -> None:
+        super().__init__()
+        self.outcome = outcome
+
+
+class NotSent(IgnoreRequest):
+    """A user's Request that cannot be written as HTTP. No server was asked."""
+
+
+def answered(page_fetch: PageFetch, response: Response) -> Fetched | Returned:
+    """The outcome of a page fetch whose request was answered."""
+    exchange = exchange_of(response)
+    if page_fetch.unarchived:
+        return Returned(exchange.asked_at, exchange.ended_at)
+    return fetched(exchange, tuple(page_fetch.links), page_fetch.duplicate_of)
+
+
+def beyond_target(request: Request) -> TargetMet:
+    """For an answer that has no place of the target: its URL stays queued."""
+    asked_at, ended_at = _times(request)
+    now = time.monotonic()  # for an answer that did not come by our own client
+    return TargetMet(Returned(asked_at or now, ended_at or now))
+
+
+def replaced_by(request: Request, engine: object) -> Request | None:
+    """The Request that a middleware's `request` replaces, while the engine enqueues `request`.
+
+    None for any other. Scrapy's own engine does not say it; there the scheduler finds the lease
+    without a Request (`Scheduler._drop_orphans`).
+    """
+    replacement = getattr(engine, "replacement", None)
+    return replacement[1] if replacement is not None and replacement[0] is request else None
+
+
+def replaced(request: Request) -> Dropped:
+    """The outcome of a page fetch for which a middleware made another Request."""
+    return Dropped("replaced", *_times(request))
+
+
+def failed(lease: Lease, request: Request, error: BaseException | None, now: float) -> Outcome:
+    """The outcome of a page fetch whose request ended in the errback."""
+    if lease.refused:
+        return Dropped(lease.refused)
+    if isinstance(error, AskedAgain | TargetMet):
+        return error.outcome
+    if isinstance(error, NotSent):
+        return Dropped("unsendable")
+    if isinstance(error, IgnoreRequest):
+        return Dropped("middleware", *_times(request))
+    state = state_of(request)
+    failure = state.failure
+    if failure is None and state.exchange is None:
+        failure = _fault_of_another_handler(request, error, now)
+    if failure is not None:
+        asked_at = failure.ended_at if failure.asked else 0.0
+        if failure.reason in OURS:
+            return Returned(asked_at, failure.ended_at, failure.reason)
+        return Failed(failure.reason, asked_at, failure.ended_at)
+    if not (lease.link and lease.link.payload):  # of a user's own Scrapy says so
+        logger.error("Error while fetching %s", request.url, exc_info=error)
+    if state.exchange is not None:  # the fault came after it
+        return fetched(state.exchange)
+    return Failed("error", now, now)
+
+
+def _fault_of_another_handler(
+    request: Request, error: BaseException | None, now: float
+) -> FetchFailed | None:
+    """The failure that our own handler would have noted; noted now."""
+    reason = SCRAPYS_FAILURES.get(type(error).__name__)
+    if reason is None:
+        return None
+    failure = FetchFailed(reason, str(error), True, now)
+    note(request, failure=failure)
+    return failure
+
+
+def fetched(exchange: Exchange, links: tuple[Link, ...] = (), duplicate_of: str = "") -> Fetched:
+    """The outcome of an answer."""
+    return Fetched(
+        exchange.status,
+        exchange.asked_at,
+        exchange.ended_at,
+        links,
+        asked_to_wait_s(exchange),
+        len(exchange.head) + len(exchange.body),
+        exchange.total_s,
+        duplicate_of=duplicate_of,
+        archived=exchange.archived,
+    )
+
+
+def _times(request: Request) -> tuple[float, float]:
+    """When `request` was asked, and when that ended; zeros if no server can have received it."""
+    state = state_of(request)
+    if state.exchange is not None:
+        return state.exchange.asked_at, state.exchange.ended_at
+    if state.failure is not None and state.failure.asked:
+        return state.failure.ended_at, state.failure.ended_at
+    return 0.0, 0.0
