@@ -43,7 +43,7 @@ def test_of_the_scrapy_that_was_tested() -> None:
 
 def of_another_version(monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(scrapy, "version_info", (2, 20, 0))
-    return "only that of Scrapy 2.19 is known"
+    return "the fast path is for Scrapy 2.19 only"
 
 
 def without_a_private_name(monkeypatch: pytest.MonkeyPatch) -> str:

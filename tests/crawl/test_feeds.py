@@ -77,7 +77,7 @@ def test_after_kills_every_page_is_in_the_feeds(tmp_path: Path, processes: int) 
         program = ("tests.crawl.faulty", points, str(kills), str(web.port), "--")
         result = Crawl(tmp_path, web=web, program=program, **chosen).wait()
         # Beside what is said of a kill, what a killed first process leaves the second with.
-        whole_log, result.log = result.log, result.log.rpartition("Goes on with")[2]
+        whole_log, result.log = result.log, result.log.rpartition("Resumes with")[2]
         kills_seen = [json.loads(line)["leased"] for line in kills.read_text().splitlines()]
         assert len(kills_seen) >= 4
         leased = [url for urls in kills_seen for url in urls]

@@ -87,7 +87,7 @@ def test_a_crawl_in_the_order_of_opic_that_is_killed_is_one_crawl(
         program = ("tests.crawl.faulty", points, str(kills), str(web.port), "--")
         result = start(tmp_path, web, program=program, **chosen).wait()
         # The second process says, loud, that the first has been killed.
-        result.log = result.log.rpartition("Goes on with")[2]
+        result.log = result.log.rpartition("Resumes with")[2]
         kills_seen = [json.loads(line)["leased"] for line in kills.read_text().splitlines()]
         assert len(kills_seen) == 5
         leased = [url for urls in kills_seen for url in urls]
@@ -105,7 +105,7 @@ def test_a_crawl_that_is_stopped_goes_on(tmp_path: Path) -> None:
         before = stopped.report
         result = start(tmp_path, web).wait()
         assert_one_crawl(web, result, UNDER_WAY_MAX)
-    assert "Goes on with" in result.log
+    assert "Resumes with" in result.log
     after = result.report
     earlier_s = after["elapsed_s"] - after["this_run"]["elapsed_s"]
     assert earlier_s > 0.9  # the line that was waited for comes after a second
@@ -235,7 +235,7 @@ def test_a_full_disk_ends_the_crawl_and_the_next_run_goes_on(
         (line,) = [line for line in first.splitlines() if " ERROR: " in line]
         assert f"{small}" in line
         assert "No space left on device" in line
-        assert "Goes on with" in second
+        assert "Resumes with" in second
         for path in kept.glob("*.warc.gz"):
             path.rename(tmp_path / "warc" / path.name)
         result.log = second

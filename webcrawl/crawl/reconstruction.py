@@ -1,9 +1,8 @@
-"""An Exchange for every answer, however it came.
+"""An Exchange for every answer, also one that this project's download handler did not fetch.
 
-This project's download handler leaves one with each request. What comes by another way does not
-have it: by another handler, through a proxy, from Scrapy's HTTP cache, or out of a middleware.
-The bytes of the wire are not known there. What can be said truly is put in their place: the headers
-as Scrapy has them, and a body without transfer coding, with its length.
+Such an answer comes from another handler, a proxy, Scrapy's HTTP cache or a middleware. Its bytes
+on the wire are unknown. The exchange is put together from the headers as Scrapy has them, and the
+body without transfer coding, with its length; it is marked `reconstructed`.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ _DATE_MAX = 64  # characters; an RFC 9110 date has 29
 def exchange_of(response: Response) -> Exchange:
     """The exchange that `response` came of. Made now if our download handler noted none.
 
-    One that stands there for an answer of the cache was a question whether that is still good. One
-    of another status was a first answer, of which a middleware made a `response` by another way.
-    Where a middleware changed the body alone, the exchange stands, and is marked.
+    A noted exchange is not that of `response` if `response` came from the cache (it was the cache's
+    conditional request), or has another status (a middleware got `response` in another way). If a
+    middleware changed the body only, the exchange stays, and is marked `body_replaced`.
     """
     request = response.request
     assert request is not None
@@ -40,16 +39,17 @@ def exchange_of(response: Response) -> Exchange:
     ):
         exchange = reconstruct(request, response)
         note(request, exchange=exchange)
-    elif response.body is not exchange.payload:  # a body that nobody changed is the same object
+    elif response.body is not exchange.payload:  # an unchanged body is the same object
         exchange.body_replaced = response.body != exchange.payload
     return exchange
 
 
 def reconstruct(request: Request, response: Response) -> Exchange:
-    """The exchange that `request` and `response` tell of.
+    """The exchange of `request` and `response`.
 
-    It ended now, which is what the clocks count from. An answer from the cache began when its
-    server says that it made it (Date: RFC 9110, 6.6.1). Through a proxy the address is the proxy's.
+    It ended now, and the politeness clocks count from now. For an answer from the cache the start
+    is the server's Date (RFC 9110, 6.6.1). Through a proxy the IP address is left empty, as it would
+    be the proxy's.
     """
     now, now_time = time.monotonic(), time.time()
     cached = "cached" in response.flags
@@ -81,14 +81,14 @@ def reconstruct(request: Request, response: Response) -> Exchange:
 
 
 def _truncated(response: Response) -> str:
-    """As in Exchange."""
+    """`Exchange.truncated`."""
     if "dataloss" in response.flags:
         return "disconnect"
     return "unspecified" if "download_stopped" in response.flags else ""
 
 
 def _made_at(response: Response, now_time: float) -> float:
-    """When an answer was made, by its Date, UTC; `now_time` without a date in the past."""
+    """The Date of an answer, UTC seconds; `now_time` if it has no date in the past."""
     value = (response.headers.get("Date") or b"").decode("latin-1")
     try:
         made_at = parsedate_to_datetime(value[:_DATE_MAX]).timestamp()
@@ -114,7 +114,7 @@ def _lines(first: str, headers: list[tuple[bytes, bytes]]) -> bytes:
 
 
 def _pairs(headers: Headers) -> list[tuple[bytes, bytes]]:
-    """A value of several lines is several headers: so browsers have them that came repeatedly."""
+    """Headers as pairs. Several lines in one value are several headers, as browsers join them."""
     return [
         (name, line)
         for name, values in headers.items()

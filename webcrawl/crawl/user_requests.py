@@ -1,7 +1,7 @@
-"""A user's own Request: what Scrapy promises for it, where the crawl's pages have other rules.
+"""A user's own Requests: Scrapy's promises hold for them where the crawl's pages have other rules.
 
-A page is cut at its limits, kept and flagged; a Request that somebody waits for is answered whole
-or fails. A page that fails is counted; a Request calls its callback or its errback, once.
+A page over a limit is cut, kept and flagged; a user's Request gets a whole answer or fails. A page
+that fails is counted; a user's Request calls its callback or its errback, once.
 """
 
 from __future__ import annotations
@@ -31,29 +31,30 @@ logger = logging.getLogger(__name__)
 
 
 class UserRequests:
-    """Users' Requests on their way through the frontier, each as the payload of its link.
+    """Users' Requests in the frontier: each is the payload of a link.
 
-    Those that do not serialise, a lambda for a callback, stay here in memory until they have ended,
-    and those that are no links of the web stay all the way: both as in Scrapy's own scheduler.
+    A Request that does not serialise (its callback is a lambda, say) stays here in memory until it
+    has ended, and the link has a key to it. A Request that is not http or https never enters the
+    frontier. Both are as in Scrapy's own scheduler.
     """
 
     def __init__(self, crawler: Crawler, retry_times: int, *, keep: bool) -> None:
-        """`keep`: serialise none, as they are changed while they wait."""
+        """`keep`: serialise none, since they are changed while they are queued."""
         self._crawler = crawler
         self._retry_times = retry_times
         self._keep = keep
         self._kept: dict[bytes, Request] = {}
         self._kept_ever = 0
-        self._run = secrets.token_bytes(8)  # a key that an earlier run left in line is none of ours
+        self._run = secrets.token_bytes(8)  # tells our keys from those that an earlier run queued
         self._aside: deque[Request] = deque()
         self._fingerprints: set[bytes] = set()
 
     def __len__(self) -> int:
-        """How many wait aside."""
+        """The number of Requests that bypass the frontier."""
         return len(self._aside)
 
     def is_seen(self, request: Request) -> bool:
-        """Whether Scrapy's duplicates filter knows `request`, which the URL alone does not tell."""
+        """Whether Scrapy's duplicates filter knows `request`. For those not identified by URL."""
         if request.dont_filter:
             return False
         fingerprint = self._crawler.request_fingerprinter.fingerprint(request)
@@ -86,11 +87,11 @@ class UserRequests:
         """The Request that `link` carries."""
         kept = self._kept.get(link.payload)
         if kept is not None:
-            return kept.copy()  # it will be asked for once more after a failure
+            return kept.copy()  # after a failure the same one is asked for again
         return request_from_dict(pickle.loads(link.payload), spider=self._crawler.spider)
 
     def keeps(self, link: Link) -> bool:
-        """Whether the Request of `link` is in the memory of this process only."""
+        """Whether the Request of `link` is only in the memory of this process."""
         return link.payload in self._kept
 
     def ended(self, link: Link) -> None:
@@ -108,26 +109,26 @@ class UserRequests:
 
 
 def is_of_the_web(request: Request) -> bool:
-    """Whether `request` has a host to be polite to: `data:` and `file:` have none."""
+    """Whether `request` is http or https: `data:` and `file:` have no host to be polite to."""
     return urlparse_cached(request).scheme in ("http", "https")
 
 
 def is_plain(request: Request) -> bool:
-    """Whether `request` asks for what its URL names, as a link does, and so is known by its URL."""
+    """Whether the URL of `request` identifies it, as with a link: a GET without a body."""
     return request.method == "GET" and not request.body
 
 
 class BodyRules:
-    """Scrapy's rules for the body of a user's own Request."""
+    """Scrapy's rules for the bodies of answers to users' own Requests."""
 
     def __init__(self, settings: BaseSettings) -> None:
         self._max_size_bytes = settings.getint("DOWNLOAD_MAXSIZE")
         self._warn_size_bytes = settings.getint("DOWNLOAD_WARNSIZE")
         self._fail_on_dataloss = settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS")
-        self._dataloss_told = False
+        self._dataloss_logged = False
 
     def wants(self, request: Request) -> Wants:
-        """A body that says that it is too large is not begun."""
+        """Tests an answer's head: a body whose Content-Length is too large is not read."""
         limit = self._max_size(request)
 
         def wants(status: int, headers: Headers) -> bool:
@@ -136,7 +137,7 @@ class BodyRules:
         return wants
 
     def judge(self, request: Request, exchange: Exchange) -> None:
-        """Raise what Scrapy raises for a body that is not whole."""
+        """Raise Scrapy's exception for a body that is not whole."""
         expected = content_length(exchange.headers) or 0
         if exchange.body_skipped:
             self._refuse_size(request, f"Expected to receive {expected}")
@@ -160,8 +161,8 @@ class BodyRules:
         lost = exchange.truncated == "disconnect"
         if lost and not request.meta.get("download_fail_on_dataloss", self._fail_on_dataloss):
             return
-        if lost and not self._dataloss_told:
-            self._dataloss_told = True
+        if lost and not self._dataloss_logged:
+            self._dataloss_logged = True
             logger.warning(
                 "Got data loss in %s. To process broken responses set DOWNLOAD_FAIL_ON_DATALOSS ="
                 " False. This message won't be shown in further requests",

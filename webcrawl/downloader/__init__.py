@@ -1,4 +1,8 @@
-"""Scrapy's downloader and its download handler, for HTTP and HTTPS."""
+"""Scrapy's downloader and its download handler for HTTP and HTTPS. Read in this order:
+
+- `downloader`: leased Requests bypass Scrapy's slots; answers wait for a place of the target
+- `handler`: a Request goes to `fetch.client`, and a Response and its Exchange come back
+"""
 
 from webcrawl.downloader.downloader import Downloader
 from webcrawl.downloader.handler import DownloadHandler

@@ -57,7 +57,7 @@ from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.outcomes import NotSent
 from webcrawl.crawl.page_fetch import is_users, lease_of, note, state_of
 from webcrawl.crawl.user_requests import BodyRules
-from webcrawl.fastpath.receivers import listeners
+from webcrawl.fastpath.receivers import receivers_of
 from webcrawl.fetch.client import Client, Limits, split_url
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.http1 import Headers as WireHeaders
@@ -98,7 +98,7 @@ PROXY_HANDLERS = {  # by TWISTED_REACTOR_ENABLED
 
 
 async def system_address(host: str) -> str:
-    """An address of `host` as the system knows it, IPv4 where there is one. Raises FetchFailed."""
+    """An address of `host` by the system's resolver, IPv4 if it has one. Raises FetchFailed."""
     loop = asyncio.get_running_loop()
     try:
         infos = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -108,7 +108,7 @@ async def system_address(host: str) -> str:
 
 
 class DownloadHandler(BaseDownloadHandler):
-    """For http and https. A plain GET costs about 40 us on top of `Client.fetch`."""
+    """Download handler for http and https. A GET costs about 40 us on top of `Client.fetch`."""
 
     lazy = False
 
@@ -161,9 +161,9 @@ class DownloadHandler(BaseDownloadHandler):
             return await self._through_proxy(request)
         own = is_users(request)
         wants = self._bodies.wants(request) if own else self._wants
-        listeners = _Listeners.of(self.crawler, request, wants)
+        received = _ReceivedSignals.of(self.crawler, request, wants)
         try:
-            exchange = await self._fetch(request, wants, listeners)
+            exchange = await self._fetch(request, wants, received)
         except FetchFailed as failure:
             failure.__traceback__ = None  # it would hold this frame, and this frame it
             if lease is not None and self._crawl.admissions is not None:
@@ -177,7 +177,7 @@ class DownloadHandler(BaseDownloadHandler):
             self._crawl.admissions.answered(exchange, lease)
         note(request, exchange=exchange)
         meta["download_latency"] = exchange.connect_s + exchange.first_byte_s
-        stopped = listeners.stopped if listeners else None
+        stopped = received.stopped if received else None
         if exchange.tls and self._tls_logging:
             logger.debug(
                 "SSL connection to %s using protocol %s, cipher %s",
@@ -193,7 +193,7 @@ class DownloadHandler(BaseDownloadHandler):
             await self._proxied.close()
 
     async def _fetch(
-        self, request: Request, wants: Wants, listeners: _Listeners | None
+        self, request: Request, wants: Wants, received: _ReceivedSignals | None
     ) -> Exchange:
         url, meta = request.url, request.meta
         started_at = time.monotonic()
@@ -206,8 +206,8 @@ class DownloadHandler(BaseDownloadHandler):
             address,
             self._request_headers(request),
             request.body,
-            listeners.on_head if listeners else wants,
-            on_content=listeners.on_content if listeners else None,
+            received.on_head if received else wants,
+            on_content=received.on_content if received else None,
             limits=self._limits(meta),
             local_address=bind_address(meta.get("bindaddress")),
         )
@@ -228,7 +228,7 @@ class DownloadHandler(BaseDownloadHandler):
         return await system_address(host)
 
     def _request_headers(self, request: Request) -> WireHeaders:
-        """The request's own, then those of `headers_from` that it lacks."""
+        """The Request's own headers, then the crawl's default ones that it lacks."""
         own = request.headers
         if not own:
             return self._headers
@@ -244,7 +244,10 @@ class DownloadHandler(BaseDownloadHandler):
         return limits
 
     async def _through_proxy(self, request: Request) -> Response:
-        """By Scrapy's own handler: no Exchange, and no content coding that it would not remove."""
+        """Download by Scrapy's own handler. No Exchange is noted.
+
+        Accept-Encoding is left out, as that handler removes no content coding.
+        """
         if self._proxied is None:
             with_reactor = self.crawler.settings.getbool("TWISTED_REACTOR_ENABLED")
             handler = load_object(PROXY_HANDLERS[with_reactor])
@@ -256,8 +259,8 @@ class DownloadHandler(BaseDownloadHandler):
         return await self._proxied.download_request(request)
 
 
-class _Listeners:
-    """Those who hear headers_received and bytes_received, and may end the download by it."""
+class _ReceivedSignals:
+    """Sends headers_received and bytes_received. A receiver may stop the download."""
 
     def __init__(self, crawler: Crawler, request: Request, wants: Wants) -> None:
         self._crawler = crawler
@@ -267,9 +270,9 @@ class _Listeners:
 
     @classmethod
     def of(cls, crawler: Crawler, request: Request, wants: Wants) -> Self | None:
-        """None when nobody listens, as in most crawls."""
-        heard = (signals.headers_received, signals.bytes_received)
-        if any(listeners(crawler.signals.sender, signal) for signal in heard):
+        """None if these signals have no receiver, as in most crawls."""
+        wanted = (signals.headers_received, signals.bytes_received)
+        if any(receivers_of(crawler.signals.sender, signal) for signal in wanted):
             return cls(crawler, request, wants)
         return None
 
@@ -298,13 +301,16 @@ class _Listeners:
 
 
 def _not_sent(request: Request, problem: UnsendableError) -> NotSent:
-    """What a Request ends with that is no HTTP. The one line of the log that says so."""
+    """The exception for a Request that cannot be written as HTTP. Logs one line."""
     logger.warning("Not sent: %s: %s", request, problem)
     return NotSent(f"{request}: {problem}")
 
 
 def _make_sendable(request: Request) -> None:
-    """What `Client.fetch` does, for a request that another handler writes. UnsendableError."""
+    """Check and clean a Request that another handler writes, as `Client.fetch` does for ours.
+
+    Raises UnsendableError.
+    """
     try:
         target = split_url(request.url)
     except ValueError as error:
@@ -320,18 +326,18 @@ def _make_sendable(request: Request) -> None:
 
 
 def refusal(lease: Lease) -> Exception:
-    """What a user's Request that the frontier refused ends with."""
-    silent = lease.refused in ("host_retired", "robots_unreachable")  # nobody answered there
+    """The exception for a user's Request that the frontier refused."""
+    silent = lease.refused in ("host_retired", "robots_unreachable")  # the host did not answer
     error = FAILURES.get(lease.refused, DownloadFailedError if silent else IgnoreRequest)
     return error(f"{lease.url}: {lease.refused}")
 
 
 def _response(exchange: Exchange, stopped: StopDownload | None) -> Response:
-    """The Response of an exchange. Raises `stopped` if its listener wants a failure."""
+    """The Response of an exchange. Raises `stopped` if a receiver asked for a failure."""
     headers = _scrapy_headers(exchange.headers)
     body = exchange.payload
     if exchange.body and b"Content-Encoding" in headers:
-        # What is left is what nobody here can remove; a label that was not true is gone as well.
+        # Codings that could not be removed stay named; a wrong label is removed.
         headers[b"Content-Encoding"] = exchange.codings_left
         if not exchange.codings_left:
             del headers[b"Content-Encoding"]
@@ -344,7 +350,7 @@ def _response(exchange: Exchange, stopped: StopDownload | None) -> Response:
         ip_address=_ip_address(exchange.ip),
         protocol=f"HTTP/{exchange.http_version}",
     )
-    response.headers = headers  # as an argument they would be copied, slowly
+    response.headers = headers  # the constructor would copy them, slowly
     if stopped is not None and stopped.fail:
         stopped.response = response
         raise stopped
@@ -352,8 +358,8 @@ def _response(exchange: Exchange, stopped: StopDownload | None) -> Response:
 
 
 def _class_of(headers: Headers, url: str, body: bytes) -> type[Response]:
-    """What Scrapy makes of such an answer; in a tenth of the time where it is plain HTML."""
-    content_types = dict.get(headers, b"Content-Type", (b"",))  # its own `get` makes names equal
+    """The class that Scrapy would choose; in a tenth of the time for plain HTML."""
+    content_types = dict.get(headers, b"Content-Type", (b"",))  # `Headers.get` normalises names
     if _is_html(content_types[-1]) and not dict.__contains__(headers, b"Content-Encoding"):
         return HtmlResponse
     return responsetypes.from_args(headers=headers, url=url, body=body)
@@ -370,7 +376,7 @@ def _flags(exchange: Exchange, stopped: StopDownload | None) -> list[str]:
 
 
 def _scrapy_headers(pairs: WireHeaders) -> Headers:
-    """As `Headers(pairs)`, in a third of the time."""
+    """`Headers(pairs)`, in a third of the time."""
     headers = Headers()
     for name, value in pairs:
         dict.setdefault(headers, name.title(), []).append(value)

@@ -1,13 +1,14 @@
-"""Scrapy's engine, with one task for a request where Scrapy's makes eight.
+"""Scrapy's engine with one task per request, where Scrapy's own creates eight.
 
-Scrapy's hands a request from task to task over Deferreds: to download it, to scrape the answer, to
-read what the callback yields, to process it, and one for each who hears of it. Here one coroutine
-goes the whole way, through the same middlewares, callbacks, pipelines and signals in the same
-order. What Scrapy does beside that way (start, end, idle, errors) stays Scrapy's.
+Scrapy's engine hands a request from task to task over Deferreds: to download it, to scrape the
+answer, to iterate over the callback's output, to process each output, and one per signal receiver.
+Here one coroutine does all of it, through the same middlewares, callbacks, pipelines and signals in
+the same order. Start, end, idle and errors stay Scrapy's code.
 
-Each class overrides the few methods that are the way of a request, and its `__init__` is Scrapy's,
-so that `shorten` can make them of the parts that Scrapy has built: it has no settings for these.
-They are private to Scrapy: `PRIVATE` names them, and only VERSION is known to be such.
+Each class overrides the few methods on a request's path and keeps Scrapy's `__init__`, so that
+`install` can change the class of the parts that Scrapy has built: Scrapy has no settings for them.
+The overridden methods are private to Scrapy. `PRIVATE` names them, and they are tested with Scrapy
+VERSION only.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ from twisted.python.failure import Failure
 from webcrawl.crawl.page_fetch import is_users, note, page_fetch_of, state_of
 from webcrawl.fastpath.receivers import Signals
 
-logger = logging.getLogger("scrapy.core.engine")  # whose lines these are
+logger = logging.getLogger("scrapy.core.engine")  # Scrapy's own lines, so Scrapy's logger
 
-VERSION = (2, 19)  # of Scrapy: the one whose engine this was written beside, and tested
-# What is called or overridden here without being Scrapy's documented interface.
+VERSION = (2, 19)  # the Scrapy that this engine was written for and tested with
+# Names used here that are not part of Scrapy's documented interface.
 PRIVATE: dict[type, tuple[str, ...]] = {
     ExecutionEngine: ("_start_scheduled_request", "crawl"),
     Downloader: ("_enqueue_request", "fetch"),
@@ -52,16 +53,16 @@ PRIVATE: dict[type, tuple[str, ...]] = {
     Spider: ("_parse",),
 }
 
-_OUTPUTS_AT_A_TIME = 10  # of a callback, before the event loop has a turn
+_OUTPUTS_AT_A_TIME = 10  # of a callback, before the event loop gets a turn
 
-_under_way: set[asyncio.Task[None]] = set()  # the event loop alone would not keep them
+_under_way: set[asyncio.Task[None]] = set()  # the event loop holds tasks by weak references only
 
 
 class Engine(ExecutionEngine):
-    """A request on its way is one task."""
+    """Scrapy's engine, with one task per request."""
 
     scraper: Scraper
-    # While a middleware's Request goes into line: it, and the one in whose place it is.
+    # While a Request that a middleware returned is enqueued: (that Request, the one it replaces).
     replacement: tuple[Request, Request] | None = None
 
     def _start_scheduled_request(self) -> bool:
@@ -71,7 +72,7 @@ class Engine(ExecutionEngine):
             self.signals.send_catch_log(signals.scheduler_empty)
             return False
         self._slot.add_request(request)
-        self.downloader.active.add(request)  # not in the task: it counts for the next one already
+        self.downloader.active.add(request)  # before the task runs: it counts for the next request
         task = asyncio.create_task(self._carry_out(request, self._slot))
         _under_way.add(task)
         task.add_done_callback(_under_way.discard)
@@ -95,7 +96,7 @@ class Engine(ExecutionEngine):
             slot.nextcall.schedule()
 
     async def _answer(self, request: Request) -> Response | Request | Failure:
-        """What the downloader and its middlewares make of `request`."""
+        """The result of the downloader and its middlewares for `request`."""
         downloader = self.downloader
         try:
             try:
@@ -112,7 +113,7 @@ class Engine(ExecutionEngine):
                 self._received(result, result.request)
             elif not isinstance(result, Request):
                 raise TypeError(f"expected Response or Request, got {type(result)}: {result!r}")
-        except (Exception, asyncio.CancelledError):  # that of another task, which it waited for
+        except (Exception, asyncio.CancelledError):  # CancelledError: of a task it waited for
             return Failure()  # type: ignore[no-untyped-call]
         return result
 
@@ -127,9 +128,11 @@ class Engine(ExecutionEngine):
 
 
 def _answer_for(request: Request, response: Response, asked: Request) -> None:
-    """Have `response` answer `request`, if that is a page's and `asked`, a middleware's own, has no
-    visit. What is known of the bytes on the wire comes along. In the answer to a user's own Request
-    `response.request` is whatever a middleware says, as in Scrapy.
+    """Make `response` the answer to `request`, if `request` is a page's.
+
+    A middleware got `response` by `asked`, a Request of its own without a page fetch; the exchange
+    of that one is taken over. For a user's own Request `response.request` stays as the middleware
+    set it, as in Scrapy.
     """
     if is_users(request) or page_fetch_of(asked) is not None:
         return
@@ -138,10 +141,10 @@ def _answer_for(request: Request, response: Response, asked: Request) -> None:
 
 
 class Scraper(ScrapyScraper):
-    """Scrapes an answer in the task of who asks for it."""
+    """Scrapes an answer in the task that fetched it."""
 
     async def scrape(self, result: Response | Failure, request: Request) -> None:
-        """`enqueue_scrape` for who can await."""
+        """`enqueue_scrape`, as a coroutine."""
         slot = self.slot
         assert slot is not None
         slot.add_response_request(result, request)
@@ -158,8 +161,10 @@ class Scraper(ScrapyScraper):
     async def call_spider_async(
         self, result: Response | Failure, request: Request
     ) -> Iterable[Any] | AsyncIterator[Any]:
-        """A method that is an asynchronous generator is called, and no more: Scrapy waits for two
-        turns of the loop before, and looks whether it is a generator that returns a value.
+        """Call a callback that is an asynchronous generator function directly.
+
+        Scrapy waits for two turns of the loop before, and inspects the callback's source for a
+        generator that returns a value.
         """
         if isinstance(result, Response):
             asked = result.request or request
@@ -181,7 +186,7 @@ class Scraper(ScrapyScraper):
         request: Request,
         response: Response | Failure,
     ) -> None:
-        """With CONCURRENT_ITEMS=1 one after the other; else Scrapy's way, a task for each place."""
+        """With CONCURRENT_ITEMS=1 process outputs one by one; else as Scrapy, in parallel tasks."""
         if self.concurrent_items != 1 or not isinstance(result, AsyncIterator):
             await super().handle_spider_output_async(result, request, response)
             return
@@ -194,21 +199,23 @@ class Scraper(ScrapyScraper):
                 self.handle_spider_error(Failure(), request, response)  # type: ignore[no-untyped-call]
             else:
                 await self._process_spidermw_output_async(output, response)
-                if number % _OUTPUTS_AT_A_TIME == 0:  # there may be a million of them
+                if number % _OUTPUTS_AT_A_TIME == 0:  # a callback may yield a million
                     await asyncio.sleep(0)
 
 
 class SpiderMiddlewares(SpiderMiddlewareManager):
-    """Calls `process_spider_output` of each, without an asynchronous generator around each and one
-    around all: of a page that has one item these are ten, some 4 us each. They are needed where a
-    middleware handles exceptions, and for methods of an older form.
+    """Chains the `process_spider_output` methods directly.
+
+    Scrapy wraps each in an asynchronous generator, and all in another: ten per page, some 4 us
+    each. They are needed where a middleware has `process_spider_exception`, or methods with the
+    deprecated `spider` argument; then Scrapy's code runs.
     """
 
     async def _process_callback_output(  # type: ignore[override]
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
-        of_old = getattr(self, "_mw_methods_requiring_spider", True)
-        if of_old or any(self.methods["process_spider_exception"]):
+        is_deprecated = getattr(self, "_mw_methods_requiring_spider", True)
+        if is_deprecated or any(self.methods["process_spider_exception"]):
             return await super()._process_callback_output(response, result)
         for method in self.methods["process_spider_output"]:
             if method is not None:
@@ -224,22 +231,22 @@ REPLACEMENTS: dict[type, type] = {
 }
 
 
-def unknown() -> str:
-    """Why this engine cannot stand in for that of the Scrapy that is installed; "" if it can."""
+def incompatibility() -> str:
+    """Why this engine cannot replace that of the installed Scrapy; "" if it can."""
     if scrapy.version_info[:2] != VERSION:
-        return f"only that of Scrapy {VERSION[0]}.{VERSION[1]} is known"
-    gone = [
+        return f"the fast path is for Scrapy {VERSION[0]}.{VERSION[1]} only"
+    missing = [
         f"{kind.__name__}.{name}"
         for kind, names in PRIVATE.items()
         for name in names
         if not hasattr(kind, name)
     ]
-    return f"it has no {', '.join(gone)}" if gone else ""
+    return f"it has no {', '.join(missing)}" if missing else ""
 
 
 def install(engine: ExecutionEngine) -> None:
-    """Make these of the parts of `engine`; a user's own stay as they are."""
+    """Change the class of `engine` and its parts; subclasses of a user's own stay as they are."""
     if type(engine.downloader).fetch is not Downloader.fetch:
-        return  # it is to be asked, and answers by a Deferred
+        return  # a user's own `fetch` must be called, and returns a Deferred
     for part in (engine, engine.scraper, engine.scraper.spidermw, engine.signals):
         part.__class__ = REPLACEMENTS.get(type(part), type(part))

@@ -1,4 +1,4 @@
-"""The short way of a request through Scrapy's engine: `webcrawl.fastpath.engine`."""
+"""Switches the fast path on: `webcrawl.fastpath.engine` in place of Scrapy's engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class FastPath:
-    """Has the engine take it. Set it to None in `EXTENSIONS` for Scrapy's own."""
+    """Installs the fast path as the spider opens. None in `EXTENSIONS`: Scrapy's own engine."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -32,10 +32,13 @@ class FastPath:
         try:
             from webcrawl.fastpath import engine  # noqa: PLC0415  (of another Scrapy it may not import)
 
-            why = engine.unknown()
+            why = engine.incompatibility()
         except (ImportError, AttributeError) as error:
             why = str(error)
         if why:
-            logger.warning("Scrapy %s runs its own engine, slower a page: %s", scrapy_version, why)
+            logger.warning(
+                "Scrapy %s runs its own engine, which takes more time per page: %s",
+                *(scrapy_version, why),
+            )
         else:
             engine.install(self._crawler.engine)

@@ -1,7 +1,7 @@
-"""One line of the log for each page at `LOG_LEVEL=DEBUG`, and none that a server is to blame for.
+"""One line of the log per page at `LOG_LEVEL=DEBUG`, and none for a server's fault.
 
-A broken server is a number (docs/stats.md), not a line. What our own code or a user's does wrong is
-logged as Scrapy logs it, and so are a user's own items and requests.
+A broken server is a number (docs/stats.md), not a line. Faults of our own code or a user's are
+logged as Scrapy logs them, and so are a user's own items and Requests.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.lease import Link
 from webcrawl.items import Page
 
-# Scrapy's contract wants a record of a failed download: this one is below what its logger lets by.
+# Scrapy requires a record of a failed download. This one is below the level of its logger.
 NOTHING = LogFormatterResult(level=logging.DEBUG - 1, msg="", args=())
 
 PAGE_LINE = "%(status)s %(size_bytes)9d B %(fetch_s)7.3f s depth %(depth)d %(url)s%(notes)s"
 
 
 class LogFormatter(logformatter.LogFormatter):
-    """`scraped`, `dropped` and `crawled` may return None for no record; `download_error` may not.
+    """One record per page: that of its Page item, or `crawled` where the spider yields no Page.
 
-    Of these a page takes exactly one: that of its Page, or `crawled` where the spider makes none.
+    `scraped`, `dropped` and `crawled` may return None for no record; `download_error` may not.
+    `LOG_FORMATTER` setting.
     """
 
     def __init__(self, verbose: bool) -> None:
@@ -48,7 +49,7 @@ class LogFormatter(logformatter.LogFormatter):
             return super().crawled(request, response, spider)
         link = page_fetch.lease.link
         if not self._verbose or link is None or _makes_page(spider, request, response):
-            return None  # its Page will say more
+            return None  # the record of its Page has more
         page_fetch.logged = True
         return _answer_line(link, response, state_of(request).exchange)
 
@@ -71,7 +72,7 @@ class LogFormatter(logformatter.LogFormatter):
         return _page_line(item, f" dropped: {exception}") if self._is_to_log(response) else None
 
     def _is_to_log(self, response: Response | Failure | None) -> bool:
-        """Whether the page that `response` is has its line still to come."""
+        """Whether the page of `response` has no line yet."""
         if not self._verbose:
             return False
         page_fetch = page_fetch_of(response.request) if isinstance(response, Response) else None
@@ -86,7 +87,7 @@ class LogFormatter(logformatter.LogFormatter):
 
 
 def is_verbose(settings: BaseSettings) -> bool:
-    """Whether `LOG_LEVEL` lets DEBUG records through: then, and only then, they are made."""
+    """Whether `LOG_LEVEL` lets DEBUG records through. Only then they are made."""
     level = settings.get("LOG_LEVEL")
     if isinstance(level, str) and not level.isdecimal():
         level = logging.getLevelNamesMapping().get(level.upper(), logging.DEBUG)

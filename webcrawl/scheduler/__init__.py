@@ -1,4 +1,10 @@
-"""Scrapy's scheduler interface on the frontier."""
+"""Scrapy's scheduler interface on the frontier. Read in this order:
+
+- `scheduler`: leases become Requests, ends of Requests become outcomes; the pump between them
+- `target`: which answers count towards CLOSESPIDER_PAGECOUNT
+
+The objects that the scheduler shares with other parts are in `webcrawl.crawl`.
+"""
 
 from webcrawl.scheduler.scheduler import Scheduler
 

@@ -1,13 +1,12 @@
 """Scrapy's scheduler interface on the frontier.
 
-Scrapy asks synchronously, the frontier answers asynchronously and in batches. Between them stands
-a small window of acquired leases, refilled by one task, the pump, which also gives finished leases
-back, puts what the spider enqueued and starts admissions. Nothing else talks to the frontier.
+Scrapy asks synchronously; the frontier answers asynchronously and in batches. Between them stands a
+small window of acquired leases. One task, the pump, refills it, gives finished leases back, puts
+the links that were enqueued, and starts admissions. Besides it only `put_seeds` calls the frontier.
 
-Invariants: pages leased and not released are at most the share of CONCURRENT_REQUESTS that this
-process has, so Scrapy's downloader is never full. With CLOSESPIDER_PAGECOUNT answers that have a
-place of the target (`frontier.server`) and are not released are at most `frontier.places`, and no
-other answer gets to the spider.
+Invariants: pages leased and not released are at most this process's share of CONCURRENT_REQUESTS,
+so Scrapy's downloader is never full. With CLOSESPIDER_PAGECOUNT only answers that have a place of
+the target reach the spider (`scheduler.target`).
 """
 
 from __future__ import annotations
@@ -57,14 +56,17 @@ from webcrawl.signals import crawl_closing, exchange_recorded, fetches_cut
 
 logger = logging.getLogger(__name__)
 
-_LOOK_S = 0.25  # the pump's longest sleep: it looks whether the engine is closing
-_ORPHANS_S = 1.0  # how often it looks for leases that nobody will give back
-_NO_SOCKET_S = 0.5  # a pause when there was no socket left
-_WARN_S = 60.0
+_LOOK_S = 0.25  # the pump's longest sleep, after which it looks whether the engine is closing
+_ORPHANS_S = 1.0  # interval of the search for leases without a Request in the engine
+_NO_SOCKET_S = 0.5  # pause after a request found no socket
+_WARN_S = 60.0  # at most one warning of that in so many seconds
 
 
 class Scheduler(BaseScheduler):
-    """See the module. `SCHEDULER` setting."""
+    """Hands out a Request per lease, and turns each Request's end into an outcome.
+
+    `SCHEDULER` setting.
+    """
 
     def __init__(
         self,
@@ -93,10 +95,10 @@ class Scheduler(BaseScheduler):
         self._target = target
         self._follow = follow
         self._grace_s = grace_s
-        self.problem = ""  # why there is no frontier
+        self.problem = ""  # why the frontier could not be opened, or failed
         self._admissions: Admissions
         self._outage: Outage
-        self._outage_s = 0.0  # of these, how much is counted
+        self._outage_s = 0.0  # seconds of outage that are counted already
         self._window: deque[Lease] = deque()
         self._page_fetches: set[PageFetch] = set()
         self._admitting: set[asyncio.Task[None]] = set()
@@ -108,9 +110,9 @@ class Scheduler(BaseScheduler):
         self._end_task: asyncio.Task[None] | None = None
         self._crawled_before = self._robots_before = 0  # by earlier runs
         self._closing_at = 0.0
-        self._no_socket_until = 0.0  # nothing is leased before: there was no socket for the last
-        self._warned_at = -math.inf  # of that
-        self._orphans_at = 0.0
+        self._no_socket_until = 0.0  # no lease is taken before
+        self._warned_at = -math.inf  # when the last warning of that was logged
+        self._orphans_at = 0.0  # when to search for orphans next
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -152,7 +154,7 @@ class Scheduler(BaseScheduler):
     # Scrapy's interface
 
     def open(self, spider: Spider) -> None:
-        """Say what is to be known of the frontier; `spider_opened` begins."""
+        """Log warnings about the settings and the frontier. `spider_opened` starts the pump."""
         if self.problem:
             return
         settings = self._crawler.settings
@@ -162,12 +164,12 @@ class Scheduler(BaseScheduler):
         for line in unused(settings):
             logger.warning("%s", line)
         if settings.get("JOBDIR") and settings["FRONTIER_STORE"] == "memory":
-            logger.warning("JOBDIR: this crawl cannot go on later, FRONTIER_STORE is 'memory'")
+            logger.warning("JOBDIR: this crawl cannot be resumed, FRONTIER_STORE is 'memory'")
         for warning in self.frontier.warnings:
             logger.warning("JOBDIR: %s", warning)
         if self.frontier.resumed:
             counters = self.counters
-            logger.info("Goes on with %d URLs, after %d pages", counters.pending, counters.crawled)
+            logger.info("Resumes with %d URLs, after %d pages", counters.pending, counters.crawled)
 
     def close(self, reason: str) -> Deferred[None]:
         silent = self.counters.robots.total() == self._robots_before or reason == "no_answer"
@@ -188,25 +190,25 @@ class Scheduler(BaseScheduler):
             self._page_fetches.add(page_fetch)
             try:
                 return self._request(page_fetch)
-            except Exception:  # a user's Request of an earlier run, whose code has changed
+            except Exception:  # a user's Request of an earlier run; the code has changed since
                 logger.exception("The request of %s cannot be restored", page_fetch.lease.url)
                 self.finish(page_fetch, Dropped("unreadable"))
         return self._users.take_aside()
 
     def enqueue_request(self, request: Request) -> bool:
-        """Take a user's own Request; False when it is out of scope, or no URL, or a duplicate.
+        """Take a user's own Request; False if it is out of scope, not a URL, or a duplicate.
 
-        Whether it is a duplicate of a link only the frontier can tell, later.
+        The frontier drops duplicates of links later.
         """
         request = self._as_users(request)
         url = canonicalize(request.url) if is_of_the_web(request) else ""
         if url is None or (url and self._outlinks.refuses(url, host_of(url))):
             return False
-        told_apart = bool(url) and is_plain(request)  # by the URL-seen test
-        if not told_apart and self._users.is_seen(request):
+        by_url = bool(url) and is_plain(request)  # the URL-seen test finds its duplicates
+        if not by_url and self._users.is_seen(request):
             return False
         if url:
-            force = request.dont_filter or not told_apart
+            force = request.dont_filter or not by_url
             link = self._users.link(request, url)
             if self.frontier.shared and self._users.keeps(link):
                 self._refuse(request, link)
@@ -218,8 +220,9 @@ class Scheduler(BaseScheduler):
         return True
 
     def _as_users(self, request: Request) -> Request:
-        """`request` as a user's own, if it was made of one of ours: by a middleware that puts it in
-        place of that one, or by a callback that copies its meta, or all of it.
+        """`request` without the lease of another one that it was made of.
+
+        A middleware puts it in the place of that one, or a callback copied that one's meta.
         """
         before = replaced_by(request, self._crawler.engine)
         page_fetch = page_fetch_of(before or request)
@@ -230,28 +233,28 @@ class Scheduler(BaseScheduler):
         return strip(request)
 
     def _refuse(self, request: Request, link: Link) -> None:
-        """Drop a user's Request that this process alone could answer, when any may lease it."""
+        """Drop a user's Request that cannot be pickled: another process may lease it."""
         if not self.counters.dropped["unserialisable"]:
             logger.error("CRAWL_PROCESSES: %s cannot be pickled, and is dropped", request)
         self.counters.dropped["unserialisable"] += 1
         self._users.ended(link)
 
-    # What the spider and the visits tell
+    # Called by the spider and for page fetches
 
     async def put_seeds(self, urls: Iterable[str]) -> int:
-        """Put canonical URLs as seeds; how many of them were new and in scope."""
+        """Put canonical URLs as seeds; the number of those that were new and in scope."""
         try:
             accepted = await self.frontier.put(self._outlinks.of_seeds(urls), time.monotonic())
-        except StoreError:  # the pump says so and ends the crawl
+        except StoreError:  # the pump logs it and ends the crawl
             self._changed.set()
             raise CloseSpider("frontier_error") from None
         self._changed.set()
         return accepted
 
     async def page_found(self, page_fetch: PageFetch, page: Page) -> None:
-        """The spider yielded `page`: keep its outlinks for the end of the visit.
+        """The spider yielded `page`: keep its outlinks until the page fetch ends.
 
-        Gives way to the event loop now and then: there may be 750,000 of them.
+        Yields to the event loop between slices, since a page may have 750,000 links.
         """
         link = page_fetch.lease.link
         assert link is not None
@@ -279,7 +282,7 @@ class Scheduler(BaseScheduler):
         return self._outlinks.of_redirect(url, link) if self._follow else None
 
     def finish(self, page_fetch: PageFetch, outcome: Outcome) -> None:
-        """Give the lease of `visit` back; only the first call counts."""
+        """Give the lease of `page_fetch` back; only the first call counts."""
         if page_fetch.done:
             return
         page_fetch.end()
@@ -305,19 +308,19 @@ class Scheduler(BaseScheduler):
         self._changed.set()
 
     def _pause(self) -> None:
-        """Lease nothing for a moment, in which sockets may be closed."""
+        """Take no lease for a moment, in which other sockets may be closed."""
         now = time.monotonic()
         self._no_socket_until = now + _NO_SOCKET_S
         if now >= self._warned_at + _WARN_S:
             self._warned_at = now
             logger.warning(
-                "No socket left for a request, of %d open files: it goes back into line. "
+                "No socket left for a request, of %d open files: its URL is queued again. "
                 "Raise the limit (ulimit -n), or lower CONCURRENT_REQUESTS",
                 openfiles.plan().limit,
             )
 
     def comes_again(self, link: Link, outcome: Outcome) -> bool:
-        """Whether `outcome` is not the end of a user's own Request."""
+        """Whether a user's own Request will be tried again after `outcome`."""
         match outcome:
             case Returned():
                 return True
@@ -340,16 +343,17 @@ class Scheduler(BaseScheduler):
         return True
 
     async def recorded(self, exchange: Exchange) -> None:
-        """Count an admission's exchange; robots.txt belongs in the archive, a HEAD's answer not.
+        """Count an admission's exchange, and send it to the archive if it is a robots.txt.
 
-        Deviation: a capture without a body would stand before the page in an archive's index.
+        Deviation: answers to HEAD are not archived. A capture without a body would come before the
+        page in an archive's index.
         """
         self.counters.robots_bytes += len(exchange.head) + len(exchange.body)
         if exchange.method != "HEAD":
             await self._crawler.signals.send_catch_log_async(exchange_recorded, exchange=exchange)
 
     def spider_opened(self) -> None:
-        """A signal handler: the first moment at which Scrapy can be told to end."""
+        """A signal handler. The first moment at which a crawl can be ended with CloseSpider."""
         self._crawled_before = self.counters.crawled
         self._robots_before = self.counters.robots.total()
         if self.problem:
@@ -365,15 +369,16 @@ class Scheduler(BaseScheduler):
         self._pump_task = asyncio.create_task(self._pump())
 
     def spider_idle(self) -> None:
-        """A signal handler: nothing is left to do. Before the target that is a bad seed."""
+        """A signal handler: no URL is left. Before the target is met that is a bad seed."""
         if self._is_unanswered():
             raise CloseSpider("no_answer")
         if self.counters.crawled < self._target:
             raise CloseSpider("bad_seed")
 
     def _is_unanswered(self) -> bool:
-        """Whether no page was answered in this run, and something failed in it. Of a crawl in
-        several processes the first knows.
+        """Whether no page was answered in this run, and at least one failed.
+
+        False in a worker: only the main process has all counts.
         """
         if build.is_worker(self._crawler.settings):
             return False
@@ -381,7 +386,7 @@ class Scheduler(BaseScheduler):
         return bool(failures) and self.counters.crawled == self._crawled_before
 
     def _say_unanswered(self) -> None:
-        """That not one page was answered is an error, whoever ended the crawl."""
+        """Make a run without any answered page an error, also one that a user stopped."""
         seeds = [*self.frontier.failed_seeds] or self._outage.failures[:FAILURES_MAX]
         failed = ", ".join(f"{name} ({reason})" for name, reason in seeds)
         problem = f"not one page was answered in this run; the first seeds that failed: {failed}"
@@ -389,7 +394,7 @@ class Scheduler(BaseScheduler):
         logger.error("%s", problem)
 
     def _say_left(self) -> None:
-        """What becomes of the URLs that are kept, or wait."""
+        """Log what becomes of the URLs that are kept or still queued."""
         left = max(self.counters.pending, 0)
         if not left or build.is_worker(self._crawler.settings) or self.problem:
             return
@@ -408,7 +413,7 @@ class Scheduler(BaseScheduler):
         self._changed.set()
 
     def give_up(self) -> None:
-        """The network does not come back: end the crawl, with everything in line."""
+        """The network does not come back: end the crawl, and keep all its URLs queued."""
         logger.error("The network does not come back: the crawl ends")
         self._close_spider("outage")
 
@@ -423,14 +428,14 @@ class Scheduler(BaseScheduler):
         except Exception as error:
             self._report(error)
             self._close_spider("frontier_error")
-            await asyncio.sleep(0)  # it is closing now
-            self._crawler.signals.send_catch_log(fetches_cut)  # they cannot be given back
+            await asyncio.sleep(0)  # until the engine is closing
+            self._crawler.signals.send_catch_log(fetches_cut)  # their leases cannot be released
 
     async def _turn(self) -> float:
-        """Move everything one step on; seconds until there may be more to do."""
+        """One turn of the pump; seconds until there may be more to do."""
         now = time.monotonic()
         await self._outbox.deliver(now)
-        if self._outbox:  # more of a large page, or what came meanwhile
+        if self._outbox:  # the rest of a large page, or new entries
             self._changed.set()
             await asyncio.sleep(0)
         slot = self._crawler.engine._slot
@@ -490,18 +495,18 @@ class Scheduler(BaseScheduler):
         return _LOOK_S if len(leases) == room else self.frontier.next_at(admissions=True) - now
 
     def _count_outage(self) -> None:
-        """Bring the time that our network was out up to date."""
+        """Update the counter of the seconds that our network was out."""
         outage_s = self._outage.seconds
         self.counters.outage_s += outage_s - self._outage_s
         self._outage_s = outage_s
 
     def _count_under_way(self, fetches: int) -> None:
-        """Bring this process's part of the count up to date."""
+        """Update this process's part of the counter of fetches under way."""
         self.counters.under_way += fetches - self._under_way
         self._under_way = fetches
 
     async def _run_admission(self, lease: Lease) -> None:
-        outcome: Outcome = Returned()  # when it is cancelled
+        outcome: Outcome = Returned()  # if it is cancelled
         try:
             outcome = await self._admissions.run(lease)
         except Exception:
@@ -511,7 +516,7 @@ class Scheduler(BaseScheduler):
             self._give_back(lease, outcome)
 
     def _drop_orphans(self, in_engine: set[Request]) -> None:
-        """Give back the leases of Requests that a middleware has replaced by one of its own."""
+        """Give back the leases of Requests that a middleware has replaced by another."""
         for page_fetch in [
             page_fetch for page_fetch in self._page_fetches if page_fetch.request not in in_engine
         ]:
@@ -520,7 +525,7 @@ class Scheduler(BaseScheduler):
     # The end
 
     def _wind_down(self, now: float) -> None:
-        """The engine is closing: take nothing new, and cut what does not end by itself."""
+        """The engine is closing: take no new lease, and cut fetches after CLOSE_GRACE."""
         if not self._closing_at:
             self._closing_at = now
             self._crawler.signals.send_catch_log(crawl_closing)
@@ -539,7 +544,7 @@ class Scheduler(BaseScheduler):
             self._settle_page_fetches()
 
     def _settle_page_fetches(self) -> None:
-        """With no item in the pipelines, whoever still waits for one would wait for ever."""
+        """Wake page fetches that wait for items, if no item is left in the pipelines."""
         slot = self._crawler.engine.scraper.slot
         if slot is None or not slot.itemproc_size:
             for page_fetch in self._page_fetches:
@@ -562,7 +567,7 @@ class Scheduler(BaseScheduler):
         await self._admissions.close()
 
     def _report(self, error: Exception) -> None:
-        """Say once what became of the frontier: a full disk in one line, our own fault in full."""
+        """Log once why the frontier failed: a full disk in one line, our own fault in full."""
         if not self.problem:
             self.problem = str(error)
             set_fatal_error(self._crawler, self.problem)
@@ -572,7 +577,7 @@ class Scheduler(BaseScheduler):
     # Scrapy's engine
 
     def _wake_engine(self) -> None:
-        """Have the engine ask again now: after a None it would wait for its 5 s heartbeat."""
+        """Have the engine ask again now; after a None it would wait for its 5 s heartbeat."""
         slot = self._crawler.engine._slot
         if slot is not None:
             slot.nextcall.schedule()
@@ -583,11 +588,11 @@ class Scheduler(BaseScheduler):
             self._end_task = asyncio.create_task(coro)
 
     def _request(self, page_fetch: PageFetch) -> Request:
-        """The Request of a lease: a new one, or the user's own."""
+        """The Request for a lease: a new one, or the user's own."""
         lease, link = page_fetch.lease, page_fetch.lease.link
         assert link is not None
         if not link.payload:
-            meta = {"depth": link.depth, "verbatim_url": True}  # it is canonical
+            meta = {"depth": link.depth, "verbatim_url": True}  # the URL is canonical
             request = Request(lease.url, errback=self._errback, meta=meta, dont_filter=True)
         else:
             request = self._users.request(link)
@@ -596,8 +601,10 @@ class Scheduler(BaseScheduler):
         return page_fetch.made(request)
 
     def _errback(self, failure: Failure) -> Any:
-        """A request's end without an answer: for a user's own, unless it will be tried again, its
-        errback. Without one Scrapy says in the log what happened; for a page it is only counted.
+        """A Request ended without an answer. For a page that is counted and no more.
+
+        A user's own Request calls its errback, unless it will be tried again. Without an errback
+        Scrapy logs the failure.
         """
         request: Request = failure.request  # type: ignore[attr-defined]
         page_fetch = page_fetch_of(request)
