@@ -1,0 +1,179 @@
+"""The scheduler without an engine: which Requests it takes, and what it makes of their ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from scrapy import Request
+from scrapy.core.engine import ExecutionEngine
+from scrapy.crawler import Crawler
+
+from webcrawl import settings as project
+from webcrawl.crawl.crawl import crawl_of
+from webcrawl.crawl.page_fetch import PageFetch, lease_of, page_fetch_of
+from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Returned, Step
+from webcrawl.scheduler import Scheduler
+from webcrawl.spiders.broad import BroadSpider
+
+URL = "http://a.example/"
+
+
+def crawler_with(**settings: Any) -> Crawler:
+    values = {name: getattr(project, name) for name in dir(project) if name.isupper()}
+    memory = {"FRONTIER_STORE": "memory", "EXTENSIONS": {}, "SCOPE_SUFFIXES": [".example"]}
+    memory["TWISTED_REACTOR_ENABLED"] = False
+    crawler = Crawler(BroadSpider, values | memory | settings)
+    crawler._apply_settings()
+    crawler.engine = object.__new__(ExecutionEngine)
+    return crawler
+
+
+def with_scheduler(use: Callable[[Scheduler], Awaitable[Any]], **settings: Any) -> Any:
+    async def go() -> Any:
+        scheduler = Scheduler.from_crawler(crawler_with(**settings))
+        try:
+            return await use(scheduler)
+        finally:
+            await scheduler._close()
+
+    return asyncio.run(go())
+
+
+async def leased(scheduler: Scheduler, payload: bytes = b"") -> Request:
+    """A Request that the scheduler hands out, for a link with `payload`."""
+    link = Link(URL, "a.example", payload=payload)
+    scheduler._window.append(Lease("a.example", Step.PAGE, URL, "10.0.0.1", link))
+    request = scheduler.next_request()
+    assert request is not None
+    return request
+
+
+def ended(scheduler: Scheduler) -> list[Any]:
+    return [outcome for _, outcome in scheduler._outbox._ended]
+
+
+def test_the_crawl_object_has_the_parts_of_the_scheduler() -> None:
+    async def use(scheduler: Scheduler) -> None:
+        crawl = crawl_of(scheduler._crawler)
+        assert crawl.scheduler is scheduler
+        assert crawl.frontier is scheduler.frontier
+        assert crawl.counters is scheduler.counters
+        assert crawl.admissions is not None
+        assert crawl.fatal_error == ""
+
+    with_scheduler(use)
+
+
+@pytest.mark.parametrize(
+    ("request_", "taken"),
+    [
+        (Request(URL), True),
+        (Request("http://other.test/"), False),
+        (Request("http://:/"), False),
+        (Request("data:,x"), True),
+        (Request(URL, method="POST", body=b"x"), True),
+    ],
+    ids=["in scope", "out of scope", "not a URL", "not of the web", "POST"],
+)
+def test_which_requests_are_taken(request_: Request, taken: bool) -> None:
+    async def use(scheduler: Scheduler) -> None:
+        assert scheduler.enqueue_request(request_) is taken
+        assert scheduler.has_pending_requests() is taken
+
+    with_scheduler(use)
+
+
+def test_a_request_that_its_url_does_not_identify_is_taken_once() -> None:
+    async def use(scheduler: Scheduler) -> None:
+        assert scheduler.enqueue_request(Request(URL, method="POST", body=b"x"))
+        assert not scheduler.enqueue_request(Request(URL, method="POST", body=b"x"))
+        assert scheduler.enqueue_request(Request(URL, method="POST", body=b"y"))
+        again = Request(URL, method="POST", body=b"x", dont_filter=True)
+        assert scheduler.enqueue_request(again)
+
+    with_scheduler(use)
+
+
+def test_a_request_that_is_not_of_the_web_bypasses_the_frontier() -> None:
+    async def use(scheduler: Scheduler) -> None:
+        request = Request("data:,x")
+        scheduler.enqueue_request(request)
+        assert scheduler.next_request() is request
+        assert lease_of(request) is None
+        assert scheduler.next_request() is None
+
+    with_scheduler(use)
+
+
+def test_a_lease_becomes_a_request_that_owns_it() -> None:
+    async def use(scheduler: Scheduler) -> None:
+        request = await leased(scheduler)
+        lease = lease_of(request)
+        assert lease is not None
+        assert (request.url, lease.url, request.meta["depth"]) == (URL, URL, 0)
+        assert scheduler.next_request() is None
+
+    with_scheduler(use)
+
+
+def test_a_lease_is_given_back_once() -> None:
+    async def use(scheduler: Scheduler) -> None:
+        page_fetch = page_fetch_of(await leased(scheduler))
+        assert page_fetch is not None
+        answer = Fetched(200, 1.0, 2.0, size_bytes=7, took_s=0.5)
+        scheduler.finish(page_fetch, answer)
+        scheduler.finish(page_fetch, Dropped("replaced"))
+        assert ended(scheduler) == [answer]
+        assert (scheduler.counters.page_bytes, scheduler.counters.fetch_s) == (7, 0.5)
+        scheduler._outbox._ended.clear()
+
+    with_scheduler(use)
+
+
+def test_a_request_of_an_earlier_run_that_cannot_be_restored_is_dropped() -> None:
+    async def use(scheduler: Scheduler) -> None:
+        link = Link(URL, "a.example", payload=b"kept 1 by a process that is gone")
+        scheduler._window.append(Lease("a.example", Step.PAGE, URL, "10.0.0.1", link))
+        assert scheduler.next_request() is None
+        assert ended(scheduler) == [Dropped("unreadable")]
+        scheduler._outbox._ended.clear()
+
+    with_scheduler(use)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "again"),
+    [
+        (Returned(), True),
+        (Failed("timeout", 1.0, 2.0), True),
+        (Failed("bad_response", 1.0, 2.0), False),
+        (Fetched(503, 1.0, 2.0), True),
+        (Fetched(404, 1.0, 2.0), False),
+        (Dropped("middleware"), False),
+    ],
+    ids=repr,
+)
+def test_which_outcomes_are_not_the_end_of_a_request(outcome: Any, again: bool) -> None:
+    async def use(scheduler: Scheduler) -> None:
+        assert scheduler.comes_again(Link(URL, "a.example"), outcome) is again
+        last_try = Link(URL, "a.example", retries=2)
+        assert scheduler.comes_again(last_try, outcome) is isinstance(outcome, Returned)
+
+    with_scheduler(use)
+
+
+def test_a_page_that_is_cut_is_held_back() -> None:
+    async def use(scheduler: Scheduler) -> None:
+        page_fetch = page_fetch_of(await leased(scheduler))
+        assert isinstance(page_fetch, PageFetch)
+        scheduler._goal.cut([page_fetch])
+        scheduler.finish(page_fetch, Returned(1.0, 2.0, "cancelled"))
+        assert ended(scheduler) == []
+        assert scheduler._goal.take_held_back() == [
+            (page_fetch.lease, Returned(1.0, 2.0, "cancelled"))
+        ]
+
+    with_scheduler(use)
