@@ -13,7 +13,7 @@ GAPS: dict[str, tuple[str, ...]] = {
         "tests/test_webcrawl_handler.py::TestHttps::test_server_receives_no_extra_headers",
     ),
     "The handler removes content codings, as it stands in for HttpCompressionMiddleware. The"
-    ' bytes of the wire are in `meta["exchange"]`.': (
+    " bytes of the wire are in `webcrawl.crawl.state_of(request).exchange`.": (
         "tests/test_webcrawl_handler.py::TestHttp::test_download_has_correct_response_headers",
         "tests/test_webcrawl_handler.py::TestHttps::test_download_has_correct_response_headers",
         "tests/test_webcrawl_handler.py::TestHttp::test_download_is_not_automatically_gzip_decoded",
