@@ -9,7 +9,7 @@ from tests.crawl.crawling import assert_faultless
 from tests.crawl.userscode import run
 
 WEB = (
-    *("--hosts=2", "--seeds=2", "--pages-per-host=4"),
+    *("--hosts=2", "--seeds=2", "--pages-per-host=4", "--host-delay=0.1"),
     "--features=page-plain,robots-allow-all,host-plain,dns-a,origin-http,link-plain",
 )
 

@@ -1,7 +1,7 @@
-"""The tests of Scrapy's that do not pass here, each with its reason.
+"""Scrapy's tests that do not pass here, each with its reason.
 
-An id without parameters stands for all of them. The runs take this table at its word: what is not
-in it must pass, and what is in it must fail. docs/scrapy-compat.md says the same to users.
+An id without parameters stands for all of them. The runs check this table: each test in it must
+fail, and all others must pass. docs/scrapy-compat.md says the same to users.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ GAPS: dict[str, tuple[str, ...]] = {
         "tests/test_webcrawl_handler.py::TestHttp::test_server_receives_no_extra_headers",
         "tests/test_webcrawl_handler.py::TestHttps::test_server_receives_no_extra_headers",
     ),
-    "The handler removes content codings, as it stands in for HttpCompressionMiddleware. What was"
-    " on the wire is in `webcrawl.crawl.state_of(request).exchange`.": (
+    "The handler removes content codings, as it stands in for HttpCompressionMiddleware. The"
+    " bytes of the wire are in `webcrawl.crawl.state_of(request).exchange`.": (
         "tests/test_webcrawl_handler.py::TestHttp::test_download_has_correct_response_headers",
         "tests/test_webcrawl_handler.py::TestHttps::test_download_has_correct_response_headers",
         "tests/test_webcrawl_handler.py::TestHttp::test_download_is_not_automatically_gzip_decoded",
@@ -25,18 +25,19 @@ GAPS: dict[str, tuple[str, ...]] = {
     ),
     "TLS is the standard library's: DOWNLOADER_CLIENTCONTEXTFACTORY, which is deprecated, is"
     " Twisted's.": ("tests/test_webcrawl_handler.py::TestHttps::test_verify_certs_deprecated",),
-    "The order is the frontier's (FRONTIER_ORDER): `priority` and Scrapy's queues say nothing.": (
+    "The order is the frontier's (FRONTIER_ORDER): `priority` and Scrapy's queues have no"
+    " effect.": (
         "tests/test_engine_loop.py::TestRequestSendOrder::test_default",
         "tests/test_engine_loop.py::TestRequestSendOrder::test_lifo_start",
         "tests/test_engine_loop.py::TestRequestSendOrder::test_shared_queues",
     ),
-    "Delays are the frontier's, one clock a host and an address: `download_slot` and DOWNLOAD_SLOTS"
-    " say nothing.": (
+    "Delays are the frontier's, one clock per host and per address: `download_slot` and"
+    " DOWNLOAD_SLOTS have no effect.": (
         "tests/test_downloaderslotssettings.py::test_delay",
         "tests/test_downloaderslotssettings.py::test_none_slot_with_priority_queue",
     ),
-    "The URL-seen test answers in batches, after a Request was taken: a duplicate is counted and"
-    " there is no signal request_dropped.": (
+    "The URL-seen test answers in batches, after a Request was taken: a duplicate is counted,"
+    " without the signal request_dropped.": (
         "tests/test_engine.py::TestEngine::test_crawler_dupefilter",
     ),
     "The stats and attributes of Scrapy's own scheduler are not ours.": (
@@ -47,9 +48,9 @@ GAPS: dict[str, tuple[str, ...]] = {
     " more, is not called.": ("tests/test_engine.py::test_enqueue_scrape_error",),
 }
 
-# Not run: a busy machine makes them untrue. The first two assert that delays of 0.1 and 0.2 s are
-# hardly longer (that none is shorter, the ledger of each crawl says), the last that a callback is
-# through before the next start request is asked for.
+# Not run, since they fail on a busy machine. The first two assert that delays of 0.1 and 0.2 s are
+# hardly longer (each crawl's ledger checks that no delay is shorter), the last that a callback ends
+# before the next start request is asked for.
 ASSERT_A_TIME = (
     "tests/test_crawl.py::TestCrawl::test_fixed_delay",
     "tests/test_crawl.py::TestCrawl::test_randomized_delay",
