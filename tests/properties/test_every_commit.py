@@ -213,9 +213,9 @@ def judge(folder: Path, web: Web, cap: int) -> None:
         assert max(per_host.values()) == cap
         assert counters.dropped["host_cap"]
         return
-    assert {url for url, status in statuses.items() if status and status.what == "200"} == web.done
+    assert {url for url, status in statuses.items() if status and status.outcome == "200"} == web.done
     assert {
-        url: status.what for url, status in statuses.items() if status and status.what != "200"
+        url: status.outcome for url, status in statuses.items() if status and status.outcome != "200"
     } == {url: "robots" if is_disallowed(url) else "dns" for url in reachable() - web.done}
     assert all(is_disallowed(url) or host_of(url) == GONE for url in reachable() - web.done)
 

@@ -53,7 +53,7 @@ _CREDIT = Struct(">ddQc")  # a store.Credit, and a line end
 class UrlStatus(NamedTuple):
     """What came of a URL, and how it was found."""
 
-    what: str  # a status code, "head" and one, or a reason of `counters.dropped`
+    outcome: str  # a status code, "head" and one, or a reason of `counters.dropped`
     time: float  # UTC
     depth: int
     redirects: int = 0
