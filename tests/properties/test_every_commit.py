@@ -213,10 +213,11 @@ def judge(folder: Path, web: Web, cap: int) -> None:
         assert max(per_host.values()) == cap
         assert counters.dropped["host_cap"]
         return
-    assert {url for url, status in statuses.items() if status and status.outcome == "200"} == web.done
-    assert {
-        url: status.outcome for url, status in statuses.items() if status and status.outcome != "200"
-    } == {url: "robots" if is_disallowed(url) else "dns" for url in reachable() - web.done}
+    outcomes = {url: status.outcome for url, status in statuses.items() if status}
+    assert {url for url, outcome in outcomes.items() if outcome == "200"} == web.done
+    assert {url: outcome for url, outcome in outcomes.items() if outcome != "200"} == {
+        url: "robots" if is_disallowed(url) else "dns" for url in reachable() - web.done
+    }
     assert all(is_disallowed(url) or host_of(url) == GONE for url in reachable() - web.done)
 
 

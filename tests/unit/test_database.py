@@ -73,7 +73,7 @@ def test_a_folder_of_other_files_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_reader_makes_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="there is none"):
+    with pytest.raises(StoreError, match="does not exist or is empty"):
         Database(tmp_path / "db", read_only=True)
     assert not (tmp_path / "db").exists()
 

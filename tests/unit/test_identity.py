@@ -111,7 +111,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "an empty CURRENT": (write("CURRENT", b""), "cannot be used"),
     "a CURRENT of noise": (write("CURRENT", b"\0\xff\n\xfe"), "cannot be used"),
     "a CURRENT of elsewhere": (write("CURRENT", b"MANIFEST-999999\n"), "No such file"),
-    "no log": (remove("*.log"), "its log is gone"),
+    "no log": (remove("*.log"), "its log is missing"),
     "a later format": (
         put(rows.IDENTITY, json.dumps(IDENTITY | {"format": 99}).encode()),
         "has format 99, this version reads",
@@ -177,7 +177,7 @@ def test_a_damaged_log_is_said_aloud_and_used_up_to_the_damage(
     garble("*.log", 0.5)(tmp_path / FOLDER)
     frontier = DiskFrontier(tmp_path)
     (warning,) = frontier.warnings
-    assert "is damaged: the crawl goes on from" in warning
+    assert "is damaged: it resumes from the last commit before" in warning
     assert 41 <= frontier.counters.crawled < 42
     frontier.audit()
     asyncio.run(frontier.close())

@@ -29,7 +29,7 @@ WAIT_S = 10.0  # time-out for a running crawl to read the RETRY file
 
 
 class Command(ScrapyCommand):
-    """Prints hosts by state, pending URLs by level and the largest queues; or all pending URLs."""
+    """Prints hosts by status, pending URLs by level and the largest queues; or all pending URLs."""
 
     requires_crawler_process = False
     default_settings = {"LOG_ENABLED": False}
@@ -98,7 +98,7 @@ def _retry(jobdir: Path, reasons: frozenset[str]) -> str:
     try:
         frontier = DiskFrontier(
             jobdir,
-            Policy(politeness=Politeness(0.0, 0.0)),  # nothing is asked: the next run has delays
+            Policy(politeness=Politeness(0.0, 0.0)),  # no host is asked here
             ordering=order,
             identity=settings,
             now=now,
