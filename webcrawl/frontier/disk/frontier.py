@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import TypeVar
 
-from webcrawl.executor import Offload
+from webcrawl.executor import AdaptiveExecutor
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
@@ -81,7 +81,7 @@ class DiskFrontier(Frontier):
         self.failed_seeds = self._state.failed_seeds
         self.resumed = self._store.resumed
         self.warnings = self._store.warnings
-        self._offload = Offload("frontier")
+        self._executor = AdaptiveExecutor("frontier")
         self._broken: StoreError | None = None
         self._checked_at = now  # for a RETRY file
         self._retrying: tuple[frozenset[str], bytes] | None = None
@@ -148,12 +148,12 @@ class DiskFrontier(Frontier):
         return self._state.supply
 
     def is_finished(self) -> bool:
-        return self._finished and not self._offload.is_busy
+        return self._finished and not self._executor.is_busy
 
     async def close(self) -> None:
         """End this run; a later run may resume. Waits for the batch that is under way."""
         try:
-            await self._offload.do(self._store.close, waits=True)
+            await self._executor.do(self._store.close, waits=True)
         finally:
             self._folder.close()
 
@@ -162,7 +162,7 @@ class DiskFrontier(Frontier):
         self._state.audit()
 
     def _run(self, batch: Callable[[], T], *, moves: bool = True) -> Awaitable[T]:
-        return self._offload.do(lambda: self._do(batch, moves=moves))
+        return self._executor.do(lambda: self._do(batch, moves=moves))
 
     def _do(self, batch: Callable[[], T], *, moves: bool = True) -> T:
         """Run `batch`. After a failure each later batch raises StoreError: the state in memory is

@@ -14,9 +14,7 @@ from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.queue import DiskQueue
 from webcrawl.frontier.host import Host, Rules, State
 
-_ROUNDING_S = (
-    1e-6  # UTC seconds as a float are exact to 0.2 µs; no clock may be early
-)
+_ROUNDING_S = 1e-6  # UTC seconds as a float are exact to 0.2 µs; no clock may be early
 
 
 def queue_of(host: Host) -> DiskQueue:
