@@ -67,14 +67,14 @@ def measure(arguments: argparse.Namespace) -> str:
     )
     pickled_row: Form = (lambda: pickle.dumps(row, 5), rows.plain)
     gc.freeze()
-    told = {
+    results = {
         f"{PAGES} pages": compared((partial(encode, calls), decode), packed_done, arguments.times),
         "leases": compared((partial(encode, answers), decode), packed_leases, arguments.times),
         "a host's row": compared(
             (partial(Encoder().encode, row), row_read), pickled_row, 50 * arguments.times
         ),
     }
-    return "µs CPU, and part of pickle's: " + "; ".join(map(": ".join, told.items()))
+    return "µs CPU, and part of pickle's: " + "; ".join(map(": ".join, results.items()))
 
 
 def compared(form: Form, pickled: Form, times: int) -> str:

@@ -1,7 +1,7 @@
 """Divides the files and sockets that this process may open among its parts.
 
-Owns the limit of the system (RLIMIT_NOFILE), and tells the errors at that limit from errors of the
-server: they are our fault.
+Owns the limit of the system (RLIMIT_NOFILE), and tells which errors mean that it is reached: these
+are our fault, not the server's.
 """
 
 from __future__ import annotations

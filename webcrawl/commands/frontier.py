@@ -57,8 +57,8 @@ class Command(ScrapyCommand):
         parser.add_argument(
             "--retry",
             metavar="REASONS",
-            help="queue URLs again at once that are kept for a later try for one of these reasons,"
-            f" separated by commas: {', '.join(sorted(REASONS))}, or all",
+            help="queue URLs again at once that are kept for a later try; REASONS is all, or some"
+            f" of {', '.join(sorted(REASONS))}",
         )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:

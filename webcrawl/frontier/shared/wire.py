@@ -77,7 +77,7 @@ Answer = Accepted | Leased | FirstSeen | CallFailed | None
 
 
 class News(_Tagged, frozen=True):
-    """What the frontier tells of itself without a call."""
+    """State of the frontier, sent with each answer and each wake-up."""
 
     next_page_at: float
     next_admission_at: float
@@ -134,7 +134,7 @@ def frame(data: bytes) -> bytes:
 
 
 def receive(sock: socket.socket) -> bytes:
-    """The content of the first frame on a socket that blocks. EOFError when there is none."""
+    """The content of the first frame on a socket that blocks. EOFError if it ends before."""
     with sock.makefile("rb", buffering=0) as stream:
         (size,) = _LENGTH.unpack(_exactly(stream.read, _LENGTH.size))
         return _exactly(stream.read, size)
