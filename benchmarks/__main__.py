@@ -26,6 +26,7 @@ from benchmarks import (
     survey,
     sweep,
     vs_scrapy,
+    wire,
 )
 from benchmarks.crawls import NotDone
 
@@ -40,6 +41,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "backlog": backlog,
     "soak": soak,
     "store": store,
+    "wire": wire,
     "sweep": sweep,
     "memory-vs-disk": memory_vs_disk,
     "overheads": overheads,

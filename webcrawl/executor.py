@@ -1,12 +1,12 @@
-"""Work that may have to wait for a disk, done where it costs least.
+"""Runs work that may block on a disk without blocking the event loop for long.
 
-The way to a thread and back costs some 60 us of CPU, more where the two then quarrel about the
-interpreter's lock, and most work takes less. So work is done at once, by who asks, for as long as
-the disk lets it. When one piece was held up, a thread does what comes in the next while, and the
-event loop goes on. One that took long because others had the processor was not held up.
+A hand-over to a thread and back costs some 60 µs of CPU, and more if both threads compete for the
+interpreter's lock; most work takes less. So work runs in the event loop's thread as long as the
+disk is quick. After a piece that has blocked, a worker thread runs the work of the next AWAY_S
+seconds. A piece that took long only because other processes had the processor has not blocked.
 
-Invariants: pieces are done one at a time, in the order they were given. The event loop is held up
-by one piece in AWAY_S at most.
+Invariants: pieces run one at a time, in the order in which they were given. At most one piece in
+AWAY_S blocks the event loop.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from threading import Thread
 from time import monotonic
 from typing import Any, Final, NamedTuple, TypeVar
 
-HELD_UP_S: Final = 0.05  # no piece takes half of it where the disk is quick
+BLOCKED_S: Final = 0.05  # on a quick disk each piece takes less than half of it
 AWAY_S: Final = 1.0
-BATCH: Final = 64  # pieces that the thread does before it wakes the loop
+BATCH: Final = 64  # pieces that the thread runs before it wakes the event loop
 _OF_THREAD: Final = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)  # macOS lacks it
 
 T = TypeVar("T")
@@ -38,16 +38,16 @@ class _Done(NamedTuple):
     error: Exception | None
 
 
-class Offload:
-    """Does what an event loop gives it. The thread is there only while it has work.
+class AdaptiveExecutor:
+    """Runs work in place or in a thread, which exists only while it has work.
 
-    It is a daemon: nothing waits for it when the process is told to go.
+    The thread is a daemon: the exit of the process does not wait for it.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name  # of the thread
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()  # None: enough
-        self._away = 0  # pieces that the thread has been given, and whose end is not known
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()  # None ends the thread
+        self._away = 0  # pieces given to the thread, whose results have not come back
         self._away_until = 0.0
 
     @property
@@ -56,22 +56,22 @@ class Offload:
         return self._away > 0
 
     def do(self, work: Callable[[], T], *, waits: bool = False) -> asyncio.Future[T]:
-        """Await it for what `work` returns or raises. `waits`: it takes long, or will wait.
+        """Run `work`; a future of its result or exception. `waits`: it will block or take long.
 
-        It is done whether anybody awaits it or not.
+        The work is done even if the future is not awaited, or cancelled.
         """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         began_at = monotonic()
         if waits or self._away or began_at < self._away_until:
             self._send(_Job(work, future))
             return future
-        waited_before = _times_waited()
+        switches_before = _voluntary_switches()
         try:
             future.set_result(work())
-        except Exception as error:  # raised again where it is awaited
+        except Exception as error:  # raised where the future is awaited
             future.set_exception(error)
         ended_at = monotonic()
-        if ended_at > began_at + HELD_UP_S and _times_waited() > waited_before:
+        if ended_at > began_at + BLOCKED_S and _voluntary_switches() > switches_before:
             self._away_until = ended_at + AWAY_S
         return future
 
@@ -92,29 +92,29 @@ class Offload:
 
     def _run(self) -> None:
         while job := self._jobs.get():
-            done = [_outcome(job)]
+            done = [_run_job(job)]
             while len(done) < BATCH and not self._jobs.empty() and (job := self._jobs.get()):
-                done.append(_outcome(job))
+                done.append(_run_job(job))
             try:
                 done[-1].future.get_loop().call_soon_threadsafe(self._take, done)
-            except RuntimeError:  # the loop is closed: nobody is left to tell
+            except RuntimeError:  # the event loop is closed
                 return
 
 
-def _times_waited() -> int:
-    """How often this thread has let go of the processor to wait for something. 0.7 us."""
-    return resource.getrusage(_OF_THREAD).ru_nvcsw  # getrusage(2): voluntary context switches
+def _voluntary_switches() -> int:
+    """How often this thread gave up the processor to wait (getrusage(2), ru_nvcsw). 0.7 µs."""
+    return resource.getrusage(_OF_THREAD).ru_nvcsw
 
 
-def _outcome(job: _Job) -> _Done:
+def _run_job(job: _Job) -> _Done:
     try:
         return _Done(job.future, job.work(), None)
-    except Exception as error:  # raised again where it is awaited
+    except Exception as error:  # raised where the future is awaited
         return _Done(job.future, None, error)
 
 
 def _settle(done: _Done) -> None:
-    if done.future.done():  # who waited was cancelled
+    if done.future.done():  # it was cancelled
         return
     if done.error is None:
         done.future.set_result(done.result)

@@ -1,7 +1,7 @@
-"""How many files and sockets this process may have open, and what each part of it gets of them.
+"""Divides the files and sockets that this process may open among its parts.
 
-Owns the limit of the system (RLIMIT_NOFILE) and the errors that say it is reached: these are ours,
-not the fault of whoever was to be asked.
+Owns the limit of the system (RLIMIT_NOFILE), and tells which errors mean that it is reached: these
+are our fault, not the server's.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 WANTED: Final = 8192  # pages, admissions, idle connections, the frontier's files
 # Standard streams, event loop, logs, WARC files, the frontier's other files, DNS, other processes.
 RESERVED: Final = 56
-TABLES: Final = (20, 400)  # files that the frontier's database has open: at least, at most
-IDLE: Final = (512, 128)  # connections that wait, without and with TLS: at most
-CONNECTIONS_MIN: Final = 8  # a crawl with fewer is none
+TABLES: Final = (20, 400)  # open files of the frontier's database: at least, at most
+IDLE: Final = (512, 128)  # idle connections, without and with TLS: at most
+CONNECTIONS_MIN: Final = 8  # a crawl with fewer does not start
 
 _OURS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -31,20 +31,20 @@ class TooFewFilesError(ValueError):
 
 
 class Plan(NamedTuple):
-    """What a process may have open within `limit`."""
+    """How a process divides `limit` open files: database tables, idle connections, the rest."""
 
     limit: int
     tables: int
     idle: tuple[int, int]
 
     def connections(self, *, disk: bool, keep_alive: bool) -> int:
-        """Pages and admissions under way at most; below CONNECTIONS_MIN there can be no crawl."""
+        """Pages and admissions under way, at most. A crawl needs CONNECTIONS_MIN or more."""
         left = self.limit - RESERVED - self.tables * disk - sum(self.idle) * keep_alive
         return max(left, 0)
 
 
 def raise_limit() -> int:
-    """Raise the soft limit, 1,024 in most places, as far as WANTED and the hard one let us; it."""
+    """Raise the soft limit, often 1,024, to WANTED or the hard limit; the limit that holds now."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED if hard == resource.RLIM_INFINITY else min(WANTED, hard)
     if 0 <= soft < wanted:
@@ -53,17 +53,17 @@ def raise_limit() -> int:
 
 
 def plan() -> Plan:
-    """For the soft limit as it is."""
+    """The plan for the present soft limit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return plan_for(WANTED if soft == resource.RLIM_INFINITY else soft)
 
 
 def plan_for(limit: int) -> Plan:
-    """An eighth for the tables, and one and a quarter of an eighth for what waits."""
+    """Tables get an eighth of `limit`, idle connections an eighth, with TLS a 32nd more."""
     tables = min(max(limit // 8, TABLES[0]), TABLES[1])
     return Plan(limit, tables, (min(limit // 8, IDLE[0]), min(limit // 32, IDLE[1])))
 
 
 def is_ours(error: OSError) -> bool:
-    """Whether `error` says that there is no socket, no buffer or no memory left for us."""
+    """Whether `error` means that this machine has no socket, buffer or memory left for us."""
     return error.errno in _OURS

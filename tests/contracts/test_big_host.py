@@ -1,7 +1,7 @@
 """A host with very many links costs the other hosts nothing, in either store.
 
-Cost is counted in calls, since times depend on the machine: what the frontier calls for a few
-hosts, with a big one beside them and without.
+Cost is the number of function calls, as times depend on the machine: a crawl of a few hosts is
+compared with and without a big host beside them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def big(count: int) -> list[Link]:
 
 
 class Walk:
-    """Crawls, and notes when each page of the others was leased and what it took in calls."""
+    """A crawl that records when each page of the other hosts was leased, and counts calls."""
 
     def __init__(self, store: Store, caps: Caps | None = None, *, big_answers: bool = True) -> None:
         self.state = CrawlState(store, Policy(politeness=POLITE), caps=caps)
@@ -54,7 +54,7 @@ class Walk:
         self.pages: list[tuple[float, str]] = []
 
     def turn(self) -> None:
-        """One acquire of each kind, everything answered at once, then time goes on."""
+        """One acquire of each kind, all leases answered at once, then the clock moves on."""
         state = self.state
         leases = state.acquire(self.now, 1000, admissions=True) + state.acquire(self.now, 1000)
         state.release([(lease, self._outcome(lease)) for lease in leases], self.now)
@@ -72,7 +72,7 @@ class Walk:
         return answer(lease, self.now)
 
     def others(self) -> None:
-        """Put the other hosts' links and crawl until there is none left of them."""
+        """Queue the links of the other hosts, and crawl until all are fetched."""
         sys.setprofile(self._count)
         try:
             self.state.put(map(link, OTHERS), self.now)
@@ -85,7 +85,7 @@ class Walk:
         self.calls += event == "call"
 
 
-def test_it_takes_its_turn_like_any_other(store: Store, tmp_path: Path) -> None:
+def test_a_big_host_takes_its_turn_like_any_other(store: Store, tmp_path: Path) -> None:
     small, large = Walk(MemoryStore()), Walk(store)
     if isinstance(store, DiskStore):
         small = Walk(other := DiskStore(tmp_path / "small"))
@@ -111,8 +111,8 @@ def test_links_over_a_cap_are_never_queued(store: Store) -> None:
     assert len(walk.pages) == len(OTHERS)
 
 
-def test_the_others_go_on_while_its_links_are_kept(store: Store) -> None:
-    """As they are when it is given up: each in its turn, and that takes a while."""
+def test_other_hosts_are_crawled_while_the_links_of_a_big_one_are_kept(store: Store) -> None:
+    """When a host is given up, its links are kept one by one, over many batches."""
     walk = Walk(store, big_answers=False)
     walk.state.put(big(20_000), walk.now)
     while not walk.state.counters.kept["host_retired"]:
@@ -123,7 +123,7 @@ def test_the_others_go_on_while_its_links_are_kept(store: Store) -> None:
 
 
 def test_one_acquire_makes_few_costly_checks(store: Store) -> None:
-    """Of long URLs against many wildcards; the event loop has a turn between."""
+    """Long URLs against many wildcards: the event loop runs between two checks."""
     rules = RobotsRules.parse(b"User-agent: *\nDisallow: /\n" + COSTLY, "webcrawl")
     walk = Walk(store)
     walk.rules = rules

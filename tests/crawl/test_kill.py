@@ -179,8 +179,8 @@ def test_a_frontier_can_be_looked_into_while_its_crawl_runs(tmp_path: Path) -> N
     assert "in order level" in summary
     assert " hosts" in summary
     assert len(pending) > 5
-    assert "It was never put" in unknown
-    assert "It waits, at level " in explained or "It was fetched" in explained
+    assert "Never queued: " in unknown
+    assert "Waiting at level " in explained or "Fetched at " in explained
 
 
 # A view of the file system of its own for one process (Linux), where it may mount things.

@@ -1,8 +1,8 @@
 """`python -m tests.properties.killed_commits FOLDER SEED KILLS`: commits killed at any moment.
 
-Processes, one after the other, open a database and commit to it until they are killed, also while
-they open it or write a table. Each finds every commit that the one before was told of, and at most
-one more, whole. Prints how many commits there were. Forks before RocksDB has any thread.
+One process after the other opens a database and commits to it until it is killed, possibly while it
+opens the database or writes a table. Each finds every commit that has returned in the one before,
+and at most one more, complete. Prints the number of commits. Forks before RocksDB has any thread.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ NUMBER = Struct(">Q")
 
 def main(folder: Path, seed: int, kills: int) -> int:
     random = Random(seed)
-    told = 0
+    returned = 0
     for _ in range(kills):
         reading, writing = os.pipe()
         child = os.fork()
         if not child:
             os.close(reading)
             try:
-                commit_on(folder, told, writing)
+                commit_on(folder, returned, writing)
             except BaseException:
                 traceback.print_exc()
             os._exit(1)
@@ -48,20 +48,20 @@ def main(folder: Path, seed: int, kills: int) -> int:
         with open(reading, "rb") as pipe:
             numbers = first + pipe.read()
         if numbers:
-            (told,) = NUMBER.unpack(numbers[-NUMBER.size :])
-    print(told)
+            (returned,) = NUMBER.unpack(numbers[-NUMBER.size :])
+    print(returned)
     return 0
 
 
-def commit_on(folder: Path, told: int, writing: int) -> None:
-    database._WRITE_BUFFER_BYTES = 64 << 10  # so that tables are written all the time
+def commit_on(folder: Path, returned: int, writing: int) -> None:
+    database._WRITE_BUFFER_BYTES = 64 << 10  # so that tables are written often
     db = DiskStore(folder)._db
     row = db.get(b"number")
     number = NUMBER.unpack(row)[0] if row else 0
-    assert told <= number <= told + 1, f"{told} were told of, {number} are there"
+    assert returned <= number <= returned + 1, f"{returned} have returned, {number} are there"
     for before in range(max(1, number - SLOTS + 1), number + 1):
         rows = {db.get(b"%s%d" % (side, before % SLOTS)) for side in (b"a", b"b")}
-        assert rows == {content(before)}, f"commit {before} is torn"
+        assert rows == {content(before)}, f"commit {before} is incomplete"
     for following in count(number + 1):
         for side in (b"a", b"b"):
             db.put(b"%s%d" % (side, following % SLOTS), content(following))

@@ -1,8 +1,8 @@
-"""A frontier on disk that is killed before and after every single commit of a crawl.
+"""A frontier on disk, killed before and after every single commit of a crawl.
 
-At each commit the files are copied as they are then, as a kill would leave them, and the web is
-remembered as it was. From each copy the crawl goes on, is killed once more, goes on to its end, and
-is judged: nothing lost, only what was leased asked for again, caps and clocks in force.
+At each commit the test copies the files, as a kill would leave them, and the state of the web. From
+each copy the crawl resumes, is killed once more, resumes again and ends. Then no URL may be lost,
+only leased URLs may be asked for again, and caps and delays must hold.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SEEDS = [f"http://{host}/" for host in HOSTS[:2]]
 
 
 def links_of(url: str) -> list[str]:
-    """The same at any time: each page links to three others, each home page to all of its host."""
+    """Always the same: a page links to three others, a home page also to all of its host."""
     host, number = host_of(url), crc32(url.encode())
     near = PATHS if url.endswith("/") else []
     far = [(HOSTS[number // 7**n % 6], PATHS[number // 5**n % 6]) for n in range(3)]
@@ -77,19 +77,19 @@ def is_disallowed(url: str) -> bool:
 
 @dataclass
 class Web:
-    """What servers saw, and what they answer. Judges each lease."""
+    """The requests that the servers saw, and their answers. Checks each lease."""
 
     now: float = 1.0
-    out: dict[Lease, float] = field(default_factory=dict)  # leases not committed back, their ends
+    out: dict[Lease, float] = field(default_factory=dict)  # leases not released, their ends
     asked: dict[str, float] = field(default_factory=dict)  # hosts and addresses, when last
-    told: set[str] = field(default_factory=set)  # hosts whose rules the crawl has
+    known: set[str] = field(default_factory=set)  # hosts whose rules the crawl has
     tries: Counter[str] = field(default_factory=Counter)
     done: set[str] = field(default_factory=set)
     may_come_again: set[str] = field(default_factory=set)
 
     def begin(self, lease: Lease) -> None:
         if lease.step is not Step.RESOLVE:
-            delay_s = CRAWL_DELAY_S if lease.host == HOSTS[1] in self.told else DELAY_S
+            delay_s = CRAWL_DELAY_S if lease.host == HOSTS[1] in self.known else DELAY_S
             assert self.now >= self.asked.get(lease.host, -FOREVER) + delay_s, "host too early"
             assert self.now >= self.asked.get(lease.address, -FOREVER) + IP_DELAY_S, "IP too early"
         if lease.step is Step.PAGE:
@@ -127,10 +127,10 @@ class Web:
     def released(self, lease: Lease) -> None:
         del self.out[lease]
         if lease.step is Step.ROBOTS:
-            self.told.add(lease.host)
+            self.known.add(lease.host)
 
     def killed(self) -> None:
-        """What is out may have reached its server up to now, and may come again."""
+        """A leased request may have reached its server until now, and may come again."""
         for lease in self.out:
             if lease.step is not Step.RESOLVE:
                 self.asked[lease.host] = self.asked[lease.address] = self.now
@@ -139,7 +139,7 @@ class Web:
 
 
 class Killed(Exception):  # noqa: N818  (it is no error)
-    """Raised in a commit in place of a kill: the frontier is not used any more."""
+    """Raised in a commit in place of a kill: the frontier is not used afterwards."""
 
 
 @dataclass(frozen=True)
@@ -150,13 +150,16 @@ class Chosen:
     cap: int  # of a host; 0 is none
 
 
-def go_on(
+def resume(
     folder: Path,
     web: Web,
     chosen: Chosen,
     at_commit: Callable[[Callable[[], None]], None] | None = None,
 ) -> None:
-    """The crawl in `folder` until it ends or `at_commit`, run in place of each, raises Killed."""
+    """Run the crawl in `folder` until it ends, or until `at_commit` raises Killed.
+
+    `at_commit` is called in place of each commit.
+    """
     with pytest.MonkeyPatch.context() as patch:
         if at_commit is not None:
             real = Database.commit
@@ -189,7 +192,7 @@ async def _crawl(folder: Path, web: Web, chosen: Chosen) -> None:
             ready_at = min(frontier.next_at(), frontier.next_at(admissions=True))
             lease = min(web.out, key=web.out.__getitem__, default=None)
             if lease is None or ready_at < web.out[lease]:
-                assert ready_at < FOREVER, f"nothing will ever happen again: {frontier!r}"
+                assert ready_at < FOREVER, f"the crawl is stuck: {frontier!r}"
                 web.now = max(web.now + 1e-3, ready_at)
                 continue
             web.now = max(web.now, web.out[lease])
@@ -213,10 +216,11 @@ def judge(folder: Path, web: Web, cap: int) -> None:
         assert max(per_host.values()) == cap
         assert counters.dropped["host_cap"]
         return
-    assert {url for url, status in statuses.items() if status and status.what == "200"} == web.done
-    assert {
-        url: status.what for url, status in statuses.items() if status and status.what != "200"
-    } == {url: "robots" if is_disallowed(url) else "dns" for url in reachable() - web.done}
+    outcomes = {url: status.outcome for url, status in statuses.items() if status}
+    assert {url for url, outcome in outcomes.items() if outcome == "200"} == web.done
+    assert {url: outcome for url, outcome in outcomes.items() if outcome != "200"} == {
+        url: "robots" if is_disallowed(url) else "dns" for url in reachable() - web.done
+    }
     assert all(is_disallowed(url) or host_of(url) == GONE for url in reachable() - web.done)
 
 
@@ -237,29 +241,27 @@ def kill_at(number: int, *, before: bool) -> Callable[[Callable[[], None]], None
 @pytest.mark.parametrize(
     "chosen", [Chosen("level", 0), Chosen("level", 3), Chosen("opic", 0)], ids=str
 )
-def test_a_kill_at_any_commit_costs_no_more_than_what_was_leased(
-    tmp_path: Path, chosen: Chosen
-) -> None:
+def test_a_kill_at_any_commit_repeats_only_leased_urls(tmp_path: Path, chosen: Chosen) -> None:
     web = Web()
     kills: list[tuple[Path, Web]] = []
 
-    def remember() -> None:
+    def copy_state() -> None:
         copy = tmp_path / str(len(kills))
         shutil.copytree(tmp_path / "whole" / FOLDER, copy / FOLDER)
         kills.append((copy, deepcopy(web)))
 
     def at_commit(commit: Callable[[], None]) -> None:
-        remember()
+        copy_state()
         commit()
-        remember()
+        copy_state()
 
-    go_on(tmp_path / "whole", web, chosen, at_commit)
+    resume(tmp_path / "whole", web, chosen, at_commit)
     judge(tmp_path / "whole", web, chosen.cap)
     assert len(kills) > 60
 
     for number, (folder, then) in enumerate(kills):
         then.killed()
-        go_on(folder, then, chosen, kill_at(1 + number % 9, before=number % 2 == 0))
-        go_on(folder, then, chosen)
+        resume(folder, then, chosen, kill_at(1 + number % 9, before=number % 2 == 0))
+        resume(folder, then, chosen)
         judge(folder, then, chosen.cap)
         shutil.rmtree(folder)

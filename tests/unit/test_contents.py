@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from webcrawl.frontier.contents import Contents
 from webcrawl.frontier.disk import rows

@@ -1,4 +1,4 @@
-"""The map on disk: what is seen before a commit, what lasts after it."""
+"""The map on disk: which changes are visible before a commit, and which last after it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webcrawl.frontier.disk.database import Database, StoreError
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_commit_lasts_and_what_came_after_it_does_not(tmp_path: Path) -> None:
+def test_committed_changes_last_and_uncommitted_ones_do_not(tmp_path: Path) -> None:
     db = Database(tmp_path / "db")
     db.put(b"a", b"1")
     db.put(b"b", b"2")
@@ -27,7 +27,7 @@ def test_a_commit_lasts_and_what_came_after_it_does_not(tmp_path: Path) -> None:
     db.close()
 
 
-def test_rows_are_those_of_the_last_commit_as_they_are_now(tmp_path: Path) -> None:
+def test_rows_of_the_last_commit_have_their_uncommitted_values(tmp_path: Path) -> None:
     db = Database(tmp_path / "db")
     for key in (b"a1", b"a2", b"a3", b"a4", b"b1"):
         db.put(key, b"old")
@@ -40,7 +40,7 @@ def test_rows_are_those_of_the_last_commit_as_they_are_now(tmp_path: Path) -> No
     db.close()
 
 
-def test_many_rows_are_got_as_each_is(tmp_path: Path) -> None:
+def test_get_each_is_as_get_of_each_key(tmp_path: Path) -> None:
     db = Database(tmp_path / "db")
     for key in (b"a", b"b", b"c"):
         db.put(key, key)
@@ -55,7 +55,7 @@ def test_many_rows_are_got_as_each_is(tmp_path: Path) -> None:
     db.close()
 
 
-def test_a_reader_sees_what_a_writer_has_committed(tmp_path: Path) -> None:
+def test_a_reader_sees_the_commits_of_a_writer(tmp_path: Path) -> None:
     writer = Database(tmp_path / "db")
     writer.put(b"a", b"1")
     writer.commit()
@@ -65,7 +65,7 @@ def test_a_reader_sees_what_a_writer_has_committed(tmp_path: Path) -> None:
     writer.close()
 
 
-def test_a_folder_of_other_files_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_left_unchanged(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").touch()
     with pytest.raises(StoreError, match="other files"):
         Database(tmp_path)
@@ -73,12 +73,12 @@ def test_a_folder_of_other_files_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_reader_makes_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="there is none"):
+    with pytest.raises(StoreError, match="does not exist or is empty"):
         Database(tmp_path / "db", read_only=True)
     assert not (tmp_path / "db").exists()
 
 
-def test_a_commit_that_was_told_of_outlives_a_kill_at_any_moment(tmp_path: Path) -> None:
+def test_a_commit_that_has_returned_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
     program = [sys.executable, "-m", "tests.properties.killed_commits", tmp_path / "db", "1", "120"]
     result = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr

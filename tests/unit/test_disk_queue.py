@@ -1,4 +1,4 @@
-"""Queues and lines on disk, against models in memory."""
+"""Queues of links and lines of hosts on disk, compared with models in memory."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_queue_gives_its_links_in_order(db: Database, kind: str) -> None:
         assert stored == sorted(model)
 
 
-def test_a_popped_link_is_in_line_for_the_next_run(db: Database) -> None:
+def test_a_popped_link_is_still_queued_for_the_next_run(db: Database) -> None:
     queue = DiskQueue(db, "a", 1)
     for number in (1, 2):
         queue.push(4, Entry(number, Link(f"http://a/{number}", "a")))

@@ -1,4 +1,4 @@
-"""Work done in place, or by a thread: order, errors, when which."""
+"""Work in place or in a thread: its order, its errors, and when it goes to the thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from webcrawl import executor
-from webcrawl.executor import BATCH, Offload
+from webcrawl.executor import BATCH, AdaptiveExecutor
 
 HERE = threading.current_thread().name
 
@@ -21,7 +21,7 @@ def where() -> str:
 
 
 def wait() -> str:
-    """As for a disk: the kernel counts that this thread let go of the processor."""
+    """Block as on a disk: the kernel counts a voluntary context switch."""
     time.sleep(0.001)
     return where()
 
@@ -30,17 +30,17 @@ def fail() -> None:
     raise ZeroDivisionError
 
 
-def run(use: Callable[[Offload], Awaitable[None]]) -> None:
+def run(use: Callable[[AdaptiveExecutor], Awaitable[None]]) -> None:
     async def go() -> None:
-        await use(Offload("aside"))
+        await use(AdaptiveExecutor("aside"))
 
     asyncio.run(go())
 
 
 @pytest.fixture(params=["here", "aside"])
 def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where work is done: in place whatever it takes, or by the thread after the first piece."""
-    monkeypatch.setattr(executor, "HELD_UP_S", 600.0 if request.param == "here" else -1.0)
+    """Where work runs: always in place, or in the thread after the first piece."""
+    monkeypatch.setattr(executor, "BLOCKED_S", 600.0 if request.param == "here" else -1.0)
     monkeypatch.setattr(executor, "AWAY_S", 600.0)
     return HERE if request.param == "here" else "aside"
 
@@ -58,7 +58,7 @@ def no_thread_is_left() -> Iterator[None]:
 def test_work_is_done_in_order(place: str) -> None:
     done: list[int] = []
 
-    async def use(aside: Offload) -> None:
+    async def use(aside: AdaptiveExecutor) -> None:
         assert await aside.do(wait) == HERE
         futures = [aside.do(lambda n=number: done.append(n)) for number in range(3 * BATCH)]
         assert aside.is_busy == (place != HERE)
@@ -70,8 +70,8 @@ def test_work_is_done_in_order(place: str) -> None:
     assert done == list(range(3 * BATCH))
 
 
-def test_errors_go_to_who_asked(place: str) -> None:
-    async def use(aside: Offload) -> None:
+def test_an_error_is_raised_where_the_future_is_awaited(place: str) -> None:
+    async def use(aside: AdaptiveExecutor) -> None:
         await aside.do(wait)
         futures = [aside.do(work) for work in (where, fail, where)]
         results = await asyncio.gather(*futures, return_exceptions=True)
@@ -80,10 +80,10 @@ def test_errors_go_to_who_asked(place: str) -> None:
     run(use)
 
 
-def test_what_is_sure_to_wait_is_done_aside_and_all_behind_it() -> None:
+def test_work_that_waits_runs_in_the_thread_and_so_does_all_work_behind_it() -> None:
     let_go = threading.Event()
 
-    async def use(aside: Offload) -> None:
+    async def use(aside: AdaptiveExecutor) -> None:
         stuck = aside.do(lambda: let_go.wait(60), waits=True)
         behind = aside.do(where)
         cancelled = aside.do(where)
@@ -92,14 +92,16 @@ def test_what_is_sure_to_wait_is_done_aside_and_all_behind_it() -> None:
         let_go.set()
         assert await stuck
         assert await behind == "aside"
-        while aside.is_busy:  # noqa: ASYNC110  (nobody waits for the cancelled one)
+        while aside.is_busy:  # noqa: ASYNC110  (no future is left to await)
             await asyncio.sleep(0)
         assert await aside.do(where) == HERE  # as before
 
     run(use)
 
 
-def test_one_piece_that_was_held_up_sends_the_next_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_piece_that_blocks_sends_the_next_ones_to_the_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = 100.0
     monkeypatch.setattr(executor, "monotonic", lambda: now)
 
@@ -111,21 +113,21 @@ def test_one_piece_that_was_held_up_sends_the_next_aside(monkeypatch: pytest.Mon
 
         return work
 
-    async def use(aside: Offload) -> None:
+    async def use(aside: AdaptiveExecutor) -> None:
         nonlocal now
-        assert await aside.do(taking(executor.HELD_UP_S)) == HERE
-        assert await aside.do(taking(2 * executor.HELD_UP_S)) == HERE
+        assert await aside.do(taking(executor.BLOCKED_S)) == HERE
+        assert await aside.do(taking(2 * executor.BLOCKED_S)) == HERE
         assert await aside.do(taking(10.0)) == "aside"
         assert await aside.do(where) == HERE
-        assert await aside.do(taking(2 * executor.HELD_UP_S)) == HERE
+        assert await aside.do(taking(2 * executor.BLOCKED_S)) == HERE
         now += executor.AWAY_S / 2
         assert await aside.do(where) == "aside"
 
     run(use)
 
 
-def test_a_piece_that_others_kept_from_the_processor_was_not_held_up(place: str) -> None:
-    async def use(aside: Offload) -> None:
+def test_a_piece_that_only_waited_for_the_processor_has_not_blocked(place: str) -> None:
+    async def use(aside: AdaptiveExecutor) -> None:
         assert await aside.do(where) == HERE
         assert await aside.do(where) == HERE
         assert await aside.do(wait) == HERE
@@ -134,10 +136,10 @@ def test_a_piece_that_others_kept_from_the_processor_was_not_held_up(place: str)
     run(use)
 
 
-def test_work_is_done_though_its_loop_is_gone() -> None:
+def test_work_is_done_after_its_event_loop_is_closed() -> None:
     let_go, done = threading.Event(), threading.Event()
 
-    async def use(aside: Offload) -> None:
+    async def use(aside: AdaptiveExecutor) -> None:
         aside.do(lambda: let_go.wait(60), waits=True)
         aside.do(done.set)
 
@@ -146,8 +148,8 @@ def test_work_is_done_though_its_loop_is_gone() -> None:
     assert done.wait(60)
 
 
-def test_many_threads_after_one_another() -> None:
-    """Each ends as soon as there is nothing to do, and only one is there at a time."""
+def test_many_threads_one_after_the_other() -> None:
+    """A thread ends when it has no work, and only one exists at a time."""
     at_work = 0
 
     def alone() -> int:
@@ -157,7 +159,7 @@ def test_many_threads_after_one_another() -> None:
         at_work -= 1
         return most
 
-    async def use(aside: Offload) -> None:
+    async def use(aside: AdaptiveExecutor) -> None:
         for count in (1, 2, 3) * 30:
             futures: list[Any] = [aside.do(alone, waits=True) for _ in range(count)]
             assert set(await asyncio.gather(*futures)) == {1}
@@ -165,9 +167,9 @@ def test_many_threads_after_one_another() -> None:
     run(use)
 
 
-def test_loops_after_one_another() -> None:
-    """The thread of the one may still be there when the next has work."""
-    aside = Offload("aside")
+def test_event_loops_one_after_the_other() -> None:
+    """The thread of the last loop may still run when the next loop has work."""
+    aside = AdaptiveExecutor("aside")
 
     async def use() -> None:
         assert await asyncio.wait_for(aside.do(where, waits=True), 60) == "aside"

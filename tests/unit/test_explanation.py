@@ -41,7 +41,7 @@ Act = Callable[[Driver], Awaitable[Any]]
 
 
 def explained(folder: Path, url: str, act: Act, *, now: float = NOW, **made: Any) -> list[str]:
-    """What is said of `url` after `act` in a frontier of its own."""
+    """The lines on `url` after `act` in a frontier of its own."""
     policy = Policy(politeness=Politeness(10.0, 1.0), **made.pop("policy", {}))
     identity = IDENTITY | made.pop("identity", {})
 
@@ -78,22 +78,22 @@ def put(*urls: str, **fields: Any) -> Act:
 
 
 RULES = RobotsRules.parse(b"user-agent: *\nallow: /open\ndisallow: /priv*e\ncrawl-delay: 60", "x")
-WAY = f"It is of level 2, and was found 1 hop from a seed, on {PARENT}."
-NEXT = "it is the next one, or is being fetched now"
-NO_LINE = "The robots.txt of http://a has no line against it."
-ADDRESS = "a is at ip of a."
+WAY = f"Level 2, found 1 hop from a seed, on {PARENT}."
+NEXT = "the next of its host, or being fetched now"
+NO_LINE = "The robots.txt of http://a has no rule against it."
+ADDRESS = "IP address of a: ip of a."
 
 
 @pytest.mark.parametrize(
     ("identity", "expected"),
     [
-        ({}, "no seed, and no page fetched so far has a link to it that may be followed."),
-        ({"DEPTH_LIMIT": 3}, "followed, unless beyond DEPTH_LIMIT = 3."),
-        ({"SEQUENCE_LIMIT": 9}, "may be followed."),  # the URL has no number
-        ({"FOLLOW_LINKS": False}, "It was never put: it is no seed, and FOLLOW_LINKS is off."),
+        ({}, "Never queued: not a seed, and no fetched page has a followable link to it."),
+        ({"DEPTH_LIMIT": 3}, "link to it, unless beyond DEPTH_LIMIT = 3."),
+        ({"SEQUENCE_LIMIT": 9}, "link to it."),  # the URL has no number
+        ({"FOLLOW_LINKS": False}, "Never queued: not a seed, and FOLLOW_LINKS is off."),
     ],
 )  # fmt: skip
-def test_never_put(tmp_path: Path, identity: dict[str, Any], expected: str) -> None:
+def test_never_queued(tmp_path: Path, identity: dict[str, Any], expected: str) -> None:
     (said,) = explained(tmp_path, "http://b/", put("http://a/"), identity=identity)
     assert said.endswith(expected)
 
@@ -113,32 +113,32 @@ def test_a_numbered_url_may_be_beyond_its_sequence(tmp_path: Path) -> None:
         ({"SCOPE_DENY": "b.net,re:/x$"}, ["SCOPE_DENY has re:/x$"]),
         ({"SCOPE_DENY": "elsewhere.org,a.net"}, ["SCOPE_DENY has a.net"]),
         ({"SCOPE_ALLOW": "b.net"}, ["nothing in SCOPE_ALLOW matches it"]),
-        ({"SCOPE_SUFFIXES": ".br,.pt"}, ["its host is not under SCOPE_SUFFIXES = .br, .pt"]),
+        ({"SCOPE_SUFFIXES": ".br,.pt"}, ["its host ends in none of SCOPE_SUFFIXES = .br, .pt"]),
         ({"URLLENGTH_LIMIT": 9}, ["it is longer than URLLENGTH_LIMIT = 9"]),
         ({"PATH_DEPTH_LIMIT": 1}, ["its path is deeper than PATH_DEPTH_LIMIT = 1"]),
-        ({"PATH_REPEAT_LIMIT": 2}, ["its path repeats itself, PATH_REPEAT_LIMIT = 2"]),
-        ({"SCOPE_RULES": [lambda url, host: "odd"]}, ["a rule of SCOPE_RULES says odd"]),
+        ({"PATH_REPEAT_LIMIT": 2}, ["its path repeats itself: PATH_REPEAT_LIMIT = 2"]),
+        ({"SCOPE_RULES": [lambda url, host: "odd"]}, ["a rule of SCOPE_RULES refuses it: odd"]),
     ],
 )
 def test_out_of_scope(settings: dict[str, Any], expected: list[str]) -> None:
     said = of_scope(Settings(settings), "http://www.a.net/x/x/x")
-    assert said == [f"It is out of scope: {why}." for why in expected]
+    assert said == [f"Out of scope: {why}." for why in expected]
 
 
 def test_refused_by_a_cap_when_it_was_found(tmp_path: Path) -> None:
     urls = [f"http://a/{n}" for n in range(3)]
     said = explained(tmp_path, urls[2], crawl(*urls), caps=Caps(per_host=2))
     assert said == [
-        f"It was refused by MAX_PAGES_PER_HOST = 2, at {AT}.",
-        "It is of level 2, and was found 1 hop from a seed.",  # where, is not kept
+        f"Refused by MAX_PAGES_PER_HOST = 2, at {AT}.",
+        "Level 2, found 1 hop from a seed.",  # the page is not recorded
         NO_LINE,
         ADDRESS,
     ]
 
 
-def test_refused_by_a_cap_when_its_turn_had_come(tmp_path: Path) -> None:
+def test_refused_by_a_cap_when_it_was_next(tmp_path: Path) -> None:
     said = explained(tmp_path, "http://a/2", crawl("http://a/1", "http://a/2"), caps=Caps(per_ip=1))
-    assert said[0].startswith("It was refused by MAX_PAGES_PER_IP = 1, at 2001-09-09 01:48:")
+    assert said[0].startswith("Refused by MAX_PAGES_PER_IP = 1, at 2001-09-09 01:48:")
     assert said[1:] == [WAY, NO_LINE, ADDRESS]
 
 
@@ -148,26 +148,26 @@ def test_refused_by_robots(tmp_path: Path) -> None:
         tmp_path, "http://a/private", crawl("http://a/private", **{"robots.txt": [rules]})
     )
     assert said == [
-        "The robots.txt refused it, at 2001-09-09 01:49:20 UTC.",
+        "Refused by robots.txt, at 2001-09-09 01:49:20 UTC.",
         WAY,
-        'The robots.txt of http://a has the line "Disallow: /priv*e" for it.',
+        'The robots.txt of http://a has the rule "Disallow: /priv*e" for this URL.',
         ADDRESS,
     ]
 
 
-def test_refused_since_robots_cannot_be_had(tmp_path: Path) -> None:
+def test_kept_because_robots_txt_is_unreachable(tmp_path: Path) -> None:
     lost: list[Outcome] = [RobotsUnreachable("5xx", 100.0, 100.0)]
     said = explained(
         tmp_path, "http://a/1", crawl("http://a/1", **{"robots.txt": lost}),
         policy={"retry_times": 0},
     )  # fmt: skip
     assert said[0] == (
-        "It is kept for a later try, since robots.txt could not be had. The next try is at"
-        " 2001-09-09 01:48:35 UTC if the crawl has other work then, else at the beginning of the"
-        " next run."
+        "Kept for a later try: robots.txt could not be fetched. The next try is at"
+        " 2001-09-09 01:48:35 UTC if the crawl still has other work then, else when the next run"
+        " begins."
     )
     assert said[2] == (
-        "All of http://a is refused until 2001-09-09 01:48:35 UTC: robots_unreachable."
+        "All URLs of http://a are refused until 2001-09-09 01:48:35 UTC: robots_unreachable."
     )
 
 
@@ -176,33 +176,35 @@ def test_kept_and_due(tmp_path: Path) -> None:
     act = crawl("http://a/1", **{"a/1": dead})
     said = explained(tmp_path, "http://a/1", act, now=NOW + 60, policy={"retry_times": 0})
     assert said[0] == (
-        "It is kept for a later try, since the last failed: timeout. The next try is as soon as"
-        " there is a place for it."
+        "Kept for a later try: the last try ended with timeout. The next try is due, as soon as"
+        " its host has a place among the active hosts."
     )
 
 
 @pytest.mark.parametrize(
     ("outcome", "expected"),
     [
-        (Fetched(404, 110.0, 110.0), "It was fetched: the answer was 404"),
-        (Failed("tls", 110.0, 110.0), "It could not be fetched: tls"),
-        (Dropped("middleware", 110.0, 110.0), "A downloader middleware refused it"),
-        (Dropped("replaced"), "A downloader middleware put another request in its place"),
-        (Dropped("unreadable"), "It was dropped, since the request that the spider made"),
+        (Fetched(404, 110.0, 110.0), "Fetched at {}: status 404."),
+        (Failed("tls", 110.0, 110.0), "Not fetched: the last try, at {}, ended with tls."),
+        (Dropped("middleware", 110.0, 110.0), "Refused by a downloader middleware, at {}."),
+        (Dropped("replaced"), "Replaced by another request in a downloader middleware, at {}."),
+        (Dropped("unreadable"), "Dropped: the spider's request cannot be read back, at {}."),
     ],
 )
-def test_ended(tmp_path: Path, outcome: Outcome, expected: str) -> None:
+def test_an_outcome(tmp_path: Path, outcome: Outcome, expected: str) -> None:
     said = explained(tmp_path, "http://a/1", crawl("http://a/1", **{"a/1": [outcome]}))
-    assert said[0].startswith(expected)
-    assert said[0].endswith(", at 2001-09-09 01:48:30 UTC.") or ", at the last try." in said[0]
+    assert said[0] == expected.format("2001-09-09 01:48:30 UTC")
     assert said[1:4] == [WAY, NO_LINE, ADDRESS]
 
 
 @pytest.mark.parametrize(
     ("reason", "expected"),
     [
-        ("dns", "It was dropped, since its host had no address, at "),
-        ("blocked_address", "It was dropped, since its host had no address that may be asked, at "),
+        ("dns", "Dropped: its host has no address, at "),
+        (
+            "blocked_address",
+            "Dropped: every address of its host is blocked (ALLOW_PRIVATE_ADDRESSES), at ",
+        ),
     ],
 )
 def test_a_host_without_an_address(tmp_path: Path, reason: str, expected: str) -> None:
@@ -216,27 +218,30 @@ def test_a_host_without_an_address(tmp_path: Path, reason: str, expected: str) -
     ]
 
 
-def test_a_host_that_gives_no_answer(tmp_path: Path) -> None:
+def test_kept_because_the_host_does_not_answer(tmp_path: Path) -> None:
     dead: list[Outcome] = [Failed("timeout", 110.0, 110.0)]
     said = explained(
         tmp_path, "http://a/2", crawl("http://a/1", "http://a/2", **{"a/1": dead}),
         policy={"failures_max": 1, "retry_times": 0},
     )  # fmt: skip
-    assert said[0].startswith("It is kept for a later try, since its host gave no answer to many")
-    assert said[-2] == "a is left alone until 2001-09-09 01:48:45 UTC: host_retired."
+    assert said[0].startswith(
+        "Kept for a later try: its host did not answer HOST_MAX_FAILURES tries in a row. The next"
+    )
+    assert said[-2] == "a is not asked before 2001-09-09 01:48:45 UTC: host_retired."
 
 
 def test_a_duplicate(tmp_path: Path) -> None:
     copy = Fetched(200, 110.0, 110.0, duplicate_of="http://b/original")
     said = explained(tmp_path, "http://a/1", crawl("http://a/1", **{"a/1": [copy]}))
-    assert said[1] == "It is a duplicate: http://b/original had the same content before."
+    assert said[1] == "Duplicate: http://b/original had the same content first."
 
 
 def test_only_head(tmp_path: Path) -> None:
     unwanted = Fetched(200, 110.0, 110.0, wanted=False)
     act = crawl("http://a/1", **{"a/1": [unwanted]})
     said = explained(tmp_path, "http://a/1", act, policy={"head_first": True})
-    assert said[0].startswith("It was asked for with HEAD only: the answer was 200, at ")
+    assert said[0].startswith("Requested with HEAD only at 2001-09-09 01:48:")
+    assert said[0].endswith(" UTC: status 200.")
 
 
 def test_a_seed_and_a_redirect(tmp_path: Path) -> None:
@@ -245,16 +250,16 @@ def test_a_seed_and_a_redirect(tmp_path: Path) -> None:
         await driver.put("http://a/1", redirects=1, via="http://a/")
         await driver.run()
 
-    assert "It is of level 1, and a seed." in explained(tmp_path / "1", "http://a/", act)
-    way = "It is of level 2, and was found 0 hops from a seed, as a redirect of http://a/."
+    assert "Level 1, a seed." in explained(tmp_path / "1", "http://a/", act)
+    way = "Level 2, found 0 hops from a seed, as a redirect of http://a/."
     assert way in explained(tmp_path / "2", "http://a/1", act)
 
 
-def test_waiting_on_a_host_that_nobody_asked_yet(tmp_path: Path) -> None:
+def test_waiting_on_a_host_without_any_request_yet(tmp_path: Path) -> None:
     said = explained(tmp_path, "http://a/x/y", put("http://a/x/y", "http://a/1", depth=2))
     assert said == [
-        "It waits, at level 3, with 1 URL of its host before it.",
-        "It is of level 3, and was found 2 hops from a seed.",
+        "Waiting at level 3: behind 1 URL of its host.",
+        "Level 3, found 2 hops from a seed.",
         "The robots.txt of http://a is not known yet.",
         "a may be asked now.",
     ]
@@ -271,15 +276,15 @@ def test_waiting_for_the_hosts_clock(tmp_path: Path) -> None:
 
     said = explained(tmp_path, "http://a/open", act)
     assert said == [
-        "It waits, at level 2, with 1 URL of its host before it.",
+        "Waiting at level 2: behind 1 URL of its host.",
         WAY,
-        'The robots.txt of http://a has the line "Allow: /open" for it.',
+        'The robots.txt of http://a has the rule "Allow: /open" for this URL.',
         "a is not asked before 2001-09-09 01:49:20 UTC: its robots.txt has Crawl-delay: 60.",
-        "a is at ::1.",
+        "IP address of a: ::1.",
     ]
 
 
-def test_waiting_for_a_try_again(tmp_path: Path) -> None:
+def test_waiting_for_a_retry(tmp_path: Path) -> None:
     async def act(driver: Driver) -> None:
         await driver.put("http://a/1")
         lease = await driver.until(Step.PAGE)
@@ -287,11 +292,11 @@ def test_waiting_for_a_try_again(tmp_path: Path) -> None:
 
     said = explained(tmp_path, "http://a/1", act)
     assert said[:3] == [
-        f"It waits, at level 2, with 0 URLs of its host before it: {NEXT}.",
-        "It is of level 2, and a seed.",
-        "It was tried 1 time before.",
+        f"Waiting at level 2: {NEXT}.",
+        "Level 2, a seed.",
+        "Tried 1 time so far.",
     ]
-    assert said[4].endswith(": the last 1 try had no answer.")
+    assert said[4].endswith(": the last 1 try got no answer.")
 
 
 def test_waiting_for_dns(tmp_path: Path) -> None:
@@ -311,12 +316,12 @@ def test_waiting_for_a_place(tmp_path: Path) -> None:
     assert said[-1] == "h3 waits for a place among the active hosts, behind 2 hosts."
 
 
-def test_put_again(tmp_path: Path) -> None:
+def test_queued_again(tmp_path: Path) -> None:
     async def act(driver: Driver) -> None:
         await driver.put("http://a/1")
         await driver.run()
         await driver.frontier.put([link("http://a/1")], driver.now, force=True)
 
     said = explained(tmp_path, "http://a/1", act)
-    assert said[0].startswith("It waits, at level 2")
-    assert any(line.startswith("It was fetched: the answer was 200") for line in said)
+    assert said[0].startswith("Waiting at level 2")
+    assert any(line.startswith("Fetched at ") for line in said)

@@ -1,4 +1,4 @@
-"""Folders that a crawl cannot go on in: told in one line, and left as they are."""
+"""Folders that a crawl cannot resume in: an error of one line, and the folder is unchanged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def fetch(frontier: DiskFrontier, *urls: str) -> None:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is left of a crawl of three runs: rows in tables, and in a log."""
+    """The folder of a crawl that was killed in its third run: rows in tables, and in a log."""
     folder, copy = tmp_path_factory.mktemp("job"), tmp_path_factory.mktemp("killed")
 
     async def crawl() -> None:
@@ -103,15 +103,15 @@ IDENTITY = {"format": rows.FORMAT, "seen_key": 1, "settings": {}, "created": ""}
 DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a table that is cut": (cut("*.sst", 50), "size mismatch"),
     "a table with a bad end": (garble("*.sst", 0.97), "cannot be used"),
-    "a table that is gone": (remove("*.sst"), "No such file"),
-    "a list that is cut": (cut("MANIFEST-*", 20), "is cut off"),
-    "a list with a bad middle": (garble("MANIFEST-*", 0.5), "checksum mismatch"),
-    "a list that is gone": (remove("MANIFEST-*"), "No such file"),
+    "no table": (remove("*.sst"), "No such file"),
+    "a manifest that is cut": (cut("MANIFEST-*", 20), "is cut off"),
+    "a manifest with a bad middle": (garble("MANIFEST-*", 0.5), "checksum mismatch"),
+    "no manifest": (remove("MANIFEST-*"), "No such file"),
     "no CURRENT": (remove("CURRENT"), "it holds other files"),
     "an empty CURRENT": (write("CURRENT", b""), "cannot be used"),
     "a CURRENT of noise": (write("CURRENT", b"\0\xff\n\xfe"), "cannot be used"),
-    "a CURRENT of elsewhere": (write("CURRENT", b"MANIFEST-999999\n"), "No such file"),
-    "no log": (remove("*.log"), "its log is gone"),
+    "a CURRENT of another database": (write("CURRENT", b"MANIFEST-999999\n"), "No such file"),
+    "no log": (remove("*.log"), "its log is missing"),
     "a later format": (
         put(rows.IDENTITY, json.dumps(IDENTITY | {"format": 99}).encode()),
         "has format 99, this version reads",
@@ -131,17 +131,17 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("case", DAMAGES)
-def test_a_damaged_folder_is_told_and_left_as_it_is(
+def test_a_damaged_folder_is_an_error_and_left_unchanged(
     tmp_path: Path, killed: Path, case: str
 ) -> None:
     damage, words = DAMAGES[case]
     shutil.copytree(killed / FOLDER, tmp_path / FOLDER)
     damage(tmp_path / FOLDER)
     before = {path.name: path.read_bytes() for path in (tmp_path / FOLDER).iterdir()}
-    with pytest.raises(StoreError, match=words) as told:
+    with pytest.raises(StoreError, match=words) as raised:
         DiskFrontier(tmp_path)
-    assert str(told.value).startswith(str(tmp_path))
-    assert "\n" not in str(told.value)
+    assert str(raised.value).startswith(str(tmp_path))
+    assert "\n" not in str(raised.value)
     after = {path.name: path.read_bytes() for path in (tmp_path / FOLDER).iterdir()}
     assert after == before
 
@@ -152,14 +152,14 @@ def test_a_damaged_folder_is_told_and_left_as_it_is(
         (lambda _: None, range(42, 43)),
         (cut("*.log", 9), range(41, 42)),  # a commit was being written
         (append("*.log", bytes(999)), range(42, 43)),
-        # A full disk cuts what is appended to the list of files.
+        # A full disk cuts the record that is appended to the manifest.
         (append("MANIFEST-*", b"1234\x99\0\1half"), range(42, 43)),
         (write("rocksdict-config.json", b'{"ra'), range(42, 43)),
         (garble("OPTIONS-*", 0.5), range(42, 43)),
     ],
-    ids=["nothing", "log cut", "log padded", "list half written", "config torn", "options"],
+    ids=["nothing", "log cut", "log padded", "manifest half written", "config torn", "options"],
 )
-def test_what_a_kill_or_a_full_disk_leaves_goes_on(
+def test_a_crawl_resumes_after_a_kill_or_a_full_disk(
     tmp_path: Path, killed: Path, damage: Callable[[Path], None], expected: range
 ) -> None:
     shutil.copytree(killed / FOLDER, tmp_path / FOLDER)
@@ -170,22 +170,20 @@ def test_what_a_kill_or_a_full_disk_leaves_goes_on(
     asyncio.run(frontier.close())
 
 
-def test_a_damaged_log_is_said_aloud_and_used_up_to_the_damage(
+def test_a_damaged_log_is_read_up_to_the_damage_with_a_warning(
     tmp_path: Path, killed: Path
 ) -> None:
     shutil.copytree(killed / FOLDER, tmp_path / FOLDER)
     garble("*.log", 0.5)(tmp_path / FOLDER)
     frontier = DiskFrontier(tmp_path)
     (warning,) = frontier.warnings
-    assert "is damaged: the crawl goes on from" in warning
+    assert "is damaged: it resumes from the last commit before" in warning
     assert 41 <= frontier.counters.crawled < 42
     frontier.audit()
     asyncio.run(frontier.close())
 
 
-def test_a_table_that_is_damaged_within_is_told_when_it_is_read(
-    tmp_path: Path, killed: Path
-) -> None:
+def test_a_table_damaged_within_is_an_error_when_it_is_read(tmp_path: Path, killed: Path) -> None:
     shutil.copytree(killed / FOLDER, tmp_path / FOLDER)
     for table in (tmp_path / FOLDER).glob("*.sst"):
         garble(table.name, 0.1)(tmp_path / FOLDER)
@@ -209,9 +207,7 @@ def test_a_table_that_is_damaged_within_is_told_when_it_is_read(
         ("requests.queue/0", "a crawl of plain Scrapy"),
     ],
 )
-def test_nothing_is_put_into_a_folder_that_is_not_ours(
-    tmp_path: Path, file: str, words: str
-) -> None:
+def test_a_foreign_folder_is_left_unchanged(tmp_path: Path, file: str, words: str) -> None:
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).touch()
     before = sorted(tmp_path.rglob("*"))
@@ -220,17 +216,17 @@ def test_nothing_is_put_into_a_folder_that_is_not_ours(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
+def test_another_programs_database_is_left_unchanged(tmp_path: Path) -> None:
     put(b"theirs", b"1")(tmp_path / FOLDER)
     before = {path.name: path.read_bytes() for path in (tmp_path / FOLDER).iterdir()}
-    for look in (DiskFrontier, lambda folder: Inspection(folder / FOLDER)):
+    for opened in (DiskFrontier, lambda folder: Inspection(folder / FOLDER)):
         with pytest.raises(StoreError, match="is no frontier"):
-            look(tmp_path)
+            opened(tmp_path)
     after = {path.name: path.read_bytes() for path in (tmp_path / FOLDER).iterdir()}
     assert after == before
 
 
-def test_a_crawl_that_was_killed_while_it_began_begins(tmp_path: Path) -> None:
+def test_a_crawl_that_was_killed_while_rocksdb_made_its_first_files_begins(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir()
     for name in ("rocksdict-config.json", "LOG", "LOCK", "IDENTITY", "000000.dbtmp"):
         (tmp_path / FOLDER / name).touch()
@@ -239,7 +235,7 @@ def test_a_crawl_that_was_killed_while_it_began_begins(tmp_path: Path) -> None:
     asyncio.run(frontier.close())
 
 
-def test_a_folder_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+def test_a_folder_is_locked_by_one_crawl_at_a_time(tmp_path: Path) -> None:
     first = DiskFrontier(tmp_path)
     with pytest.raises(StoreError, match=f"in use by another crawl, process {os.getpid()}"):
         DiskFrontier(tmp_path)
@@ -248,13 +244,13 @@ def test_a_folder_is_held_by_one_at_a_time(tmp_path: Path) -> None:
 
 
 class _Code:
-    """What a folder of somebody else's may have in it."""
+    """A pickle that runs code when it is read."""
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return os.mkdir, ("run",)
 
 
-def test_who_looks_into_a_folder_runs_none_of_its_code(
+def test_inspecting_a_foreign_folder_runs_none_of_its_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -263,8 +259,8 @@ def test_who_looks_into_a_folder_runs_none_of_its_code(
     db.put(rows.HOST + b"h", pickle.dumps(_Code()))
     db.commit()
     db.close()
-    look = Inspection(tmp_path / FOLDER)
+    inspection = Inspection(tmp_path / FOLDER)
     with pytest.raises(StoreError, match="a row of the frontier is damaged"):
-        list(look.hosts())
-    look.close()
+        list(inspection.hosts())
+    inspection.close()
     assert not Path("run").exists()

@@ -1,4 +1,4 @@
-"""What each part of a process gets of its open files."""
+"""How a process divides its open files."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def test_the_parts_are_within_the_limit(limit: int, disk: bool, keep_alive: bool
     assert connections + plan.tables * disk + sum(plan.idle) * keep_alive < limit
 
 
-def test_where_there_are_enough_each_part_has_its_most() -> None:
+def test_a_high_limit_gives_each_part_its_maximum() -> None:
     plan = plan_for(8192)
     assert (plan.idle, plan.tables) == (IDLE, TABLES[1])
     assert plan.connections(disk=True, keep_alive=True) > 1024, "the defaults fit"
 
 
-def test_too_few_are_no_crawl() -> None:
+def test_a_low_limit_is_not_enough_for_a_crawl() -> None:
     assert plan_for(64).connections(disk=True, keep_alive=False) < CONNECTIONS_MIN
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
-def test_what_is_ours(number: int) -> None:
+def test_errors_at_the_limit_are_our_fault(number: int) -> None:
     assert is_ours(OSError(number, "x"))
     assert not is_ours(OSError(errno.ECONNREFUSED, "x"))
     assert not is_ours(TimeoutError())

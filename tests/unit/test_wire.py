@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import asdict
-from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 
 from webcrawl.frontier.lease import (
     Dropped,
@@ -25,18 +24,32 @@ from webcrawl.frontier.lease import (
     Unresolved,
 )
 from webcrawl.frontier.shared.wire import (
+    Accepted,
+    Answers,
+    CallFailed,
+    Calls,
     Channel,
+    ContentSeen,
+    End,
+    FirstSeen,
+    Goodbye,
+    Heartbeat,
+    Leased,
+    Message,
+    News,
+    Put,
+    Release,
+    decode,
+    encode,
     frame,
-    pack_lease,
-    pack_outcome,
     receive,
-    unpack_lease,
-    unpack_outcome,
+    valid_text,
 )
+from webcrawl.items import Original
 from webcrawl.parse.robots import RobotsRules
 
 LINK = Link("http://a/1", "a", 3, 1, "http://a/", 2, head_done=True, payload=b"request")
-ERRAND = RobotsTask("http://a", "a", "http://b/robots.txt", 1, 2)
+ROBOTS_TASK = RobotsTask("http://a", "a", "http://b/robots.txt", 1, 2)
 OUTCOMES: list[Outcome] = [
     Resolved(("10.0.0.1", "::1"), 5.0),
     Unresolved("dns", again=True),
@@ -51,47 +64,79 @@ OUTCOMES: list[Outcome] = [
 ]
 
 
+NEWS = News(1.0, float("inf"), is_finished=False, places=None, is_short=True)
+ORIGINAL = Original("http://a/", 1.5, "sha1:A")
+MESSAGES: list[Message] = [
+    Calls(7, [Put([LINK], 1.0, force=True), Release([(5, OUTCOMES[0])], 2.0)], {}, 0.5),
+    Calls(8, [ContentSeen(b"\0\xff", ORIGINAL)], {"links": 3, "codes": {"2xx": 1}}, 0.5),
+    Heartbeat({"fetch_s": 1.5}),
+    Answers(7, [Accepted(1), None, CallFailed("why")], NEWS),
+    Answers(8, [FirstSeen(ORIGINAL), FirstSeen(None), Leased([])], NEWS),
+    Goodbye("finished", {"item_scraped_count": 3, "webcrawl/problem": "disk"}, {}),
+    End("shutdown"),
+]
+
+
+def sent(message: Message) -> Message:
+    """`message` as the other end has it."""
+    return decode(encode(message))
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda each: type(each).__name__)
+def test_a_message_is_the_same(message: Message) -> None:
+    assert sent(message) == message
+
+
 @pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda each: type(each).__name__)
 def test_an_outcome_is_the_same(outcome: Outcome) -> None:
-    assert unpack_outcome(pack_outcome(outcome)) == outcome
+    message = Calls(1, [Release([(5, outcome)], 1.0)], {}, 0.0)
+    assert sent(message) == message
 
 
 @pytest.mark.parametrize(
     "lease",
     [
         Lease("a", Step.RESOLVE, "", ""),
-        Lease("b", Step.ROBOTS, "http://b/robots.txt", "10.0.0.1", robots_task=ERRAND),
+        Lease("b", Step.ROBOTS, "http://b/robots.txt", "10.0.0.1", robots_task=ROBOTS_TASK),
         Lease("a", Step.PAGE, "http://a/1", "10.0.0.1", LINK, refused="robots"),
     ],
     ids=lambda lease: lease.step.value,
 )
 def test_a_lease_is_the_same(lease: Lease) -> None:
-    key, found = unpack_lease(pack_lease(5, lease))
+    message = sent(Answers(1, [Leased([(5, lease)])], NEWS))
+    assert isinstance(message, Answers)
+    (answer,) = message.answers
+    assert isinstance(answer, Leased)
+    ((key, found),) = answer.leases
     assert key == 5
     assert asdict(found) == asdict(lease)
 
 
+def test_text_that_is_not_unicode_can_be_sent() -> None:
+    """A message of the operating system may name a file whose name is not UTF-8."""
+    assert sent(End(valid_text("/tmp/\udcff"))) == End(r"/tmp/\udcff")
+
+
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
 def test_messages_come_in_pieces_of_any_size(size: int) -> None:
-    messages: list[Any] = ["a", ("b", b"x" * 300), [], {"c": 1.5}]
-    data = b"".join(map(frame, messages))
-    heard: list[Any] = []
-    channel = Channel(heard.append, lambda: None)
+    data = b"".join(frame(encode(message)) for message in MESSAGES)
+    received: list[Message] = []
+    channel = Channel(received.append, lambda: None)
     for at in range(0, len(data), size):
         channel.data_received(data[at : at + size])
-    assert heard == messages
+    assert received == MESSAGES
 
 
-def test_the_first_message_is_read_and_no_more() -> None:
+def test_only_the_first_frame_is_read() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        ours.sendall(frame("first") + frame("second"))
-        assert receive(theirs) == "first"
-        assert receive(theirs) == "second"
+        ours.sendall(frame(b"first") + frame(b"second"))
+        assert receive(theirs) == b"first"
+        assert receive(theirs) == b"second"
 
 
-@pytest.mark.parametrize("data", [b"", b"\0\0", frame("first")[:-1]])
-def test_an_end_before_the_first_message_is_told(data: bytes) -> None:
+@pytest.mark.parametrize("data", [b"", b"\0\0", frame(b"first")[:-1]])
+def test_a_socket_that_ends_before_the_first_frame_is_an_error(data: bytes) -> None:
     ours, theirs = socket.socketpair()
     with theirs:
         with ours:

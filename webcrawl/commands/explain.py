@@ -28,7 +28,7 @@ SCOPE_SETTINGS = {
 
 
 class Command(ScrapyCommand):
-    """Says what scope, caps, robots.txt, line and clocks have to do with one URL."""
+    """Prints how scope, caps, robots.txt, the queue and the delays have decided on one URL."""
 
     requires_crawler_process = False
     default_settings = {"LOG_ENABLED": False}
@@ -37,26 +37,26 @@ class Command(ScrapyCommand):
         return "<URL> -s JOBDIR=..."
 
     def short_desc(self) -> str:
-        return "Say why a URL was fetched, refused or is waiting"
+        return "Explain why a URL was fetched, refused or is waiting"
 
     def long_desc(self) -> str:
         return (
-            f"{self.short_desc()}: what came of it and when, the scope rule, cap or line of"
-            " robots.txt that decided, its level, the page it was found on, its place in line, and"
-            " when its host may be asked next. Times are UTC. Works while the crawl runs, and"
-            " shows it as of the last commit; nothing is changed."
+            f"{self.short_desc()}: its outcome and the time, the scope rule, cap or robots.txt"
+            " rule that decided, its level, the page it was found on, its place in the queue, and"
+            " when its host may be asked next. Times are UTC. Reads the last commit, also while"
+            " the crawl runs, and changes nothing."
         )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         settings = cast("Settings", self.settings)
         if len(args) != 1 or not settings.get("JOBDIR"):
-            raise UsageError("one URL, and the crawl's folder with -s JOBDIR=...")
+            raise UsageError("give one URL, and the folder of the crawl with -s JOBDIR=...")
         url = canonicalize(args[0])
         if url is None:
-            raise UsageError(f"{args[0]} is no http(s) URL", print_help=False)
+            raise UsageError(f"{args[0]} is not an http(s) URL", print_help=False)
         try:
             frontier = Inspection(Path(settings["JOBDIR"]) / FOLDER)
-            # The scope of the crawl, which may have been given on its command line.
+            # Of the crawl's last run, whose command line may have set them.
             for name in SCOPE_SETTINGS & frontier.settings.keys():
                 settings.set(name, frontier.settings[name], "cmdline")
             print(url, *of_scope(settings, url), sep="\n")
@@ -68,7 +68,7 @@ class Command(ScrapyCommand):
 
 
 def of_scope(settings: Settings, url: str) -> list[str]:
-    """Why `url` is out of scope, if it is."""
+    """One line if `url` is out of scope, with the reason; else none."""
     match scope_from(settings).refuses(url, host_of(url)):
         case "":
             return []
@@ -80,13 +80,13 @@ def of_scope(settings: Settings, url: str) -> list[str]:
             why = "nothing in SCOPE_ALLOW matches it"
         case "suffix":
             suffixes = ", ".join(settings.getlist("SCOPE_SUFFIXES"))
-            why = f"its host is not under SCOPE_SUFFIXES = {suffixes}"
+            why = f"its host ends in none of SCOPE_SUFFIXES = {suffixes}"
         case "length":
             why = f"it is longer than URLLENGTH_LIMIT = {settings['URLLENGTH_LIMIT']}"
         case "path_depth":
             why = f"its path is deeper than PATH_DEPTH_LIMIT = {settings['PATH_DEPTH_LIMIT']}"
         case "repeated_path":
-            why = f"its path repeats itself, PATH_REPEAT_LIMIT = {settings['PATH_REPEAT_LIMIT']}"
+            why = f"its path repeats itself: PATH_REPEAT_LIMIT = {settings['PATH_REPEAT_LIMIT']}"
         case reason:
-            why = f"a rule of SCOPE_RULES says {reason}"
-    return [f"It is out of scope: {why}."]
+            why = f"a rule of SCOPE_RULES refuses it: {reason}"
+    return [f"Out of scope: {why}."]

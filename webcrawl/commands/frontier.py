@@ -1,5 +1,6 @@
-"""`scrapy frontier JOBDIR`: what is in a crawl's frontier, also while the crawl runs; and URLs that
-are kept for a later try, back into line.
+"""`scrapy frontier JOBDIR`: prints a summary of a crawl's frontier, also while the crawl runs.
+
+With `--retry` it queues URLs again that are kept for a later try.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.politeness import Politeness
 
-REASONS = TRANSIENT | {"host_retired", "robots_unreachable"}  # for which URLs are kept
-WAIT_S = 10.0  # for a crawl that runs to take a request
+REASONS = TRANSIENT | {"host_retired", "robots_unreachable"}  # that URLs are kept for
+WAIT_S = 10.0  # time-out for a running crawl to read the RETRY file
 
 
 class Command(ScrapyCommand):
-    """Prints hosts by state, pending URLs by level and the largest queues; or all pending URLs."""
+    """Prints hosts by status, pending URLs by level and the largest queues; or all pending URLs."""
 
     requires_crawler_process = False
     default_settings = {"LOG_ENABLED": False}
@@ -41,9 +42,9 @@ class Command(ScrapyCommand):
 
     def long_desc(self) -> str:
         return (
-            f"{self.short_desc()}: its pages, its hosts by state, its pending URLs by level and"
-            " the hosts with the most of them. Works while the crawl runs, and shows it as of the"
-            " last commit; nothing is changed, unless --retry is given."
+            f"{self.short_desc()}: pages, hosts by status, pending URLs by level, and the hosts"
+            " with the most pending URLs. Reads the last commit, also while the crawl runs, and"
+            " changes nothing without --retry."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -51,22 +52,22 @@ class Command(ScrapyCommand):
         parser.add_argument(
             "--export",
             metavar="FILE",
-            help="write the pending URLs, a line each, to FILE, or with - to standard output",
+            help="write the pending URLs to FILE, one per line; - is standard output",
         )
         parser.add_argument(
             "--retry",
             metavar="REASONS",
-            help="put URLs that are kept for a later try into line at once: those kept for one of"
-            f" these reasons, or all. Reasons: {', '.join(sorted(REASONS))}",
+            help="queue URLs again at once that are kept for a later try; REASONS is all, or some"
+            f" of {', '.join(sorted(REASONS))}",
         )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:
-            raise UsageError("one JOBDIR, please")
+            raise UsageError("give one JOBDIR")
         reasons = REASONS if opts.retry == "all" else frozenset(_words(opts.retry))
         if unknown := reasons - REASONS:
             known = ", ".join(sorted(REASONS))
-            raise UsageError(f"--retry {', '.join(unknown)}: known are {known}, and all")
+            raise UsageError(f"--retry {', '.join(unknown)}: allowed are {known}, and all")
         try:
             if reasons:
                 print(_retry(Path(args[0]), reasons))
@@ -77,7 +78,7 @@ class Command(ScrapyCommand):
             else:
                 print(*frontier.summary(time.time()), sep="\n")
             frontier.close()
-        except BrokenPipeError:  # whoever read it has seen enough
+        except BrokenPipeError:  # the reader of standard output has exited, as `head` does
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except (StoreError, OSError) as error:
             print(error, file=sys.stderr)
@@ -89,15 +90,15 @@ def _words(text: str | None) -> list[str]:
 
 
 def _retry(jobdir: Path, reasons: frozenset[str]) -> str:
-    """Put what is kept for `reasons` into line; what to say of it. StoreError."""
-    look = Inspection(jobdir / FOLDER)
-    settings, order = look.settings, ORDERINGS[look.order]()
-    look.close()
+    """Queue the URLs kept for `reasons` again, and return the line to print. StoreError."""
+    inspection = Inspection(jobdir / FOLDER)
+    settings, order = inspection.settings, ORDERINGS[inspection.order]()
+    inspection.close()
     now = time.monotonic()
     try:
         frontier = DiskFrontier(
             jobdir,
-            Policy(politeness=Politeness(0.0, 0.0)),  # the next run makes its hosts wait
+            Policy(politeness=Politeness(0.0, 0.0)),  # no host is asked here
             ordering=order,
             identity=settings,
             now=now,
@@ -106,20 +107,20 @@ def _retry(jobdir: Path, reasons: frozenset[str]) -> str:
     except InUseError:
         return _ask_crawl(jobdir / RETRY, reasons)
     try:
-        return f"{frontier.retry(reasons, now):,} URLs are in line again"
+        return f"{frontier.retry(reasons, now):,} URLs are queued again"
     finally:
         asyncio.run(frontier.close())
 
 
 def _ask_crawl(request: Path, reasons: frozenset[str]) -> str:
-    """Have the crawl that runs do it."""
+    """Leave the request to the running crawl, and return the line to print."""
     request.write_text(" ".join(sorted(reasons)), "utf-8")
     deadline = time.monotonic() + WAIT_S
     while request.exists():
         if time.monotonic() > deadline:  # it waits for its network, or is about to end
-            return "The crawl that runs puts them into line when it goes on, or its next run does"
+            return "The running crawl will queue them when it resumes, or its next run will"
         time.sleep(0.05)
-    return "The crawl that runs puts them into line now"
+    return "The running crawl queues them now"
 
 
 def _write(path: str, lines: Iterable[str]) -> None:

@@ -138,7 +138,7 @@ class Processes:
         member = self._server.serve(ours, left=self._left, gone=gone, greeting=greeting)
         self._running[number] = _Process(member, process)
 
-    def _brief(self, number: int, descriptor: int) -> tuple[Any, ...]:
+    def _brief(self, number: int, descriptor: int) -> bytes:
         """What `worker.main` is told. SettingError if it cannot be sent."""
         spider = self._crawler.spider
         if not isinstance(spider, BroadSpider) or type(spider).__module__ == "__main__":
@@ -149,11 +149,10 @@ class Processes:
         settings = settings_of(self._crawler.settings, number, descriptor, again=again)
         brief = settings, type(spider), args, kwargs | {"seeds": ""}
         try:
-            pickle.dumps(brief)
+            return pickle.dumps(brief)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             allowed = f"1, for settings or arguments of the spider do not pickle: {error}"
             raise SettingError("CRAWL_PROCESSES", self._count, allowed) from None
-        return brief
 
     def _search_path(self) -> list[str]:
         """Where modules are found: here, and where `scrapy runspider` has found the spider."""

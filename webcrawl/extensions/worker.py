@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import re
 import signal
 import socket
@@ -83,7 +84,7 @@ def main(descriptor: int) -> None:
     sock = socket.socket(fileno=descriptor)
     sock.set_inheritable(False)
     try:
-        settings, spider, args, kwargs = receive(sock)
+        settings, spider, args, kwargs = pickle.loads(receive(sock))
     except EOFError:
         return  # that was quick
     sock.detach()

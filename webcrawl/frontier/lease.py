@@ -1,13 +1,15 @@
 """The values that go in and out of a frontier: links, leases and outcomes.
 
-Plain data: no policy, no clock, no I/O. A server-backed frontier would put these on the wire.
+Plain data: no policy, no clock, no I/O. Leases and outcomes are msgspec structs, so that they go
+from process to process as they are (`frontier.shared.wire`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from webcrawl.parse.robots import RobotsRules
 
@@ -54,8 +56,7 @@ class Step(Enum):
     PAGE = "page"
 
 
-@dataclass(slots=True, frozen=True, eq=False)
-class Lease:
+class Lease(Struct, frozen=True, eq=False, array_like=True, gc=False):
     """The right to one request at one host (and one IP address), until it is released.
 
     For RESOLVE `url` and `address` are empty; for ROBOTS there is an errand; else there is a link.
@@ -70,16 +71,18 @@ class Lease:
     refused: str = ""  # why a user's Request may not be asked: to be told, then given back Dropped
 
 
-@dataclass(slots=True, frozen=True)
-class Resolved:
+class _Outcome(Struct, frozen=True, array_like=True, gc=False, tag=True):
+    """An outcome never leads back to itself: the garbage collector need not trace it (`gc`)."""
+
+
+class Resolved(_Outcome, frozen=True):
     """RESOLVE: addresses the guard allows, best first; `expires_at` is monotonic."""
 
     addresses: tuple[str, ...]
     expires_at: float
 
 
-@dataclass(slots=True, frozen=True)
-class Unresolved:
+class Unresolved(_Outcome, frozen=True):
     """RESOLVE: no usable address. `again` when a later try may help (SERVFAIL, timeout)."""
 
     reason: str  # a fetch.exchange.REASONS value: "dns" or "blocked_address"
@@ -87,8 +90,7 @@ class Unresolved:
     detail: str = ""  # an admission.dns.ResolutionFailed's reason
 
 
-@dataclass(slots=True, frozen=True)
-class RobotsFetched:
+class RobotsFetched(_Outcome, frozen=True):
     """ROBOTS: the rules of the errand's origin, good until `expires_at` (monotonic)."""
 
     rules: RobotsRules
@@ -98,8 +100,7 @@ class RobotsFetched:
     kind: str = "2xx"  # of answer, for the statistics: "2xx", "4xx", "redirects"
 
 
-@dataclass(slots=True, frozen=True)
-class RobotsMoved:
+class RobotsMoved(_Outcome, frozen=True):
     """ROBOTS: go on at `url` (canonical, on `host`)."""
 
     url: str
@@ -108,8 +109,7 @@ class RobotsMoved:
     ended_at: float
 
 
-@dataclass(slots=True, frozen=True)
-class RobotsUnreachable:
+class RobotsUnreachable(_Outcome, frozen=True):
     """ROBOTS: 5xx, no answer, or not to be had: complete disallow, asked again later."""
 
     reason: str
@@ -118,8 +118,7 @@ class RobotsUnreachable:
     retry_after_s: float = 0.0
 
 
-@dataclass(slots=True, frozen=True)
-class Fetched:
+class Fetched(_Outcome, frozen=True):
     """PAGE or HEAD: the server answered with `status`."""
 
     status: int
@@ -134,8 +133,7 @@ class Fetched:
     archived: bool = True  # PAGE: a later page may be a revisit of it
 
 
-@dataclass(slots=True, frozen=True)
-class Failed:
+class Failed(_Outcome, frozen=True):
     """PAGE or HEAD: no answer. `reason` is a fetch.exchange.REASONS value."""
 
     reason: str
@@ -144,8 +142,7 @@ class Failed:
     final: bool = False  # not to be tried again: its end was told
 
 
-@dataclass(slots=True, frozen=True)
-class Returned:
+class Returned(_Outcome, frozen=True):
     """Any step: not carried out; the lease goes back as if it had never been taken.
 
     A request that was cut off may have reached the server: then the times are set. `reason` is a
@@ -157,8 +154,7 @@ class Returned:
     reason: str = ""
 
 
-@dataclass(slots=True, frozen=True)
-class Dropped:
+class Dropped(_Outcome, frozen=True):
     """PAGE: a component of the user's refused the request, or put another in its place."""
 
     reason: str

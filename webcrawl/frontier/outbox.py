@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
+
+from msgspec.structs import replace
 
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.lease import Fetched, Lease, Link, Outcome

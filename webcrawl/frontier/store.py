@@ -51,8 +51,8 @@ class Store(ABC):
         """The URL-seen test: for each of `urls` (canonical) whether it is new; it is then known."""
 
     @abstractmethod
-    def record_status(self, link: Link, what: str, now: float, duplicate_of: str = "") -> None:
-        """What came of a URL, for `scrapy explain`: a status code, or why it was dropped."""
+    def record_status(self, link: Link, outcome: str, now: float, duplicate_of: str = "") -> None:
+        """Record how a URL ended, for `scrapy explain`: a status code, or why it was dropped."""
 
     @abstractmethod
     def counts(self, kind: str) -> Counts:
@@ -136,7 +136,7 @@ class MemoryStore(Store):
     def add_urls(self, urls: Sequence[str]) -> list[bool]:
         return [self._seen.add(url) for url in urls]
 
-    def record_status(self, link: Link, what: str, now: float, duplicate_of: str = "") -> None:
+    def record_status(self, link: Link, outcome: str, now: float, duplicate_of: str = "") -> None:
         """Nobody can ask."""
 
     def counts(self, kind: str) -> Counts:

@@ -17,9 +17,9 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, Self
 
+from msgspec.structs import replace
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.crawler import Crawler

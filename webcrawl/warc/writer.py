@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from webcrawl.executor import Offload
+from webcrawl.executor import AdaptiveExecutor
 from webcrawl.warc.files import Position, WarcFiles, Written
 from webcrawl.warc.records import Capture
 
@@ -20,7 +20,7 @@ class WarcWriter:
 
     def __init__(self, files: WarcFiles) -> None:
         self._files = files
-        self._offload = Offload("warc")
+        self._offload = AdaptiveExecutor("warc")
 
     @property
     def written(self) -> Written:

@@ -1,15 +1,15 @@
-"""An ordered map of bytes on disk whose changes become visible and lasting in batches (RocksDB).
+"""An ordered map of bytes on disk (RocksDB) that is changed in batches, the commits.
 
-Owns the engine and its options; knows nothing of what the rows mean. One thread at a time.
+Owns RocksDB and its options. Does not know what the rows mean (`rows`). One thread at a time.
 
-What a `commit` has returned from is the operating system's: a kill of this process loses nothing
-of it. At a loss of power the last commits may be gone, from some moment on; a commit is never torn.
+A kill of this process loses nothing of a commit that has returned: the operating system has it. A
+power failure may lose the last commits, all from some moment on. A commit is never written in part.
 
-Memory: two write buffers, `_CACHE_BYTES` of blocks, a filter of 1.2 bytes a row, an index of some
-bytes for each `_BLOCK_BYTES` on disk, what is not committed yet. In all 40 MB and 4 bytes a URL,
-measured to ten million. Blocks of data are left to the system's file cache.
-Writes go to sorted files one after the other, so the cost of a random key does not grow with the
-map as it does in a B-tree (docs/dependencies.md).
+Memory: two write buffers, `_CACHE_BYTES` of blocks, a filter of 1.2 bytes per row, an index of a
+few bytes per `_BLOCK_BYTES` on disk, and the uncommitted changes. In all 40 MB and 4 bytes per URL,
+measured to ten million URLs. Blocks of data are cached by the operating system.
+RocksDB writes sorted files one after the other, so the cost of a random key does not grow with the
+map as in a B-tree (docs/dependencies.md).
 """
 
 from __future__ import annotations
@@ -35,39 +35,40 @@ from rocksdict import (
 
 from webcrawl.openfiles import plan
 
-_CACHE_BYTES = 1 << 20  # of blocks that were read in order; 8 MB cost no less CPU
+_CACHE_BYTES = 1 << 20  # for blocks that are read in order; 8 MB saved no CPU
 _WRITE_BUFFER_BYTES = 8 << 20
-_BLOCK_BYTES = 8 << 10  # of 4 KB the index takes as much memory as the filters do
-_BLOOM_BITS = 10  # a key: 1 % of the look-ups of unknown keys go to disk
-# Of the first level; twice as much for each further one. While a file is made its filter's hashes
-# are in memory, 8 bytes a row.
+_BLOCK_BYTES = 8 << 10  # with 4 KB the index takes as much memory as the filters
+_BLOOM_BITS = 10  # per key: 1 % of the look-ups of unknown keys read the disk
+# On the first level; twice as large on each further level. While RocksDB writes a file, it holds
+# the hashes of its filter in memory, 8 bytes per row.
 _FILE_BYTES = 16 << 20
-# What the engine makes before its file CURRENT says that there is a database.
+# Files that RocksDB makes before CURRENT, the file that a database begins with.
 _NOT_BEGUN = re.compile(
     r"LOCK|LOG(\.old\.\d+)?|IDENTITY|MANIFEST-000001|00000\d\.dbtmp|rocksdict-config\.json"
 )
-_LOG_BLOCK_BYTES, _LOG_HEAD_BYTES = 32 << 10, 7  # of the engine's log format
+_LOG_BLOCK_BYTES, _LOG_HEAD_BYTES = 32 << 10, 7  # of RocksDB's log format
 
 
 class StoreError(Exception):
-    """The folder's or the disk's fault: one line for the user that names the folder."""
+    """A fault of the folder or the disk: one line for the user that names the folder."""
 
 
 class Database:
-    """Rows by key. `get` sees what was put before; `rows` sees the last commit."""
+    """Rows by key. `get` sees uncommitted changes; `rows` sees the last commit."""
 
     def __init__(self, folder: Path, *, read_only: bool = False, damaged_log: bool = True) -> None:
-        """Open what is in `folder`, or begin there. StoreError if that cannot be done.
+        """Open the database in `folder`, or make one. StoreError if that fails.
 
-        A reader changes nothing, not even in a folder that is not ours. With `damaged_log` the rows
-        are those of the last commit before the damage; a log that was cut off is not damaged.
+        With `read_only` nothing is changed, even in a foreign folder. With `damaged_log` a damaged
+        log is read up to the damage, to the last commit before it; without, it is a StoreError.
+        A log that is cut off at its end is not damaged.
         """
         self.folder = folder
         self._read_only = read_only
         self._changes: dict[bytes, bytes | None] = {}
         access = AccessType.read_only() if read_only else AccessType.read_write()
         if not is_begun(folder) and read_only:
-            raise StoreError(f"{folder} is no frontier: there is none")
+            raise StoreError(f"{folder} is no frontier: it does not exist or is empty")
         try:
             self._rows = Rdict(str(folder), _options(read_only, damaged_log), access_type=access)
             self._rows.set_read_options(_read_options())
@@ -84,7 +85,7 @@ class Database:
         return value
 
     def get_each(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """As `get` of each, together: of a thousand in half the time."""
+        """`get` for each of `keys`, in half the time for a thousand keys."""
         changes = self._changes
         stored: list[Any] = [key for key in keys if key not in changes]
         try:
@@ -100,7 +101,7 @@ class Database:
         self._changes[key] = None
 
     def commit(self) -> None:
-        """All changes since the last one, or none of them."""
+        """Write all changes since the last commit, or none of them."""
         batch = WriteBatch(raw_mode=True)
         for key, value in self._changes.items():
             if value is None:
@@ -114,10 +115,10 @@ class Database:
         self._changes.clear()
 
     def rows(self, prefix: bytes, after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Committed rows whose key begins with `prefix`, in order, from behind the key `after`.
+        """Rows of the last commit whose key begins with `prefix`, in order, behind the key `after`.
 
-        Rows deleted since are left out and rows changed since are as they are now; new ones are
-        missing. A few µs for the first, 1 µs for each further one.
+        Rows deleted since then are left out, rows changed since then have their new value, and rows
+        added since then are missing. A few µs for the first row, 1 µs for each further one.
         """
         found = self._rows.iter()
         found.seek(after + b"\0" if after else prefix)
@@ -135,7 +136,7 @@ class Database:
             raise self._broken(error) from None
 
     def close(self) -> None:
-        """Forget what is not committed. Syncs what is: this is no moment to lose it."""
+        """Drop uncommitted changes, and sync the log: a power failure now loses no commit."""
         try:
             if not self._read_only:
                 self._rows.flush_wal(True)
@@ -148,26 +149,26 @@ class Database:
 
 
 def is_begun(folder: Path) -> bool:
-    """Whether there is a database; StoreError where anything else is, or half of one."""
+    """Whether `folder` has a database. StoreError if it has other files, or part of a database."""
     try:
         names = {path.name for path in folder.iterdir()} if folder.exists() else set()
         if "CURRENT" not in names:
             if not all(map(_NOT_BEGUN.fullmatch, names)):
                 raise StoreError(f"{folder} is no frontier: it holds other files")
             return False
-        # One log there is always. Without it the engine would begin anew.
+        # A database always has a log. Without one RocksDB would begin with an empty database.
         if any(name.startswith("OPTIONS-") for name in names) and not any(folder.glob("*.log")):
-            raise StoreError(f"{folder} cannot be used: its log is gone")
+            raise StoreError(f"{folder} cannot be used: its log is missing")
     except OSError as error:
         raise StoreError(f"{folder} cannot be used: {error.strerror}") from None
     return True
 
 
 def refuse_lost_files(folder: Path) -> None:
-    """StoreError when the list of the database's files was cut off, and not by a full disk.
+    """StoreError if the manifest, the list of the database's files, was cut off with loss of rows.
 
-    The engine takes the record at the cut for one that was never finished, and deletes the files in
-    it. That is right where the log still has their rows: the log goes on where the list ends.
+    RocksDB takes the record at the cut as unfinished, and deletes the files that it names. After a
+    full disk that is right: the log still has their rows, and goes on where the manifest ends.
     """
     try:
         manifest = folder / (folder / "CURRENT").read_text("latin-1").strip()
@@ -176,7 +177,7 @@ def refuse_lost_files(folder: Path) -> None:
         heads = [_head(log, _LOG_HEAD_BYTES + 8) for log in folder.glob("*.log")]
     except (OSError, ValueError) as error:
         raise StoreError(f"{folder} cannot be used: {error}") from None
-    # A record of the log begins with the number of its first change.
+    # A record of the log begins with the sequence number of its first change.
     logged = [int.from_bytes(head[_LOG_HEAD_BYTES:], "little") for head in heads if head]
     with TemporaryDirectory() as no_log:
         options = _options(read_only=True, damaged_log=True)
@@ -192,12 +193,12 @@ def refuse_lost_files(folder: Path) -> None:
 
 
 def _is_cut(manifest: Path) -> bool:
-    """Whether a file in the engine's log format ends within a record."""
+    """Whether a file in RocksDB's log format ends within a record."""
     size, at = manifest.stat().st_size, 0
     with manifest.open("rb") as file:
         while at < size:
             left = _LOG_BLOCK_BYTES - at % _LOG_BLOCK_BYTES
-            if left < _LOG_HEAD_BYTES:  # filled up with zeros
+            if left < _LOG_HEAD_BYTES:  # zeros fill the rest of a block
                 at += left
                 continue
             file.seek(at)
@@ -215,7 +216,7 @@ def _first_line(error: Exception) -> str:
 
 
 def size_bytes(folder: Path) -> int:
-    """What the files of `folder` take up on disk."""
+    """Disk space that the files of `folder` occupy."""
     with os.scandir(folder) as files:
         return sum(512 * file.stat().st_blocks for file in files)
 
@@ -224,8 +225,8 @@ def _options(read_only: bool, damaged_log: bool) -> Options:
     tables = BlockBasedOptions()
     tables.set_block_cache(Cache(_CACHE_BYTES))
     tables.set_block_size(_BLOCK_BYTES)
-    # For all levels: most keys that go to disk are not there, since a host's, a content's or a
-    # URL's first row is asked for before it is written, and a known URL was mostly met lately.
+    # On all levels: most keys that are looked up on disk are absent. The row of a host, a content
+    # or a URL is looked up before it is first written, and most known URLs are in `RecentRows`.
     tables.set_bloom_filter(_BLOOM_BITS, False)
     tables.set_format_version(5)
     options = Options(raw_mode=True)
@@ -235,11 +236,11 @@ def _options(read_only: bool, damaged_log: bool) -> Options:
     options.set_target_file_size_base(_FILE_BYTES)
     options.set_target_file_size_multiplier(2)
     options.set_write_buffer_size(_WRITE_BUFFER_BYTES)
-    # A filter for the write buffer as well: most keys that are looked up are not in it (a third to
-    # a half off each look-up).
+    # A filter for the write buffer as well: most keys that are looked up are not in it. It saves a
+    # third to a half of each look-up.
     options.set_memtable_whole_key_filtering(True)
     options.set_memtable_prefix_bloom_ratio(0.1)
-    # A reader beside a crawl opens all at once: the crawl deletes files that it has merged.
+    # A reader beside a crawl opens all files at once: the crawl deletes the files that it merges.
     options.set_max_open_files(-1 if read_only else plan().tables)
     options.set_keep_log_file_num(2)
     if not damaged_log:
@@ -248,7 +249,7 @@ def _options(read_only: bool, damaged_log: bool) -> Options:
 
 
 def _read_options() -> ReadOptions:
-    """A crawl hardly ever meets the same block twice in a while: the cache would only churn."""
+    """Look-ups do not fill the cache: a crawl rarely reads a block twice within a short time."""
     options = ReadOptions()
-    options.fill_cache(False)  # type: ignore[call-arg]  # its stub has forgotten the argument
+    options.fill_cache(False)  # type: ignore[call-arg]  # missing in the stub
     return options

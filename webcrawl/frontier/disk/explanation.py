@@ -1,7 +1,6 @@
-"""Why a URL was fetched, refused or waits, in sentences.
+"""`scrapy explain`: why a URL was fetched, refused or is waiting, in sentences.
 
-Knows what the frontier keeps (`inspection`). What a URL is refused for by itself is scope's to say,
-and decided before.
+Reads the frontier's rows by `inspection`. Does not know scope: `commands.explain` checks it first.
 """
 
 from __future__ import annotations
@@ -22,31 +21,31 @@ _CAPS = {
     "domain_cap": "MAX_PAGES_PER_DOMAIN",
     "ip_cap": "MAX_PAGES_PER_IP",
 }
-# By reason of `counters.dropped`. The others are how a try to fetch ended.
+# By reason of `counters.dropped`. The other reasons are how the last try to fetch ended.
 _REFUSED = {
-    "robots": "The robots.txt refused it",
-    "dns": "It was dropped, since its host had no address",
-    "blocked_address": "It was dropped, since its host had no address that may be asked",
-    "middleware": "A downloader middleware refused it",
-    "replaced": "A downloader middleware put another request in its place",
-    "unsendable": "It was dropped, since the request that the spider made is no HTTP",
-    "unreadable": "It was dropped, since the request that the spider made cannot be read back",
+    "robots": "Refused by robots.txt",
+    "dns": "Dropped: its host has no address",
+    "blocked_address": "Dropped: every address of its host is blocked (ALLOW_PRIVATE_ADDRESSES)",
+    "middleware": "Refused by a downloader middleware",
+    "replaced": "Replaced by another request in a downloader middleware",
+    "unsendable": "Dropped: the spider's request is not an HTTP request",
+    "unreadable": "Dropped: the spider's request cannot be read back",
 }
 
-# By reason of `counters.kept`; the others are how the last try to fetch ended.
+# By reason of `counters.kept`. The other reasons are how the last try to fetch ended.
 _KEPT = {
-    "dns": "no name server said where its host is",
-    "host_retired": "its host gave no answer to many tries",
-    "robots_unreachable": "robots.txt could not be had",
+    "dns": "the name servers did not resolve its host",
+    "host_retired": "its host did not answer HOST_MAX_FAILURES tries in a row",
+    "robots_unreachable": "robots.txt could not be fetched",
 }
 
 
 def explain(frontier: Inspection, url: str, now: float) -> list[str]:
-    """All that is known of `url` (canonical). O(queue of its host)."""
+    """All that the frontier knows of `url`, which is canonical. O(queue of its host)."""
     try:
         status = frontier.status(url)
     except KeyError:
-        return [_never_put(url, frontier)]
+        return [_never_queued(url, frontier)]
     host = frontier.host(host_of(url))
     in_line = host and frontier.in_line(url, queue_of(host))
     lines: list[str] = []
@@ -54,7 +53,7 @@ def explain(frontier: Inspection, url: str, now: float) -> list[str]:
         assert host is not None
         lines += _of_line(in_line, host, frontier, now)
     elif status is None:
-        lines.append("Its turn has come, and what came of it was not kept.")
+        lines.append("Taken from the queue; the outcome was not recorded.")
     if status is not None:
         lines += _of_status(status, frontier)
         if not in_line:
@@ -64,30 +63,27 @@ def explain(frontier: Inspection, url: str, now: float) -> list[str]:
     return lines
 
 
-def _never_put(url: str, frontier: Inspection) -> str:
+def _never_queued(url: str, frontier: Inspection) -> str:
     if target_of(url) == "/robots.txt":
-        return "It was never put: a robots.txt is fetched for its host's sake, and not in line."
+        return "Never queued: the crawler fetches robots.txt for the host, outside of the queue."
     if not frontier.settings.get("FOLLOW_LINKS", True):
-        return "It was never put: it is no seed, and FOLLOW_LINKS is off."
-    limits = []  # on the way a URL is reached: what they refuse leaves no trace
+        return "Never queued: not a seed, and FOLLOW_LINKS is off."
+    limits = []  # checked before the URL-seen test: a URL that they refuse has no row
     if depth_max := frontier.settings.get("DEPTH_LIMIT"):
         limits.append(f"DEPTH_LIMIT = {depth_max}")
     if (sequence_max := frontier.settings.get("SEQUENCE_LIMIT")) and is_numbered(url):
         limits.append(f"SEQUENCE_LIMIT = {sequence_max} numbered pages in a row")
     beyond = f", unless beyond {' or '.join(limits)}" if limits else ""
-    return (
-        "It was never put: it is no seed, and no page fetched so far has a link to it that may be"
-        f" followed{beyond}."
-    )
+    return f"Never queued: not a seed, and no fetched page has a followable link to it{beyond}."
 
 
 def _of_kept(reason: str, due: float, now: float) -> str:
-    why = f"It is kept for a later try, since {_KEPT.get(reason, f'the last failed: {reason}')}."
+    why = f"Kept for a later try: {_KEPT.get(reason, f'the last try ended with {reason}')}."
     if due <= now:
-        return f"{why} The next try is as soon as there is a place for it."
+        return f"{why} The next try is due, as soon as its host has a place among the active hosts."
     return (
-        f"{why} The next try is at {_utc(due)} if the crawl has other work then, else at the"
-        " beginning of the next run."
+        f"{why} The next try is at {_utc(due)} if the crawl still has other work then, else when"
+        " the next run begins."
     )
 
 
@@ -97,37 +93,37 @@ def _of_line(in_line: InLine, host: Host, frontier: Inspection, now: float) -> I
         yield _of_kept(link.kept, frontier.due(in_line, host), now)
         yield _way(link.url, link.depth, link.redirects, link.via)
         return
-    end = "." if ahead else ": it is the next one, or is being fetched now."
-    before = f"with {_count(ahead, 'URL')} of its host before it{end}"
-    yield f"It waits, at {frontier.order} {priority}, {before}"
+    before = f"behind {_count(ahead, 'URL')} of its host"
+    place = before if ahead else "the next of its host, or being fetched now"
+    yield f"Waiting at {frontier.order} {priority}: {place}."
     yield _way(link.url, link.depth, link.redirects, link.via)
     if link.retries:
-        yield f"It was tried {_count(link.retries, 'time')} before."
+        yield f"Tried {_count(link.retries, 'time')} so far."
 
 
 def _of_status(status: rows.UrlStatus, frontier: Inspection) -> Iterator[str]:
-    at = _utc(status.time)
-    if status.what in _REFUSED:
-        yield f"{_REFUSED[status.what]}, at {at}."
-    elif status.what in _CAPS:
-        cap = _CAPS[status.what]
-        yield f"It was refused by {cap} = {frontier.settings.get(cap)}, at {at}."
-    elif status.what[-1:].isdigit():
-        method, _, code = status.what.rpartition(" ")
-        asked = "It was asked for with HEAD only" if method else "It was fetched"
-        yield f"{asked}: the answer was {code}, at {at}."
+    at, outcome = _utc(status.time), status.outcome
+    if outcome in _REFUSED:
+        yield f"{_REFUSED[outcome]}, at {at}."
+    elif outcome in _CAPS:
+        cap = _CAPS[outcome]
+        yield f"Refused by {cap} = {frontier.settings.get(cap)}, at {at}."
+    elif outcome[-1:].isdigit():
+        method, _, code = outcome.rpartition(" ")
+        asked = "Requested with HEAD only" if method else "Fetched"
+        yield f"{asked} at {at}: status {code}."
     else:
-        yield f"It could not be fetched: {status.what}, at {at}, at the last try."
+        yield f"Not fetched: the last try, at {at}, ended with {outcome}."
     if status.duplicate_of:
-        yield f"It is a duplicate: {status.duplicate_of} had the same content before."
+        yield f"Duplicate: {status.duplicate_of} had the same content first."
 
 
 def _way(url: str, depth: int, redirects: int, via: str) -> str:
-    level = f"It is of level {level_of(url)}"
+    level = f"Level {level_of(url)}"
     if not (depth or redirects or via):
-        return f"{level}, and a seed."
+        return f"{level}, a seed."
     where = f", {'as a redirect of' if redirects else 'on'} {via}" if via else ""
-    return f"{level}, and was found {_count(depth, 'hop')} from a seed{where}."
+    return f"{level}, found {_count(depth, 'hop')} from a seed{where}."
 
 
 def _of_robots(url: str, host: Host, frontier: Inspection) -> Iterator[str]:
@@ -136,18 +132,20 @@ def _of_robots(url: str, host: Host, frontier: Inspection) -> Iterator[str]:
     if known is None:
         yield f"The robots.txt of {origin} is not known yet."
     elif known.reason:
-        yield f"All of {origin} is refused until {_utc(known.expires_at)}: {known.reason}."
+        yield f"All URLs of {origin} are refused until {_utc(known.expires_at)}: {known.reason}."
     elif rules is not None:
         rule = rules.deciding(target_of(url))
         word = "Disallow" if rule[:1] == "-" else "Allow"
-        says = f'has the line "{word}: {rule[1:]}" for it' if rule else "has no line against it"
+        says = (
+            f'has the rule "{word}: {rule[1:]}" for this URL' if rule else "has no rule against it"
+        )
         yield f"The robots.txt of {origin} {says}."
 
 
 def _of_host(host: Host, frontier: Inspection, now: float) -> Iterator[str]:
     name, queue = host.name, queue_of(host)
     if host.retired_until > now and host.deferrals:
-        yield f"{name} is left alone until {_utc(host.retired_until)}: {host.retired_reason}."
+        yield f"{name} is not asked before {_utc(host.retired_until)}: {host.retired_reason}."
     elif host.retired_until > now:
         yield f"{name} is given up until {_utc(host.retired_until)}: {host.retired_reason}."
     elif queue.stored()[0]:
@@ -160,14 +158,14 @@ def _of_host(host: Host, frontier: Inspection, now: float) -> Iterator[str]:
         elif at <= now:
             yield f"{name} may be asked now."
     if host.addresses:
-        yield f"{name} is at {', '.join(host.addresses)}."
+        yield f"IP address of {name}: {', '.join(host.addresses)}."
 
 
 def _delayed(host: Host) -> str:
     if host.resolve_at > host.next_at:
         return ": DNS did not answer"
     if host.failures:
-        return f": the last {_count(host.failures, 'try', 'tries')} had no answer"
+        return f": the last {_count(host.failures, 'try', 'tries')} got no answer"
     if host.crawl_delay_s:
         return f": its robots.txt has Crawl-delay: {host.crawl_delay_s:g}"
     return ""

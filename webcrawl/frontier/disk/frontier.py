@@ -1,10 +1,10 @@
-"""The frontier on disk: a crawl that outgrows memory, outlives its process and goes on.
+"""`DiskFrontier`: a frontier that may outgrow memory, and resumes after its process has ended.
 
-Owns the folder and what the event loop may know; what the crawl is at any moment is
-`frontier.core`'s, what is kept of it `frontier.diskstore`'s (docs/durability.md).
+Owns the folder of a crawl, its lock, and the values that the event loop reads between two batches.
+`frontier.core` owns the crawl's state, `disk.store` writes it to disk (docs/durability.md).
 
-All work is done batch after batch (`offload`), so nothing needs a lock. `next_at` and `is_finished`
-tell of the last batch that was done.
+Batches run one after the other (`executor`), so nothing needs a lock. `next_at` and `is_finished`
+are as of the last batch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import TypeVar
 
-from webcrawl.executor import Offload
+from webcrawl.executor import AdaptiveExecutor
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
@@ -30,7 +30,7 @@ from webcrawl.frontier.orderings import Ordering
 from webcrawl.items import Original
 
 FOLDER = "frontier"  # in JOBDIR
-RETRY = "frontier.retry"  # beside it: reasons, for which a crawl that runs is to try again
+RETRY = "frontier.retry"  # beside FOLDER: `scrapy frontier --retry` leaves its reasons in it
 ACTIVE_HOSTS_MAX = 20_000
 
 logger = logging.getLogger(__name__)
@@ -39,12 +39,12 @@ T = TypeVar("T")
 
 
 class DiskFrontier(Frontier):
-    """See the module. `jobdir` None is a temporary folder that goes with the run.
+    """The frontier of a crawl in `jobdir`; None is a temporary folder, deleted by `close`.
 
     Memory: about 2 KB for each of `active_max` hosts and 200 bytes for each of their origins
-    beyond the first, 45 MB of `Database` and URLs of late, 20 MB each of caps and `least-visited`,
-    4 bytes a URL for filter and index of what is on disk, and hosts whose robots.txt has moved to a
-    host that many others wait for: they stay until they have it.
+    beyond the first; 45 MB for `Database` and the URLs met lately; 20 MB each for caps and
+    `least-visited`; 4 bytes per URL for the filter and index of the rows on disk. Hosts whose
+    robots.txt has moved to a busy host stay in memory until it is fetched.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class DiskFrontier(Frontier):
         now: float = 0.0,
         utc_s: float = 0.0,
     ) -> None:
-        """Go on with the crawl in `jobdir`, or begin one. StoreError if that cannot be done.
+        """Resume the crawl in `jobdir`, or begin one. StoreError if that fails.
 
-        `now` is monotonic, and with `utc_s` added UTC.
+        `now` is monotonic; `now + utc_s` is UTC.
         """
         with ExitStack() as opened:
             self._folder = JobFolder(jobdir)
@@ -81,9 +81,9 @@ class DiskFrontier(Frontier):
         self.failed_seeds = self._state.failed_seeds
         self.resumed = self._store.resumed
         self.warnings = self._store.warnings
-        self._offload = Offload("frontier")
+        self._executor = AdaptiveExecutor("frontier")
         self._broken: StoreError | None = None
-        self._looked_at = now  # for a RETRY file
+        self._checked_at = now  # for a RETRY file
         self._retrying: tuple[frozenset[str], bytes] | None = None
         self._publish()
 
@@ -98,30 +98,30 @@ class DiskFrontier(Frontier):
         return await self._run(lambda: self._acquire(now, limit, admissions=admissions))
 
     def _acquire(self, now: float, limit: int, *, admissions: bool) -> list[Lease]:
-        if now >= self._looked_at + 1.0:
-            self._looked_at = now
-            self._retrying = self._retrying or self._asked_to_retry()
+        if now >= self._checked_at + 1.0:
+            self._checked_at = now
+            self._retrying = self._retrying or self._take_retry_file()
         if self._retrying is not None:
             reasons, after = self._retrying
             _, following = self._state.retry(reasons, after, now)
             self._retrying = None if following is None else (reasons, following)
         return self._state.acquire(now, limit, admissions=admissions)
 
-    def _asked_to_retry(self) -> tuple[frozenset[str], bytes] | None:
-        """What `scrapy frontier --retry` asks of a crawl that runs."""
+    def _take_retry_file(self) -> tuple[frozenset[str], bytes] | None:
+        """The reasons of `scrapy frontier --retry`, and the key to begin at."""
         file = self._folder.path / RETRY
         try:
             reasons = frozenset(file.read_text("utf-8").split())
             file.unlink()
         except (OSError, ValueError):
             return None
-        logger.info("URLs that were kept get in line again: %s", ", ".join(sorted(reasons)))
+        logger.info("Kept URLs are queued again: %s", ", ".join(sorted(reasons)))
         return reasons, b""
 
     def retry(self, reasons: Container[str], now: float) -> int:
-        """Put all links that are kept for one of `reasons` into line as new ones; how many.
+        """Queue all links kept for one of `reasons` again, as new links; how many.
 
-        In place, so before a crawl or without one.
+        Runs in the calling thread: only while no batch is under way.
         """
         count, after = 0, b""
         while True:
@@ -137,7 +137,7 @@ class DiskFrontier(Frontier):
     async def content_seen(self, content: bytes, original: Original) -> Original | None:
         try:
             return await self._run(lambda: self._state.content_seen(content, original), moves=False)
-        except StoreError:  # who releases the page hears of it; nothing of this run is kept now
+        except StoreError:  # the release of the page raises it too; nothing is committed any more
             return None
 
     def next_at(self, *, admissions: bool = False) -> float:
@@ -148,12 +148,12 @@ class DiskFrontier(Frontier):
         return self._state.supply
 
     def is_finished(self) -> bool:
-        return self._finished and not self._offload.is_busy
+        return self._finished and not self._executor.is_busy
 
     async def close(self) -> None:
-        """End the run; another may go on. Waits for the batch that is under way."""
+        """End this run; a later run may resume. Waits for the batch that is under way."""
         try:
-            await self._offload.do(self._store.close, waits=True)
+            await self._executor.do(self._store.close, waits=True)
         finally:
             self._folder.close()
 
@@ -162,12 +162,13 @@ class DiskFrontier(Frontier):
         self._state.audit()
 
     def _run(self, batch: Callable[[], T], *, moves: bool = True) -> Awaitable[T]:
-        return self._offload.do(lambda: self._do(batch, moves=moves))
+        return self._executor.do(lambda: self._do(batch, moves=moves))
 
     def _do(self, batch: Callable[[], T], *, moves: bool = True) -> T:
-        """After a failure the state at hand is half a batch ahead of the disk's.
+        """Run `batch`. After a failure each later batch raises StoreError: the state in memory is
+        part of a batch ahead of the disk, and must not be committed.
 
-        `moves`: it may change when there is something to do.
+        `moves`: `batch` may change `next_at` or `is_finished`.
         """
         if self._broken is not None:
             raise self._broken
@@ -187,14 +188,14 @@ class DiskFrontier(Frontier):
 
 
 class InUseError(StoreError):
-    """Another process has the folder."""
+    """Another process has locked the folder."""
 
 
 class JobFolder:
-    """The folder of one crawl, held by one process at a time."""
+    """The folder of one crawl, locked by one process at a time."""
 
     def __init__(self, path: Path | None) -> None:
-        """Make and lock it. StoreError if that cannot be done, or another process has it."""
+        """Make and lock the folder. StoreError if that fails, InUseError if it is locked."""
         self._temporary: TemporaryDirectory[str] | None = None
         try:
             if path is None:
@@ -213,13 +214,13 @@ class JobFolder:
             self._temporary.cleanup()
 
     def _refuse_foreign(self) -> None:
-        """Not even a lock is put into a folder that is not ours."""
+        """StoreError for a foreign folder, before the lock is made in it."""
         if (self.path / "requests.queue").exists():
             raise StoreError(f"{self.path} is no frontier: it holds a crawl of plain Scrapy")
         is_begun(self.path / FOLDER)
 
     def _hold(self) -> int:
-        """Lock the folder until this process ends, however it does. Raises OSError."""
+        """Lock the folder; the system unlocks it when this process ends or dies. OSError."""
         lock = os.open(self.path / "frontier.lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

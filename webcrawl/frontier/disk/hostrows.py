@@ -1,7 +1,7 @@
-"""Hosts as rows, and back.
+"""Turns a `Host` into its row, and a row into a `Host`.
 
-A row has what the next run needs. Errands are not in it: their hosts ask for robots.txt again. Nor
-does a run take over from an earlier one that a host was given up for a while with its links kept.
+A row has all that the next run needs. It leaves out robots tasks: their hosts ask for robots.txt
+again. For a later run nothing delays the next try of a host that did not answer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.queue import DiskQueue
 from webcrawl.frontier.host import Host, Rules, State
 
-_ROUNDING_S = 1e-6  # UTC seconds as a float have 0.2 µs; a clock read back must not be early
+_ROUNDING_S = 1e-6  # UTC seconds as a float are exact to 0.2 µs; no clock may be early
 
 
 def queue_of(host: Host) -> DiskQueue:
@@ -23,7 +23,7 @@ def queue_of(host: Host) -> DiskQueue:
 
 
 def host_row(host: Host, utc_s: float, run: int) -> bytes:
-    """`utc_s` makes monotonic times UTC; `run` is the number of this run."""
+    """The row of `host`. `utc_s` turns monotonic times into UTC; `run` is this run's number."""
     queue = queue_of(host)
     row = (
         (queue.host_id, queue.place, *queue.stored()),
@@ -38,13 +38,13 @@ def host_row(host: Host, utc_s: float, run: int) -> bytes:
 
 
 def has_kept(row: bytes) -> bool:
-    """Whether links of a host were kept when `row` was written."""
+    """Whether `row` is of a host with kept links."""
     *_, deferred = rows.plain(row)
     return isinstance(deferred, tuple) and bool(deferred[3])
 
 
 def read_host(db: Database, name: str, row: bytes, utc_s: float, run: int) -> Host:
-    """What `host_row` wrote: idle, waiting, or deferred by this `run`."""
+    """The host that `host_row` wrote: idle, waiting or deferred. StoreError for a bad row."""
     line, clocks, tallies, dns, retired, known, *deferred = rows.plain(row)
     host_id, place, length, best = line
     queue = DiskQueue(db, name, host_id, length, best)

@@ -1,7 +1,8 @@
-"""Which crawl a folder holds: looked at before anything in it is changed.
+"""The identity of a crawl on disk: checked before anything in the folder is changed.
 
-Owns the row of the crawl's identity. A folder that holds something else, another format, another
-order or damaged files is refused with a StoreError, and is as it was.
+Owns the row of the crawl's identity (`rows.IDENTITY`), and reads its numbers (`rows.NUMBERS`). A
+folder with foreign files, another format, another order or damaged files is refused with a
+StoreError and left unchanged.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database, StoreError, is_begun, refuse_lost_files
 from webcrawl.frontier.seen import new_key
 
-Identity = dict[str, Any]  # settings that say which crawl this is, by name
-Row = dict[str, Any]  # of the identity, or of the numbers, as JSON has it
+Identity = dict[str, Any]  # settings that tell this crawl from another, by name
+Row = dict[str, Any]  # the JSON of the identity, or of the numbers
 
 
-def look(folder: Path, settings: Identity) -> tuple[Row, list[str]]:
-    """The identity of the crawl in `folder`, or of a new one, and what is to be said aloud of it.
+def check_folder(folder: Path, settings: Identity) -> tuple[Row, list[str]]:
+    """The identity of the crawl in `folder`, or of a new crawl, and warnings for the log.
 
-    Opens all files once, reads their ends, and the log: about a second for 100 GB.
+    Opens all files once, reads their ends and the log: about a second for 100 GB.
     """
     if not is_begun(folder):
         return _new(settings), []
@@ -32,7 +33,7 @@ def look(folder: Path, settings: Identity) -> tuple[Row, list[str]]:
         db = Database(folder, read_only=True, damaged_log=False)
     except StoreError:
         db = Database(folder, read_only=True)
-        warnings = [f"The log of {folder} is damaged: the crawl goes on from where the damage is"]
+        warnings = [f"The log of {folder} is damaged: it resumes from the last commit before"]
     try:
         before = read_identity(db)
         read_numbers(db)
@@ -42,16 +43,16 @@ def look(folder: Path, settings: Identity) -> tuple[Row, list[str]]:
         db.close()
     if before is None:
         if any(folder.glob("*.sst")):
-            raise StoreError(f"{folder} cannot be used: it has files and no rows")
+            raise StoreError(f"{folder} cannot be used: it has files, but no rows")
         return _new(settings), warnings
     known = before["settings"]
     order = known.get("FRONTIER_ORDER")
     if order != settings.get("FRONTIER_ORDER"):
         raise StoreError(
-            f"{folder} was begun with FRONTIER_ORDER = {order!r}, and can only go on with it"
+            f"{folder} was begun with FRONTIER_ORDER = {order!r}, and resumes only with that"
         )
     warnings += [
-        f"{name} is {value!r}, and was {known.get(name)!r} when this crawl ran before"
+        f"{name} is {value!r}, and was {known.get(name)!r} in the last run of this crawl"
         for name, value in settings.items()
         if value != known.get(name)
     ]
@@ -59,7 +60,7 @@ def look(folder: Path, settings: Identity) -> tuple[Row, list[str]]:
 
 
 def read_identity(db: Database) -> Row | None:
-    """The identity of the crawl in `db`, None where there is none yet."""
+    """The identity of the crawl in `db`, None before the first commit. StoreError."""
     row = _read(db, rows.IDENTITY)
     if row is None:
         return None
@@ -74,7 +75,7 @@ def read_identity(db: Database) -> Row | None:
 
 
 def read_numbers(db: Database) -> Row | None:
-    """The counts as of the last commit, None before the first."""
+    """The numbers of the last commit, None before the first. StoreError."""
     row = _read(db, rows.NUMBERS)
     if row is not None and not row.keys() >= {"hosts", "queued", "arrivals", "counters"}:
         raise _damaged(db, rows.NUMBERS)

@@ -1,7 +1,7 @@
-"""A look into a frontier on disk, also while its crawl runs: what is in it at one moment.
+"""Reads a frontier on disk from outside, also while its crawl runs.
 
-Reads as of the last commit when it is opened, and changes nothing. Times are UTC. Why a URL is
-where it is, `explanation` says.
+An `Inspection` sees the last commit before it was opened, and changes nothing. Times are UTC. Does
+not explain why a URL is where it is: `explanation` does.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from webcrawl.frontier.seen import fingerprint
 from webcrawl.parse.robots import RobotsRules
 
 LARGEST = 10
-_KEPT = -1  # stands for all priorities of links that are kept, or were
-_OPEN_TRIES = 5  # a crawl that runs may delete a file between two steps of opening it
+_KEPT = -1  # counts the links at all priorities of kept links (`backlog.was_kept`)
+_OPEN_TRIES = 5  # a running crawl may delete a file between two steps of opening the database
 
-# What a host is for somebody who looks from outside, and what that means.
-STANDINGS = {
-    "ready": "have URLs and may be asked, or are being asked",
-    "snoozed": "have URLs and are not to be asked yet",
+# Of a host: fewer states than `State` has. The texts follow "1,234 hosts".
+HOST_STATUSES = {
+    "ready": "have URLs and may be asked now, or are being asked",
+    "snoozed": "have URLs and may be asked later: delay or back-off",
     "waiting": "have URLs and no place among the active hosts yet",
     "deferred": "have only URLs that are kept for a later try",
     "retired": "have no address that may be asked",
@@ -45,7 +45,7 @@ STANDINGS = {
 
 
 class InLine(NamedTuple):
-    """A link in its host's queue: how many are before it, its place."""
+    """A link in its host's queue: how many links are ahead of it, and its place there."""
 
     ahead: int
     priority: int
@@ -54,9 +54,10 @@ class InLine(NamedTuple):
 
 
 class Inspection:
-    """One moment of a crawl. StoreError if `folder` is no frontier, here or later."""
+    """A crawl as of its last commit. Any method raises StoreError if a file is damaged."""
 
     def __init__(self, folder: Path) -> None:
+        """StoreError if `folder` holds no frontier."""
         with ExitStack() as opened:
             if not os.access(folder, os.W_OK) and folder.is_dir():
                 folder = opened.enter_context(_writable(folder))
@@ -64,14 +65,14 @@ class Inspection:
             opened.callback(self._db.close)
             identity = read_identity(self._db)
             if identity is None:
-                raise StoreError(f"{folder} is no frontier: nothing is in it yet")
+                raise StoreError(f"{folder} is no frontier: it is empty")
             self._opened = opened.pop_all()
         self._key: int = identity["seen_key"]
         self.begun: str = identity["created"]
-        self.settings: dict[str, object] = identity["settings"]  # those that make the crawl
+        self.settings: dict[str, object] = identity["settings"]  # those that identify the crawl
         self.order = str(self.settings.get("FRONTIER_ORDER", ""))
         numbers = read_numbers(self._db) or {}
-        self.run: int = numbers.get("run", 0)  # the last one
+        self.run: int = numbers.get("run", 0)  # number of the last run
         self.run_began: float = numbers.get("began", 0.0)
         self.counters = Counters()
         self.counters.restore(numbers.get("counters", {}))
@@ -80,7 +81,7 @@ class Inspection:
         self._opened.close()
 
     def hosts(self) -> Iterator[Host]:
-        """Every host ever seen, in the order of the names."""
+        """Every host ever seen, by name."""
         for key, row in self._db.rows(rows.HOST):
             yield read_host(self._db, key[len(rows.HOST) :].decode(), row, 0.0, self.run)
 
@@ -89,26 +90,26 @@ class Inspection:
         return None if row is None else read_host(self._db, name, row, 0.0, self.run)
 
     def due(self, in_line: InLine, host: Host) -> float:
-        """When a link of `host` that was kept is tried next: 0.0 as any other is."""
+        """When a link of `host` that is kept is tried next; 0.0 if it is not kept."""
         if not is_kept(in_line.priority, host):
             return 0.0
         due_at = self.run_began + due_s(in_line.number)
         return max(due_at, host.retired_until) if host.deferrals else due_at
 
     def pending(self) -> Iterator[tuple[int, str]]:
-        """(priority, URL) of all links in line or leased, host by host, the best first."""
+        """(priority, URL) of all links queued or leased, host by host, the best first."""
         for key, row in self._db.rows(rows.QUEUE):
             yield rows.queue_place(key)[0], rows.read_link(row, "").url
 
     def status(self, url: str) -> rows.UrlStatus | None:
-        """What came of `url`, None for nothing yet. KeyError if it was never put."""
+        """The outcome of `url`, None if there is none yet. KeyError if it was never queued."""
         row = self._db.get(rows.SEEN + fingerprint(url, self._key))
         if row is None:
             raise KeyError(url)
         return rows.read_status(row)
 
     def in_line(self, url: str, queue: DiskQueue) -> InLine | None:
-        """Where `url` is in `queue`, None if it is not. O(queue)."""
+        """The place of `url` in `queue`, None if it is not there. O(queue)."""
         for ahead, (key, row) in enumerate(self._db.rows(rows.queue_prefix(queue.host_id))):
             link = rows.read_link(row, "")
             if link.url == url:
@@ -116,7 +117,7 @@ class Inspection:
         return None
 
     def hosts_before(self, queue: DiskQueue) -> int:
-        """How many hosts get a place before the one of `queue`, which waits. O(they)."""
+        """How many hosts wait in front of the host of `queue`. O(these hosts)."""
         waiting = (key for key, _ in self._db.rows(rows.WAITING))
         return sum(1 for _ in takewhile(queue.place.__gt__, waiting))
 
@@ -126,14 +127,14 @@ class Inspection:
 
     def summary(self, now: float) -> list[str]:
         """The crawl in some lines. O(hosts + pending): 2 µs each."""
-        standings: Counter[str] = Counter()
+        statuses: Counter[str] = Counter()
         sizes = []
         for host in self.hosts():
-            disposition = standing_of(host, now)
-            standings[disposition] += 1
+            status = host_status(host, now)
+            statuses[status] += 1
             length = queue_of(host).stored()[0]
             if length:
-                sizes.append((length, host.name, disposition))
+                sizes.append((length, host.name, status))
         places = Counter(
             _KEPT if was_kept(priority) else priority for priority, _ in self.pending()
         )
@@ -149,23 +150,20 @@ class Inspection:
             f"{kept:10,} URLs kept for a later try{_by_reason(c.kept)}",
             f"{c.dropped.total():10,} links and URLs dropped{_by_reason(c.dropped)}",
             "",
-            f"{standings.total():10,} hosts",
-            *(f"{standings[each]:10,} {each:10} {STANDINGS[each]}" for each in STANDINGS),
+            f"{statuses.total():10,} hosts",
+            *(f"{statuses[each]:10,} {each:10} {HOST_STATUSES[each]}" for each in HOST_STATUSES),
             "",
             f"Pending by {unit}",
             *(f"{places[each]:10,} {unit} {each}" for each in sorted(places)),
-            *([f"{before:10,} kept before, behind these"] if before else []),
+            *([f"{before:10,} kept before and queued again, behind these"] if before else []),
             "",
             "Largest queues",
-            *(
-                f"{n:10,} {name}, {disposition}"
-                for n, name, disposition in nlargest(LARGEST, sizes)
-            ),
+            *(f"{n:10,} {name}, {status}" for n, name, status in nlargest(LARGEST, sizes)),
         ]
 
 
-def standing_of(host: Host, now: float) -> str:
-    """One of STANDINGS."""
+def host_status(host: Host, now: float) -> str:
+    """One of HOST_STATUSES."""
     if host.state is State.DEFERRED:
         return "deferred"
     if host.retired_until > now:
@@ -179,8 +177,8 @@ def standing_of(host: Host, now: float) -> str:
 
 @contextmanager
 def _writable(folder: Path) -> Iterator[Path]:
-    """A folder of links to the files of one that we may only read: the engine writes its options
-    beside the files that it opens."""
+    """A temporary folder of symbolic links to the files of `folder`, which is read-only for us:
+    RocksDB writes its options beside the files that it opens."""
     with TemporaryDirectory(prefix="webcrawl-") as made:
         for path in folder.absolute().iterdir():
             if path.suffix != ".json":
@@ -199,7 +197,7 @@ def _opened(folder: Path) -> Database:
     return Database(folder, read_only=True)
 
 
-def _by_reason(dropped: Counter[str]) -> str:
-    some = ((reason, count) for reason, count in dropped.most_common() if count)
+def _by_reason(counts: Counter[str]) -> str:
+    some = ((reason, count) for reason, count in counts.most_common() if count)
     reasons = ", ".join(f"{reason} {count:,}" for reason, count in some)
     return f": {reasons}" if reasons else ""

@@ -1,4 +1,8 @@
-"""Queues and lines of the frontier on disk, of which memory holds the heads only."""
+"""The queue of one host's links on disk, and the lines of hosts that wait on disk.
+
+Memory holds the next link of a queue, and at most 2,000 hosts of a line. Does not know politeness,
+orderings or caps: priorities and ranks come from the frontier.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,15 @@ from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.lease import FIRST_KEPT, Link
 from webcrawl.frontier.queue import Entry, Queue
 
-_LINE_MAX = 1000  # waiting hosts in memory; twice as many are cut back to it
+_LINE_MAX = 1000  # hosts of a line in memory; cut back to it at twice as many
 
 
 class DiskQueue(Queue):
     """Links of one host: all on disk, the next one also in memory.
 
-    A popped link stays on disk until it is dropped, so a lease that ends with the process comes up
-    again. One link is out at a time. A pop seeks one row, from the place of the last one on: rows
-    that were deleted before cost nothing.
+    A popped link stays on disk until it is dropped: if the process dies first, the next run finds
+    it queued. One link is out at a time. A pop seeks one row, behind the key of the link popped
+    before: deleted rows in front of that key cost nothing.
     """
 
     __slots__ = ("_best", "_db", "_host", "_length", "_link", "_out", "host_id", "place")
@@ -35,17 +39,17 @@ class DiskQueue(Queue):
         self._db = db
         self._host = host
         self.host_id = host_id
-        self.place = b""  # key of the row that says where the host is, once committed
+        self.place = b""  # key of the committed WAITING, DEFERRED or ACTIVE row of the host
         self._length = length
         self._best = best  # (priority, number)
-        self._link: Link | None = None  # at `_best`, once it was looked at
-        self._out: tuple[int, int] | None = None
+        self._link: Link | None = None  # the link at `_best`, once it was read
+        self._out: tuple[int, int] | None = None  # place of the popped link
 
     def __len__(self) -> int:
         return self._length
 
     def stored(self) -> tuple[int, tuple[int, int] | None]:
-        """Length and best as they are for the next run, which finds the leased link in line."""
+        """Length and best place on disk, where the popped link is still queued."""
         if self._out is None:
             return self._length, self._best
         return self._length + 1, min(self._out, self._best or self._out)
@@ -66,7 +70,7 @@ class DiskQueue(Queue):
         priority, number = self.best()
         if self._link is None:
             row = self._db.get(rows.queue_key(self.host_id, priority, number))
-            assert row is not None, f"a link of {self._host} is gone"
+            assert row is not None, f"the row of a link of {self._host} is missing"
             self._link = rows.read_link(row, self._host)
         return priority, Entry(number, self._link)
 
@@ -78,7 +82,7 @@ class DiskQueue(Queue):
             priority, (number, _) = popped
             behind = rows.queue_key(self.host_id, priority, number)
             found = next(self._db.rows(rows.queue_prefix(self.host_id), behind), None)
-            assert found is not None, f"a link of {self._host} is gone"
+            assert found is not None, f"the row of a link of {self._host} is missing"
             key, row = found
             self._best, self._link = rows.queue_place(key), rows.read_link(row, self._host)
         return popped
@@ -100,9 +104,9 @@ class DiskQueue(Queue):
         self._out = None
 
     def take_kept(self, reasons: Container[str]) -> list[tuple[int, Link]]:
-        """Take the links out of line that are kept for one of `reasons`.
+        """Remove and return the links that are kept for one of `reasons`, with their priorities.
 
-        Of those in line at the last commit. O(kept links of the host).
+        Only of links queued at the last commit. O(kept links of the host).
         """
         taken = []
         first_kept = rows.queue_key(self.host_id, FIRST_KEPT - 1, 0)
@@ -123,7 +127,7 @@ class DiskQueue(Queue):
         before, after = (priority, number), (better, number)
         key = rows.queue_key(self.host_id, *before)
         row = self._db.get(key)
-        assert row is not None, f"a link of {self._host} is gone"
+        assert row is not None, f"the row of a link of {self._host} is missing"
         self._db.delete(key)
         self._db.put(rows.queue_key(self.host_id, *after), row)
         if before == self._out:
@@ -135,11 +139,11 @@ class DiskQueue(Queue):
 
 
 class HostLine:
-    """Hosts in the order of their keys: all on disk, the head of the line in memory.
+    """Hosts in the order of their keys: all on disk, the head of the line also in memory.
 
-    The keys begin with `prefix`: hosts that wait for a place, or for their time. Hosts are added
-    right before a commit only, so reading on misses none. Invariant: the hosts in line up to the
-    key `_known_to` are those in `_head`.
+    The keys begin with `prefix`: rows.WAITING for a place among the active hosts, rows.DEFERRED for
+    a point in time. Hosts are added only right before a commit, so a later read finds all of them.
+    Invariant: `_head` has all hosts of the line up to the key `_known_to`.
     """
 
     def __init__(self, db: Database, prefix: bytes) -> None:
@@ -149,11 +153,11 @@ class HostLine:
         self._known_to = prefix
 
     def first(self) -> bytes | None:
-        """Key of the first."""
+        """Key of the first host, None if there is no host."""
         return self._head[0][0] if self._filled() else None
 
     def take(self) -> str | None:
-        """Name of the first, which leaves the line."""
+        """Remove the first host; its name, None if there is no host."""
         if not self._filled():
             return None
         key, host = self._head.pop(0)
@@ -175,7 +179,7 @@ class HostLine:
             del self._head[at]
 
     def _filled(self) -> bool:
-        """Read on where the head is used up; whether there is anyone."""
+        """Read on if the head is empty; whether there is a host."""
         end = self._prefix + b"\xff"
         if not self._head and self._known_to < end:
             following = self._db.rows(self._prefix, self._known_to)

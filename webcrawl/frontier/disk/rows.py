@@ -1,20 +1,10 @@
-"""The rows of the frontier on disk: what stands under which key.
+"""The rows of the frontier on disk: keys and values of each kind, as bytes (format 4).
 
-| key | value |
-| --- | --- |
-| `s` fingerprint | a URL ever put: what came of it; while it waits empty, or its credit (`opic`) |
-| `q` host id, priority, number | a link in line, or leased |
-| `h` host name | all that is known of a host |
-| `w` rank, number, host id | its name: it waits for a place on the workbench |
-| `t` run, time, host id | its name: nothing of it is to be tried before, in that run |
-| `a` host id | its name: it has a place, or is about to get one |
-| `r` origin | the rules of its robots.txt |
-| `d` digest | the first page with this content; `d` `w` digest: that was sent in these bytes |
-| `c` kind, name | a number: caps, pages by domain |
-| `m`, `n` | the crawl's identity, and its counters |
+Owns the format on disk. The folder's docstring (`webcrawl.frontier.disk`) has the table of all
+kinds. Does no I/O.
 
 Numbers in keys are big-endian, so that the order of the keys is the order of the crawl. Times are
-UTC seconds: monotonic ones mean nothing to the next run.
+UTC seconds: a monotonic time has no meaning in the next run.
 """
 
 from __future__ import annotations
@@ -29,8 +19,8 @@ from webcrawl.frontier.disk.database import StoreError
 from webcrawl.frontier.lease import Link
 from webcrawl.items import Original
 
-FORMAT = 4  # of all rows: a change that an old reader would get wrong raises it
-FORMATS_READ = (3, 4)  # 3 knows no kept links
+FORMAT = 4  # of all rows; raised by a change that an older version would misread
+FORMATS_READ = (3, 4)  # 3 has no kept links
 
 SEEN, QUEUE, HOST, WAITING, DEFERRED, ACTIVE, RULES, CONTENT, COUNT = (
     *(b"s", b"q", b"h", b"w", b"t"),
@@ -38,22 +28,22 @@ SEEN, QUEUE, HOST, WAITING, DEFERRED, ACTIVE, RULES, CONTENT, COUNT = (
 )
 IDENTITY, NUMBERS = b"m", b"n"
 
-# Deviation: of URLs that a cap refuses when they are found, which can be most of all, it is not kept
-# where that was.
+# Deviation: for URLs that a cap refuses when they are found, `via` is not stored. These can be most
+# of all URLs.
 _REFUSED_WHEN_FOUND = frozenset({"host_cap", "domain_cap"})
 
-_FATE = Struct(">IHB")
+_STATUS = Struct(">IHB")
 _QUEUE_KEY = Struct(">cIIQ")
 _WAITING_KEY = Struct(">cIQI")
 _DEFERRED_KEY = Struct(">cIQI")
 _ID_KEY = Struct(">cI")
-_CREDIT = Struct(">ddQc")  # a store.Credit, and a line end
+_CREDIT = Struct(">ddQc")  # a `store.Credit` and a line end, which no status ends with
 
 
 class UrlStatus(NamedTuple):
-    """What came of a URL, and how it was found."""
+    """How a URL ended, and how it was found."""
 
-    what: str  # a status code, "head" and one, or a reason of `counters.dropped`
+    outcome: str  # a status code, "head" and one, or a reason of `counters.dropped`
     time: float  # UTC
     depth: int
     redirects: int = 0
@@ -70,7 +60,7 @@ def is_credit(row: bytes) -> bool:
 
 
 def read_credit(row: bytes) -> tuple[float, float, int] | None:
-    """The credit in a URL's row, None where there is something else or nothing."""
+    """The credit in a URL's row; None if the row is empty or a status."""
     if not is_credit(row):
         return None
     received, given_before, number, _ = _CREDIT.unpack(row)
@@ -78,21 +68,21 @@ def read_credit(row: bytes) -> tuple[float, float, int] | None:
 
 
 def status_row(status: UrlStatus) -> bytes:
-    """A dozen bytes and the URLs. It never ends in a line end, which a credit does."""
-    what, time, depth, redirects, via, duplicate_of = status
-    if what in _REFUSED_WHEN_FOUND:
+    """A dozen bytes and the URLs. Never ends with a line end, unlike a credit."""
+    outcome, time, depth, redirects, via, duplicate_of = status
+    if outcome in _REFUSED_WHEN_FOUND:
         via = ""
-    head = _FATE.pack(int(time), min(depth, 0xFFFF), min(redirects, 0xFF))
-    return head + f"{what}\n{via}\n{duplicate_of}".rstrip().encode()
+    head = _STATUS.pack(int(time), min(depth, 0xFFFF), min(redirects, 0xFF))
+    return head + f"{outcome}\n{via}\n{duplicate_of}".rstrip().encode()
 
 
 def read_status(row: bytes) -> UrlStatus | None:
-    """What came of a URL, None for nothing yet."""
+    """The status in a URL's row; None while the URL is queued or leased."""
     if not row or is_credit(row):
         return None
-    what, via, duplicate_of, *_ = *row[_FATE.size :].decode().split("\n"), "", ""
-    time, depth, redirects = _FATE.unpack_from(row)
-    return UrlStatus(what, time, depth, redirects, via, duplicate_of)
+    outcome, via, duplicate_of, *_ = *row[_STATUS.size :].decode().split("\n"), "", ""
+    time, depth, redirects = _STATUS.unpack_from(row)
+    return UrlStatus(outcome, time, depth, redirects, via, duplicate_of)
 
 
 def queue_prefix(host_id: int) -> bytes:
@@ -104,7 +94,7 @@ def queue_key(host_id: int, priority: int, number: int) -> bytes:
 
 
 def queue_place(key: bytes) -> tuple[int, int]:
-    """(priority, number) of a queue's key."""
+    """(priority, number) of a queued link's key."""
     _, _, priority, number = _QUEUE_KEY.unpack(key)
     return priority, number
 
@@ -120,7 +110,7 @@ def waiting_place(key: bytes) -> tuple[int, int]:
 
 
 def deferred_key(run: int, at: float, host_id: int) -> bytes:
-    """`at` in UTC seconds. It is kept in milliseconds, and not a moment earlier."""
+    """`at` in UTC seconds, rounded up to milliseconds."""
     return _DEFERRED_KEY.pack(DEFERRED, run, ceil(at * 1000), host_id)
 
 
@@ -135,7 +125,7 @@ def active_key(host_id: int) -> bytes:
 
 
 def link_row(link: Link) -> bytes:
-    """A link as lines of text, its payload behind them. URLs have no line ends."""
+    """Lines of text, then the payload. URLs have no line ends. The host is not in it."""
     url, _, depth, redirects, via, retries, head_done, counted, payload, sequence, kept = link
     numbers = f"{depth} {redirects} {retries} {head_done:d} {counted} {sequence}"
     if kept:
@@ -167,16 +157,19 @@ def original_row(original: Original) -> bytes:
 
 
 def read_original(row: bytes) -> Original:
-    url, started_time, payload_digest, *_ = plain(row)  # earlier versions kept one value more
+    url, started_time, payload_digest, *_ = plain(row)  # earlier versions wrote one more value
     return Original(url, started_time, payload_digest)
 
 
 def plain(row: bytes) -> Any:
-    """What was pickled of plain values. StoreError for anything else: whoever looks into a folder
-    runs no code of whoever wrote it."""
+    """The pickled plain values of `row`; StoreError for anything else.
+
+    A row that names a class or a function is refused: reading a foreign folder runs none of its
+    code.
+    """
     try:
         return _Plain(BytesIO(row)).load()
-    except Exception as error:  # what pickle raises for garbage is anybody's guess
+    except Exception as error:  # pickle raises many kinds of exception for garbage
         raise StoreError(f"a row of the frontier is damaged: {error}") from None
 
 

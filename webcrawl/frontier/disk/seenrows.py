@@ -1,7 +1,8 @@
-"""Rows of the URLs ever put: whether there is one is the URL-seen test, and what it holds is the
-credit of a URL in line (`opic`), or what came of one that had its turn.
+"""The row of each URL ever found: the URL-seen test, the credit (`opic`), the status.
 
-One row for both, so that a link to a known URL costs one look-up in any order of crawl.
+A URL is known if it has a row. While the URL is queued or leased, the row is empty or its credit;
+later it is the URL's status. One row for all, so that a link to a known URL costs one look-up in
+every ordering.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from webcrawl.frontier.store import Credit
 
 
 class SeenRows:
-    """By canonical URL, on disk under its fingerprint."""
+    """Rows by canonical URL. The key on disk is the URL's fingerprint."""
 
     def __init__(self, db: Database, seen_key: int) -> None:
         self._db = db
         self._seen_key = seen_key
         self._recent = RecentRows()
-        self._last = "", b""  # a URL and its key: most calls come in pairs
+        self._last = "", b""  # a URL and its key: most URLs are asked for twice in a row
 
     def add_each(self, urls: Iterable[str]) -> list[bool]:
         """For each of `urls` whether it is new; it is then known.
 
-        Those that were not met lately are looked up together, in half the time.
+        URLs that were not met lately are looked up together, which takes half the time.
         """
         keys = [self._key(url) for url in urls]
         unsure = [key for key in keys if self._recent.get(key) is None]
@@ -35,7 +36,7 @@ class SeenRows:
         for key in keys:
             new = False
             if key in found:
-                row = found.pop(key)  # a repeat is known
+                row = found.pop(key)  # a repeat in `urls` is known
                 new = row is None
                 if new:
                     self._db.put(key, b"")
@@ -44,13 +45,13 @@ class SeenRows:
         return added
 
     def keep(self, url: str, row: bytes) -> None:
-        """A credit, what came of `url`, or nothing."""
+        """Write the row of `url`: a credit, a status, or an empty row."""
         key = self._key(url)
         self._db.put(key, row)
         self._remember(key, row)
 
     def credit(self, url: str) -> Credit | None:
-        """That of a URL in line."""
+        """The credit of a queued URL."""
         key = self._key(url)
         row = self._recent.get(key)
         if row is None:
@@ -58,7 +59,7 @@ class SeenRows:
         return rows.read_credit(row) if row else None
 
     def credits(self) -> Iterable[Credit]:
-        """All of them, as of the last commit. O(URLs)."""
+        """All credits, as of the last commit. O(URLs)."""
         return filter(None, (rows.read_credit(row) for _, row in self._db.rows(rows.SEEN)))
 
     def _key(self, url: str) -> bytes:
@@ -67,12 +68,12 @@ class SeenRows:
         return self._last[1]
 
     def _remember(self, key: bytes, row: bytes) -> None:
-        """Without what came of a URL, which nobody asks the crawl."""
+        """Cache credits only: a crawl never reads a status."""
         self._recent[key] = row if rows.is_credit(row) else b""
 
 
 class DiskCredits:
-    """Credits of URLs in line, in their rows."""
+    """Credits of queued URLs, in their rows."""
 
     def __init__(self, seen: SeenRows) -> None:
         self._seen = seen

@@ -1,9 +1,9 @@
-"""The store on disk: all that a crawl knows, as rows of one database.
+"""The store on disk: the whole state of a crawl, as rows of one database.
 
-Owns what is written when. Every change of a batch, whatever row it touches, is in the one commit
-that ends the batch, so a run that is killed finds one moment of the crawl and not a mixture.
+Owns when a row is written. One commit at the end of a batch has all changes of that batch, so a run
+after a kill resumes from one moment of the crawl.
 
-Memory: what `Database` takes, the heads of two lines of hosts, and the changes of the batch.
+Memory: that of `Database`, the heads of two lines of hosts, and the changes of the batch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from webcrawl.frontier.caps import Counts
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.hostrows import has_kept, host_row, queue_of, read_host
-from webcrawl.frontier.disk.identity import Identity, look, read_numbers
+from webcrawl.frontier.disk.identity import Identity, check_folder, read_numbers
 from webcrawl.frontier.disk.queue import DiskQueue, HostLine
 from webcrawl.frontier.disk.seenrows import DiskCredits, SeenRows
 from webcrawl.frontier.host import Host, State
@@ -33,7 +33,7 @@ _RESTING = (State.IDLE, State.WAITING, State.DEFERRED)
 
 
 class DiskStore(Store):
-    """See the module."""
+    """The rows of one crawl, in `folder`."""
 
     def __init__(
         self,
@@ -43,11 +43,11 @@ class DiskStore(Store):
         now: float = 0.0,
         utc_s: float = 0.0,
     ) -> None:
-        """Go on with the crawl in `folder`, or begin one. StoreError if that cannot be done.
+        """Resume the crawl in `folder`, or begin one. StoreError if that fails.
 
-        `now` is monotonic; a time is kept with `utc_s` added to it, which makes it UTC.
+        `now` is monotonic; rows have UTC, which is a monotonic time plus `utc_s`.
         """
-        row, self.warnings = look(folder, identity or {})
+        row, self.warnings = check_folder(folder, identity or {})
         self._db = Database(folder)
         with ExitStack() as opened:
             opened.callback(self._db.close)
@@ -57,8 +57,8 @@ class DiskStore(Store):
             opened.pop_all()
         self.resumed = numbers is not None
         self.numbers = numbers or {}
-        # A clock that was set back since would hold hosts for as long, and make times in the past
-        # ones to come: the crawl's own time goes on from its last commit.
+        # If the system clock was set back since the last run, all times in the rows would lie in
+        # the future and hosts would wait for them: the crawl's time resumes from its last commit.
         self._utc_s = max(utc_s, self.numbers.get("utc", 0.0) - now)
         self._hosts: int = self.numbers.get("hosts", 0)
         self._hosts_before = self._hosts
@@ -67,16 +67,16 @@ class DiskStore(Store):
         self._deferred = HostLine(self._db, rows.DEFERRED)
         self._lines = {rows.WAITING: self._line, rows.DEFERRED: self._deferred}
         self._seen = SeenRows(self._db, row["seen_key"])
-        self._taken: set[str] = set()  # hosts taken from the line since the last commit
+        self._taken: set[str] = set()  # hosts taken from a line since the last commit
 
     # URLs, contents, rules, counts
 
     def add_urls(self, urls: Sequence[str]) -> list[bool]:
         return self._seen.add_each(urls)
 
-    def record_status(self, link: Link, what: str, now: float, duplicate_of: str = "") -> None:
+    def record_status(self, link: Link, outcome: str, now: float, duplicate_of: str = "") -> None:
         time = now + self._utc_s
-        status = rows.UrlStatus(what, time, link.depth, link.redirects, link.via, duplicate_of)
+        status = rows.UrlStatus(outcome, time, link.depth, link.redirects, link.via, duplicate_of)
         self._seen.keep(link.url, rows.status_row(status))
 
     def counts(self, kind: str) -> Counts:
@@ -175,7 +175,7 @@ class DiskStore(Store):
         self._db.close()
 
     def _move(self, host: Host, queue: DiskQueue) -> None:
-        """Have exactly one row say where a host with links is, and none where it has none."""
+        """Write the one WAITING, DEFERRED or ACTIVE row of `host`, or none if it has no links."""
         before = b"" if host.name in self._taken else queue.place
         if host.state is State.WAITING:
             number = queue.best()[1] if queue else 0
@@ -198,7 +198,7 @@ class DiskStore(Store):
 
 
 class _Counts:
-    """Numbers by name, on disk. Most lines of a long list are on hosts that were counted lately."""
+    """Numbers by name, on disk, with a cache: most numbers were read or written lately."""
 
     def __init__(self, db: Database, prefix: bytes) -> None:
         self._db = db

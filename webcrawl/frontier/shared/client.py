@@ -17,7 +17,25 @@ from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.counters import Counters, differences
 from webcrawl.frontier.disk.database import StoreError
 from webcrawl.frontier.lease import Lease, Link, Outcome
-from webcrawl.frontier.shared.wire import Channel, News, pack_links, pack_outcome, unpack_lease
+from webcrawl.frontier.shared.wire import (
+    Acquire,
+    Answer,
+    Answers,
+    Call,
+    CallFailed,
+    Calls,
+    Channel,
+    ContentSeen,
+    End,
+    Goodbye,
+    Heartbeat,
+    Message,
+    News,
+    Put,
+    Release,
+    WakeUp,
+    valid_text,
+)
 from webcrawl.items import Original
 
 GONE = "main_process_gone"
@@ -43,7 +61,7 @@ class RemoteFrontier(Frontier):
         self._is_lost = False
         self._counted: dict[str, Any] = self.counters.to_dict()  # of these, the server knows
         self._keys: dict[Lease, int] = {}
-        self._calls: list[tuple[Any, ...]] = []  # not sent yet, with their futures
+        self._calls: list[Call] = []  # not sent yet, with their futures
         self._futures: list[asyncio.Future[Any]] = []
         self._unanswered: dict[int, list[asyncio.Future[Any]]] = {}  # by number of message
         self._sent = 0
@@ -56,7 +74,7 @@ class RemoteFrontier(Frontier):
         return f"<RemoteFrontier {len(self._keys)} leased>"
 
     async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
-        accepted: int = await self._call("put", pack_links(list(links)), now, force)
+        accepted: int = (await self._call(Put(list(links), now, force))).links
         return accepted
 
     async def acquire(self, now: float, limit: int, *, admissions: bool = False) -> list[Lease]:
@@ -67,22 +85,21 @@ class RemoteFrontier(Frontier):
 
     async def _acquire(self, now: float, limit: int, admissions: bool, spare: int) -> list[Lease]:
         leases = []
-        for packed in await self._call("acquire", now, limit, admissions, spare):
-            key, lease = unpack_lease(packed)
+        for key, lease in (await self._call(Acquire(now, limit, admissions, spare))).leases:
             self._keys[lease] = key
             leases.append(lease)
         return leases
 
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
-        packed = [(self._keys.pop(lease), pack_outcome(outcome)) for lease, outcome in done]
-        await self._call("release", packed, now)
+        keyed = [(self._keys.pop(lease), outcome) for lease, outcome in done]
+        await self._call(Release(keyed, now))
 
     async def content_seen(self, content: bytes, original: Original) -> Original | None:
         try:
-            first = await self._call("content_seen", content, tuple(original))
+            first: Original | None = (await self._call(ContentSeen(content, original))).original
         except StoreError:  # who releases the page hears of it
             return None
-        return first and Original._make(first)
+        return first
 
     def next_at(self, *, admissions: bool = False) -> float:
         return self._next_at[admissions]
@@ -101,14 +118,16 @@ class RemoteFrontier(Frontier):
                 async with asyncio.timeout(ALIVE_S):
                     await self._end.wait()
             except TimeoutError:
-                self._channel.send(("alive", self._differences()))
+                self._channel.send(Heartbeat(self._differences()))
         return self._reason
 
     def leave(self, reason: str, stats: dict[str, Any]) -> None:
-        """The last message: why this process stops crawling, and its numbers."""
-        self._channel.send(("leave", reason, stats, self._differences()))
+        """The last message: why this process stops crawling, and its numbers and words."""
+        words = {name: valid_text(value) for name, value in stats.items() if type(value) is str}
+        numbers = {name: value for name, value in stats.items() if type(value) is int}
+        self._channel.send(Goodbye(reason, words | numbers, self._differences()))
 
-    async def _call(self, *call: Any) -> Any:
+    async def _call(self, call: Call) -> Any:
         if self._is_lost:
             raise StoreError("the main process has ended")
         self._open()
@@ -128,36 +147,36 @@ class RemoteFrontier(Frontier):
         self._sent += 1
         self._unanswered[self._sent] = self._futures
         cpu_s = time.process_time()
-        self._channel.send(("calls", self._sent, self._calls, self._differences(), cpu_s))
+        self._channel.send(Calls(self._sent, self._calls, self._differences(), cpu_s))
         self._calls, self._futures = [], []
 
     def _differences(self) -> dict[str, Any]:
         before, self._counted = self._counted, self.counters.to_dict()
         return differences(before, self._counted)
 
-    def _heard(self, message: tuple[Any, ...]) -> None:
+    def _heard(self, message: Message) -> None:
         match message:
-            case "end", reason:
+            case End(reason):
                 self._conclude(reason)
-            case "look", news:
+            case WakeUp(news):
                 self._take(news)
                 self.when_ready()
-            case "answers", number, answers, news:
+            case Answers(number, answers, news):
                 self._take(news)
                 self._answered(number, answers)
 
     def _take(self, news: News) -> None:
-        pages_at, admissions_at, self._finished, self.places, self.is_short = news
-        self._next_at = pages_at, admissions_at
+        self._next_at = news.next_page_at, news.next_admission_at
+        self._finished, self.places, self.is_short = news.is_finished, news.places, news.is_short
 
-    def _answered(self, number: int, answers: list[tuple[Any, str]]) -> None:
-        for future, (result, error) in zip(self._unanswered.pop(number), answers, strict=True):
+    def _answered(self, number: int, answers: list[Answer]) -> None:
+        for future, answer in zip(self._unanswered.pop(number), answers, strict=True):
             if future.done():  # its caller was cancelled
                 continue
-            if error:
-                future.set_exception(StoreError(error))
+            if isinstance(answer, CallFailed):
+                future.set_exception(StoreError(answer.error))
             else:
-                future.set_result(result)
+                future.set_result(answer)
 
     def _lost(self) -> None:
         self._is_lost = True

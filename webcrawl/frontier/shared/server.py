@@ -33,12 +33,25 @@ from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.disk.database import StoreError
 from webcrawl.frontier.lease import Fetched, Lease, Link, Outcome, Returned, Step
 from webcrawl.frontier.shared.wire import (
+    Accepted,
+    Acquire,
+    Answer,
+    Answers,
+    CallFailed,
+    Calls,
     Channel,
+    ContentSeen,
+    End,
+    FirstSeen,
+    Goodbye,
+    Heartbeat,
+    Leased,
+    Message,
     News,
-    Packed,
-    pack_lease,
-    unpack_links,
-    unpack_outcome,
+    Put,
+    Release,
+    WakeUp,
+    valid_text,
 )
 from webcrawl.items import Original
 
@@ -309,11 +322,11 @@ class Member:
         self.looks = 0  # at it by who watches, since it was heard last
         self.load = Load()
         self.channel = Channel(self._heard, self._lost)
-        self._calls: dict[str, Callable[..., Coroutine[Any, Any, Any]]] = {
-            "put": self._put,
-            "acquire": self._acquire,
-            "release": self._release,
-            "content_seen": self._content_seen,
+        self._calls: dict[type, Callable[..., Coroutine[Any, Any, Answer]]] = {
+            Put: self._put,
+            Acquire: self._acquire,
+            Release: self._release,
+            ContentSeen: self._content_seen,
         }
         self._tasks: set[asyncio.Task[None]] = set()
         self._do(self.channel.open(sock))
@@ -326,12 +339,12 @@ class Member:
     def tell(self) -> None:
         """Have it look again."""
         self.told = True
-        self.channel.send(("look", self._news()))
+        self.channel.send(WakeUp(self._news()))
 
     def end(self, reason: str) -> None:
         """Have it end. Nobody waits for one that has not begun: who started it may kill it."""
         if self.has_begun:
-            self.channel.send(("end", reason))
+            self.channel.send(End(reason))
         else:
             self.left.set()
 
@@ -343,17 +356,17 @@ class Member:
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _heard(self, message: tuple[Any, ...]) -> None:
+    def _heard(self, message: Message) -> None:
         self.has_begun = True
         self.looks = 0
         match message:
-            case "alive", counted:
+            case Heartbeat(counted):
                 self._count(counted)
-            case "calls", number, calls, counted, cpu_s:
+            case Calls(number, calls, counted, cpu_s):
                 self.load.see(cpu_s, time.monotonic())
                 self._count(counted)
-                self._do(self._answer(number, [self._calls[each[0]](*each[1:]) for each in calls]))
-            case "leave", reason, stats, counted:
+                self._do(self._answer(number, [self._calls[type(each)](each) for each in calls]))
+            case Goodbye(reason, stats, counted):
                 self._count(counted)
                 self.has_left = True
                 self._take_back(asked=False)
@@ -387,18 +400,18 @@ class Member:
         self._under_way += counted.get("under_way", 0)
         self._server.counters.add(counted)
 
-    async def _answer(self, number: int, calls: list[Coroutine[Any, Any, Any]]) -> None:
+    async def _answer(self, number: int, calls: list[Coroutine[Any, Any, Answer]]) -> None:
         """Carry out calls, begun in their order, and answer all of them at once."""
         if len(calls) == 1:  # saves a task
             answers = [await self._result(calls[0])]
         else:
             answers = await asyncio.gather(*map(self._result, calls))
-        self.channel.send(("answers", number, answers, self._news()))
+        self.channel.send(Answers(number, answers, self._news()))
 
     def _news(self) -> News:
         """What its frontier tells without a call."""
         server = self._server
-        return (
+        return News(
             server.ready_at(admissions=False),
             server.ready_at(admissions=True),
             server.is_finished(),
@@ -406,45 +419,43 @@ class Member:
             server.is_short,
         )
 
-    async def _result(self, call: Coroutine[Any, Any, Any]) -> tuple[Any, str]:
-        """The result, or why there is none."""
+    async def _result(self, call: Coroutine[Any, Any, Answer]) -> Answer:
         try:
-            return await call, ""
+            return await call
         except StoreError as error:
-            return None, str(error)
+            return CallFailed(valid_text(str(error)))
         except Exception as error:  # ours, and the end of the crawl for who called
             logger.exception("Error in a call of another process")
-            return None, repr(error)
+            return CallFailed(valid_text(repr(error)))
 
-    async def _put(self, links: list[Packed], now: float, force: bool) -> int:
-        return await self._server.put(unpack_links(links), now, force=force)
+    async def _put(self, call: Put) -> Accepted:
+        return Accepted(await self._server.put(call.links, call.now, force=call.force))
 
-    async def _acquire(self, now: float, limit: int, admissions: bool, spare: int) -> list[Packed]:
+    async def _acquire(self, call: Acquire) -> Leased:
         if self._server.is_ending:
-            return []
+            return Leased([])
         self.told = False
+        now, limit, admissions = call.now, call.limit, call.admissions
         if not admissions:
-            self.share.spare = spare
+            self.share.spare = call.spare
         leases = await self._server.lease(now, limit, self.share, admissions=admissions)
         self.wants[admissions] = len(leases) < limit
         if self.left.is_set():  # meanwhile
             await self._return(leases, asked=False)
-            return []
-        packed = []
-        for lease in leases:
-            self._leased += 1
-            self._leases[self._leased] = lease
-            packed.append(pack_lease(self._leased, lease))
-        return packed
+            return Leased([])
+        keys = range(self._leased + 1, self._leased + len(leases) + 1)
+        self._leased += len(leases)
+        keyed = list(zip(keys, leases, strict=True))
+        self._leases.update(keyed)
+        return Leased(keyed)
 
-    def _release(self, done: list[tuple[int, Packed]], now: float) -> Coroutine[Any, Any, None]:
+    def _release(self, call: Release) -> Coroutine[Any, Any, None]:
         """From this moment on the leases are given back, even if the process ends in the next."""
-        outcomes = [(self._leases.pop(key), unpack_outcome(packed)) for key, packed in done]
-        return self._server.take(outcomes, now, self.share)
+        done = [(self._leases.pop(key), outcome) for key, outcome in call.done]
+        return self._server.take(done, call.now, self.share)
 
-    async def _content_seen(self, content: bytes, original: Packed) -> Packed | None:
-        first = await self._server.content_seen(content, Original._make(original))
-        return first and tuple(first)
+    async def _content_seen(self, call: ContentSeen) -> FirstSeen:
+        return FirstSeen(await self._server.content_seen(call.content, call.original))
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -1,63 +1,143 @@
-"""What goes between a frontier and the processes that use it: messages on a stream socket.
+"""The messages between a frontier and the processes that use it, on a stream socket.
 
-A message is a frame: 4 bytes of length (big-endian), then a pickle. Both ends are processes of one
-crawl, on a socket that has no name, so nothing here defends itself. Links, leases and outcomes
-travel as plain tuples, which pickle in a quarter of the time.
+A message is a frame: 4 bytes of length (big-endian), then a struct in MessagePack. Links, leases
+and outcomes travel as they are. Both ends are processes of one crawl and one version, on a socket
+that has no name: a message is checked for its types, and has no number of a version.
+
+The first frame to a process is not a message: `receive` reads it, `extensions.worker` has its form.
 """
 
 from __future__ import annotations
 
 import asyncio
-import pickle
 import socket
 import struct
-from collections.abc import Callable, Sequence
-from dataclasses import fields
-from operator import attrgetter
+from collections.abc import Callable
 from typing import Any
 
-from webcrawl.frontier.lease import (
-    Dropped,
-    Failed,
-    Fetched,
-    Lease,
-    Link,
-    Outcome,
-    Resolved,
-    Returned,
-    RobotsFetched,
-    RobotsMoved,
-    RobotsTask,
-    RobotsUnreachable,
-    Step,
-    Unresolved,
-)
+from msgspec import Struct
+from msgspec.msgpack import Decoder, Encoder
+
+from webcrawl.frontier.lease import Lease, Link, Outcome
+from webcrawl.items import Original
 
 _LENGTH = struct.Struct("!I")
-_KINDS: tuple[type, ...] = (
-    *(Fetched, Failed, Returned, Dropped, Resolved, Unresolved),
-    *(RobotsFetched, RobotsMoved, RobotsUnreachable),
-)
-_NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
-_VALUES = [attrgetter(*(field.name for field in fields(kind))) for kind in _KINDS]
-_LEASE = attrgetter(*(field.name for field in fields(Lease)))
-_LINKS = [field.name for field in fields(Fetched)].index("links")
 
-Packed = tuple[Any, ...]
-# `next_at` of pages and of admissions, `is_finished`, `places`, `is_short`.
-News = tuple[float, float, bool, int | None, bool]
+Counted = dict[str, Any]  # of `counters.differences`
 
 
-def frame(message: object) -> bytes:
-    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+class _Tagged(Struct, frozen=True, array_like=True, gc=False, tag=True):
+    """An array that begins with the name of its class."""
+
+
+# Calls of a process, and their answers. A `Release` is answered by None.
+
+
+class Put(_Tagged, frozen=True):
+    links: list[Link]
+    now: float
+    force: bool
+
+
+class Acquire(_Tagged, frozen=True):
+    now: float
+    limit: int
+    admissions: bool
+    spare: int  # how many of the process's leases of pages may be without a place of the target
+
+
+class Release(_Tagged, frozen=True):
+    done: list[tuple[int, Outcome]]  # by key of the lease
+    now: float
+
+
+class ContentSeen(_Tagged, frozen=True):
+    content: bytes
+    original: Original
+
+
+class Accepted(_Tagged, frozen=True):
+    links: int
+
+
+class Leased(_Tagged, frozen=True):
+    leases: list[tuple[int, Lease]]  # the key stands for the lease where it is given back
+
+
+class FirstSeen(_Tagged, frozen=True):
+    original: Original | None
+
+
+class CallFailed(_Tagged, frozen=True):
+    error: str
+
+
+Call = Put | Acquire | Release | ContentSeen
+Answer = Accepted | Leased | FirstSeen | CallFailed | None
+
+
+class News(_Tagged, frozen=True):
+    """State of the frontier, sent with each answer and each wake-up."""
+
+    next_page_at: float
+    next_admission_at: float
+    is_finished: bool
+    places: int | None  # of the target, that this process has
+    is_short: bool
+
+
+# Messages from a process to the frontier
+
+
+class Calls(_Tagged, frozen=True):
+    number: int  # of the message
+    calls: list[Call]
+    counted: Counted
+    cpu_s: float  # that the process has used
+
+
+class Heartbeat(_Tagged, frozen=True):
+    counted: Counted
+
+
+class Goodbye(_Tagged, frozen=True):
+    reason: str
+    stats: dict[str, int | str]
+    counted: Counted
+
+
+# Messages from the frontier to a process
+
+
+class Answers(_Tagged, frozen=True):
+    number: int  # of the `Calls`
+    answers: list[Answer]
+    news: News
+
+
+class WakeUp(_Tagged, frozen=True):
+    news: News
+
+
+class End(_Tagged, frozen=True):
+    reason: str
+
+
+Message = Calls | Heartbeat | Goodbye | Answers | WakeUp | End
+
+encode: Callable[[Message], bytes] = Encoder().encode
+decode: Callable[[bytes | bytearray], Message] = Decoder(Message).decode
+
+
+def frame(data: bytes) -> bytes:
     return _LENGTH.pack(len(data)) + data
 
 
-def receive(sock: socket.socket) -> Any:
-    """The first message on a socket that blocks. EOFError when there is none."""
+def receive(sock: socket.socket) -> bytes:
+    """The content of the first frame on a socket that blocks. EOFError if it ends before."""
     with sock.makefile("rb", buffering=0) as stream:
         (size,) = _LENGTH.unpack(_exactly(stream.read, _LENGTH.size))
-        return pickle.loads(_exactly(stream.read, size))
+        return _exactly(stream.read, size)
 
 
 def _exactly(read: Callable[[int], bytes | None], size: int) -> bytes:
@@ -70,23 +150,30 @@ def _exactly(read: Callable[[int], bytes | None], size: int) -> bytes:
     return data
 
 
-class Channel(asyncio.Protocol):
-    """One end of the socket. Tells of each message, in order, and once of the other end's end."""
+def valid_text(text: str) -> str:
+    """`text` as UTF-8 can hold it: the name of a file may have bytes that are no text."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
-    def __init__(self, heard: Callable[[Any], None], lost: Callable[[], None]) -> None:
-        self._heard = heard
-        self._lost = lost
+
+class Channel(asyncio.Protocol):
+    """One end of the socket: calls `on_message` in order, and `on_disconnect` once."""
+
+    def __init__(
+        self, on_message: Callable[[Message], None], on_disconnect: Callable[[], None]
+    ) -> None:
+        self._on_message = on_message
+        self._on_disconnect = on_disconnect
         self._received = bytearray()
-        self._unsent: list[bytes] = []  # until it is open
+        self._unsent: list[bytes] = []  # until the channel is open
         self._transport: asyncio.Transport | None = None
         self._is_closed = False
 
     async def open(self, sock: socket.socket) -> None:
         await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=sock)
 
-    def send(self, message: object) -> None:
-        """Send `message`, later if it must be: never waits. After the other's end it is lost."""
-        self.write(frame(message))
+    def send(self, message: Message) -> None:
+        """Send `message`, at once or when possible: never waits. Lost after a disconnect."""
+        self.write(frame(encode(message)))
 
     def write(self, data: bytes) -> None:
         """Send a frame."""
@@ -96,7 +183,7 @@ class Channel(asyncio.Protocol):
             self._transport.write(data)
 
     def close(self) -> None:
-        """End it at once, or as soon as it is open."""
+        """Disconnect at once, or as soon as the channel is open."""
         self._is_closed = True
         if self._transport is not None:
             self._transport.abort()
@@ -117,50 +204,10 @@ class Channel(asyncio.Protocol):
             end = start + head + _LENGTH.unpack_from(received, start)[0]
             if len(received) < end:
                 break
-            message = pickle.loads(received[start + head : end])
+            message = decode(received[start + head : end])
             start = end
-            self._heard(message)
+            self._on_message(message)
         del received[:start]
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._lost()
-
-
-# Values of the frontier's interface, as tuples
-
-
-def pack_lease(key: int, lease: Lease) -> Packed:
-    """`key` stands for the lease where it is given back."""
-    host, step, url, address, link, robots_task, *rest = _LEASE(lease)
-    link, robots_task = link and tuple(link), robots_task and tuple(robots_task)
-    return (key, host, step.value, url, address, link, robots_task, *rest)
-
-
-def unpack_lease(packed: Packed) -> tuple[int, Lease]:
-    key, host, step, url, address, link, robots_task, *rest = packed
-    link, robots_task = link and Link._make(link), robots_task and RobotsTask._make(robots_task)
-    return key, Lease(host, Step(step), url, address, link, robots_task, *rest)
-
-
-def pack_links(links: Sequence[Link]) -> list[Packed]:
-    return [tuple(link) for link in links]
-
-
-def unpack_links(packed: list[Packed]) -> tuple[Link, ...]:
-    return tuple(map(Link._make, packed))
-
-
-def pack_outcome(outcome: Outcome) -> Packed:
-    number = _NUMBER[type(outcome)]
-    values: Packed = _VALUES[number](outcome)
-    if number == 0:
-        values = (*values[:_LINKS], pack_links(values[_LINKS]), *values[_LINKS + 1 :])
-    return number, values
-
-
-def unpack_outcome(packed: Packed) -> Outcome:
-    number, values = packed
-    if number == 0:
-        values = (*values[:_LINKS], unpack_links(values[_LINKS]), *values[_LINKS + 1 :])
-    outcome: Outcome = _KINDS[number](*values)
-    return outcome
+        self._on_disconnect()
