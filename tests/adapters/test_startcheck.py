@@ -12,7 +12,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import Settings
 
 from webcrawl import settings as defaults
-from webcrawl.config.build import SettingError
+from webcrawl.config.kinds import SettingError
 from webcrawl.config.fetch import user_agent_of
 from webcrawl.extensions.startcheck import StartCheck
 from webcrawl.spiders.broad import BroadSpider

@@ -18,7 +18,7 @@ from scrapy.settings import Settings
 from scrapy.signalmanager import SignalManager
 from stock_crawl import Run, command, environment, read_stats, run
 
-from webcrawl.config.build import SettingError
+from webcrawl.config.kinds import SettingError
 from webcrawl.extensions.garbage import GcTuning
 from webcrawl.extensions.report import _keep_earlier
 
@@ -185,7 +185,7 @@ def test_lines_are_log_records_when_the_log_is_a_file(tmp_path: Path) -> None:
     crawl = run(tmp_path, spider("says one"), SETTINGS | {"LOG_FILE": str(log)})
     text = log.read_text(encoding="utf-8")
     assert crawl.out == ""
-    assert re.search(r"\[webcrawl\.console\] INFO: " + LINE.pattern, text)
+    assert re.search(r"\[webcrawl\.report\.console\] INFO: " + LINE.pattern, text)
     assert re.search(r"INFO: " + SPEED.pattern, text)
     assert "INFO: Extracted 60 URLs @" in text
     assert "INFO: HTTP codes: 2xx = 8" in text

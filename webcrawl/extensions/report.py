@@ -19,7 +19,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.config.build import counters_of, is_debugging, is_worker
-from webcrawl.config.check import typed_settings
+from webcrawl.config.table import typed_settings
 from webcrawl.frontier.counters import Counters
 from webcrawl.report.console import PROBLEM, set_fatal_error
 from webcrawl.report.lines import named_counts, named_rates, outcome_line, summary

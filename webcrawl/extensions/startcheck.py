@@ -14,9 +14,11 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
-from webcrawl.config.build import SettingError, is_debugging, is_worker
-from webcrawl.config.check import RULES, contact_warning
+from webcrawl.config.build import is_debugging, is_worker
+from webcrawl.config.check import contact_warning
+from webcrawl.config.kinds import SettingError
 from webcrawl.config.names import check_names
+from webcrawl.config.table import TABLE
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +57,7 @@ def _take_user_agent(crawler: Crawler) -> None:
     agent = getattr(crawler.spider, "user_agent", None)
     if agent is None:
         return
-    rule = RULES["USER_AGENT"]
-    if not rule.fits(agent):
-        raise SettingError("user_agent", agent, rule.allowed)
+    kind = TABLE["USER_AGENT"].kind
+    if not kind.fits(agent):
+        raise SettingError("user_agent", agent, kind.allowed)
     crawler.settings.set("USER_AGENT", agent, max(SETTINGS_PRIORITIES.values()))

@@ -18,7 +18,8 @@ from scrapy.exceptions import NotConfigured
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.asyncio import create_looping_call
 
-from webcrawl.config.build import counters_of, is_debugging, is_worker, seconds
+from webcrawl.config.build import counters_of, is_debugging, is_worker
+from webcrawl.config.table import read
 from webcrawl.frontier.counters import Counters
 from webcrawl.report.console import Say, console_from
 from webcrawl.report.lines import (
@@ -51,7 +52,7 @@ class StatsLines:
         settings = crawler.settings
         if is_debugging(crawler) or is_worker(settings):
             raise NotConfigured
-        extension = cls(crawler, seconds(settings, "STATS_INTERVAL"), console_from(settings))
+        extension = cls(crawler, read(settings, "STATS_INTERVAL", float), console_from(settings))
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)
         crawler.signals.connect(extension.spider_closed, signals.spider_closed)
         return extension
