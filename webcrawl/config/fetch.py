@@ -49,8 +49,8 @@ def limits_from(settings: BaseSettings) -> Limits:
     Keep-alive is off if a delay is as long as KEEP_ALIVE: no connection would be used again.
     """
     keep_alive_s = read(settings, "KEEP_ALIVE", float)
-    delay_s, ip_delay_s = (read(settings, name, float) for name in ("DOWNLOAD_DELAY", "IP_DELAY"))
-    if keep_alive_s <= max(delay_s, ip_delay_s):
+    # Not by `read`: with another scheduler than ours, Scrapy accepts any number as a delay.
+    if keep_alive_s <= max(settings.getfloat("DOWNLOAD_DELAY"), settings.getfloat("IP_DELAY")):
         keep_alive_s = 0.0
     return Limits(
         timeout_s=read(settings, "DOWNLOAD_TIMEOUT", float),
