@@ -10,6 +10,8 @@ import pytest
 from simweb import faults, running
 from tests.adapters.rawserver import RawServer, read_request
 from tests.conftest import Scrapy
+from webcrawl.commands.epilog import EXIT_CODES, MOST_USED
+from webcrawl.report.lines import LEGEND
 
 SIMWEB = ("--hosts", "6", "--pages-per-host", "2", "--features", "none", "--host-delay", "0")
 PLAIN_SPIDER = """
@@ -75,7 +77,7 @@ def test_settings_that_cannot_be_used(scrapy: Scrapy) -> None:
     assert done.returncode == 2
     lines = [line for line in done.stderr.splitlines() if "cannot be used" in line]
     assert [line.split()[0] for line in lines] == [
-        "DOWNLOAD_DELAY", "MAX_PAGES_PER_IP", "FRONTIER_STORE",
+        "MAX_PAGES_PER_IP", "DOWNLOAD_DELAY", "FRONTIER_STORE",
     ]  # fmt: skip
     assert "Traceback" not in done.stderr
 
@@ -83,8 +85,8 @@ def test_settings_that_cannot_be_used(scrapy: Scrapy) -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["-s", "SCOPE_SUFFIX=.br"], "SCOPE_SUFFIX is no setting; did you mean SCOPE_SUFFIXES?"),
-        (["-a", "seed=ufmg.br"], "-a seed= is no argument; did you mean -a seeds=?"),
+        (["-s", "SCOPE_SUFFIX=.br"], "SCOPE_SUFFIX is not a setting; did you mean SCOPE_SUFFIXES?"),
+        (["-a", "seed=ufmg.br"], "-a seed= is not an argument; did you mean -a seeds=?"),
         (["-s", "SCOPE_DENY=(("], "SCOPE_DENY = '((' cannot be used: not a host, and not a regul"),
     ],
 )
@@ -266,6 +268,16 @@ def test_runspider_of_a_spider_that_is_not_broad(tmp_path: Path, scrapy: Scrapy)
 
 def test_help_mentions_seeds(scrapy: Scrapy) -> None:
     assert "-a seeds= takes files" in " ".join(scrapy("crawl", "--help").stdout.split())
+
+
+@pytest.mark.parametrize("command", ["crawl", "runspider"])
+def test_help_ends_with_settings_legend_and_exit_codes(scrapy: Scrapy, command: str) -> None:
+    text = scrapy(command, "--help").stdout
+    assert "-a NAME=VALUE" in text  # Scrapy's own options
+    parts = [text.index(f"\n  {line}\n") for line in (LEGEND[0], *EXIT_CODES)]
+    assert parts == sorted(parts)
+    assert all(f"\n  {name} " in text[: parts[0]] for name in MOST_USED)
+    assert max(map(len, text.splitlines())) < 80
 
 
 def crawl_of(dns: str, *more: str) -> list[str]:

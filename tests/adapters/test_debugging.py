@@ -74,7 +74,7 @@ def test_a_look_leaves_nothing(tmp_path: Path, command: tuple[str, ...]) -> None
 @pytest.mark.parametrize(
     ("setting", "line"),
     [
-        ("SCOPE_SUFFIX=.br", "SCOPE_SUFFIX is no setting; did you mean SCOPE_SUFFIXES?"),
+        ("SCOPE_SUFFIX=.br", "SCOPE_SUFFIX is not a setting; did you mean SCOPE_SUFFIXES?"),
         ("DOWNLOAD_DELAY=soon", "DOWNLOAD_DELAY = 'soon' cannot be used: a number of seconds, "),
     ],
 )

@@ -12,8 +12,8 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import Settings
 
 from webcrawl import settings as defaults
-from webcrawl.config.build import SettingError
 from webcrawl.config.fetch import user_agent_of
+from webcrawl.config.kinds import SettingError
 from webcrawl.extensions.startcheck import StartCheck
 from webcrawl.spiders.broad import BroadSpider
 
@@ -26,7 +26,7 @@ def crawler_of(spider: type[Spider] = BroadSpider, **given: Any) -> Any:
 
 
 def test_a_script_with_a_misspelt_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="SCOPE_SUFFIX is no setting; did you mean SCOPE_SUFFIX"):
+    with pytest.raises(ValueError, match="SCOPE_SUFFIX is not a setting; did you mean SCOPE_SUFFIX"):
         StartCheck.from_crawler(crawler_of(SCOPE_SUFFIX=".br"))
     crawler = crawler_of()
     crawler.spider.crawl_arguments = (), {"seed": "x"}

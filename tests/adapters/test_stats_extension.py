@@ -18,9 +18,10 @@ from scrapy.settings import Settings
 from scrapy.signalmanager import SignalManager
 from stock_crawl import Run, command, environment, read_stats, run
 
-from webcrawl.config.build import SettingError
+from webcrawl.config.kinds import SettingError
 from webcrawl.extensions.garbage import GcTuning
 from webcrawl.extensions.report import _keep_earlier
+from webcrawl.report.lines import LEGEND
 
 COUNTING_SPIDER = """
     import asyncio, time
@@ -124,6 +125,13 @@ SUMMARY = re.compile(
 )
 
 
+def without_legend(out: str) -> str:
+    """What follows the legend, which must be first."""
+    legend = "\n".join(LEGEND) + "\n\n"
+    assert out.startswith(legend)
+    return out.removeprefix(legend)
+
+
 def spider(work: str) -> str:
     return COUNTING_SPIDER + WORK[work]
 
@@ -139,7 +147,7 @@ def assert_on_time(crawl: Run) -> None:
 
 def test_lines_and_summary_on_standard_output(tmp_path: Path) -> None:
     crawl = run(tmp_path, spider("waits"), SETTINGS)
-    lines = crawl.out.partition("\nExtracted")[0].splitlines()
+    lines = without_legend(crawl.out).partition("\nExtracted")[0].splitlines()
     assert crawl.code == 0
     pages, speeds = [], []
     for stats, speed in zip(lines[0::2], lines[1::2], strict=True):
@@ -189,6 +197,7 @@ def test_lines_are_log_records_when_the_log_is_a_file(tmp_path: Path) -> None:
     crawl = run(tmp_path, spider("says one"), SETTINGS | {"LOG_FILE": str(log)})
     text = log.read_text(encoding="utf-8")
     assert crawl.out == ""
+    assert text.count(f"INFO: {LEGEND[0]}\n") == 1
     assert re.search(r"\[webcrawl\.report\.console\] INFO: " + LINE.pattern, text)
     assert re.search(r"INFO: " + SPEED.pattern, text)
     assert "INFO: Extracted 60 URLs @" in text
@@ -227,7 +236,7 @@ def test_a_reader_that_goes_away_changes_nothing(tmp_path: Path) -> None:
     )
     assert process.stdout
     assert process.stderr
-    assert LINE.match(process.stdout.readline())
+    assert process.stdout.readline() == LEGEND[0] + "\n"
     process.stdout.close()
     log = process.stderr.read()
     process.stderr.close()
@@ -270,7 +279,7 @@ def test_ctrl_c_says_the_summary_and_ends(tmp_path: Path) -> None:
         env=environment(),
     )
     assert process.stdout
-    first = process.stdout.readline()
+    first = [process.stdout.readline() for _ in (*LEGEND, "", "a stats line")][-1]
     process.send_signal(signal.SIGINT)
     out, log = process.communicate(timeout=25)  # the spider alone takes 30
     assert LINE.match(first)

@@ -83,7 +83,7 @@ def test_the_defaults_and_scrapys_own_names_pass() -> None:
     ],
 )
 def test_a_misspelt_setting(name: str, meant: str) -> None:
-    assert checked(**{name: 1}) == Names([f"{name} is no setting; did you mean {meant}?"], [])
+    assert checked(**{name: 1}) == Names([f"{name} is not a setting; did you mean {meant}?"], [])
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_names_that_a_components_package_reads(write: Write, tmp_path: Path) -> 
     handlers = {"https": "package_of_others.handler.Handler"}
     assert checked(spider, OTHERS_LAUNCH_OPTIONS=1, DOWNLOAD_HANDLERS=handlers) == none_wrong()
     assert checked(spider, OTHERS_LAUNCH_OPTION=1, DOWNLOAD_HANDLERS=handlers).misspelt == [
-        "OTHERS_LAUNCH_OPTION is no setting; did you mean OTHERS_LAUNCH_OPTIONS?"
+        "OTHERS_LAUNCH_OPTION is not a setting; did you mean OTHERS_LAUNCH_OPTIONS?"
     ]
 
 
@@ -136,7 +136,7 @@ def test_names_that_a_components_package_reads(write: Write, tmp_path: Path) -> 
 )
 def test_to_give_a_value_is_not_to_read_it(write: Write, giving: str) -> None:
     spider = write(spider=spider_text(giving), settings="SCOPE_SUFFIX: str = '.br'\n")
-    line = "SCOPE_SUFFIX is no setting; did you mean SCOPE_SUFFIXES?"
+    line = "SCOPE_SUFFIX is not a setting; did you mean SCOPE_SUFFIXES?"
     assert checked(spider) == Names([line], [])
 
 
@@ -186,7 +186,7 @@ def test_a_constant_of_a_settings_module(write: Write) -> None:
 
 @pytest.mark.parametrize("name", ["seed", "Seeds", "seeeds", "sedes"])
 def test_a_misspelt_argument(name: str) -> None:
-    line = f"-a {name}= is no argument; did you mean -a seeds=?"
+    line = f"-a {name}= is not an argument; did you mean -a seeds=?"
     assert checked(arguments={name: "x"}) == Names([line], [])
 
 

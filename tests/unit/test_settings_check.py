@@ -9,7 +9,9 @@ import pytest
 from scrapy.settings import Settings
 
 from webcrawl import settings as defaults
-from webcrawl.config.check import RULES, check, contact_warning, typed_settings
+from webcrawl.config.check import check, contact_warning
+from webcrawl.config.kinds import SettingError
+from webcrawl.config.table import TABLE, read, typed_settings
 
 
 def project_settings() -> Settings:
@@ -29,7 +31,7 @@ def test_the_defaults_pass() -> None:
 
 
 def test_every_rule_is_for_a_setting_that_there_is() -> None:
-    assert [name for name in RULES if name not in project_settings()] == []
+    assert [name for name in TABLE if name not in project_settings()] == []
 
 
 def test_every_line_says_name_value_and_what_is_allowed() -> None:
@@ -72,13 +74,8 @@ def test_values(name: str, good: list[Any], bad: list[Any]) -> None:
     assert [value for value in good if problems(**{name: value})] == []
     for value in bad:
         (line,) = problems(**{name: value})
-        assert line.startswith(f"{name} = {value!r} cannot be used: {RULES[name].allowed}")
+        assert line.startswith(f"{name} = {value!r} cannot be used: {TABLE[name].kind.allowed}")
         assert "\n" not in line
-
-
-@pytest.mark.parametrize("store", ["redis://..."])
-def test_a_store_that_comes_later_is_said_to(store: str) -> None:
-    assert f"{store} is not available yet" in problems(FRONTIER_STORE=store)[0]
 
 
 @pytest.mark.parametrize("rules", ["no.such.rule", "nothing", "json.nothing", [3]])
@@ -117,6 +114,36 @@ def test_settings_with_their_types() -> None:
     }
     assert type(typed["DEFAULT_REQUEST_HEADERS"]) is dict  # BaseSettings equals it, but is no JSON
     assert typed["DOWNLOAD_TIMEOUT"] == 15
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "type_", "expected"),
+    [
+        ("DOWNLOAD_DELAY", "1", float, 1.0), ("MAX_PAGES_PER_IP", "10", int, 10),
+        ("HEAD_FIRST", "1", bool, True), ("RETRY_HTTP_CODES", "429,503", list, [429, 503]),
+        ("FRONTIER_ORDER", "opic", str, "opic"), ("MAX_PAGES_PER_IP", None, int, 0),
+        ("IP_DELAY", "", float, 0.0), ("HEAD_FIRST", None, bool, False),
+        ("DNS_SERVERS", None, list, []), ("DEFAULT_REQUEST_HEADERS", None, dict, {}),
+    ],
+)  # fmt: skip
+def test_a_setting_is_read_with_its_type(
+    name: str, value: object, type_: type, expected: object
+) -> None:
+    settings = Settings({name: value})
+    assert read(settings, name, type_) == expected
+    assert type(read(settings, name, type_)) is type_
+
+
+def test_an_unset_setting_is_read_as_empty_unless_it_is_a_text() -> None:
+    """A drop-in middleware runs in a project without this project's defaults."""
+    assert read(Settings(), "MAX_PAGES_PER_HOST", int) == 0
+    with pytest.raises(SettingError, match="FRONTIER_ORDER = None cannot be used: level or"):
+        read(Settings(), "FRONTIER_ORDER", str)
+
+
+def test_a_setting_that_cannot_be_used_is_named() -> None:
+    with pytest.raises(SettingError, match="IP_DELAY = 'soon' cannot be used: a number of seconds"):
+        read(Settings({"IP_DELAY": "soon"}), "IP_DELAY", float)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import fields
 
@@ -9,6 +10,7 @@ import pytest
 
 from webcrawl.frontier.counters import Counters
 from webcrawl.report.lines import (
+    LEGEND,
     mean_request_s,
     named_counts,
     named_rates,
@@ -35,6 +37,15 @@ def test_stats_line_of_the_reference() -> None:
     assert stats_line(6.0, counters) == (
         "[  6] 500 Q 992142 E    7862 H   1790 D   1776 I  1264 R   544 C   190 L    5K"
     )
+
+
+def test_the_legend_explains_each_letter_and_is_no_stats_line() -> None:
+    letters = re.findall(r" ([A-Z]) ", stats_line(0.0, Counters()))
+    assert sorted(re.findall(r"\b([A-Z])  ", "\n".join(LEGEND))) == sorted(letters)
+    for line in LEGEND:
+        assert not re.match(r"\[ *\d+\]", line)
+        assert "*** crawling" not in line
+        assert len(line) < 80
 
 
 def test_stats_line_at_the_start() -> None:

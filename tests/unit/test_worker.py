@@ -11,7 +11,8 @@ import pytest
 from scrapy.settings import Settings
 
 from webcrawl import settings as defaults
-from webcrawl.config.build import SettingError, is_worker, processes_from, share_of
+from webcrawl.config.build import is_worker, processes_from, share_of
+from webcrawl.config.kinds import SettingError
 from webcrawl.extensions.worker import numbered, settings_of
 from webcrawl.frontier.counters import Counters, differences
 

@@ -1,0 +1,13 @@
+"""Commands of `scrapy`: Scrapy's own with this project's checks, and a few more.
+
+In reading order:
+
+- `crawl`, `runspider`: Scrapy's commands. `preflight` checks settings, names and seeds, runs the
+  crawl and sets the exit code. `epilog` is the end of their `--help`.
+- `fetch`, `view`, `shell`, `parse`, `check`, `bench`: Scrapy's debugging commands. `debugging` has
+  what they share: they leave no archive, no report and nothing in JOBDIR.
+- `frontier`, `explain`: look into the frontier of a JOBDIR.
+- `warccheck`: checks WARC files. `simweb`: serves the simulated web.
+
+Each module's class `Command` is thin: it reads options and calls the rest of the package.
+"""

@@ -1,7 +1,7 @@
-"""`scrapy bench`: Scrapy's own spider and server on this machine, without the crawl's manners.
+"""`scrapy bench`: Scrapy's spider and server on this machine, without delays and robots.txt.
 
-It measures one host at one request at a time, which is what the frontier gives a host. How fast a
-broad crawl is, docs/performance.md says.
+It measures one host with one request at a time, since the frontier allows no more per host. The
+speed of a broad crawl is in docs/performance.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SETTINGS = {
     "IP_DELAY": 0,
     "KEEP_ALIVE": 15,
     "LOGSTATS_INTERVAL": 1,
-    "ROBOTSTXT_OBEY": False,  # it serves a page under that name too
+    "ROBOTSTXT_OBEY": False,  # Scrapy's server serves a page under that path too
     "SCOPE_ALLOW": [],
     "SCOPE_DENY": [],
     "SCOPE_RULES": [],

@@ -1,7 +1,7 @@
-"""`scrapy crawl`: Scrapy's own, and for the broad spider a check of seeds and settings before.
+"""`scrapy crawl`: Scrapy's command, with a check of settings, names and seeds before a crawl.
 
-A spider that is not a broad one runs as it does in plain Scrapy, if no setting is misspelt; the
-exit code says of the frontier's errors, too.
+A spider that is not a broad one runs as in plain Scrapy if its settings are usable. Its exit code
+also reports errors of the frontier.
 """
 
 from __future__ import annotations
@@ -13,19 +13,24 @@ from difflib import get_close_matches
 from scrapy.commands import crawl
 
 from webcrawl.commands import preflight
+from webcrawl.commands.epilog import add_epilog
 from webcrawl.spiders.broad import BroadSpider
 from webcrawl.spiders.seeds import ACCEPTED
 
 
 class Command(crawl.Command):
-    """Runs one spider; see `scrapy crawl --help`."""
+    """Runs a spider by its name; see `scrapy crawl --help`."""
 
     def long_desc(self) -> str:
         return f"{self.short_desc()}. Seeds of the broad spider: {ACCEPTED}."
 
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        add_epilog(parser)
+
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:
-            super().run(args, opts)  # which says what is wrong
+            super().run(args, opts)  # reports the wrong arguments
             return
         assert self.crawler_process
         loader, name = self.crawler_process.spider_loader, args[0]
@@ -36,5 +41,5 @@ class Command(crawl.Command):
             self.exitcode = 2
         elif issubclass(loader.load(name), BroadSpider):
             preflight.run(self, self._create_crawler(name), opts)
-        elif not preflight.misspelt(self, loader.load(name)):
+        elif not preflight.has_mistakes(self, loader.load(name)):
             preflight.run_plain(self, self._create_crawler(name), opts)

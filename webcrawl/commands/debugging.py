@@ -1,4 +1,4 @@
-"""Commands that look at a page, or at the code: fetch, view, shell, parse, check and bench.
+"""What the debugging commands share: fetch, view, shell, parse, check and bench.
 
 They leave the crawl as it is: no archive, no report, nothing in JOBDIR, one process.
 """
@@ -24,7 +24,7 @@ else:
 
 logger = logging.getLogger(__name__)
 
-DELAY_S = 1.0  # a person looks at one page: robots.txt and the page, as wget -w 1 would
+DELAY_S = 1.0  # between robots.txt and the one page that a person asks for, as with wget -w 1
 
 SETTINGS: dict[str, Any] = {
     DEBUG_COMMAND: True,
@@ -32,14 +32,14 @@ SETTINGS: dict[str, Any] = {
     "CRAWL_PROCESSES": 1,
     "FRONTIER_STORE": "memory",
     "JOBDIR": None,
-    "OUTAGE_TIMEOUT": 0,  # a person would rather hear of it
+    "OUTAGE_TIMEOUT": 0,  # a person wants the error at once
     "WARC_ENABLED": False,
 }
-_UNREAD = frozenset((*SETTINGS, "REPORT_DIR", "WARC_DIR"))  # may be unusable
+_UNREAD = frozenset((*SETTINGS, "REPORT_DIR", "WARC_DIR"))  # these may have any value
 
 
 class DebugCommand(_Base):
-    """Mixin of a command. What is set on its command line counts, but for the settings above."""
+    """Mixin of a command. SETTINGS override its command line; other settings there are kept."""
 
     delay_s = DELAY_S
 
@@ -53,18 +53,18 @@ class DebugCommand(_Base):
             _shorten_delay(self.settings, self.delay_s)
 
     def is_short(self, opts: argparse.Namespace) -> bool:
-        """Whether it asks for a page or two, and need not wait as a crawl does."""
+        """Whether the command asks for a page or two, so that a short delay is polite."""
         return True
 
 
 def _refuse_mistakes(settings: BaseSettings, spider_name: str | None) -> None:
-    """End the command, with a line for each mistake in settings: its names and its values."""
+    """End the command if settings have mistakes, with a line for each wrong name or value."""
     spider: type[Spider] = Spider
     if spider_name:
         try:
             spider = get_spider_loader(settings).load(spider_name)
         except KeyError:
-            return  # Scrapy says so
+            return  # Scrapy reports it
     settings = settings.copy()
     spider.update_settings(settings)
     if problems := problems_of(settings, spider, _UNREAD):
@@ -73,7 +73,7 @@ def _refuse_mistakes(settings: BaseSettings, spider_name: str | None) -> None:
 
 
 def _shorten_delay(settings: BaseSettings, delay_s: float) -> None:
-    """Have DOWNLOAD_DELAY be `delay_s` at most, unless the command line sets it."""
+    """Cut DOWNLOAD_DELAY to `delay_s`, unless the command line sets it."""
     priority = settings.getpriority("DOWNLOAD_DELAY") or 0
     if priority < SETTINGS_PRIORITIES["cmdline"] and settings.getfloat("DOWNLOAD_DELAY") > delay_s:
         settings.set("DOWNLOAD_DELAY", delay_s, priority="cmdline")

@@ -1,4 +1,4 @@
-"""`scrapy fetch`: Scrapy's own, and it leaves nothing in the crawl's folders."""
+"""`scrapy fetch`: Scrapy's command, which writes nothing to the crawl's folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`scrapy parse`: Scrapy's own, and it leaves nothing in the crawl's folders."""
+"""`scrapy parse`: Scrapy's command, which writes nothing to the crawl's folders."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ class Command(DebugCommand, parse.Command):
     """Parses a URL by the spider's callback; see `scrapy parse --help`."""
 
     def is_short(self, opts: argparse.Namespace) -> bool:
-        return int(opts.depth) <= 1  # with more it follows links: that is a crawl
+        return int(opts.depth) <= 1  # a greater depth follows links, as a crawl does

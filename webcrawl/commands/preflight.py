@@ -1,7 +1,7 @@
-"""One crawl by a command; of a broad spider settings, names and seeds are checked before it.
+"""Runs one crawl for a command. Before a broad spider's crawl, checks settings, names and seeds.
 
-The exit code says how it went: 1 for a bad seed or an error, 2 for a setting that cannot be used
-or a name that is misspelt.
+The exit code is 1 for a bad seed or an error, 2 for a setting that cannot be used or a misspelt
+name, and 130 for Ctrl-C during the check.
 """
 
 from __future__ import annotations
@@ -29,43 +29,44 @@ logger = logging.getLogger(__name__)
 
 
 def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespace) -> None:
-    """Crawl, and set the exit code of `command`."""
+    """Check, crawl with a broad spider, and set the exit code of `command`."""
     names = check_names(crawler.settings, crawler.spidercls, opts.spargs)
     if problems := [*names.misspelt, *check(crawler.settings)]:
         command.exitcode = 2
-        _say(crawler, *problems)
+        _report(crawler, *problems)
         return
     try:
         fit_open_files(crawler.settings)
     except openfiles.TooFewFilesError as error:
         command.exitcode = 2
-        _say(crawler, str(error))
+        _report(crawler, str(error))
         return
     try:
         opts.spargs["seeds"] = _checked_seeds(opts.spargs.get("seeds", ""))
     except BadSeed as error:
         command.exitcode = 1
-        _say(crawler, f"bad seed: {error}")
+        _report(crawler, f"bad seed: {error}")
         return
-    except KeyboardInterrupt:  # while it waited for standard input
+    except KeyboardInterrupt:  # while the check waits for standard input
         command.exitcode = 130
         return
     if _crawl(command, crawler, opts):
-        _judge(command, crawler)
+        _set_exit_code(command, crawler)
 
 
 def run_plain(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespace) -> None:
-    """Crawl with a spider that is not a broad one. The exit code of `command` is Scrapy's, and
-    where the frontier is ours, as that of `run`.
+    """Crawl with a spider that is not a broad one.
+
+    The exit code of `command` is Scrapy's; with our frontier, it is that of `run`.
     """
     if _crawl(command, crawler, opts) and issubclass(
         load_object(crawler.settings["SCHEDULER"]), LeaseKeeper
     ):
-        _judge(command, crawler)
+        _set_exit_code(command, crawler)
 
 
 def _crawl(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespace) -> bool:
-    """As Scrapy's commands do. Whether there was a crawl."""
+    """Crawl as Scrapy's commands do. False if the crawl could not start."""
     assert command.crawler_process
     command.crawler_process.crawl(crawler, **opts.spargs)
     command.crawler_process.start()
@@ -74,14 +75,14 @@ def _crawl(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Names
     return not command.crawler_process.bootstrap_failed
 
 
-def _judge(command: BaseRunSpiderCommand, crawler: Crawler) -> None:
+def _set_exit_code(command: BaseRunSpiderCommand, crawler: Crawler) -> None:
     if problem := _problem_of(crawler):
         command.exitcode = 1
-        _say(crawler, problem)
+        _report(crawler, problem)
 
 
-def misspelt(command: BaseRunSpiderCommand, spider: type[Spider]) -> bool:
-    """Whether a spider that is not a broad one is refused, with a line for each name and value."""
+def has_mistakes(command: BaseRunSpiderCommand, spider: type[Spider]) -> bool:
+    """Whether settings of a spider that is not a broad one have mistakes; prints a line each."""
     assert command.settings
     settings = command.settings.copy()
     spider.update_settings(settings)
@@ -93,9 +94,9 @@ def misspelt(command: BaseRunSpiderCommand, spider: type[Spider]) -> bool:
 
 
 def fit_open_files(settings: BaseSettings) -> None:
-    """Cut what is asked for at a time to what the limit of open files allows, with a warning.
+    """Cut concurrency to the limit of open files, with a warning.
 
-    Each process has a limit of its own. TooFewFilesError where it is too low.
+    Each process has its own limit. TooFewFilesError if the limit is too low for a crawl.
     """
     names = ("CONCURRENT_REQUESTS", "CONCURRENT_ADMISSIONS")
     limit = openfiles.raise_limit()
@@ -122,14 +123,14 @@ def fit_open_files(settings: BaseSettings) -> None:
 
 
 def _checked_seeds(spec: str) -> SeedSource:
-    """The seeds, of which one at least is known to be usable. The spider reads on from there."""
+    """The seeds, read up to the first usable one. BadSeed if there is none. The spider reads on."""
     source = SeedSource(spec, project_root())
     source.check()
     return source
 
 
 def _problem_of(crawler: Crawler) -> str:
-    """What was wrong with a crawl that has ended; "" for nothing."""
+    """The problem of a crawl that has ended; "" if there was none."""
     reason = crawler.stats.get_value("finish_reason", "")
     problem = crawl_of(crawler).fatal_error  # maybe at its end, which another had begun
     if reason in ("no_answer", "outage"):
@@ -140,7 +141,7 @@ def _problem_of(crawler: Crawler) -> str:
 
 
 def _shortfall(crawler: Crawler) -> str:
-    """How far a crawl came whose frontier emptied too early."""
+    """The reason why a frontier emptied too early."""
     target = crawler.settings.getint("CLOSESPIDER_PAGECOUNT")
     crawled = crawler.stats.get_value("webcrawl/crawled", 0)
     if target:
@@ -148,8 +149,8 @@ def _shortfall(crawler: Crawler) -> str:
     return "no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW and SCOPE_DENY"
 
 
-def _say(crawler: Crawler, *lines: str) -> None:
-    """Say what is wrong: on standard error always, and in the log where that is a file."""
+def _report(crawler: Crawler, *lines: str) -> None:
+    """Print problems on standard error, and also log them if the log is a file."""
     for line in lines:
         print(line, file=sys.stderr)
         if crawler.settings.get("LOG_FILE"):

@@ -1,7 +1,7 @@
-"""`scrapy runspider`: Scrapy's own, and for a broad spider a check of seeds and settings before.
+"""`scrapy runspider`: Scrapy's command, with a check of settings, names and seeds before a crawl.
 
-A spider that is not a broad one runs as it does in plain Scrapy, if no setting is misspelt; the
-exit code says of the frontier's errors, too.
+A spider that is not a broad one runs as in plain Scrapy if its settings are usable. Its exit code
+also reports errors of the frontier.
 """
 
 from __future__ import annotations
@@ -14,24 +14,29 @@ from scrapy.commands import runspider
 from scrapy.utils.spider import iter_spider_classes
 
 from webcrawl.commands import preflight
+from webcrawl.commands.epilog import add_epilog
 from webcrawl.spiders.broad import BroadSpider
 
 
 class Command(runspider.Command):
     """Runs the spider in one file; see `scrapy runspider --help`."""
 
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        add_epilog(parser)
+
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         spider = _spider_in(args[0]) if len(args) == 1 else None
         if spider is not None and issubclass(spider, BroadSpider):
             preflight.run(self, self._create_crawler(spider), opts)
         elif spider is None:
-            super().run(args, opts)  # which says what is wrong
-        elif not preflight.misspelt(self, spider):
+            super().run(args, opts)  # reports the wrong arguments
+        elif not preflight.has_mistakes(self, spider):
             preflight.run_plain(self, self._create_crawler(spider), opts)
 
 
 def _spider_in(file: str) -> type[Spider] | None:
-    """The spider that Scrapy would run: the last in `file`."""
+    """The spider that Scrapy runs: the last one in `file`. None if the file has no spider."""
     try:
         spiders = list(iter_spider_classes(runspider._import_file(Path(file))))
     except (ImportError, ValueError):

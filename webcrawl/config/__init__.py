@@ -1,1 +1,12 @@
-"""Settings: what they may be, and what is built of them."""
+"""Settings: what each may be and means, the checks before a crawl, and the parts built from them.
+
+In reading order:
+
+- `kinds`: what a value may be, and `SettingError`.
+- `table`: one row per setting; `read` gives a setting's value with its type.
+- `markdown`: writes docs/settings.md from the table.
+- `fetch`, `build`: build the core's parts from settings.
+- `names`: finds misspelt names of settings and spider arguments.
+- `ignored`: Scrapy's settings without effect here.
+- `check`: the checks before a crawl.
+"""

@@ -1,12 +1,12 @@
-"""Core objects made from settings: the one place where a setting's name meets the core.
+"""Builds the core's parts from settings, as `fetch` does for the fetch client.
 
-The scheduler and the drop-in middlewares build the same parts from the same settings here. A
-setting that cannot be used is a `SettingError`, one line that names it.
+Here and in `fetch` alone a setting's name meets the core. The scheduler and the drop-in middlewares
+build the same parts from the same settings. A setting that cannot be used raises `SettingError`,
+one line that names it.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import socket
 import sys
@@ -32,6 +32,7 @@ from webcrawl.config.fetch import (
     limits_from,
     user_agent_of,
 )
+from webcrawl.config.table import read
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
@@ -48,94 +49,63 @@ from webcrawl.frontier.urlcache import UrlCache
 from webcrawl.parse.robots import MAX_BODY_BYTES, product_token
 from webcrawl.scope import PathLimits, Scope
 
-DEBUG_COMMAND = "DEBUG_COMMAND"  # internal setting: `commands.debugging.DebugCommand` sets it
-SOCKET_STORE = "socket:"  # and a file descriptor: the FRONTIER_STORE of a worker
-_OTHERS_SHARE = 8  # fetches of each other process for one of the first
-END_S = 10.0  # beyond CLOSE_GRACE, for a worker to hand back what it has
-
-
-class SettingError(ValueError):
-    """The user's fault: a setting's name, its value and what is allowed."""
-
-    def __init__(self, name: str, value: object, allowed: str) -> None:
-        super().__init__(f"{name} = {value!r} cannot be used: {allowed}")
-
-
-def whole_number(settings: BaseSettings, name: str) -> int:
-    """A setting that counts something: 0 or more."""
-    value = settings.get(name)
-    try:
-        number = int(value or 0)
-    except (TypeError, ValueError):
-        number = -1
-    if number < 0:
-        raise SettingError(name, value, "a whole number, 0 or more")
-    return number
-
-
-def seconds(settings: BaseSettings, name: str) -> float:
-    """A setting that is a time: 0 or more seconds."""
-    value = settings.get(name)
-    try:
-        number = float(value or 0)
-    except (TypeError, ValueError):
-        number = -1.0
-    if not 0 <= number < math.inf:
-        raise SettingError(name, value, "a number of seconds, 0 or more")
-    return number
+DEBUG_COMMAND = "DEBUG_COMMAND"  # internal setting, made by `webcrawl.commands.debugging`
+SOCKET_STORE = "socket:"  # a worker's FRONTIER_STORE is this and a file descriptor
+_OTHERS_SHARE = 8  # fetches of each worker for one fetch of the first process
+END_S = 10.0  # beyond CLOSE_GRACE, for a worker to hand its leases back
 
 
 def scope_from(settings: BaseSettings) -> Scope:
-    """What belongs to the crawl. `SCOPE_RULES` are import paths of scope rules, or rules.
+    """The scope of the crawl. `SCOPE_RULES` are import paths of scope rules, or the rules.
 
-    A limit of 0 is none, as in Scrapy.
+    A limit of 0 is no limit, as in Scrapy.
     """
     traps = PathLimits(
-        whole_number(settings, "PATH_DEPTH_LIMIT"), whole_number(settings, "PATH_REPEAT_LIMIT")
+        read(settings, "PATH_DEPTH_LIMIT", int), read(settings, "PATH_REPEAT_LIMIT", int)
     )
     rules = [load_object(rule) for rule in settings.getlist("SCOPE_RULES")]
     return Scope(
-        suffixes=settings.getlist("SCOPE_SUFFIXES"),
-        deny=settings.getlist("SCOPE_DENY"),
-        allow=settings.getlist("SCOPE_ALLOW"),
-        max_length=whole_number(settings, "URLLENGTH_LIMIT") or sys.maxsize,
+        suffixes=read(settings, "SCOPE_SUFFIXES", list),
+        deny=read(settings, "SCOPE_DENY", list),
+        allow=read(settings, "SCOPE_ALLOW", list),
+        max_length=read(settings, "URLLENGTH_LIMIT", int) or sys.maxsize,
         rules=[traps, *rules],
     )
 
 
 def outlinks_from(settings: BaseSettings, dropped: Counter[str]) -> Outlinks:
-    """What makes links of URLs; refusals are counted in `dropped`.
+    """Makes links of the URLs of a page; refusals are counted in `dropped`.
 
-    Links to known URLs are left out, save in an order that they would move.
+    Leaves out links to known URLs, unless they move URLs in FRONTIER_ORDER.
     """
-    ordering = ORDERINGS[settings["FRONTIER_ORDER"]]
+    ordering = ORDERINGS[read(settings, "FRONTIER_ORDER", str)]
     known = None if ordering.moves_links else UrlCache(policy_from(settings))
-    sequence_max = whole_number(settings, "SEQUENCE_LIMIT")
+    sequence_max = read(settings, "SEQUENCE_LIMIT", int)
     return Outlinks(scope_from(settings), dropped, sequence_max, known)
 
 
 def caps_from(settings: BaseSettings) -> Caps:
-    """The caps on pages a host, a registered domain and an IP address."""
+    """The caps on pages per host, per registered domain and per IP address."""
     return Caps(
-        per_host=whole_number(settings, "MAX_PAGES_PER_HOST"),
-        per_domain=whole_number(settings, "MAX_PAGES_PER_DOMAIN"),
-        per_ip=whole_number(settings, "MAX_PAGES_PER_IP"),
+        per_host=read(settings, "MAX_PAGES_PER_HOST", int),
+        per_domain=read(settings, "MAX_PAGES_PER_DOMAIN", int),
+        per_ip=read(settings, "MAX_PAGES_PER_IP", int),
     )
 
 
 def processes_from(settings: BaseSettings) -> int:
-    """How many processes crawl: `CRAWL_PROCESSES`, 0 is one for each core. None without a fetch."""
+    """How many processes crawl: `CRAWL_PROCESSES`, 0 is one per core; at most one per fetch."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    processes = whole_number(settings, "CRAWL_PROCESSES") or cores or 1
-    return min(processes, settings.getint("CONCURRENT_REQUESTS"))
+    processes = read(settings, "CRAWL_PROCESSES", int) or cores or 1
+    return min(processes, read(settings, "CONCURRENT_REQUESTS", int))
 
 
 def share_of(settings: BaseSettings, name: str, number: int = 1) -> int:
-    """What process `number` of the crawl gets of a setting that counts for all together.
+    """The share that process `number` has of a setting that counts for all processes together.
 
-    The first, which also keeps the frontier, gets an eighth of what each other does.
+    The first process also keeps the frontier, and so has an eighth of each other's share.
     """
-    total, others = settings.getint(name), processes_from(settings) - 1
+    total, others = read(settings, name, int), processes_from(settings) - 1
     first = max(1, total // (_OTHERS_SHARE * others + 1))
     if number == 1:
         return first
@@ -143,45 +113,41 @@ def share_of(settings: BaseSettings, name: str, number: int = 1) -> int:
 
 
 def is_worker(settings: BaseSettings) -> bool:
-    """Whether this process is one that the crawl's main process has started."""
+    """Whether the crawl's first process has started this process."""
     return str(settings.get("FRONTIER_STORE")).startswith(SOCKET_STORE)
 
 
 def frontier_from(settings: BaseSettings) -> Frontier:
-    """All state of the crawl, in the store and the order that were asked for.
+    """The state of the crawl, in FRONTIER_STORE and FRONTIER_ORDER.
 
-    Served where there are other processes or a target; in one of the others, the way to it.
+    Behind a server if there are workers or a target. In a worker: the client of that server.
     """
     if is_worker(settings):
         descriptor = int(settings["FRONTIER_STORE"].removeprefix(SOCKET_STORE))
         return RemoteFrontier(socket.socket(fileno=descriptor))
     frontier = _own_frontier_from(settings)
-    target = settings.getint("CLOSESPIDER_PAGECOUNT")
+    target = read(settings, "CLOSESPIDER_PAGECOUNT", int)
     if processes_from(settings) == 1 and not target:
         return frontier
     return FrontierServer(
         frontier,
         target=target,
-        grace_s=settings.getfloat("CLOSE_GRACE") + END_S,
+        grace_s=read(settings, "CLOSE_GRACE", float) + END_S,
     )
 
 
 def _own_frontier_from(settings: BaseSettings) -> Frontier:
-    order, store = settings.get("FRONTIER_ORDER"), settings.get("FRONTIER_STORE")
-    if order not in ORDERINGS:
-        raise SettingError("FRONTIER_ORDER", order, " or ".join(ORDERINGS))
-    policy, ordering, caps = policy_from(settings), ORDERINGS[order](), caps_from(settings)
-    if store == "memory":
+    policy, caps = policy_from(settings), caps_from(settings)
+    ordering = ORDERINGS[read(settings, "FRONTIER_ORDER", str)]()
+    if read(settings, "FRONTIER_STORE", str) == "memory":
         return MemoryFrontier(policy, ordering=ordering, caps=caps)
-    if store != "disk":
-        raise SettingError("FRONTIER_STORE", store, "memory or disk")
     now = time.monotonic()
     return DiskFrontier(
         Path(settings["JOBDIR"]) if settings.get("JOBDIR") else None,
         policy,
         ordering=ordering,
         caps=caps,
-        active_max=whole_number(settings, "FRONTIER_ACTIVE_HOSTS"),
+        active_max=read(settings, "FRONTIER_ACTIVE_HOSTS", int),
         identity=identity_from(settings),
         now=now,
         utc_s=time.time() - now,
@@ -189,58 +155,58 @@ def _own_frontier_from(settings: BaseSettings) -> Frontier:
 
 
 def identity_from(settings: BaseSettings) -> Identity:
-    """The settings that make a crawl what it is: to change them within one is worth a word."""
+    """The settings that define a crawl: a change of one of them on resume logs a warning."""
     lists = {
         name: [getattr(item, "__qualname__", str(item)) for item in settings.getlist(name)]
         for name in ("SCOPE_SUFFIXES", "SCOPE_DENY", "SCOPE_ALLOW", "SCOPE_RULES")
     }
     caps = ("MAX_PAGES_PER_HOST", "MAX_PAGES_PER_DOMAIN", "MAX_PAGES_PER_IP")
     limits = ("DEPTH_LIMIT", "PATH_DEPTH_LIMIT", "PATH_REPEAT_LIMIT", "SEQUENCE_LIMIT")
-    numbers = {name: whole_number(settings, name) for name in caps + limits}
-    switches = {name: settings.getbool(name) for name in ("FOLLOW_LINKS", "ROBOTSTXT_OBEY")}
+    numbers = {name: read(settings, name, int) for name in caps + limits}
+    switches = {name: read(settings, name, bool) for name in ("FOLLOW_LINKS", "ROBOTSTXT_OBEY")}
     return {"FRONTIER_ORDER": settings["FRONTIER_ORDER"], **lists, **numbers, **switches}
 
 
 def policy_from(settings: BaseSettings) -> Policy:
-    """How the crawl treats links, hosts and failures."""
+    """How the crawl treats hosts, links and failures."""
     retry = settings.getbool("RETRY_ENABLED")
     return Policy(
         politeness=Politeness(
-            delay_s=seconds(settings, "DOWNLOAD_DELAY"),
-            ip_delay_s=seconds(settings, "IP_DELAY"),
-            crawl_delay_max_s=seconds(settings, "CRAWL_DELAY_MAX"),
+            delay_s=read(settings, "DOWNLOAD_DELAY", float),
+            ip_delay_s=read(settings, "IP_DELAY", float),
+            crawl_delay_max_s=read(settings, "CRAWL_DELAY_MAX", float),
         ),
-        obey_robots=settings.getbool("ROBOTSTXT_OBEY"),
-        head_first=settings.getbool("HEAD_FIRST"),
-        depth_max=whole_number(settings, "DEPTH_LIMIT"),
-        redirects_max=whole_number(settings, "REDIRECT_MAX_TIMES"),
-        retry_times=whole_number(settings, "RETRY_TIMES") if retry else 0,
-        retry_codes=frozenset(map(int, settings.getlist("RETRY_HTTP_CODES"))),
-        failures_max=whole_number(settings, "HOST_MAX_FAILURES"),
+        obey_robots=read(settings, "ROBOTSTXT_OBEY", bool),
+        head_first=read(settings, "HEAD_FIRST", bool),
+        depth_max=read(settings, "DEPTH_LIMIT", int),
+        redirects_max=read(settings, "REDIRECT_MAX_TIMES", int),
+        retry_times=read(settings, "RETRY_TIMES", int) if retry else 0,
+        retry_codes=frozenset(read(settings, "RETRY_HTTP_CODES", list)),
+        failures_max=read(settings, "HOST_MAX_FAILURES", int),
     )
 
 
 def guard_from(settings: BaseSettings) -> AddressGuard:
     """Which addresses the crawl may connect to."""
-    return AddressGuard(allow_private=settings.getbool("ALLOW_PRIVATE_ADDRESSES"))
+    return AddressGuard(allow_private=read(settings, "ALLOW_PRIVATE_ADDRESSES", bool))
 
 
 def robots_token(settings: BaseSettings) -> str:
-    """The name that robots.txt knows us by (RFC 9309, 2.2.1): by default the one that is sent."""
+    """The crawler's name in robots.txt (RFC 9309, 2.2.1): by default that of the User-Agent."""
     return product_token(settings.get("ROBOTSTXT_USER_AGENT") or user_agent_of(settings))
 
 
 def is_debugging(crawler: Crawler) -> bool:
-    """Whether this is a debugging command (`webcrawl.commands.debugging`), which leaves nothing.
+    """Whether this is a debugging command (`webcrawl.commands.debugging`), which writes no files.
 
-    In a project with a COMMANDS_MODULE of its own these are seen by Scrapy's spider for them.
+    A project with another COMMANDS_MODULE runs Scrapy's own commands: they use DefaultSpider.
     """
     return crawler.settings.getbool(DEBUG_COMMAND) or issubclass(crawler.spidercls, DefaultSpider)
 
 
 def resolver_from(settings: BaseSettings) -> Resolver:
-    """DNS as the crawl asks it."""
-    return Resolver(settings.getlist("DNS_SERVERS"))
+    """The crawl's DNS client."""
+    return Resolver(read(settings, "DNS_SERVERS", list))
 
 
 def admissions_from(
@@ -249,8 +215,8 @@ def admissions_from(
     outlink: Callable[[str, Link], Link | None],
     record: Callable[[Exchange], Awaitable[None]],
 ) -> Admissions:
-    """What runs DNS, robots.txt and HEAD beside the downloads."""
-    # Mostly one request to a host; to keep its connection for a page has not paid.
+    """The runner of DNS, robots.txt and HEAD, beside the pages."""
+    # Mostly one request per host; keeping its connection alive for the first page did not pay.
     limits = replace(limits_from(settings), max_size_bytes=MAX_BODY_BYTES, keep_alive_s=0.0)
     resolver = resolver_from(settings)
     return Admissions(
@@ -262,5 +228,7 @@ def admissions_from(
         wants=content_type_test(settings),
         outlink=outlink,
         record=record,
-        outage=Outage(resolver.is_answered, connects, max_s=seconds(settings, "OUTAGE_TIMEOUT")),
+        outage=Outage(
+            resolver.is_answered, connects, max_s=read(settings, "OUTAGE_TIMEOUT", float)
+        ),
     )

@@ -1,7 +1,7 @@
-"""Scrapy's settings that have no effect in this crawler: what to use in place of each.
+"""Scrapy's settings without effect in this crawler, and what to use instead of each.
 
-A crawl begins with a line for each that is set. docs/scrapy-compat.md has the same table, and a
-test holds it against Scrapy's own list: each of Scrapy's settings is honoured, or stands here.
+A crawl begins with a line for each of them that is set. docs/scrapy-compat.md has the same table. A
+test compares it with Scrapy's own list: every setting of Scrapy is honoured, or listed here.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from scrapy.utils.python import global_object_name
 
 
 class Unused(NamedTuple):
-    """Settings that nothing reads, save a component that is switched off by default."""
+    """Settings that no code reads, except a component that is off by default."""
 
     names: tuple[str, ...]
     instead: str
-    component: str = ""  # a middleware that reads them, if it is set back to its number
+    component: str = ""  # a middleware that reads them, once it is set back to its number
 
 
 _DOWNLOADER = "scrapy.downloadermiddlewares."
@@ -128,7 +128,7 @@ UNUSED = (
 
 
 def unused(settings: BaseSettings) -> Iterator[str]:
-    """One line for each setting that the user set, and that has no effect."""
+    """One line for each setting of the user's that has no effect."""
     enabled = _enabled(settings)
     for names, instead, component in UNUSED:
         if component in enabled:
@@ -139,7 +139,7 @@ def unused(settings: BaseSettings) -> Iterator[str]:
 
 
 def _is_as_here(name: str, settings: BaseSettings) -> bool:
-    """Whether the value is nothing, or what this project does anyway: no difference."""
+    """Whether the value is empty, or asks for what this project does anyway."""
     value = settings[name]  # `get` warns of a deprecated name
     if value is None or (isinstance(value, Mapping | BaseSettings) and not value):
         return True
@@ -147,7 +147,7 @@ def _is_as_here(name: str, settings: BaseSettings) -> bool:
 
 
 def _means(default: Any, value: Any) -> bool:
-    """Whether `value`, which may be the text of a command line, is `default`."""
+    """Whether `value` is `default`; `value` may be text from a command line."""
     if isinstance(default, bool):
         return str(value) in (("1", "True", "true") if default else ("0", "False", "false", ""))
     if isinstance(default, int | float):
@@ -174,7 +174,7 @@ def _enabled(settings: BaseSettings) -> set[str]:
 
 _USERS = SETTINGS_PRIORITIES["project"]
 
-# What the crawl does anyway; webcrawl.settings sets two of them, for other reasons.
+# Values that ask for what the crawl does anyway; webcrawl.settings sets two of them.
 AS_HERE: dict[str, Any] = {
     "AUTOTHROTTLE_DEBUG": False,
     "AUTOTHROTTLE_ENABLED": False,

@@ -1,13 +1,13 @@
-"""Names of settings and of spider arguments that nothing reads: misspelt ones, mostly.
+"""Finds names of settings and spider arguments that no code reads: mostly misspelt ones.
 
-Known are the names in Scrapy's and the project's defaults, and each name that the code of this
-crawl reads: the packages of the spider, of the settings module, and of all components that a
-setting names by import path. That code is searched as text, only when some name is in no
-default: some 30 ms for Scrapy and this project, and as much for as many files of the user's.
-Where the user's code builds names (`f"MONGO_URI_{number}"`, `name.startswith("KAFKA_")`), each name
-that begins so is known.
+A name is known if it is in Scrapy's or the project's defaults, or if the code of this crawl reads
+it: the packages of the spider, of the settings module, and of all components that a setting names
+by import path. The code is searched as text, and only if a name is in no default. The search takes
+some 30 ms for Scrapy and this project, and as long for as many files of the user's. If the user's
+code builds names (`f"MONGO_URI_{number}"`, `name.startswith("KAFKA_")`), every name with that
+prefix is known.
 
-A text that gives a value (`NAME = 1`, `"NAME": 1`, `NAME=1`, `set("NAME", 1)`) does not read the
+Text that gives a value (`NAME = 1`, `"NAME": 1`, `NAME=1`, `set("NAME", 1)`) does not read the
 name.
 """
 
@@ -31,15 +31,15 @@ from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 
 from webcrawl import settings as project_settings
 
-# difflib's ratio, without "_": SCOPE_SUFFIX is .92 of SCOPE_SUFFIXES. Of the 40,000 pairs of
-# Scrapy's and the project's own names 17 are as near.
+# difflib's ratio, without "_": SCOPE_SUFFIX and SCOPE_SUFFIXES have .92. Of the 40,000 pairs of
+# Scrapy's and the project's own names, 17 have this ratio or more.
 MISSPELT = 0.865
-NEAR = 0.75  # worth a hint
-_ARGUMENT_MISSPELT = 0.8  # they are short: "seed" is .89 of "seeds"
-_FILES_MAX = 5000  # of source text, for each package
+NEAR = 0.75  # near enough for a hint
+_ARGUMENT_MISSPELT = 0.8  # lower, as they are short: "seed" and "seeds" have .89
+_FILES_MAX = 5000  # source files per package
 _USERS = {SETTINGS_PRIORITIES[name] for name in ("project", "spider", "cmdline")}
 _OURS = ("scrapy", "webcrawl")
-# Import paths of what reads no setting, and hosts, which look like import paths.
+# Settings whose import paths read no setting, or whose hosts look like import paths.
 _NO_COMPONENTS = frozenset(("ASYNCIO_EVENT_LOOP", "SCOPE_DENY", "SCOPE_ALLOW", "SCOPE_SUFFIXES"))
 _NO_READERS = sys.stdlib_module_names | {"twisted"}
 
@@ -52,7 +52,7 @@ _COMMENT = re.compile(r"#[^\n]*")
 
 
 class Names(NamedTuple):
-    """One line for each name: those to refuse, and those that no code reads."""
+    """One line per name: misspelt names, which end the crawl, and names that no code reads."""
 
     misspelt: list[str]
     unread: list[str]
@@ -61,9 +61,9 @@ class Names(NamedTuple):
 def check_names(
     settings: BaseSettings, spider: type[Spider], arguments: Mapping[str, Any]
 ) -> Names:
-    """What is wrong with the names of `settings` that users gave, and of the spider's `arguments`.
+    """Check the names of `settings` that users gave, and of the spider's `arguments`.
 
-    Without unknown names O(settings).
+    O(settings) if all names are in the defaults.
     """
     found = Names([], [])
     code = _Code(settings, spider)
@@ -82,7 +82,7 @@ def _settings_line(found: Names, name: str, code: _Code) -> None:
     near = [each for each in known if _is_swapped(each, _squeezed(name))]
     near = near or get_close_matches(_squeezed(name), known, 1, MISSPELT)
     if near:
-        found.misspelt.append(f"{name} is no setting; did you mean {known[near[0]]}?")
+        found.misspelt.append(f"{name} is not a setting; did you mean {known[near[0]]}?")
         return
     near = get_close_matches(_squeezed(name), known, 1, NEAR)
     hint = f"; the nearest is {known[near[0]]}" if near else ""
@@ -94,7 +94,7 @@ def _settings_line(found: Names, name: str, code: _Code) -> None:
 def _arguments_line(found: Names, name: str, spider: type[Spider]) -> None:
     near = get_close_matches(name.lower(), _parameters(spider), 1, _ARGUMENT_MISSPELT)
     if near:
-        found.misspelt.append(f"-a {name}= is no argument; did you mean -a {near[0]}=?")
+        found.misspelt.append(f"-a {name}= is not an argument; did you mean -a {near[0]}=?")
     else:
         found.unread.append(f"-a {name}= is given, but spider {spider.name!r} does not read it")
 
@@ -106,7 +106,7 @@ def _defaults() -> set[str]:
 
 
 def _given(settings: BaseSettings) -> set[str]:
-    """The names that users gave: with -s, in custom_settings, in a settings module or a script."""
+    """Names that users gave: with -s, in custom_settings, in a settings module or a script."""
     return {name for name in settings if settings.getpriority(name) in _USERS and name[:1] != "_"}
 
 
@@ -115,7 +115,7 @@ def _squeezed(name: str) -> str:
 
 
 def _is_swapped(one: str, other: str) -> bool:
-    """Whether they differ by two neighbours that changed places; in a short name that is much."""
+    """Whether two neighbours are swapped: a low ratio in a short name, but one mistake."""
     differing = [at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b]
     return (
         len(one) == len(other)
@@ -131,7 +131,7 @@ def _reading(name: str) -> re.Pattern[str]:
 
 
 def _using(argument: str) -> re.Pattern[str]:
-    """Where code reads an attribute of a spider, or a keyword argument."""
+    """Matches code that reads an attribute of a spider, or a keyword argument."""
     word = re.escape(argument)
     return re.compile(rf"(?:\b(?:self|spider)\.{word}\b|['\"]{word}['\"])")
 
@@ -141,7 +141,7 @@ def _takes(spider: type[Spider], argument: str) -> bool:
 
 
 def _parameters(spider: type[Spider]) -> list[str]:
-    """The names that the spider and its bases take."""
+    """Names of the parameters of the spider and its bases."""
     return [
         parameter.name
         for base in spider.__mro__[:-1]
@@ -153,14 +153,14 @@ def _parameters(spider: type[Spider]) -> list[str]:
 
 
 class _Code:
-    """The source text that takes part in a crawl, read when it is asked for."""
+    """The source text of a crawl's code, read on first use."""
 
     def __init__(self, settings: BaseSettings, spider: type[Spider]) -> None:
         self._settings = settings
         self._spider = spider
 
     def reads(self, name: str, pattern: re.Pattern[str]) -> bool:
-        """Whether any text has `name` where `pattern` says so."""
+        """Whether `pattern`, which has `name` in it, matches any text."""
         return any(
             name in text and pattern.search(text)
             for texts in self._texts.values()
@@ -169,7 +169,7 @@ class _Code:
 
     @cached_property
     def setting_names(self) -> set[str]:
-        """Names that stand in quotes as names of settings do."""
+        """Quoted names that look like names of settings."""
         return {
             name
             for texts in self._texts.values()
@@ -179,7 +179,7 @@ class _Code:
 
     @cached_property
     def prefixes(self) -> tuple[str, ...]:
-        """Of names that the user's own code builds. Scrapy's and the project's are no excuse."""
+        """Prefixes of names that the user's code builds; not those of Scrapy and this project."""
         return tuple(
             {
                 prefix
@@ -191,7 +191,7 @@ class _Code:
 
     @cached_property
     def _texts(self) -> dict[str, list[str]]:
-        """By package: what its files say, without comments and the names that they set."""
+        """By package: the text of its files, without comments and names that they set."""
         packages = {*_OURS, "__main__", *self._packages()}
         return {
             package: [_SET.sub("set(", _COMMENT.sub("", text)) for text in _sources(package)]
@@ -213,7 +213,7 @@ class _Code:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """Import paths that a setting may hold, in its items and keys; classes and functions too."""
+    """Import paths in a setting's items and keys; of classes and functions too."""
     if isinstance(value, str):
         yield from value.split(",")
     elif isinstance(value, Mapping | BaseSettings):
@@ -230,7 +230,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _sources(package: str) -> Iterator[str]:
-    """The texts of a package's or a module's Python files, in an egg too."""
+    """The texts of the Python files of a package or a module, in an egg too."""
     if package in _NO_READERS:
         return
     module = sys.modules.get(package)
@@ -247,7 +247,7 @@ def _sources(package: str) -> Iterator[str]:
         for path, _ in zip(paths, range(_FILES_MAX), strict=False):
             yield path.read_text("utf-8", "replace")  # type: ignore[call-arg]  # Path and zip take it
     except (ImportError, OSError, ValueError):
-        return  # whoever imports it says what is wrong
+        return  # the import of the package reports it
 
 
 def _python_files(folder: Traversable) -> Iterator[Traversable]:

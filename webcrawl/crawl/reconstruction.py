@@ -48,8 +48,8 @@ def reconstruct(request: Request, response: Response) -> Exchange:
     """The exchange of `request` and `response`.
 
     It ended now, and the politeness clocks count from now. For an answer from the cache the start
-    is the server's Date (RFC 9110, 6.6.1). Through a proxy the IP address is left empty, as it would
-    be the proxy's.
+    is the server's Date (RFC 9110, 6.6.1). Through a proxy the IP address is empty: it would be the
+    proxy's.
     """
     now, now_time = time.monotonic(), time.time()
     cached = "cached" in response.flags

@@ -14,7 +14,7 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.config.build import SettingError
+from webcrawl.config.kinds import SettingError
 
 
 class GcTuning:

@@ -19,7 +19,8 @@ from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 
-from webcrawl.config.build import SettingError, is_debugging, processes_from
+from webcrawl.config.build import is_debugging, processes_from
+from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import FATAL_ERROR_STAT, crawl_of, set_fatal_error
 from webcrawl.extensions.worker import settings_of
 from webcrawl.frontier.shared.server import FrontierServer, Member

@@ -1,7 +1,7 @@
-"""What a crawl did, as two files: report.json for programs and report.txt for people.
+"""Writes the report of a crawl: report.json for programs and report.txt for people.
 
-Each run has a pair of its own: the pair that an earlier run left is renamed to the time at which
-that run started, report-20261122T223548Z.json and .txt. Some 5 KB a run.
+Each run writes its own pair of files, some 5 KB. Before, the pair of the previous run is renamed to
+the start time of that run: report-20261122T223548Z.json and .txt.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.config.build import is_debugging, is_worker
-from webcrawl.config.check import typed_settings
+from webcrawl.config.table import typed_settings
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.frontier.counters import Counters
 from webcrawl.report.lines import named_counts, named_rates, outcome_line, summary
@@ -36,7 +36,7 @@ class CrawlReport:
         self._crawler = crawler
         self._folder = folder
         self._counters: Counters | None = None
-        self._before: dict[str, float] = {}  # what earlier runs of the crawl counted
+        self._before: dict[str, float] = {}  # the counts of earlier runs of the crawl
         self._started_at = 0.0
         self._started_time = datetime.now(UTC)
 
@@ -91,7 +91,7 @@ class CrawlReport:
             logger.info("Report: %s", path)
 
     def _of_this_run(self, counts: dict[str, float]) -> dict[str, float]:
-        """What was added to `counts`; how many there are at the moment is no matter of runs."""
+        """What this run added to `counts`, without counts of the present moment."""
         momentary = ("pending", "under_way", "earlier_s")
         return {
             name: count - self._before.get(name, 0)
@@ -101,7 +101,7 @@ class CrawlReport:
 
 
 def _keep_earlier(folder: Path) -> None:
-    """Rename the report of the run before. Raises OSError."""
+    """Rename the report of the previous run. Raises OSError."""
     paths = [path for path in (folder / "report.json", folder / "report.txt") if path.exists()]
     if not paths:
         return
@@ -115,11 +115,11 @@ def _keep_earlier(folder: Path) -> None:
 
 
 def _started(path: Path) -> str:
-    """When the run of the report in `path` started, for a file name; else when it was written."""
+    """The start time of the run in report `path`, for a file name; else the time of the file."""
     try:
         text = json.loads(path.read_text(encoding="utf-8"))["started"]
         time = datetime.strptime(text, _TIME).replace(tzinfo=UTC)
-    except (KeyError, TypeError, ValueError):  # not ours, or report.txt alone
+    except (KeyError, TypeError, ValueError):  # another program's file, or report.txt alone
         time = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     return time.strftime("%Y%m%dT%H%M%SZ")
 
@@ -135,7 +135,7 @@ def _as_text(report: dict[str, Any], lines: list[str]) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace `path` at once: a reader sees the old file or the new one."""
+    """Replace `path` atomically: a reader sees the old file or the new one."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         part.write_text(text, encoding="utf-8")

@@ -1,7 +1,7 @@
-"""Before a crawl, however it is started: names that nothing reads, and a contact in the User-Agent.
+"""Checks before every crawl: names that no code reads, and a contact in the User-Agent.
 
-`scrapy crawl` and `runspider` of a broad spider have refused misspelt names by then, in one line
-each; a crawl that a script or another command starts is refused here, by an exception.
+`scrapy crawl` and `runspider` have already refused misspelt names, in one line each. A crawl that a
+script or another command starts is refused here, by an exception.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
-from webcrawl.config.build import SettingError, is_debugging, is_worker
-from webcrawl.config.check import RULES, contact_warning
+from webcrawl.config.build import is_debugging, is_worker
+from webcrawl.config.check import contact_warning
+from webcrawl.config.kinds import SettingError
 from webcrawl.config.names import check_names
+from webcrawl.config.table import TABLE
 
 logger = logging.getLogger(__name__)
 
 
 class StartCheck:
-    """Speaks as it is made, before the spider opens, and has nothing to do after."""
+    """Runs the checks when Scrapy makes it, before the spider opens. Does nothing afterwards."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        if is_worker(crawler.settings):  # the main process has said it
+        if is_worker(crawler.settings):  # the first process has run the checks
             raise NotConfigured
         _take_user_agent(crawler)
         _, arguments = getattr(crawler.spider, "crawl_arguments", ((), {}))
@@ -42,7 +44,7 @@ class StartCheck:
 
 
 def _hides_warnings(settings: BaseSettings) -> bool:
-    """Whether the log shows no warning to whoever starts the crawl."""
+    """Whether the settings of the log hide warnings from the user's terminal."""
     level = settings["LOG_LEVEL"]
     number = level if isinstance(level, int) else logging.getLevelNamesMapping().get(level, 0)
     return bool(
@@ -51,11 +53,11 @@ def _hides_warnings(settings: BaseSettings) -> bool:
 
 
 def _take_user_agent(crawler: Crawler) -> None:
-    """A spider's `user_agent` stands above USER_AGENT, as in Scrapy's UserAgentMiddleware."""
+    """A spider's `user_agent` overrides USER_AGENT, as in Scrapy's UserAgentMiddleware."""
     agent = getattr(crawler.spider, "user_agent", None)
     if agent is None:
         return
-    rule = RULES["USER_AGENT"]
-    if not rule.fits(agent):
-        raise SettingError("user_agent", agent, rule.allowed)
+    kind = TABLE["USER_AGENT"].kind
+    if not kind.fits(agent):
+        raise SettingError("user_agent", agent, kind.allowed)
     crawler.settings.set("USER_AGENT", agent, max(SETTINGS_PRIORITIES.values()))

@@ -1,8 +1,8 @@
-"""The stats lines while a crawl runs, the summary at its end, and every number in Scrapy's stats.
+"""Prints the stats lines and the summary of a crawl, and copies every number to Scrapy's stats.
 
-A thread of its own says the lines, so that they come on time however busy the event loop is, and so
-that a reader who has stopped reading stops nothing else. It only reads `Counters`. Scrapy's stats
-are a plain dict that other components walk through, so they are written on the event loop only.
+A separate thread prints the lines. So they come on time however busy the event loop is, and a full
+pipe blocks nothing else. The thread only reads `Counters`. Scrapy's stats are a plain dict that
+other components iterate over, so only the event loop writes them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from scrapy.exceptions import NotConfigured
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.asyncio import create_looping_call
 
-from webcrawl.config.build import is_debugging, is_worker, seconds
+from webcrawl.config.build import is_debugging, is_worker
+from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.counters import Counters
 from webcrawl.report.console import Say, console_from
 from webcrawl.report.lines import (
+    LEGEND,
     named_counts,
     named_rates,
     outcome_line,
@@ -34,11 +36,11 @@ from webcrawl.report.lines import (
 
 logger = logging.getLogger(__name__)
 
-LAST_WORDS_S = 2.0  # how long the end of a crawl waits for a reader who does not read
+SUMMARY_TIMEOUT_S = 2.0  # longest wait for the summary at the end, if the pipe is full
 
 
 class StatsLines:
-    """Says the stats lines every `interval_s` seconds; 0 says the summary only."""
+    """Prints the stats lines every `interval_s` seconds; 0 prints the summary only."""
 
     def __init__(self, crawler: Crawler, interval_s: float, say: Say) -> None:
         self._crawler = crawler
@@ -52,7 +54,7 @@ class StatsLines:
         settings = crawler.settings
         if is_debugging(crawler) or is_worker(settings):
             raise NotConfigured
-        extension = cls(crawler, seconds(settings, "STATS_INTERVAL"), console_from(settings))
+        extension = cls(crawler, read(settings, "STATS_INTERVAL", float), console_from(settings))
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)
         crawler.signals.connect(extension.spider_closed, signals.spider_closed)
         return extension
@@ -90,9 +92,10 @@ class StatsLines:
 
 
 class Speaker:
-    """The thread that says the lines, at `interval_s`, 2 * `interval_s`... after its start.
+    """The thread that prints the lines, `interval_s`, 2 * `interval_s`... after its start.
 
-    A line that is late makes no other late; lines whose time has passed altogether are left out.
+    The legend comes before the first line. A late line delays no other line. A line is skipped once
+    the time of the next one has come.
     """
 
     def __init__(self, counters: Counters, interval_s: float, say: Say) -> None:
@@ -102,7 +105,7 @@ class Speaker:
         self._interval_s = interval_s
         self._say = say
         self._stopped = threading.Event()
-        self._last_words: tuple[str, ...] = ()
+        self._summary: tuple[str, ...] = ()
         self._thread = threading.Thread(target=self._run, name="stats-lines", daemon=True)
         self._started_at = monotonic() - counters.earlier_s
 
@@ -113,25 +116,28 @@ class Speaker:
         self._started_at = monotonic() - self.counters.earlier_s
         self._thread.start()
 
-    def stop(self, *last_words: str) -> None:
-        """Say `last_words` and end. Waits for it, but not longer than LAST_WORDS_S."""
-        self._last_words = last_words
+    def stop(self, *summary: str) -> None:
+        """Print `summary` and end the thread. Waits at most SUMMARY_TIMEOUT_S for both."""
+        self._summary = summary
         self._stopped.set()
-        self._thread.join(LAST_WORDS_S)
+        self._thread.join(SUMMARY_TIMEOUT_S)
 
     def _run(self) -> None:
         counters, interval_s = self.counters, self._interval_s
+        legend: tuple[str, ...] = (*LEGEND, "")
         last_s, last_pages, last_bits = counters.earlier_s, counters.crawled, _bits(counters)
         tick = int(last_s / interval_s) + 1 if interval_s else 1
         while not self._stopped.wait(tick * interval_s - self.elapsed_s() if interval_s else None):
             now_s, pages, bits = self.elapsed_s(), counters.crawled, _bits(counters)
             new_pages, new_bits, over_s = pages - last_pages, bits - last_bits, now_s - last_s
-            self._say(stats_line(now_s, counters), speed_line(new_pages, new_bits, over_s))
+            lines = stats_line(now_s, counters), speed_line(new_pages, new_bits, over_s)
+            self._say(*legend, *lines)
+            legend = ()
             self.pages_per_s = per_second(new_pages, over_s)
             self.mbps = per_second(new_bits, over_s) / 1e6
             last_s, last_pages, last_bits = now_s, pages, bits
             tick = max(tick, int(self.elapsed_s() / interval_s)) + 1
-        self._say(*self._last_words)
+        self._say(*self._summary)
 
 
 def _bits(counters: Counters) -> int:

@@ -23,7 +23,8 @@ from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from scrapy.exceptions import CloseSpider
 from scrapy.settings import Settings
 
-from webcrawl.config.build import SOCKET_STORE, SettingError, share_of
+from webcrawl.config.build import SOCKET_STORE, share_of
+from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.shared.client import RemoteFrontier
 from webcrawl.frontier.shared.wire import receive

@@ -1,0 +1,8 @@
+"""What a crawl tells its user. `webcrawl.extensions` decides when.
+
+In reading order:
+
+- `lines`: the text of the stats lines, their legend and the summary, made from counters.
+- `console`: writes lines to standard output, or to the log if the log is a file.
+- `logformatter`: Scrapy's log lines about pages, links and items.
+"""

@@ -1,8 +1,9 @@
-"""What a crawl tells its user: on standard output, or in the log when the log is a file.
+"""Writes a crawl's lines to standard output, or to the log if the log is a file.
 
-Lines go to the file descriptor, past the buffer of `sys.stdout`: nothing is left to flush when the
-process ends, and a thread stuck on a full pipe holds no lock that the interpreter wants at exit.
-A reader that has gone away (`scrapy crawl ... | head`) costs the lines and nothing else.
+Lines go to the file descriptor, past the buffer of `sys.stdout`. So nothing needs a flush when the
+process ends, and a thread that blocks on a full pipe holds no lock that the interpreter takes at
+exit. If the reader closes the pipe (`scrapy crawl ... | head`), the lines are lost and the crawl
+goes on.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ Say = Callable[..., None]  # say(*lines)
 
 
 def console_from(settings: BaseSettings) -> Say:
-    """Where this crawl's lines go: the log when `LOG_FILE` is set, as scrapyd does."""
+    """The function that writes this crawl's lines: to the log if `LOG_FILE` is set (scrapyd)."""
     return log_lines if settings.get("LOG_FILE") else print_lines
 
 
 def print_lines(*lines: str) -> None:
-    """Put whole lines on standard output at once. Never raises, may block on a full pipe."""
+    """Write whole lines to standard output at once. Never raises; may block on a full pipe."""
     text = "\n".join(lines) + "\n"
     try:
         os.write(sys.stdout.fileno(), text.encode())
-    except (AttributeError, io.UnsupportedOperation):  # none, LOG_STDOUT's, or a test's
+    except (AttributeError, io.UnsupportedOperation):  # no stdout, LOG_STDOUT's or a test's
         print(text, end="", flush=True)
     except (OSError, ValueError):
-        pass  # closed, or nobody reads any more
+        pass  # standard output or its reader is closed
 
 
 def log_lines(*lines: str) -> None:
-    """Put each line that is not empty in the log, at INFO."""
+    """Log each line that is not empty, at INFO."""
     for line in filter(None, lines):
         logger.info("%s", line)

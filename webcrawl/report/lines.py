@@ -1,14 +1,14 @@
-"""The lines a crawl shows while it runs and at its end, as text.
+"""The lines that a crawl shows while it runs and at its end, as text; and their legend.
 
-Owns the format (docs/stats.md) and nothing else: no clock, no output. It is that of a homework of
-Texas A&M's CSCE 463, "Networks and Distributed Processing"; its traces settle what its text leaves
-open:
+Owns the format (docs/stats.md) and nothing else: no clock, no output. The format is that of a
+homework of Texas A&M's CSCE 463, "Networks and Distributed Processing". The homework's traces
+settle two points that its text leaves open:
 
-- rates and thousands are rounded, not cut: only so do all the rates of one trace agree on one
-  elapsed time (7.79 to 7.81 s, 103.458 to 103.461 s), and 3,256,521 links show as `3257K`;
-- speeds are over the time that truly passed since the last line, not over the nominal two seconds.
+- Rates and thousands are rounded, not cut. Only then do all rates of one trace agree on one
+  elapsed time (7.79 to 7.81 s, 103.458 to 103.461 s). So 3,256,521 links show as `3257K`.
+- Speeds are over the measured time since the last line, not over the nominal two seconds.
 
-MB and Mbps are powers of ten, as bits a second are everywhere.
+MB and Mbps are powers of ten, as is usual for bits per second.
 """
 
 from __future__ import annotations
@@ -20,10 +20,20 @@ from webcrawl.frontier.counters import Counters
 
 CODES = ("2xx", "3xx", "4xx", "5xx", "other")
 
+LEGEND = (
+    "Legend of the stats lines (docs/stats.md explains every number):",
+    "  [seconds since the start] fetches under way, then",
+    "  Q  URLs waiting in the frontier               E  URLs taken from Q",
+    "  H  of E: within the caps per host and domain  D  hosts found in DNS",
+    "  I  of H: within the cap per IP address        R  of I: robots.txt allows",
+    "  C  of R: answered (pages crawled)             L  links found, in thousands",
+    "  *** pages and megabits per second since the previous line",
+)
+
 
 def stats_line(elapsed_s: float, counters: Counters) -> str:
-    """The funnel in one line. Safe to call from any thread while the crawl counts on."""
-    # The funnel is read from its end: what is read later can only have grown, so that
+    """The funnel in one line. Any thread may call this function during the crawl."""
+    # The funnel is read from its end. A count that is read later can only have grown: so
     # E >= H >= I >= R >= C holds in the line too.
     crawled = counters.crawled
     robots_passed = counters.robots_passed
@@ -37,7 +47,7 @@ def stats_line(elapsed_s: float, counters: Counters) -> str:
 
 
 def speed_line(pages: int, bits: int, over_s: float) -> str:
-    """Pages and megabits a second: what was counted in the last `over_s` seconds."""
+    """Pages and megabits per second, from the counts of the last `over_s` seconds."""
     pages_per_s, mbps = per_second(pages, over_s), per_second(bits, over_s) / 1e6
     return f"    *** crawling {pages_per_s:.1f} pps @ {mbps:.1f} Mbps"
 
@@ -61,8 +71,8 @@ def summary(counters: Counters, elapsed_s: float) -> list[str]:
 
 
 def outcome_line(counters: Counters, elapsed_s: float) -> str:
-    """What came of the crawl: pages, total time, average request time, HTML kept, and the URLs that
-    were dropped or are kept for a later try. Links that were out of scope are not among these.
+    """The result of the crawl: pages, total time, average request time, HTML pages kept, and URLs
+    that were dropped or are kept for a later try. Dropped URLs exclude links out of scope.
     """
     c = counters
     dropped = {
@@ -76,7 +86,7 @@ def outcome_line(counters: Counters, elapsed_s: float) -> str:
 
 
 def by_reason(counts: Mapping[str, int]) -> str:
-    """How many, and of which reason how many, the most frequent first."""
+    """The total, and the count of each reason, the most frequent first."""
     some = sorted(((n, reason) for reason, n in counts.items() if n), reverse=True)
     reasons = ", ".join(f"{reason} {n}" for n, reason in some)
     total = sum(n for n, _ in some)
@@ -84,17 +94,20 @@ def by_reason(counts: Mapping[str, int]) -> str:
 
 
 def mean_request_s(counters: Counters) -> float:
-    """Seconds from request to last byte, averaged over the pages; 0.0 before the first."""
+    """Seconds from request to last byte, averaged over the pages; 0.0 before the first page."""
     return counters.fetch_s / counters.crawled if counters.crawled else 0.0
 
 
 def per_second(count: float, over_s: float) -> float:
-    """`count` a second; 0.0 where no time has passed."""
+    """`count` per second; 0.0 if no time has passed."""
     return count / over_s if over_s > 0 else 0.0
 
 
 def named_counts(counters: Counters) -> dict[str, float]:
-    """Every count by its name; those by reason as "dropped/host_cap". On the counting thread."""
+    """Every count by its name; a count by reason as "dropped/host_cap".
+
+    Only the thread that counts may call this function.
+    """
     values: dict[str, float] = {f"codes/{name}": 0 for name in CODES}
     for field in fields(counters):
         value = getattr(counters, field.name)
@@ -106,7 +119,7 @@ def named_counts(counters: Counters) -> dict[str, float]:
 
 
 def named_rates(counters: Counters, elapsed_s: float) -> dict[str, float]:
-    """The figures of the last lines that are not counts, by name."""
+    """The rates and the mean of the summary, by name."""
     names = ("extracted", "lookups", "robots_attempted", "crawled", "links")
     rates = {f"{name}_per_s": per_second(getattr(counters, name), elapsed_s) for name in names}
     return rates | {"mean_request_s": mean_request_s(counters)}

@@ -1,0 +1,47 @@
+"""docs/settings.md says what the table of settings and the defaults say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from scrapy.settings import default_settings
+
+from webcrawl import settings as project
+from webcrawl.config.markdown import page
+from webcrawl.config.table import TABLE
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_page_is_up_to_date() -> None:
+    command = "python -m webcrawl.config.markdown > docs/settings.md"
+    assert (DOCS / "settings.md").read_text(encoding="utf-8") == page(), f"run: {command}"
+
+
+def test_the_page_shows_defaults_with_their_units() -> None:
+    for row in (
+        "| `DOWNLOAD_DELAY` | 30 s | a number of seconds, 0 or more |",
+        "| `DOWNLOAD_MAXSIZE` | 10 MiB |",
+        "| `WARC_MAX_SIZE` | 1 GB |",
+        "| `FRONTIER_ACTIVE_HOSTS` | 20,000 |",
+        "| `SCOPE_DENY` | empty |",
+        "| `JOBDIR` | unset |",
+        "| `CONTENT_TYPES` | `text/html, application/xhtml+xml` |",
+    ):
+        assert row in page()
+
+
+def test_each_default_is_in_one_place() -> None:
+    """In the project's settings or, where the project keeps it, in Scrapy's."""
+    for name in TABLE:
+        assert hasattr(project, name) or hasattr(default_settings, name)
+
+
+def test_the_pages_and_headings_that_rows_link_to_exist() -> None:
+    for row in TABLE.values():
+        name, _, anchor = row.see.partition("#")
+        if row.see:
+            text = (DOCS / name).read_text(encoding="utf-8")
+            headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+            assert anchor in {"", *(each.lower().replace(" ", "-") for each in headings)}, row.see

@@ -1,0 +1,202 @@
+"""What the value of a setting may be: a test, the words of the error line, and its Python type.
+
+Owns the kinds of values (whole numbers, seconds, lists, folders...), not the settings that have
+them: those are in `table`. A value comes from the command line as text, or from Python as itself.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from scrapy.http import Headers
+from scrapy.settings import Settings
+from scrapy.utils.misc import load_object
+from scrapy.utils.python import without_none_values
+
+from webcrawl.admission.dns import read_server
+from webcrawl.crawl.crawl import LeaseKeeper
+from webcrawl.fetch.requesthead import is_name, one_line
+
+TLS_VERSIONS = {
+    "TLSv1.0": ssl.TLSVersion.TLSv1,
+    "TLSv1.1": ssl.TLSVersion.TLSv1_1,
+    "TLSv1.2": ssl.TLSVersion.TLSv1_2,
+    "TLSv1.3": ssl.TLSVersion.TLSv1_3,
+}
+
+
+class SettingError(ValueError):
+    """The user's fault: a setting's name, its value and what is allowed."""
+
+    def __init__(self, name: str, value: object, allowed: str) -> None:
+        super().__init__(f"{name} = {value!r} cannot be used: {allowed}")
+
+
+class Kind(NamedTuple):
+    """What a value must be: a test of it, the words for it, and its conversion to its own type."""
+
+    fits: Callable[[Any], object]
+    allowed: str
+    typed: Callable[[Any], object] = lambda value: value
+    unit: str = ""  # "s" or "bytes"; for the documentation
+
+
+def whole(least: int, unit: str = "") -> Kind:
+    """A whole number, `least` or more."""
+
+    def fits(value: Any) -> bool:
+        try:
+            return int(value) == float(value) and int(value) >= least
+        except (TypeError, ValueError, OverflowError):
+            return False
+
+    return Kind(fits, f"a whole number, {least} or more", int, unit)
+
+
+def seconds(least: float = 0) -> Kind:
+    """A finite number of seconds, `least` or more."""
+
+    def fits(value: Any) -> bool:
+        try:
+            return least <= float(value) < math.inf
+        except (TypeError, ValueError):
+            return False
+
+    return Kind(fits, f"a number of seconds, {least} or more", float, "s")
+
+
+def one_of(*names: str) -> Kind:
+    """One of `names`."""
+    return Kind(lambda value: value in names, " or ".join(names))
+
+
+def list_of(fits_one: Callable[[str], object], allowed: str) -> Kind:
+    """A list whose every item passes `fits_one`."""
+
+    def fits(value: Any) -> bool:
+        if not _is_list(value):
+            return False
+        items = value.split(",") if isinstance(value, str) else value or ()
+        return all(fits_one(str(item).strip()) for item in items if item)
+
+    return Kind(fits, allowed, _listed)
+
+
+def _is_list(value: object) -> bool:
+    """A list, or the text of one with commas. JSON is a mistake that Scrapy would not see.
+
+    A regular expression may begin with a bracket. The text is JSON or Python where a quotation
+    mark or the end follows the bracket.
+    """
+    if isinstance(value, str):
+        return re.match(r"\s*[\[(]\s*(?:['\"]|[\])]\s*$)", value) is None
+    return value is None or isinstance(value, list | tuple)
+
+
+def _listed(value: Any) -> list[object]:
+    """The items as Scrapy's `getlist` gives them; functions and classes as import paths."""
+    items = (value.split(",") if value else []) if isinstance(value, str) else value or ()
+    return [
+        f"{item.__module__}.{item.__qualname__}" if hasattr(item, "__qualname__") else item
+        for item in items
+    ]
+
+
+def _is_bool(value: object) -> bool:
+    return str(value) in {"0", "1", "True", "False", "true", "false"}
+
+
+def _is_header_value(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[\x20-\x7e]+", value) is not None
+
+
+def _dictionary(value: Any) -> dict[Any, Any]:
+    """A dictionary, of its JSON too. TypeError or ValueError where `value` is neither."""
+    return Settings({"value": value}).getdict("value")
+
+
+def _are_headers(value: Any) -> bool:
+    try:
+        headers = Headers(without_none_values(_dictionary(value)))
+        lines = [(name, line) for name, values in headers.items() for line in values]
+    except (TypeError, ValueError):
+        return False
+    return all(is_name(name) and one_line(line) == line for name, line in lines)
+
+
+def _is_one_line(value: object) -> bool:
+    return isinstance(value, str) and len(value.splitlines()) <= 1
+
+
+def _is_dns_server(text: str) -> bool:
+    try:
+        read_server(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _are_loadable(value: Any) -> bool:
+    """Import paths, or the objects themselves."""
+    try:
+        for item in (value.split(",") if isinstance(value, str) else value) if value else ():
+            load_object(item)
+    except (ImportError, NameError, TypeError, ValueError):
+        return False
+    return True
+
+
+def _is_scheduler(value: Any) -> bool:
+    try:
+        return issubclass(load_object(value), LeaseKeeper)
+    except (ImportError, NameError, TypeError, ValueError):
+        return False
+
+
+def _is_writable(value: object) -> bool:
+    """A folder that can be written, or made."""
+    if not isinstance(value, str | os.PathLike) or str(value) == "":
+        return False
+    folder = Path(str(value)).absolute()
+    while not folder.exists():
+        folder = folder.parent
+    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
+
+
+def _is_file_prefix(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[^/\s\0]+", value) is not None
+
+
+BOOL = Kind(_is_bool, "True or False", lambda value: str(value) in {"1", "True", "true"})
+FOLDER = Kind(_is_writable, "a folder that can be written")
+FOLDER_OR_UNSET = Kind(lambda value: not value or _is_writable(value), FOLDER.allowed)
+FILE_PREFIX = Kind(_is_file_prefix, "the start of a file name, without / and spaces")
+ONE_LINE = Kind(_is_one_line, "one line of text")
+USER_AGENT = Kind(_is_header_value, "one line of ASCII text, such as name/1.0 (+URL)")
+ASCII_OR_UNSET = Kind(
+    lambda value: value is None or _is_header_value(value), "one line of ASCII text"
+)
+HEADERS = Kind(
+    _are_headers, "a dictionary of header names and their values, each of one line", _dictionary
+)
+NAMES = list_of(lambda text: True, "names with commas between them, or a list in settings.py")
+SUFFIXES = list_of(re.compile(r"[^\s/:@]+").fullmatch, "ends of host names, such as .br,gov.pt")
+MEDIA_TYPES = list_of(
+    re.compile(r"[\w.+*-]+/[\w.+*-]+|\*").fullmatch,
+    "media types, such as text/html,image/*, or * for all",
+)
+HTTP_CODES = list_of(re.compile(r"[1-5]\d\d").fullmatch, "codes, such as 429,503")._replace(
+    typed=lambda value: [int(str(code)) for code in _listed(value)]
+)
+DNS_SERVERS = list_of(_is_dns_server, "addresses, such as 127.0.0.1:5353,[::1]:53")
+FUNCTIONS = Kind(_are_loadable, "import paths of functions, with commas between them", _listed)
+SCHEDULER = Kind(_is_scheduler, "webcrawl.scheduler.Scheduler, or a class made from it")
+TLS_VERSION = Kind(
+    lambda value: value is None or value in TLS_VERSIONS, "None or " + " or ".join(TLS_VERSIONS)
+)

@@ -1,0 +1,331 @@
+"""The table of settings: what each may be, and what it means.
+
+The check before a crawl, every reader of a setting, report.json and docs/settings.md take what they
+need from here. The defaults are in `webcrawl.settings` and in Scrapy alone. A setting that is
+missing here is Scrapy's own, or may have any value. A new setting needs a default there and a row
+here; then `python -m webcrawl.config.markdown > docs/settings.md`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+from scrapy.settings import BaseSettings
+
+from webcrawl.config import kinds
+from webcrawl.config.kinds import BOOL, Kind, SettingError, one_of, seconds, whole
+from webcrawl.frontier.orderings import ORDERINGS
+
+T = TypeVar("T")
+
+
+class Setting(NamedTuple):
+    """A row of the table."""
+
+    name: str
+    kind: Kind
+    meaning: str  # in Markdown, without links
+    see: str = ""  # the page of docs/ that says more
+
+
+SECTIONS: dict[str, tuple[Setting, ...]] = {
+    "What is crawled": (
+        Setting(
+            "SCOPE_SUFFIXES",
+            kinds.SUFFIXES,
+            "Host name suffixes in scope, on a label boundary: `.br` takes `uol.com.br`, not"
+            " `x.br.com`. Empty: the whole web.",
+            "architecture.md#scope",
+        ),
+        Setting(
+            "SCOPE_DENY",
+            kinds.NAMES,
+            "Hosts (with their subdomains), regular expressions, or `@file` of these, that are out"
+            " of scope. `SCOPE_DENY` wins over `SCOPE_ALLOW`.",
+            "architecture.md#scope",
+        ),
+        Setting(
+            "SCOPE_ALLOW",
+            kinds.NAMES,
+            "The only hosts, regular expressions or `@file` of these in scope. Empty: all.",
+            "architecture.md#scope",
+        ),
+        Setting(
+            "SCOPE_RULES",
+            kinds.FUNCTIONS,
+            "Your own rules, called with the URL and its host.",
+            "extending.md#scope-rules",
+        ),
+        Setting(
+            "FOLLOW_LINKS",
+            BOOL,
+            "`False`: fetch the seed list only; redirects are not followed either.",
+        ),
+        Setting("OBEY_NOFOLLOW", BOOL, "Obey `nofollow` in meta robots and `X-Robots-Tag`."),
+        Setting("FOLLOW_REL_NOFOLLOW", BOOL, "`False`: skip links marked `rel=nofollow`."),
+        Setting("DEPTH_LIMIT", whole(0), "Maximum number of link hops from a seed. 0: no limit."),
+        Setting(
+            "URLLENGTH_LIMIT",
+            whole(0),
+            "Maximum length of a URL in characters; longer URLs are out of scope. 0: no limit.",
+        ),
+        Setting(
+            "PATH_DEPTH_LIMIT",
+            whole(0),
+            "Maximum number of slashes in a path; URLs with more are out of scope. 0: no limit.",
+            "architecture.md#traps",
+        ),
+        Setting(
+            "PATH_REPEAT_LIMIT",
+            whole(0),
+            "Maximum number of times that one segment may be in a path. 0: no limit.",
+            "architecture.md#traps",
+        ),
+        Setting(
+            "SEQUENCE_LIMIT",
+            whole(0),
+            "Maximum number of a host's numbered pages in a row, each found on the one before:"
+            " calendars, `?page=2`, `?page=3`... 0: no limit.",
+            "architecture.md#traps",
+        ),
+        Setting(
+            "MAX_PAGES_PER_HOST",
+            whole(0),
+            "Maximum number of URLs taken from one host. 0: no cap. 1: one page per host.",
+        ),
+        Setting(
+            "MAX_PAGES_PER_DOMAIN",
+            whole(0),
+            "Maximum number of URLs taken from one registered domain. 0: no cap. 1: one page per"
+            " domain.",
+        ),
+        Setting(
+            "MAX_PAGES_PER_IP",
+            whole(0),
+            "Maximum number of URLs taken from one IP address. 0: no cap. 1: one page per address.",
+        ),
+        Setting(
+            "CONTENT_TYPES",
+            kinds.MEDIA_TYPES,
+            "Answers of other types are dropped at the header; their body is not read. `image/*`"
+            " is all images; `*`, `*/*` or an empty value is everything.",
+        ),
+        Setting("HEAD_FIRST", BOOL, "Ask with HEAD before GET, and GET only wanted types."),
+        Setting(
+            "CLOSESPIDER_PAGECOUNT",
+            whole(0),
+            "Stop after exactly this many answered pages. 0: no target. If URLs run out before the"
+            " target, the crawl ends as `bad_seed` with exit code 1.",
+            "architecture.md",
+        ),
+        Setting("CLOSESPIDER_TIMEOUT", seconds(), "Stop after this time. 0: no limit."),
+    ),
+    "Manners": (
+        Setting(
+            "USER_AGENT",
+            kinds.USER_AGENT,
+            "**Set this** to a name with a way to reach you: a URL or a mail address."
+            " `DEFAULT_REQUEST_HEADERS` or a spider's `user_agent` attribute may replace it.",
+        ),
+        Setting(
+            "DEFAULT_REQUEST_HEADERS",
+            kinds.HEADERS,
+            "Headers of each request. There is no `Accept-Language`: set it if the crawl wants one"
+            " language.",
+        ),
+        Setting("ROBOTSTXT_OBEY", BOOL, "Obey robots.txt (RFC 9309)."),
+        Setting(
+            "ROBOTSTXT_USER_AGENT",
+            kinds.ASCII_OR_UNSET,
+            "The crawler's name in robots.txt. Unset: the product token of the user agent that is"
+            " sent.",
+        ),
+        Setting(
+            "DOWNLOAD_DELAY",
+            seconds(),
+            "Minimum time between two requests to one host. A longer `Crawl-delay` wins.",
+        ),
+        Setting("CRAWL_DELAY_MAX", seconds(), "A longer `Crawl-delay` is cut to this."),
+        Setting(
+            "IP_DELAY",
+            seconds(),
+            "Minimum time between two requests to one IP address. 0: hosts on one address may be"
+            " asked at the same time.",
+        ),
+        Setting(
+            "RETRY_TIMES",
+            whole(0),
+            "Retries after a failure or a status of `RETRY_HTTP_CODES`, each after a longer"
+            " back-off; of DNS and robots.txt too. A URL that still has no answer is kept for a"
+            " later try.",
+            "durability.md",
+        ),
+        Setting("RETRY_HTTP_CODES", kinds.HTTP_CODES, "Statuses of answers to retry."),
+        Setting(
+            "REDIRECT_MAX_TIMES",
+            whole(0),
+            "Maximum number of redirects in a row; each waits for its turn like any link.",
+        ),
+        Setting(
+            "HOST_MAX_FAILURES",
+            whole(1),
+            "Attempts in a row without any answer before a host is left alone for a while, longer"
+            " each time.",
+        ),
+        Setting(
+            "OUTAGE_TIMEOUT",
+            seconds(),
+            "How long the crawl waits for an outage of its own network to end. 0: it never waits,"
+            " and failures count against the hosts.",
+            "durability.md",
+        ),
+    ),
+    "How it is fetched": (
+        Setting(
+            "CONCURRENT_REQUESTS", whole(1), "Maximum number of pages fetched at the same time."
+        ),
+        Setting(
+            "CRAWL_PROCESSES",
+            whole(0),
+            "Processes that work on this one crawl. 0: one per core.",
+            "processes.md",
+        ),
+        Setting(
+            "CRAWL_PROCESS_TIMEOUT",
+            seconds(2),
+            "A process without a heartbeat for this long is killed and replaced.",
+            "processes.md",
+        ),
+        Setting(
+            "CONCURRENT_ADMISSIONS",
+            whole(1),
+            "Maximum number of DNS look-ups, robots.txt and HEAD requests at the same time,"
+            " beside the pages.",
+        ),
+        Setting("DOWNLOAD_TIMEOUT", seconds(0.001), "Time-out of one fetch, from start to end."),
+        Setting(
+            "KEEP_ALIVE",
+            seconds(),
+            "How long an idle connection is kept for the same host's next page. No effect if"
+            " `DOWNLOAD_DELAY` or `IP_DELAY` is this long or longer. 0: keep-alive is off.",
+        ),
+        Setting(
+            "DOWNLOAD_MAXSIZE",
+            whole(0, "bytes"),
+            "Maximum size of a body, on the wire and decoded; a larger one is cut and marked as"
+            " truncated. 0: no limit.",
+        ),
+        Setting(
+            "DOWNLOAD_MAXHEADERSIZE",
+            whole(1, "bytes"),
+            "Maximum size of a response's header; a larger one is a failure.",
+        ),
+        Setting(
+            "DOWNLOAD_VERIFY_CERTIFICATES",
+            BOOL,
+            "`True`: no page from a server with a bad certificate. `False`: such pages are fetched,"
+            " and the archive says what is wrong with the certificate.",
+        ),
+        Setting("DOWNLOAD_TLS_MIN_VERSION", kinds.TLS_VERSION, "Oldest TLS version to accept."),
+        Setting("DOWNLOAD_TLS_MAX_VERSION", kinds.TLS_VERSION, "Newest TLS version to offer."),
+        Setting("DNS_SERVERS", kinds.DNS_SERVERS, "Name servers to ask. Empty: the system's."),
+        Setting(
+            "ALLOW_PRIVATE_ADDRESSES",
+            BOOL,
+            "`True`: the crawl may reach loopback, private, link-local and reserved addresses.",
+        ),
+        Setting(
+            "FRONTIER_ORDER",
+            one_of(*ORDERINGS),
+            "Which URLs come first: `level` (short paths), `depth` (breadth first),"
+            " `least-visited` (sites with the fewest fetched pages) or `opic` (most-linked pages).",
+            "architecture.md#orderings",
+        ),
+        Setting(
+            "FRONTIER_STORE",
+            one_of("memory", "disk"),
+            "Where the crawl's state is: `disk` outgrows memory and survives a kill; `memory` ends"
+            " with the run.",
+            "durability.md",
+        ),
+        Setting(
+            "JOBDIR",
+            kinds.FOLDER_OR_UNSET,
+            "The folder of the crawl's state on disk: the same command goes on where the last run"
+            " ended. Unset: a temporary folder, removed at the end of the run.",
+            "durability.md",
+        ),
+        Setting(
+            "FRONTIER_ACTIVE_HOSTS",
+            whole(1),
+            "With `FRONTIER_STORE=disk`: maximum number of hosts in memory, 2 KB each. The others"
+            " wait on disk.",
+        ),
+        Setting(
+            "CLOSE_GRACE",
+            seconds(),
+            "When the crawl is stopped, fetches under way have this time to end.",
+        ),
+        Setting("SCHEDULER", kinds.SCHEDULER, "The scheduler in front of the frontier."),
+    ),
+    "What is left behind": (
+        Setting("WARC_DIR", kinds.FOLDER, "The folder of the WARC files.", "warc.md"),
+        Setting("WARC_PREFIX", kinds.FILE_PREFIX, "The start of the WARC files' names."),
+        Setting(
+            "WARC_MAX_SIZE",
+            whole(1, "bytes"),
+            "A WARC file beyond this size is closed, and a new one begun.",
+        ),
+        Setting("WARC_COLLECTION", kinds.ONE_LINE, "Name of the collection (warcinfo record)."),
+        Setting("WARC_OPERATOR", kinds.ONE_LINE, "Who runs the crawl (warcinfo record)."),
+        Setting("WARC_DESCRIPTION", kinds.ONE_LINE, "What the crawl is for (warcinfo record)."),
+        Setting(
+            "WARC_PAYLOAD_DIGEST",
+            one_of("wire", "payload", "none"),
+            "What `WARC-Payload-Digest` is over: the body as sent (`wire`), the body without chunk"
+            " framing (`payload`), or no such header (`none`).",
+            "warc.md",
+        ),
+        Setting("WARC_ENABLED", BOOL, "`False`: no archive."),
+        Setting(
+            "REPORT_DIR",
+            kinds.FOLDER_OR_UNSET,
+            "The folder of `report.json` and `report.txt`; those of earlier runs stay. Empty:"
+            " `WARC_DIR`.",
+            "stats.md#the-report",
+        ),
+        Setting(
+            "STATS_INTERVAL",
+            seconds(),
+            "Time between stats lines. 0: the summary at the end only.",
+            "stats.md",
+        ),
+    ),
+}
+TABLE = {each.name: each for section in SECTIONS.values() for each in section}
+
+
+def read(settings: BaseSettings, name: str, type_: type[T]) -> T:
+    """The value of setting `name` of the table, as a `type_`. SettingError if it cannot be used.
+
+    A setting that is unset or empty is `type_()`, unless it is a text: 0, False, an empty list. A
+    drop-in middleware reads such settings in a project without the defaults of this project.
+    """
+    kind, value = TABLE[name].kind, settings.get(name)
+    if type_ is not str and (value is None or value == ""):
+        return type_()
+    if not kind.fits(value):
+        raise SettingError(name, value, kind.allowed)
+    typed = kind.typed(value)
+    assert isinstance(typed, type_), f"{name} is no {type_.__name__}"
+    return typed
+
+
+def typed_settings(settings: BaseSettings) -> dict[str, object]:
+    """Every setting of the table with its type; one that cannot be used as it is."""
+    return {
+        name: row.kind.typed(value) if row.kind.fits(value) else value
+        for name, row in TABLE.items()
+        if name in settings
+        for value in (settings.get(name),)
+    }
