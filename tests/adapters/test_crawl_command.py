@@ -49,7 +49,7 @@ def silent_dns() -> tuple[str, socket.socket]:
         (["-a", "seeds=nosuch.txt"], "bad seed: there is no file 'nosuch.txt'"),
         (["-a", "seeds=seeds/br.tx"], "no file 'seeds/br.tx'; did you mean seeds/br.txt?"),
         (["-a", "seeds=-"], "bad seed: there is no URL in standard input (1 bad lines"),
-        (["-a", "seeds=ftp://ufmg.br/"], "bad seed: 'ftp://ufmg.br/' is no http"),
+        (["-a", "seeds=ftp://ufmg.br/"], "bad seed: 'ftp://ufmg.br/' is not an http"),
     ],
 )
 def test_a_bad_seed_is_told_before_anything_is_asked(

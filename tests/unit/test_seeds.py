@@ -116,7 +116,7 @@ def test_a_mistyped_file_is_no_host(spec: str) -> None:
 
 @pytest.mark.parametrize("spec", ["ftp://h/", "file:///etc/hosts", "http://", "https://a b/"])
 def test_no_web_url(spec: str) -> None:
-    with pytest.raises(BadSeed, match="is no http or https URL"):
+    with pytest.raises(BadSeed, match="is not an http or https URL"):
         SeedSource(spec)
 
 
