@@ -30,4 +30,4 @@ def test_a_line_a_problem(scrapy: Scrapy, tmp_path: Path) -> None:
 def test_without_a_file_it_asks_for_one(scrapy: Scrapy) -> None:
     done = scrapy("warccheck")
     assert done.returncode == 2
-    assert "which files?" in done.stderr + done.stdout
+    assert "give one or more WARC files" in done.stderr + done.stdout

@@ -211,7 +211,7 @@ def test_what_a_kill_costs_a_feed_is_said(tmp_path: Path) -> None:
         "d.gz": {"format": "csv", "postprocessing": [gzip]},
         "e.csv": {"format": "csv"},
     }
-    expected = {"a.json": "one document of json", "c.csv": "begun anew", "d.gz": "compressed"}
+    expected = {"a.json": "one json document", "c.csv": "overwritten", "d.gz": "compressed"}
     text = json.dumps({str(tmp_path / name): options for name, options in chosen.items()})
     with running(*WORLD, *PROMISES) as web:
         for job, told in (("", {}), (tmp_path / "job", expected)):
