@@ -86,17 +86,14 @@ FAULTS = [
     (edit(1, b"13:20.123456Z", b"13:20"), "WARC-Date is '2023-11-14T22:13:20'"),
     (edit(1, b"WARC-IP-Address: 192.0.2.1", b"WARC-Truncated: yes"), "WARC-Truncated is 'yes'"),
     (edit(1, b"Content-Type", b"X"), "content-type is missing"),
-    (edit(1, b"Some words", b"Some werds"), "warc-block-digest is not that of its bytes"),
+    (edit(1, b"Some words", b"Some werds"), "warc-block-digest does not fit the bytes"),
     (edit(1, b"Payload-Digest: sha1:", b"Payload-Digest: rot13:"), "warc-payload-digest is 'rot13"),
     (edit(1, b"HTTP/1.1 200", b"SMTP/1.1 200"), "a response that begins with b'SMTP"),
-    (edit(3, b"via: http:", b"via  http "), "no field: b'via  "),
-    (edit(2, b"WARC-Concurrent-To", b"X"), "a request that belongs to no other record"),
-    (
-        edit(2, b"Host: a.test\r\n\r\n", b"Host: a.test----"),
-        "a request without an end of its header",
-    ),
-    (drop(0), "warcinfo is not the first record and only that"),
-    (repeat(0), "warcinfo is not the first record and only that"),
+    (edit(3, b"via: http:", b"via  http "), "not a field: b'via  "),
+    (edit(2, b"WARC-Concurrent-To", b"X"), "a request record without warc-concurrent-to"),
+    (edit(2, b"Host: a.test\r\n\r\n", b"Host: a.test----"), "a request whose header has no end"),
+    (drop(0), "warcinfo is not the first record, or not the only one"),
+    (repeat(0), "warcinfo is not the first record, or not the only one"),
     (repeat(2), "<urn:uuid:00000000-0000-0000-0000-000000000002> is not unique"),
     (drop(1), "concurrent to the unknown <urn:uuid:00000000-0000-0000-0000-000000000001>"),
     (edit(0, INFO.encode(), b"<urn:x>"), "its warcinfo record is not in this file"),
@@ -105,7 +102,7 @@ FAULTS = [
 UNREADABLE = [
     (edit(1, b"WARC/1.1", b"WARC/2.0"), "begins with 'WARC/2.0'"),
     (edit(1, b"Content-Length: ", b"Content-Length: -"), "Content-Length is '-"),
-    (edit(1, b"WARC-IP-Address: ", b"WARC-IP-Address  "), "no field: 'WARC-IP"),
+    (edit(1, b"WARC-IP-Address: ", b"WARC-IP-Address  "), "not a field: 'WARC-IP"),
     (edit(1, b"Content-Length: ", b"Content-Length: 9"), "Content-Length 9"),
 ]
 
@@ -174,7 +171,7 @@ def test_digests_of_other_kinds_are_understood(label: str, tmp_path: Path) -> No
     right = Capture(PLAIN, label.format(**values))
     assert problems(tmp_path, build(right)) == []
     wrong = Capture(exchange(PLAIN.head, TEXT[::-1]), label.format(**values))
-    assert problems(tmp_path, build(wrong)) == ["warc-payload-digest is not that of its bytes"]
+    assert problems(tmp_path, build(wrong)) == ["warc-payload-digest does not fit the bytes"]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +207,7 @@ def test_a_payload_digest_over_what_writers_take_for_the_payload(name: str, tmp_
     for payload in (each.body, without_chunks(each), TEXT):
         assert problems(tmp_path, build(Capture(each, digest(payload)))) == []
     wrong = problems(tmp_path, build(Capture(each, digest(TEXT + b"x"))))
-    assert wrong == ["warc-payload-digest is not that of its bytes"]
+    assert wrong == ["warc-payload-digest does not fit the bytes"]
 
 
 def test_a_plain_file_is_read_too(tmp_path: Path) -> None:
