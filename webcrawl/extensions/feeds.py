@@ -70,7 +70,7 @@ class FeedExporter(feedexport.FeedExporter):
                 _prepare(slot)
             except OSError as error:
                 self.slots = []
-                self._say(slot, error)
+                self._report(slot, error)
                 raise CloseSpider("feed_error") from None
 
     def item_scraped(self, item: Any, spider: Spider, response: Response | None = None) -> None:
@@ -136,7 +136,7 @@ class FeedExporter(feedexport.FeedExporter):
         except Exception as error:  # also of a user's exporter: the other feeds still end well
             if not self._failed:
                 self._failed = True
-                self._say(slot, error)
+                self._report(slot, error)
             _give_up(slot)
             return False
         return True
@@ -145,12 +145,13 @@ class FeedExporter(feedexport.FeedExporter):
         """End the crawl. The first error is its reason."""
         if not self._failed:
             self._failed = True
-            self._say(slot, error)
+            self._report(slot, error)
             coro = self.crawler.engine.close_spider_async(reason="feed_error")
             self._end_task = asyncio.create_task(coro)
         _give_up(slot)
 
-    def _say(self, slot: FeedSlot, error: Exception) -> None:
+    def _report(self, slot: FeedSlot, error: Exception) -> None:
+        """Make `error` the reason of exit code 1, and log it."""
         fault = None if isinstance(error, OSError) else error  # a bug: logged with its traceback
         why = getattr(error, "strerror", None) or error
         problem = f"FEEDS: {_name(slot)} cannot be written: {why}"

@@ -80,7 +80,7 @@ class WarcPipeline:
             await writer.open()
             await self._recover()
         except (WarcError, OSError) as error:
-            self._say(error)
+            self._report(error)
             raise CloseSpider("warc_error") from None
         self._writer = writer
 
@@ -116,7 +116,7 @@ class WarcPipeline:
             await writer.close()
             await self._recover()  # files of a worker that died and was not replaced
         except (WarcError, OSError) as error:
-            self._say(error)
+            self._report(error)
         written = writer.written
         for name, value in (
             ("files", written.files),
@@ -136,11 +136,11 @@ class WarcPipeline:
             return None
         capture = Capture(exchange, payload_digest(exchange))
         if self._digest_over != "wire":
-            return self._ended_by_failure(self._write_digested(capture))
+            return self._end_on_error(self._write_digested(capture))
         written = self._writer.write(capture)
         if written.done() and not written.exception():
             return None
-        return self._ended_by_failure(written)
+        return self._end_on_error(written)
 
     async def _write_digested(self, capture: Capture) -> None:
         capture = await self._digested(capture)
@@ -155,7 +155,7 @@ class WarcPipeline:
             recorded = await asyncio.to_thread(recorded_digest, capture, self._digest_over)
         return replace(capture, recorded_digest=recorded)
 
-    async def _ended_by_failure(self, written: Awaitable[Any]) -> None:
+    async def _end_on_error(self, written: Awaitable[Any]) -> None:
         """Await a write; end the crawl if it fails."""
         try:
             await written
@@ -168,18 +168,19 @@ class WarcPipeline:
 
     async def _recover(self) -> None:
         """Recover the files of dead processes. OSError."""
-        for mended in await asyncio.to_thread(recover, self._files.folder):
-            logger.info("%s", mended)
+        for recovered in await asyncio.to_thread(recover, self._files.folder):
+            logger.info("%s", recovered)
 
     def _fail(self, error: WarcError) -> None:
         """End the crawl. The first error is its reason."""
         if not self._failed:
             self._failed = True
-            self._say(error)
+            self._report(error)
             coro = self._crawler.engine.close_spider_async(reason="warc_error")
             self._end_task = asyncio.create_task(coro)
 
-    def _say(self, error: Exception) -> None:
+    def _report(self, error: Exception) -> None:
+        """Make `error` the reason of exit code 1, and log it."""
         set_fatal_error(self._crawler, error)
         logger.error("%s", error)
 

@@ -126,18 +126,18 @@ class BroadSpider(Spider):
 
     async def start(self) -> AsyncIterator[Any]:
         """Put the seeds into the frontier, batch by batch, while the crawl runs."""
-        _ = self.scheduler
+        scheduler = self.scheduler
         if problem := PageFetchMiddleware.missing_in(self.crawler):
             self._refuse(problem)
         source = await self._open_seeds()
-        accepted = await self._put_seeds(source)
+        accepted = await self._put_seeds(source, scheduler)
         for example in source.bad_examples:
             self.logger.warning("seeds: %s", example)
         if source.bad:
             self.logger.warning("seeds: %d lines are not a URL", source.bad)
         self.crawler.stats.set_value("webcrawl/seeds/bad", source.bad)
         self.crawler.stats.set_value("webcrawl/seeds/accepted", accepted)
-        if not accepted and not self.scheduler.frontier.resumed:
+        if not accepted and not scheduler.frontier.resumed:
             self.logger.error("bad seed: no seed is in scope")
             raise CloseSpider("bad_seed")
         return
@@ -160,13 +160,13 @@ class BroadSpider(Spider):
             say(f"Opened {name} with size {size_bytes}")
         return source
 
-    async def _put_seeds(self, source: SeedSource) -> int:
+    async def _put_seeds(self, source: SeedSource, scheduler: Scheduler) -> int:
         """Put all seeds into the frontier; the number of those that are new and in scope."""
         accepted = 0
         batches = source.batches(SEEDS_PER_BATCH)
         while batch := await _in_daemon(lambda: next(batches, None)):
             for start in range(0, len(batch), SEEDS_PER_PUT):
-                accepted += await self.scheduler.put_seeds(batch[start : start + SEEDS_PER_PUT])
+                accepted += await scheduler.put_seeds(batch[start : start + SEEDS_PER_PUT])
                 await asyncio.sleep(0)
         return accepted
 
