@@ -1,8 +1,8 @@
-"""A crawl with a frontier on disk, killed before and after each of its commits.
+"""A frontier on disk that is killed before and after every single commit of a crawl.
 
-At each commit the test copies the files, as a kill leaves them, and the state of the web. From each
-copy the crawl is resumed, killed once more, and resumed to its end. Then it is judged: no URL is
-lost, only leased URLs are requested again, and caps and clocks hold.
+At each commit the files are copied as they are then, as a kill would leave them, and the web is
+remembered as it was. From each copy the crawl goes on, is killed once more, goes on to its end, and
+is judged: nothing lost, only what was leased asked for again, caps and clocks in force.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SEEDS = [f"http://{host}/" for host in HOSTS[:2]]
 
 
 def links_of(url: str) -> list[str]:
-    """A fixed web: each page links to three others, each home page to all pages of its host."""
+    """The same at any time: each page links to three others, each home page to all of its host."""
     host, number = host_of(url), crc32(url.encode())
     near = PATHS if url.endswith("/") else []
     far = [(HOSTS[number // 7**n % 6], PATHS[number // 5**n % 6]) for n in range(3)]
@@ -77,12 +77,12 @@ def is_disallowed(url: str) -> bool:
 
 @dataclass
 class Web:
-    """The servers: they answer, record the requests, and judge each lease."""
+    """What servers saw, and what they answer. Judges each lease."""
 
     now: float = 1.0
-    out: dict[Lease, float] = field(default_factory=dict)  # not committed as released; their ends
-    asked: dict[str, float] = field(default_factory=dict)  # last request per host, per address
-    told: set[str] = field(default_factory=set)  # hosts whose robots rules the crawl has
+    out: dict[Lease, float] = field(default_factory=dict)  # leases not committed back, their ends
+    asked: dict[str, float] = field(default_factory=dict)  # hosts and addresses, when last
+    told: set[str] = field(default_factory=set)  # hosts whose rules the crawl has
     tries: Counter[str] = field(default_factory=Counter)
     done: set[str] = field(default_factory=set)
     may_come_again: set[str] = field(default_factory=set)
@@ -130,7 +130,7 @@ class Web:
             self.told.add(lease.host)
 
     def killed(self) -> None:
-        """A kill: leased pages may have been requested until now, and may be requested again."""
+        """What is out may have reached its server up to now, and may come again."""
         for lease in self.out:
             if lease.step is not Step.RESOLVE:
                 self.asked[lease.host] = self.asked[lease.address] = self.now
@@ -139,15 +139,15 @@ class Web:
 
 
 class Killed(Exception):  # noqa: N818  (it is no error)
-    """Raised in a commit in place of a kill; the frontier is not used afterwards."""
+    """Raised in a commit in place of a kill: the frontier is not used any more."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The settings of a crawl."""
+    """Settings of a crawl."""
 
     order: str
-    cap: int  # pages per host; 0 is no cap
+    cap: int  # of a host; 0 is none
 
 
 def go_on(
@@ -237,7 +237,9 @@ def kill_at(number: int, *, before: bool) -> Callable[[Callable[[], None]], None
 @pytest.mark.parametrize(
     "chosen", [Chosen("level", 0), Chosen("level", 3), Chosen("opic", 0)], ids=str
 )
-def test_a_kill_at_any_commit_repeats_leased_pages_only(tmp_path: Path, chosen: Chosen) -> None:
+def test_a_kill_at_any_commit_costs_no_more_than_what_was_leased(
+    tmp_path: Path, chosen: Chosen
+) -> None:
     web = Web()
     kills: list[tuple[Path, Web]] = []
 
