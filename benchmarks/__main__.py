@@ -1,8 +1,8 @@
-"""`python -m benchmarks NAME`: what webcrawl costs, in one line of numbers.
+"""`python -m benchmarks NAME`: measures webcrawl, and prints one line of numbers.
 
 Each benchmark serves a simulated web on this machine, crawls it, verifies that the work was done
-and prints one line; how it goes is on standard error. Exit code 1: the work was not done, and the
-line says why. docs/performance.md has the figures and the method.
+and prints one line. Progress is on standard error. Exit code 1: the work was not done, and the line
+says why. docs/performance.md has the figures and the method.
 """
 
 from __future__ import annotations

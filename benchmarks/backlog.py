@@ -1,7 +1,6 @@
 """Memory and speed of a crawl whose frontier on disk has millions of URLs pending.
 
-The frontier is filled first, straight into its store, with pages of the simulated web; then a crawl
-goes on with it.
+The frontier's store is first filled with URLs of the simulated web; then a crawl resumes with it.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ BATCH = 10_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pending", type=int, default=1_000_000, help="URLs in the frontier")
-    parser.add_argument("--hosts", type=int, default=100_000, help="that they are on")
-    parser.add_argument("--pages", type=int, default=20_000, help="that are crawled then")
-    parser.add_argument("--fetches", type=int, default=500, help="at once")
-    parser.add_argument("--latency", type=float, default=0.4, help="of the servers, in seconds")
+    parser.add_argument("--hosts", type=int, default=100_000, help="hosts of these URLs")
+    parser.add_argument("--pages", type=int, default=20_000, help="pages to crawl")
+    parser.add_argument("--fetches", type=int, default=500, help="concurrent fetches")
+    parser.add_argument("--latency", type=float, default=0.4, help="server latency, seconds")
 
 
 def measure(arguments: argparse.Namespace) -> str:
@@ -73,7 +72,7 @@ def measure(arguments: argparse.Namespace) -> str:
 
 
 def pages(known: World, count: int) -> Iterator[str]:
-    """The first pages of each host, as many of each."""
+    """The URLs of the first pages of each host, the same number per host."""
     hosts = known.spec.hosts
     each = -(-count // hosts)
     return islice(
@@ -82,7 +81,7 @@ def pages(known: World, count: int) -> Iterator[str]:
 
 
 async def fill(place: Place, job: Path, urls: Iterator[str]) -> int:
-    """Put `urls` into the frontier of `job`; how many were new."""
+    """Put `urls` into the frontier of `job`; return how many were new."""
     frontier = build.frontier_from(project_settings(*place.settings(JOBDIR=job)))
     began = time.monotonic()
     done = 0

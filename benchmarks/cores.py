@@ -1,6 +1,6 @@
-"""Pages a second of one crawl in one process, two, ...: how much of the machine does it use?
+"""Pages per second of one crawl in one process, in two ...: how much of the machine is used?
 
-The servers are on the same machine, and take their part of it.
+The servers run on the same machine and use a part of it.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ import argparse
 
 from benchmarks.crawls import MENU, check, crawl, pages_per_s, say, serving, world
 
-TARGET = 1000  # pages a second on two cores, sustained
+TARGET = 1000  # pages per second on two cores, sustained
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--pages", type=int, default=100_000, help="of each crawl")
+    parser.add_argument("--pages", type=int, default=100_000, help="pages of each crawl")
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2], help="CRAWL_PROCESSES")
-    parser.add_argument("--menu", type=int, default=MENU, help="links all pages of a host have")
+    parser.add_argument(
+        "--menu", type=int, default=MENU, help="links shared by all pages of a host"
+    )
 
 
 def measure(arguments: argparse.Namespace) -> str:

@@ -1,8 +1,8 @@
-"""Crawls as benchmarks see them: processes of their own on a simulated web, and what they cost.
+"""Runs crawls for benchmarks, each in a process of its own on a simulated web, and measures them.
 
-What counts is CPU time, user and system, of a crawler and all its threads: it suffers little from
-what else the machine does. The servers run in another process and are not in it. Crawlers that are
-compared take turns in one run, and a ratio is the median over their turns.
+Measures CPU time, user and system, of a crawler and all its threads: other load on the machine
+changes it little. The servers run in another process and are not counted. Crawlers that are
+compared run in turns; a ratio is the median over the turns.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ from simweb import Running, cli, faults, running
 from simweb.model import World
 from simweb.origins import Ports
 
-# Pages of 25 kB and 100 links, as the median page of the web has, four fifths of them a menu that
-# the pages of a host share; three in ten are sent with gzip, and one in twenty is not found.
+# Pages of 25 kB and 100 links, like the median page of the web. Four fifths of the links are a menu
+# that all pages of a host share. Three pages in ten are sent with gzip, one in twenty is a 404.
 PAGES = "page-plain=40,page-chunked=25,page-gzip=30,page-404=5"
 ROBOTS = "robots-allow-all=50,robots-none=25,robots-some=15,robots-wildcards=10"
 MENU = 80
-PREPARED = "--prepared=300"  # MB: pages that are crawled in turns are made once, before the first
-STARTS = 5  # crawls of one page, to know what a start takes
-LONGEST_S = 3600.0  # a crawl that takes longer hangs
+PREPARED = "--prepared=300"  # MB: pages for several turns are generated once, before the first turn
+STARTS = 5  # crawls of one page, to measure a start
+LONGEST_S = 3600.0  # a longer crawl counts as hanging
 
 
 class NotDone(Exception):  # noqa: N818  (an outcome, not an error of ours)
-    """The work was not done, so what it cost says nothing."""
+    """The work was not done, so the measured cost is meaningless."""
 
 
 @dataclass
 class Cost:
-    """What one crawl took. `pages` were answered, as the servers counted."""
+    """The cost of one crawl. `pages`: answered pages, as counted by the servers."""
 
     pages: int
     cpu_s: float
     wall_s: float
     samples: list[Sample]
     ledger: dict[str, Any]
-    report: dict[str, Any] = field(default_factory=dict)  # report.json; empty where there is none
+    report: dict[str, Any] = field(default_factory=dict)  # report.json; empty if missing
 
     @property
     def cpu_ms(self) -> float:
-        """CPU time a page."""
+        """CPU time per page."""
         return self.lean_ms(0.0)
 
     def lean_ms(self, start_s: float) -> float:
-        """CPU time a page, without the `start_s` of CPU time that it takes to start."""
+        """CPU time per page, without the `start_s` of CPU time of a start."""
         return 1000 * (self.cpu_s - start_s) / self.pages
 
     @property
@@ -72,12 +72,12 @@ class Cost:
 
 
 def say(text: str) -> None:
-    """How it goes, on standard error: standard output is for the one line."""
+    """Print progress on standard error; standard output has only the result line."""
     print(text, file=sys.stderr, flush=True)
 
 
 def world(hosts: int, pages_per_host: float, *more: str, features: str = "") -> list[str]:
-    """Arguments of a simulated web of realistic pages whose servers ask for no delay."""
+    """Arguments of a simulated web of realistic pages, without any delay asked for."""
     chosen = ",".join(filter(None, (PAGES, ROBOTS, features)))
     return [
         *(f"--hosts={hosts}", f"--pages-per-host={pages_per_host}", f"--seeds={hosts}"),
@@ -94,7 +94,7 @@ def described_world(arguments: Sequence[str], web: Running | None = None) -> Wor
 
 
 def project_settings(*chosen: str) -> Settings:
-    """The project's, with NAME=VALUE in place of some: as a crawl has them."""
+    """The settings of a crawl: the project's, with NAME=VALUE in place of some."""
     settings = Settings()
     settings.setmodule("webcrawl.settings")
     for name, _, value in (each.partition("=") for each in chosen):
@@ -104,14 +104,14 @@ def project_settings(*chosen: str) -> Settings:
 
 @dataclass
 class Place:
-    """A simulated web that runs, its seed list, and a folder for what crawls leave."""
+    """A running simulated web, its seed list, and a folder for the files of crawls."""
 
     web: Running
     folder: Path
     seeds: Path
 
     def settings(self, **more: Any) -> list[str]:
-        """NAME=VALUE of what a crawl here needs: other than that, the defaults."""
+        """NAME=VALUE of the settings that a crawl needs here; all others have their defaults."""
         chosen = {
             "DNS_SERVERS": self.web.dns,
             "ALLOW_PRIVATE_ADDRESSES": 1,
@@ -124,11 +124,11 @@ class Place:
 
     @property
     def crawled(self) -> Path:
-        """Where the last crawl left its archive and its report."""
+        """The folder of the last crawl's archive and report."""
         return self.folder / "crawl"
 
     def one_seed(self) -> Path:
-        """A list of one page."""
+        """A seed list of one page."""
         path = self.folder / "one.txt"
         path.write_text(self.seeds.read_text().split()[0])
         return path
@@ -136,7 +136,7 @@ class Place:
 
 @contextmanager
 def serving(*arguments: str) -> Iterator[Place]:
-    """A web with these arguments, until the end of the block."""
+    """A web with these arguments, served until the end of the block."""
     with TemporaryDirectory(prefix="webcrawl-bench-") as name:
         seeds = Path(name) / "seeds.txt"
         with running(*arguments, f"--seeds-out={seeds}") as web:
@@ -146,7 +146,7 @@ def serving(*arguments: str) -> Iterator[Place]:
 def crawl(
     place: Place, *, seeds: Path | None = None, longest_s: float = LONGEST_S, **settings: Any
 ) -> Cost:
-    """`scrapy crawl broad` to its end, with default settings but for the delays."""
+    """Run `scrapy crawl broad` to its end, with default settings except the delays."""
     options = [part for setting in place.settings(**settings) for part in ("-s", setting)]
     command = ["scrapy", "crawl", "broad", "-a", f"seeds={seeds or place.seeds}", *options]
     cost = run(place, command, longest_s)
@@ -156,7 +156,7 @@ def crawl(
 
 
 def run(place: Place, command: Sequence[str], longest_s: float = LONGEST_S) -> Cost:
-    """A crawler, `python -m COMMAND`, to its end, with a ledger of its own. Raises NotDone."""
+    """Run a crawler, `python -m COMMAND`, to its end, with a new ledger. NotDone."""
     shutil.rmtree(place.crawled, ignore_errors=True)
     place.web.reset()
     done = watch(command, place.folder, longest_s, disk=place.crawled)
@@ -171,7 +171,7 @@ def run(place: Place, command: Sequence[str], longest_s: float = LONGEST_S) -> C
 
 
 def pages_per_s(part: Sequence[Sample]) -> float:
-    """Of a part of a crawl, by its stats lines. NotDone where it is too short to have two."""
+    """Pages per second of a part of a crawl. NotDone if it has fewer than two stats lines."""
     if len(part) < 2:
         raise NotDone(f"{len(part)} samples are too few: crawl longer")
     return (part[-1].pages - part[0].pages) / (part[-1].at_s - part[0].at_s)
@@ -181,7 +181,7 @@ def pages_per_s(part: Sequence[Sample]) -> float:
 
 
 def start_up(runs: Mapping[str, Callable[[], Cost]]) -> dict[str, float]:
-    """CPU seconds of a crawl of one page, by name: the median of some, for it is short."""
+    """CPU seconds of a crawl of one page, by name: the median of STARTS crawls."""
     started = {}
     for name, once in runs.items():
         costs = [once() for _ in range(STARTS)]
@@ -193,9 +193,7 @@ def start_up(runs: Mapping[str, Callable[[], Cost]]) -> dict[str, float]:
 
 
 def taking_turns(runs: Mapping[str, Callable[[], Cost]], turns: int) -> dict[str, list[Cost]]:
-    """Run each, then each again the other way round ..., `turns` times; the work of all must be the
-    same.
-    """
+    """Run all, then all in reverse order, `turns` times. NotDone unless all do the same work."""
     costs: dict[str, list[Cost]] = {name: [] for name in runs}
     for turn in range(turns):
         for name in reversed(runs) if turn % 2 else runs:
@@ -210,13 +208,13 @@ def taking_turns(runs: Mapping[str, Callable[[], Cost]], turns: int) -> dict[str
 
 
 def check(cost: Cost) -> None:
-    """NotDone if the servers found a fault with a crawl."""
+    """NotDone if the servers found a fault in a crawl."""
     if wrong := faults(cost.ledger):
         raise NotDone("; ".join(wrong))
 
 
 def check_same(costs: Iterable[Cost]) -> None:
-    """NotDone unless all were answered the same number of pages, without a fault."""
+    """NotDone unless all crawls got the same number of pages, without a fault."""
     counts = set()
     for cost in costs:
         check(cost)
@@ -226,5 +224,5 @@ def check_same(costs: Iterable[Cost]) -> None:
 
 
 def ratio(over: Sequence[float], under: Sequence[float]) -> float:
-    """`over` as a multiple of `under`, turn by turn: the median."""
+    """The median over all turns of `over` divided by `under`."""
     return median(a / b for a, b in zip(over, under, strict=True))

@@ -1,6 +1,6 @@
-"""`make demo`: the crawler on a simulated web for a minute, and the web's own verdict.
+"""`make demo`: crawls a simulated web for a minute, and prints the web's own verdict.
 
-Needs no root and no internet. Whatever it starts ends with it.
+Needs no root and no internet. All its processes end with it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from simweb import faults, running  # noqa: E402  (found by the line above)
+from simweb import faults, running  # noqa: E402  (needs the path set above)
 
 OUT = Path("crawl/demo")  # in the project
 SEEDS = OUT / "seeds.txt"
 WORLD = ("--hosts=1000", "--pages-per-host=6", "--host-delay=0.1", "--slowness=0.4")
 SETTINGS = {
     "ALLOW_PRIVATE_ADDRESSES": 1,  # the simulated web is on loopback
-    "DOWNLOAD_DELAY": 0.1,  # the delays are short, so that it does not take hours
+    "DOWNLOAD_DELAY": 0.1,  # short, so that the demo does not take hours
     "IP_DELAY": 0,
-    "DOWNLOAD_TIMEOUT": 10,  # a busy machine takes seconds for what takes milliseconds
+    "DOWNLOAD_TIMEOUT": 10,  # a busy machine may answer after seconds
     "WARC_DIR": OUT,
     "LOG_LEVEL": "WARNING",
 }
@@ -54,7 +54,7 @@ def crawl_command(dns: str) -> list[str]:
 
 
 def run(command: list[str]) -> int:
-    """The exit code, 130 after Ctrl-C, which is handed on so that the crawl ends cleanly."""
+    """The exit code; 130 after Ctrl-C, which the crawl gets as well, to end cleanly."""
     stopped = False
     stdin = subprocess.DEVNULL
     with subprocess.Popen(command, cwd=ROOT, stdin=stdin, process_group=0) as crawl:
@@ -71,7 +71,7 @@ def run(command: list[str]) -> int:
 
 
 def verdict(ledger: dict[str, Any]) -> list[str]:
-    """What the servers saw."""
+    """The lines about what the servers saw."""
     requests, pages = ledger["totals"]["requests"], ledger["truth"]["pages"]
     reached = pages - ledger["missing"]["count"]
     return [

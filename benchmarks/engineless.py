@@ -1,9 +1,9 @@
-"""A crawl by webcrawl's own parts and no more: what `floor` compares with.
+"""A crawl by webcrawl's own parts, without Scrapy's engine: the comparison for `floor`.
 
     python -m benchmarks.engineless SEEDS [NAME=VALUE ...]
 
-Frontier, admissions, fetch client, link reader and WARC writer, called straight from asyncio. There
-is no engine, Request, Response, middleware, signal, item pipeline or statistic between them.
+Calls frontier, admissions, fetch client, link reader and WARC writer directly from asyncio, without
+engine, Request, Response, middleware, signal, item pipeline or statistic between them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from webcrawl.warc.writer import WarcWriter
 
 
 class Crawl:
-    """The same settings mean the same here, as far as a crawl that runs to its end needs them."""
+    """Reads the same settings as a crawl, as far as a crawl that runs to its end needs them."""
 
     def __init__(self, settings: Settings) -> None:
         self._frontier = build.frontier_from(settings)
@@ -76,7 +76,7 @@ class Crawl:
         await self._writer.close()
 
     async def _turn(self, tasks: asyncio.TaskGroup, now: float) -> float:
-        """Give back what is done and begin what may be; seconds until there may be more."""
+        """Release finished leases and start new fetches; return the seconds until the next turn."""
         await self._outbox.deliver(now)
         for admissions in (False, True):
             leases = await self._frontier.acquire(

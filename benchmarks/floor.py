@@ -1,9 +1,9 @@
-"""What Scrapy's engine costs: a crawl, and the same crawl by webcrawl's parts alone.
+"""The cost of Scrapy's engine: a crawl, and the same crawl by webcrawl's parts alone.
 
 The floor (benchmarks/engineless.py) calls frontier, admissions, fetch client, link reader and WARC
-writer straight from asyncio. What lies between the two is the price of being a Scrapy project: its
-engine, requests, responses, middlewares, signals and pipelines. The figures are without what it
-takes each to start, measured with a crawl of one page.
+writer directly from asyncio. The difference is the price of being a Scrapy project: its engine,
+requests, responses, middlewares, signals and pipelines. The figures exclude the start of each,
+measured with a crawl of one page.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from benchmarks.crawls import (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--hosts", type=int, default=200, help="of the web")
-    parser.add_argument("--pages-per-host", type=int, default=40, help="on average")
+    parser.add_argument("--hosts", type=int, default=200, help="hosts of the simulated web")
+    parser.add_argument("--pages-per-host", type=int, default=40, help="average pages per host")
     parser.add_argument("--store", choices=("disk", "memory"), default="disk", help="frontier")
-    parser.add_argument("--turns", type=int, default=3, help="of each crawl")
+    parser.add_argument("--turns", type=int, default=3, help="runs of each crawl")
 
 
 def measure(arguments: argparse.Namespace) -> str:
@@ -52,6 +52,6 @@ def measure(arguments: argparse.Namespace) -> str:
 
 
 def parts_alone(place: Place, *, seeds: Path | None = None, **settings: Any) -> Cost:
-    """One crawl without the engine."""
+    """Run one crawl without the engine."""
     options = place.settings(**settings)
     return run(place, ["benchmarks.engineless", str(seeds or place.seeds), *options])

@@ -1,9 +1,9 @@
-"""`python benchmarks/frontier.py`: what the frontier costs as it grows, in time and in memory.
+"""`python benchmarks/frontier.py`: time and memory of the frontier as it grows.
 
-One process, no network: links are put, leased and released as fast as it goes, with delays of 0.
-The hosts have names of usual length, and each page brings links to random ones: new URLs, and with
-`--known` some that were put before. One line for each size, then one for the end; times are CPU
-time of all threads. With several `--order`, all of them take turns, and a last line compares.
+One process, no network: links are put, leased and released as fast as possible, with delays of 0.
+Host names have the usual length. Each page has links to random hosts: new URLs, and with `--known`
+also URLs put before. One line per size, then one line for the end. Times are CPU time of all
+threads. With several `--order` the orders take turns, and a last line compares them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.here import cpu_us, rss_mb  # noqa: E402  (found by the line above)
+from benchmarks.here import cpu_us, rss_mb  # noqa: E402  (needs the path set above)
 from webcrawl.frontier.base import Policy  # noqa: E402
 from webcrawl.frontier.core import CrawlState  # noqa: E402
 from webcrawl.frontier.disk.database import size_bytes  # noqa: E402
@@ -45,7 +45,7 @@ from webcrawl.parse.robots import RobotsRules  # noqa: E402
 
 FOREVER = 1e12
 BATCH = 1000
-TURN = 50  # leases at a time, as a pump's turn has them
+TURN = 50  # leases per acquire, as in a turn of the scheduler's pump
 RULES = RobotsRules.parse(b"user-agent: *\ndisallow: /private\ndisallow: /*.cgi\n", "webcrawl")
 
 
@@ -54,10 +54,10 @@ def main() -> int:
     parser.add_argument("--urls", type=int, default=1_000_000)
     parser.add_argument("--hosts", type=int, default=100_000)
     parser.add_argument("--active", type=int, default=50_000)
-    parser.add_argument("--pages", type=int, default=20_000, help="leased at each size")
-    parser.add_argument("--big", type=int, default=0, help="links that one host has beforehand")
+    parser.add_argument("--pages", type=int, default=20_000, help="pages leased at each size")
+    parser.add_argument("--big", type=int, default=0, help="links of one host, put first")
     parser.add_argument("--store", choices=("disk", "memory"), default="disk")
-    parser.add_argument("--known", type=int, default=0, help="links of a page to known URLs")
+    parser.add_argument("--known", type=int, default=0, help="links per page to known URLs")
     parser.add_argument("--order", choices=ORDERINGS, nargs="+", default=["level"])
     parser.add_argument("--rounds", type=int, default=1)
     arguments = parser.parse_args()
@@ -109,8 +109,10 @@ LINKS = 10
 
 
 class RandomLinks:
-    """Links to URLs of random hosts. Of a page's known ones three in four are on its own host, the
-    others anywhere, to what was made first most often."""
+    """Links to URLs of random hosts.
+
+    Three in four of a page's known URLs are on its own host. The others are on any host; URLs made
+    earlier are linked to more often."""
 
     def __init__(self, random: Random, hosts: int, known: int) -> None:
         self._random = random
@@ -140,14 +142,14 @@ class RandomLinks:
         host = f"www.host-{random.randrange(self._hosts)}.example.com"
         path = "/".join(("section", "article", "page")[: random.randrange(4)])
         url = f"http://{host}/{path}/{next(self._numbers)}.html"
-        if self._known:  # else all memory is the frontier's
+        if self._known:  # otherwise all memory belongs to the frontier
             self._made.append(url)
             self._of_host[host].append(url)
         return url, host
 
 
 def big_links(links: int) -> Iterator[Link]:
-    """Links of one host, behind those of the others."""
+    """Links of one host, queued after the links of all other hosts."""
     for number in range(links):
         yield Link(f"http://big.example.com/a/b/c/d/{number}.html", "big.example.com", 3)
 
@@ -158,7 +160,7 @@ def put(state: CrawlState, links: Iterator[Link]) -> None:
 
 
 def work(state: CrawlState, links: RandomLinks, pages: int) -> dict[str, float]:
-    """Fetch so many pages; µs a page of each call, admissions of new hosts apart."""
+    """Fetch this many pages; return the µs per page of each call, admissions counted separately."""
     spent, done = {"acquire": 0.0, "release": 0.0}, 0
 
     def timed(name: str, call: Callable[[], Any]) -> Any:
@@ -178,7 +180,7 @@ def work(state: CrawlState, links: RandomLinks, pages: int) -> dict[str, float]:
 
 
 def iter_admissions(state: CrawlState) -> Iterator[Lease]:
-    """Admissions until a turn's worth of pages is ready, or nothing is left to admit."""
+    """Admit hosts until TURN pages are ready, or no host is left."""
     for _ in range(4):
         yield from state.acquire(1.0, TURN, admissions=True)
 

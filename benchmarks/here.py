@@ -1,4 +1,4 @@
-"""What this process takes, for benchmarks without a crawl."""
+"""CPU time and memory of this process, for benchmarks without a crawl."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 
 def cpu_us(call: Callable[[], None], count: int) -> float:
-    """CPU time of all threads, for each of the `count` things that `call` does."""
+    """CPU time in µs of all threads, per each of the `count` things that `call` does."""
     began = time.process_time()
     call()
     return 1e6 * (time.process_time() - began) / count
 
 
 def rss_mb() -> int:
-    """Resident memory (proc(5))."""
+    """Resident memory in MB (proc(5))."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(dict(line.split(":", 1) for line in lines)["VmRSS"].split()[0]) // 1000

@@ -1,7 +1,7 @@
-"""Pages per CPU second by HTTPS against HTTP, on webs that differ in nothing else.
+"""Pages per CPU second over HTTPS compared with HTTP, on webs that are otherwise equal.
 
-Each page has a connection and a full handshake of its own, as in a crawl of many hosts: TLS 1.3 and
-an EC certificate. The figures are without what it takes to start.
+Each page has its own connection and full handshake, as in a crawl of many hosts: TLS 1.3 and an EC
+certificate. The figures exclude the start.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from statistics import median
 from benchmarks.crawls import PREPARED, crawl, ratio, serving, start_up, taking_turns, world
 
 TARGET = 0.5
-# The first of each family of features can not be switched off, but its share can.
+# The first of each family of features cannot be switched off, but its share can be set.
 WEBS = {"http": "origin-http", "https": "origin-http=0,origin-https=1"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--hosts", type=int, default=200, help="of each web")
-    parser.add_argument("--pages-per-host", type=int, default=30, help="on average")
-    parser.add_argument("--turns", type=int, default=3, help="of each crawl")
+    parser.add_argument("--hosts", type=int, default=200, help="hosts of each simulated web")
+    parser.add_argument("--pages-per-host", type=int, default=30, help="average pages per host")
+    parser.add_argument("--turns", type=int, default=3, help="runs of each crawl")
 
 
 def measure(arguments: argparse.Namespace) -> str:

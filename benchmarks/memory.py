@@ -1,7 +1,7 @@
-"""Memory of a long crawl with 500 fetches at once: is it bounded, and does it stay flat?
+"""Memory of a long crawl with 500 concurrent fetches: is it bounded, and does it stay flat?
 
-The servers take their time, so that so many fetches are under way at the speed that the processor
-allows; the most connections that were open at the servers are in the line.
+The servers answer slowly, so that all these fetches are in progress at the speed that the processor
+allows. The line has the peak of open connections at the servers.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ import argparse
 from benchmarks.crawls import Cost, check, crawl, serving, world
 
 TARGET_MB = 200
-SPEED_TARGET = 1000  # pages a second, sustained
+SPEED_TARGET = 1000  # pages per second, sustained
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--pages", type=int, default=100_000, help="of the crawl")
-    parser.add_argument("--hosts", type=int, help="of the web (default: one for 20 pages)")
-    parser.add_argument("--fetches", type=int, default=500, help="at once")
-    parser.add_argument("--latency", type=float, default=0.4, help="of the servers, in seconds")
+    parser.add_argument("--pages", type=int, default=100_000, help="pages of the crawl")
+    parser.add_argument("--hosts", type=int, help="hosts of the web (default: one per 20 pages)")
+    parser.add_argument("--fetches", type=int, default=500, help="concurrent fetches")
+    parser.add_argument("--latency", type=float, default=0.4, help="server latency, seconds")
     parser.add_argument("--store", choices=("disk", "memory"), default="disk", help="frontier")
 
 
 def measure(arguments: argparse.Namespace) -> str:
     hosts = arguments.hosts or max(arguments.pages // 20, 2 * arguments.fetches)
-    slow = ("--partial", f"--slowness={arguments.latency}")  # of a second
+    slow = ("--partial", f"--slowness={arguments.latency}")  # seconds
     features = "host-plain=0,host-slow=1"
     with serving(*world(hosts, 40, *slow, features=features)) as place:
         cost = crawl(
@@ -43,7 +43,7 @@ def measure(arguments: argparse.Namespace) -> str:
 
 
 def resident(cost: Cost) -> str:
-    """RSS on the way, and at most."""
+    """RSS during the crawl, and its peak."""
     parts = (
         f"{next(s.rss_mb for s in cost.samples if s.pages >= part * last(cost)):.0f} MB at"
         f" {100 * part:.0f} %"
@@ -56,5 +56,5 @@ def resident(cost: Cost) -> str:
 
 
 def last(cost: Cost) -> int:
-    """Pages of the last stats line."""
+    """The pages in the last stats line."""
     return cost.samples[-1].pages

@@ -1,4 +1,4 @@
-"""The frontier on disk against the one in memory, on the same crawl, without the start."""
+"""The frontier on disk compared with the one in memory, on the same crawl, without the start."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ STORES = ("memory", "disk")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--hosts", type=int, default=500, help="of the web")
-    parser.add_argument("--pages-per-host", type=int, default=20, help="on average")
-    parser.add_argument("--turns", type=int, default=3, help="of each crawl")
+    parser.add_argument("--hosts", type=int, default=500, help="hosts of the simulated web")
+    parser.add_argument("--pages-per-host", type=int, default=20, help="average pages per host")
+    parser.add_argument("--turns", type=int, default=3, help="runs of each crawl")
 
 
 def measure(arguments: argparse.Namespace) -> str:

@@ -1,6 +1,6 @@
-"""What stats lines, reports and durability add to a crawl, each against one without it.
+"""The cost of stats lines, reports and durability, each compared with a crawl without it.
 
-Durability is a JOBDIR that outlives the run, against a frontier on disk that goes with it.
+Durability: a JOBDIR that is kept, compared with a frontier on disk that is deleted at the end.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ REPORT = "webcrawl.extensions.report.CrawlReport"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--hosts", type=int, default=300, help="of the web")
-    parser.add_argument("--pages-per-host", type=int, default=15, help="on average")
-    parser.add_argument("--turns", type=int, default=6, help="of each crawl")
+    parser.add_argument("--hosts", type=int, default=300, help="hosts of the simulated web")
+    parser.add_argument("--pages-per-host", type=int, default=15, help="average pages per host")
+    parser.add_argument("--turns", type=int, default=6, help="runs of each crawl")
 
 
 def measure(arguments: argparse.Namespace) -> str:
@@ -40,7 +40,7 @@ def measure(arguments: argparse.Namespace) -> str:
 
 
 def cases(place: Place) -> dict[str, dict[str, Any]]:
-    """Settings of each crawl."""
+    """The settings of each crawl."""
     disk = {"FRONTIER_STORE": "disk"}
     without = json.dumps(settings.EXTENSIONS | {REPORT: None})
     return {

@@ -1,7 +1,8 @@
-"""Where the microseconds of a page go: webcrawl's parts one by one, without sockets.
+"""The microseconds of a page: webcrawl's parts one by one, without sockets.
 
-Each part does its work on the same pages of a simulated web, in one thread. What `floor` takes
-beyond their sum is sockets and event loop, and what a crawl takes beyond that is Scrapy's engine.
+Each part does its work on the same pages of a simulated web, in one thread. The time of `floor`
+beyond the sum of the parts is sockets and event loop. The time of a crawl beyond `floor` is
+Scrapy's engine.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from webcrawl.warc.metadata import page_metadata
 from webcrawl.warc.records import Capture, payload_digest
 
 FOREVER = 1e12
-TURN = 50  # leases at a time, as a pump's turn has them
+TURN = 50  # leases per acquire, as in a turn of the scheduler's pump
 SETTINGS = project_settings("DOWNLOAD_DELAY=0", "IP_DELAY=0")
 LIMITS, HEADERS = limits_from(SETTINGS), headers_from(SETTINGS)
 A = TypeVar("A")
@@ -45,8 +46,8 @@ B = TypeVar("B")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--hosts", type=int, default=200, help="of the web")
-    parser.add_argument("--pages-per-host", type=int, default=20, help="on average")
+    parser.add_argument("--hosts", type=int, default=200, help="hosts of the simulated web")
+    parser.add_argument("--pages-per-host", type=int, default=20, help="average pages per host")
 
 
 def measure(arguments: argparse.Namespace) -> str:
@@ -101,7 +102,7 @@ class Times:
 
 
 def answers(known: World) -> dict[str, bytes]:
-    """What the servers say, by URL: all pages of the hosts."""
+    """The servers' answers by URL: all pages of the hosts."""
     found = {}
     for host in range(known.spec.hosts):
         for page in range(known.host(host).site.size):
@@ -113,7 +114,7 @@ def answers(known: World) -> dict[str, bytes]:
 
 
 def exchange_of(answer: tuple[str, bytes]) -> Exchange:
-    """A request made, and its answer read as the client does."""
+    """Make a request, and read its answer as the client does."""
     url, wire = answer
     request = build_request("GET", split_url(url), HEADERS, b"")
     reader = ResponseReader("GET", LIMITS.max_header_bytes, LIMITS.max_size_bytes)
@@ -138,7 +139,7 @@ def link_to(url: str) -> Link:
 
 
 def walk(store: DiskStore | MemoryStore, links: dict[str, tuple[Link, ...]]) -> None:
-    """A crawl of all pages as the frontier sees it."""
+    """A crawl of all pages, reduced to the calls of the frontier."""
     state = CrawlState(store, build.policy_from(SETTINGS))
     state.put(map(link_to, links), 1.0)
     while not state.is_finished():

@@ -1,10 +1,10 @@
-"""Plain Scrapy as its page on broad crawls advises: what `vs-scrapy` compares with.
+"""Plain Scrapy as its page on broad crawls advises: the comparison for `vs-scrapy`.
 
     python -m benchmarks.plain_scrapy HOSTS SEEDS [--seeds-only]
 
-No part of webcrawl is in it. Where it could be done one way or another it is done the cheap way:
-names are looked up in a table (HOSTS, JSON of name to address) and not by DNS, nothing is kept on
-disk, no item is made of a page.
+It contains no part of webcrawl. If there is a choice, it takes the cheap way: names are looked up
+in a table (HOSTS, JSON of name to address) instead of DNS, no file is written, and no item is made
+from a page.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ SETTINGS = {
     "RETRY_ENABLED": False,
     "DOWNLOAD_TIMEOUT": 15,
     "REDIRECT_ENABLED": False,
-    # The same manners.
+    # The same politeness.
     "ROBOTSTXT_OBEY": True,
     "ROBOTSTXT_USER_AGENT": "webcrawl",
     "USER_AGENT": "webcrawl/plain",
-    # No ports that would cost nothing but might be taken.
+    # No listening ports: another process may have them.
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
     "DNS_RESOLVER": "benchmarks.plain_scrapy.TableResolver",
@@ -69,7 +69,7 @@ class Plain(Spider):
 
 @implementer(IResolverSimple)
 class TableResolver:
-    """A name's address from the table in HOSTS_TABLE."""
+    """Looks up addresses in the table in HOSTS_TABLE."""
 
     def __init__(self, reactor: ReactorBase, table: dict[str, str]) -> None:
         self._reactor = reactor

@@ -1,4 +1,4 @@
-"""A picture of numbers over time: panels one below the other, as an SVG file."""
+"""Plots numbers over time as an SVG file, with one panel below the other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STYLE = (
 
 
 class Panel(NamedTuple):
-    """One quantity. Its axis begins at 0, so that what is flat looks flat."""
+    """One quantity. Its axis begins at 0, so that a flat curve looks flat."""
 
     label: str
     values: Sequence[float]

@@ -1,9 +1,9 @@
-"""Crawls real sites on loopback, and holds what was fetched against the files.
+"""Crawls real sites on loopback, and compares the fetched URLs with the files.
 
     python benchmarks/real_sites.py [HOST...]
 
-One line: pages, pages a second, CPU seconds of the crawler a page, URLs missing and invented. A
-machine that is busy with more than this shows lower speeds; the CPU time suffers less.
+Prints one line: pages, pages per second, CPU seconds of the crawler per page, missing and invented
+URLs. Other load on the machine lowers the speed; it changes the CPU time less.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.crawl.closure import judge  # noqa: E402  (found by the line above)
+from tests.crawl.closure import judge  # noqa: E402  (needs the path set above)
 from tests.crawl.crawling import Crawl  # noqa: E402
 from tests.crawl.realsites import SITES, Site, Unavailable, serving  # noqa: E402
 
@@ -27,7 +27,7 @@ LONGEST_S = 2 * 3600.0
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("hosts", nargs="*", metavar="HOST", help="only these (default: all)")
-    parser.add_argument("--delay", type=float, default=0.0, help="of a host, in seconds")
+    parser.add_argument("--delay", type=float, default=0.0, help="delay per host, in seconds")
     arguments = parser.parse_args()
     known = {site.host: site for site in SITES}
     if unknown := set(arguments.hosts) - known.keys():
@@ -61,7 +61,7 @@ def measure(sites: list[Site], folder: Path, delay_s: float) -> int:
 
 
 def cpu_s() -> float:
-    """Of the crawls so far: nginx has not ended, and does not count."""
+    """CPU seconds of the crawls so far. nginx still runs, so it is not counted."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 

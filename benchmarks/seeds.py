@@ -1,4 +1,4 @@
-"""From the start of the process to the first request, with a long list of seeds."""
+"""Seconds from the start of the process to the first request, with a long list of seeds."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ LONGEST_S = 120.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, default=1_000_000, help="lines of the list")
     parser.add_argument("--store", choices=("disk", "memory"), default="disk", help="frontier")
-    parser.add_argument("--turns", type=int, default=3, help="of the start")
+    parser.add_argument("--turns", type=int, default=3, help="runs of the start")
 
 
 def measure(arguments: argparse.Namespace) -> str:
     took_s = []
     with TemporaryDirectory(prefix="webcrawl-bench-") as name:
         for turn in range(arguments.turns):
-            folder = Path(name) / str(turn)  # a crawl of its own, not one that goes on
+            folder = Path(name) / str(turn)  # a new crawl, not a resumed one
             folder.mkdir()
             with socket.create_server(("0.0.0.0", 0)) as server:  # all of 127.0.0.0/8
                 server.settimeout(LONGEST_S)
@@ -43,7 +43,7 @@ def measure(arguments: argparse.Namespace) -> str:
 
 
 def write_seeds(path: Path, count: int, port: int) -> None:
-    """Hosts are addresses, each in turn."""
+    """Write a list whose hosts are IP addresses, one URL per address."""
     with path.open("w") as file:
         for number in range(count):
             rest, last = divmod(number % HOSTS, 250)
@@ -51,7 +51,7 @@ def write_seeds(path: Path, count: int, port: int) -> None:
 
 
 def first_request_s(server: socket.socket, folder: Path, store: str) -> float:
-    """Seconds from the start of a crawl, which is ended then."""
+    """Seconds from the start of a crawl to its first request; then end the crawl."""
     settings = (
         *("ALLOW_PRIVATE_ADDRESSES=1", f"FRONTIER_STORE={store}", f"JOBDIR={folder / 'job'}"),
         f"WARC_DIR={folder / 'warc'}",

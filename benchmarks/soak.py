@@ -1,7 +1,8 @@
-"""An hour at full speed: are pages a second and memory steady?
+"""An hour at full speed: are pages per second and memory steady?
 
-Writes soak.csv, a line a second, and soak.svg. The archive grows by some 10 kB a page: see that
---folder, where all that is temporary goes, has the room (30 GB an hour at 1,000 pages a second).
+Writes soak.csv, with one line per second, and soak.svg. The archive grows by about 10 kB per page:
+make sure that --folder, which holds all temporary files, has room (30 GB per hour at 1,000 pages
+per second).
 """
 
 from __future__ import annotations
@@ -20,15 +21,17 @@ from benchmarks.plot import Panel, svg
 from benchmarks.watching import ROOT, Sample
 
 BINS = 240
-WARM_UP = 0.02  # of the crawl, not counted in its first quarter
+WARM_UP = 0.02  # share of the crawl, left out of its first quarter
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--minutes", type=float, default=60, help="of crawling")
-    parser.add_argument("--hosts", type=int, default=8000, help="of the web")
-    parser.add_argument("--pages-per-host", type=int, default=600, help="on average")
-    parser.add_argument("--folder", default=tempfile.gettempdir(), help="for what is temporary")
-    parser.add_argument("--out", type=Path, default=ROOT / "crawl" / "soak", help="for the files")
+    parser.add_argument("--minutes", type=float, default=60, help="minutes of crawling")
+    parser.add_argument("--hosts", type=int, default=8000, help="hosts of the simulated web")
+    parser.add_argument("--pages-per-host", type=int, default=600, help="average pages per host")
+    parser.add_argument("--folder", default=tempfile.gettempdir(), help="for temporary files")
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "crawl" / "soak", help="for the two files"
+    )
 
 
 def measure(arguments: argparse.Namespace) -> str:
@@ -62,7 +65,7 @@ def measure(arguments: argparse.Namespace) -> str:
 
 
 def thinned(samples: Sequence[Sample]) -> list[Sample]:
-    """Those of the crawl proper, at most BINS and one."""
+    """The samples of the crawl without its start and end: at most BINS + 1."""
     crawling = [sample for sample in samples if sample.pages]
     if len(crawling) < 8:
         raise NotDone(f"{len(crawling)} samples are too few: crawl longer")
@@ -83,7 +86,7 @@ def picture(cost: Cost, steps: Sequence[Sample]) -> str:
     spans_s = [b.at_s - a.at_s for a, b in pairs]
     panels = [
         Panel(
-            "pages a second",
+            "pages per second",
             [(b.pages - a.pages) / s for (a, b), s in zip(pairs, spans_s, strict=True)],
         ),
         Panel("resident memory, MB", [b.rss_mb for _, b in pairs]),

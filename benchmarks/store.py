@@ -1,7 +1,7 @@
-"""The store of the frontier on disk alone, up to a hundred million URLs.
+"""The frontier's store on disk by itself, with up to a hundred million URLs.
 
-Each URL is tested and marked as seen and its link put in line, in commits of a thousand. At each
-power of ten known and unknown URLs are looked up, and the first links of random hosts.
+Each URL is tested, marked as seen and queued, in commits of a thousand. At each power of ten it
+looks up known URLs, unknown URLs, and the first links of random hosts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOOKUPS = 20_000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--urls", type=int, default=1_000_000)
     parser.add_argument("--hosts", type=int, default=1_000_000)
-    parser.add_argument("--folder", type=Path, help="where the store is made: a temporary folder")
+    parser.add_argument("--folder", type=Path, help="for the store (default: a temporary folder)")
 
 
 def measure(arguments: argparse.Namespace) -> str:
@@ -55,7 +55,7 @@ def sizes(urls: int) -> Iterator[int]:
 
 
 def url_of(number: int, hosts: int) -> tuple[str, str, int]:
-    """URL, host and host id."""
+    """URL, host and host id of a number."""
     host_id = number * 2_654_435_761 % hosts
     host = f"www.host-{host_id}.example.com"
     return f"http://{host}/section/article/{number}.html", host, host_id

@@ -1,8 +1,8 @@
-"""The funnel of a long URL list: one page a host and an address, no links followed.
+"""The funnel of a long URL list: one page per host and per address, without following links.
 
-The list has the shares of one of a million lines of the web (`simweb.survey`). The targets
-are what a native crawler reached on that with 500 threads. How many lines must pass each stage the
-simulated web knows, and the crawl is held against that.
+The list has the same shares as a list of a million lines of the real web (`simweb.survey`). The
+targets are the rates of a native crawler on that list with 500 threads. The simulated web knows how
+many lines must pass each stage, and the crawl is compared with these numbers.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import argparse
 
 from benchmarks.crawls import Cost, NotDone, check, crawl, say, serving
 
-# Of the report's rates: what is counted, and how many a second.
+# The report's rates: what is counted, and the target per second.
 TARGETS = {
     "extracted": ("URLs", 9666),
     "lookups": ("DNS names", 1346),
     "robots_attempted": ("robots", 923),
     "links": ("links", 31476),
 }
-# The report's counts, and what the web calls the same.
+# The report's counts, and the same counts in the web's ledger.
 STAGES = {
     "host_passed": "hosts",
     "resolved": "hosts_in_dns",
@@ -26,13 +26,13 @@ STAGES = {
     "robots_passed": "robots_allowed",
     "crawled": "robots_allowed",
 }
-# As in that crawl: 27 kB and 54 links a page, which the 2xx have nearly all. 20 links are its own.
+# As in that crawl: 27 kB and 54 links per page, nearly all in 2xx answers; 20 links are not shared.
 PAGE_BYTES = 35_000
 MENU = 49
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--lines", type=int, default=300_000, help="of the list")
+    parser.add_argument("--lines", type=int, default=300_000, help="lines of the list")
     parser.add_argument("--store", choices=("disk", "memory"), default="disk", help="frontier")
     parser.add_argument("--processes", type=int, default=1, help="CRAWL_PROCESSES")
 
@@ -61,7 +61,7 @@ def measure(arguments: argparse.Namespace) -> str:
 
 
 def check_funnel(cost: Cost) -> None:
-    """NotDone unless each stage let pass what it must."""
+    """NotDone unless the right number of lines passed each stage."""
     check(cost)
     counts, truth = cost.report["counts"], cost.ledger["survey"]
     for stage, name in STAGES.items():

@@ -1,7 +1,7 @@
-"""Concurrency: the same number of pages with 8, 16 ... 512 fetches at once.
+"""Concurrency: the same number of pages with 8, 16 ... 512 concurrent fetches.
 
-Every server takes its time for each answer, so that few fetches at once wait more than they work.
-What the sweep shows is where the processor becomes the limit, and what a page costs beyond it.
+Every server delays each answer, so with few concurrent fetches the crawler mostly waits. The sweep
+shows where the processor becomes the limit, and the cost of a page beyond that point.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from benchmarks.crawls import check_same, crawl, say, serving, world
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--pages", type=int, default=1000, help="at each concurrency")
-    parser.add_argument("--hosts", type=int, default=2000, help="of the web")
-    parser.add_argument("--latency", type=float, default=0.1, help="of the servers, in seconds")
+    parser.add_argument("--pages", type=int, default=1000, help="pages at each concurrency")
+    parser.add_argument("--hosts", type=int, default=2000, help="hosts of the simulated web")
+    parser.add_argument("--latency", type=float, default=0.1, help="server latency, seconds")
     parser.add_argument(
-        "--fetches", type=int, nargs="+", default=[8 << n for n in range(7)], help="at once"
+        "--fetches", type=int, nargs="+", default=[8 << n for n in range(7)], help="concurrency"
     )
 
 
 def measure(arguments: argparse.Namespace) -> str:
-    slow = ("--partial", f"--slowness={arguments.latency}")  # of a second
+    slow = ("--partial", f"--slowness={arguments.latency}")  # seconds
     costs = {}
     with serving(*world(arguments.hosts, 10, *slow, features="host-plain=0,host-slow=1")) as place:
         once = partial(crawl, place, CLOSESPIDER_PAGECOUNT=arguments.pages)

@@ -1,8 +1,8 @@
-"""Pages per CPU second against plain Scrapy as its page on broad crawls advises.
+"""Pages per CPU second, compared with plain Scrapy set up as its broad-crawls page advises.
 
-Both crawl the same web to its end. webcrawl does so with its default settings, frontier on disk,
-DNS and WARC files; plain Scrapy (benchmarks/plain_scrapy.py) needs neither. The first figures leave
-out what it takes each to start, measured with a crawl of one page.
+Both crawl the same web to its end. webcrawl uses its default settings, with a frontier on disk, DNS
+and WARC files; plain Scrapy (benchmarks/plain_scrapy.py) has none of these. The first figures
+exclude the start of each, measured with a crawl of one page.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ TARGET = 12
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--hosts", type=int, default=60, help="of the web")
-    parser.add_argument("--pages-per-host", type=int, default=40, help="on average")
-    parser.add_argument("--turns", type=int, default=2, help="of each crawl")
+    parser.add_argument("--hosts", type=int, default=60, help="hosts of the simulated web")
+    parser.add_argument("--pages-per-host", type=int, default=40, help="average pages per host")
+    parser.add_argument("--turns", type=int, default=2, help="runs of each crawl")
 
 
 def measure(arguments: argparse.Namespace) -> str:

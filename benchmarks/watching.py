@@ -1,4 +1,4 @@
-"""One process from start to end: what it cost, and how it went, second by second."""
+"""Runs one process to its end; samples its pages, memory and disk every second."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Sample:
     """A process at one moment, `at_s` after its start."""
 
     at_s: float
-    pages: int  # as its last stats line has them
+    pages: int  # in its last stats line
     rss_mb: float
     peak_mb: float
     cpu_s: float
@@ -42,7 +42,7 @@ class Run:
 
 
 def watch(command: Sequence[str], folder: Path, longest_s: float, disk: Path | None = None) -> Run:
-    """`python -m COMMAND` in the project, to its end, or killed after `longest_s`.
+    """Run `python -m COMMAND` in the project to its end; kill it after `longest_s`.
 
     Output goes to `folder`. `disk` is the folder whose size is sampled.
     """
@@ -77,7 +77,7 @@ def watch(command: Sequence[str], folder: Path, longest_s: float, disk: Path | N
 
 
 def _sample(pid: int, at_s: float, out: Path, disk: Path | None) -> Sample | None:
-    """None for a process that has just ended."""
+    """One sample, or None if the process has just ended."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     memory = dict(line.split(":", 1) for line in lines)
     if "VmRSS" not in memory:
@@ -87,7 +87,7 @@ def _sample(pid: int, at_s: float, out: Path, disk: Path | None) -> Sample | Non
 
 
 def cpu_s_of(pid: int) -> float:
-    """CPU time so far, user and system, of a process that runs (proc(5))."""
+    """CPU seconds so far, user and system, of a running process (proc(5))."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 

@@ -1,12 +1,32 @@
-"""Scrapy signals of this project, beside Scrapy's own."""
+"""Scrapy signals of this project, beside Scrapy's own.
 
-# Sent with `exchange` (fetch.exchange.Exchange) for each robots.txt that was answered: these do not
-# pass through Scrapy's engine, but belong in the archive.
+Each is sent by the scheduler through `crawler.signals`. Sender and receivers do not know of each
+other: a receiver stands in a layer above the scheduler, may be switched off by a setting, and may
+be replaced by a user's class. Connect your own receivers in the same way.
+"""
+
+# A robots.txt was answered, whatever its status.
+#
+# Argument: `exchange` (webcrawl.fetch.exchange.Exchange). Sent by `Scheduler.recorded` with
+# `send_catch_log_async`: the admission of the host goes on once all receivers are done.
+# Received by `WarcPipeline`, which writes the exchange into the archive.
+# Why a signal: robots.txt does not pass through Scrapy's engine, so no spider yields it as an item
+# and no item pipeline sees it.
 exchange_recorded = object()
 
-# Sent when the crawl begins to close, for whatever reason: nothing new is fetched from now on.
+# The crawl begins to close, for whatever reason: no new request is sent from now on.
+#
+# No arguments. Sent once, by `Scheduler`, with `send_catch_log`.
+# Received by `Processes`, which ends the crawl's other processes.
+# Why a signal: Scrapy's `spider_closed` comes only after all requests in progress have ended.
 crawl_closing = object()
 
-# Sent when the crawl is closing and its grace is over: what is still being fetched is cut off. With
-# `urls` only these are, since they are slow and the crawl has no place to ask others.
+# Fetches in progress are cut off.
+#
+# Argument: `urls` (frozenset[str]): cut off these fetches only. Absent: cut off all of them.
+# Sent by `Scheduler` with `send_catch_log`. Without `urls`: the crawl is closing, and its target is
+# met, CLOSE_GRACE is over or the frontier has failed; the scheduler repeats it until no fetch is
+# left. With `urls`: these fetches are slow, and no place is left to fetch other pages.
+# Received by `DownloadHandler`, which calls `Client.abort`.
+# Why a signal: Scrapy creates the download handler on its first use and gives no access to it.
 fetches_cut = object()

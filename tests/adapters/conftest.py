@@ -21,7 +21,7 @@ except ImportError:  # optional
 
 @pytest.fixture(params=LOOPS, ids=lambda make: make.__module__.partition(".")[0])
 def run(request: pytest.FixtureRequest) -> Iterator[Run]:
-    """Runs a coroutine; fails on any complaint of the loop and on leaks."""
+    """Run a coroutine; fail on any error of the loop, and on leaks."""
     complaints: list[object] = []
 
     def go(coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -32,5 +32,5 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
         return result
 
     yield go
-    gc.collect()  # a socket or a transport left behind is a ResourceWarning, an error here
+    gc.collect()  # an unclosed socket or transport is a ResourceWarning, an error here
     assert complaints == []

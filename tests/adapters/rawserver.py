@@ -1,4 +1,4 @@
-"""A server that does to each connection exactly what a test says, and certificates for it."""
+"""A server that runs a test's script on each connection, and certificates for it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RawServer:
         self._connections: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept)]
         self.port: int = self._listener.getsockname()[1]
-        self.over = threading.Event()  # a script that would hang waits for it
+        self.over = threading.Event()  # a script that hangs waits for this event
 
     def __enter__(self) -> Self:
         self._threads[0].start()
@@ -76,7 +76,7 @@ class RawServer:
 
 
 def read_request(connection: socket.socket) -> bytes:
-    """The head of a request."""
+    """Read the head of a request."""
     data = b""
     while b"\r\n\r\n" not in data:
         more = connection.recv(65536)
@@ -93,7 +93,7 @@ def reset(connection: socket.socket) -> None:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """Wait for what no event tells of: what the other end does reaches us soon."""
+    """Wait for a condition without an event, such as an action of the other end."""
     async with asyncio.timeout(60):
         while not true():  # noqa: ASYNC110
             await asyncio.sleep(0.001)

@@ -29,7 +29,7 @@ QUIET = {"LOG_LEVEL": "INFO", "TELNETCONSOLE_ENABLED": False, "REMOTE_CONTROL_EN
 
 @dataclass
 class Run:
-    """What one crawl left behind."""
+    """The output, log and stats of one crawl."""
 
     out: str
     log: str
@@ -38,7 +38,7 @@ class Run:
 
 
 def command(folder: Path, spider: str, settings: dict[str, Any]) -> list[str]:
-    """Write the spider and its settings to `folder`; the command that crawls."""
+    """Write the spider and its settings to `folder`; return the command that crawls."""
     source, options = folder / "spider.py", folder / "settings.json"
     source.write_text(dedent(spider), encoding="utf-8")
     options.write_text(json.dumps(QUIET | settings), encoding="utf-8")
@@ -70,7 +70,7 @@ def read_stats(folder: Path) -> dict[str, Any]:
 
 @dataclass
 class Site:
-    """A server on a loopback address, and what it was asked for, in order."""
+    """A server on a loopback address, and its requests in order."""
 
     address: str
     port: int

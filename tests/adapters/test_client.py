@@ -31,7 +31,7 @@ from webcrawl.fetch.tls import CertificateJudge, client_context
 
 GENEROUS = Limits()
 QUICK = Limits(timeout_s=0.3, connect_timeout_s=0.3)
-# Time enough to connect, and for what the server sends at once.
+# Enough time to connect and to receive the bytes that the server sends at once.
 SENT_S = 2.0
 HEADERS = [(b"User-Agent", b"webcrawl"), (b"Accept", b"*/*")]
 PAGE = b"<html>" + b"x" * 30_000
@@ -68,7 +68,7 @@ def failure(run: Run, script: Script, **kwargs: Any) -> FetchFailed:
     return caught.value
 
 
-def test_an_exchange_is_what_was_on_the_wire(run: Run) -> None:
+def test_an_exchange_has_the_bytes_of_the_wire(run: Run) -> None:
     requests: list[bytes] = []
     head = (
         b"HTTP/1.1 200 OK\r\nx-A: 1\r\nX-a: 2\r\n"
@@ -119,7 +119,7 @@ def test_a_post_has_its_body(run: Run) -> None:
     assert b"Content-Length: 3000003\r\n" in exchange.request
 
 
-def test_ipv6(run: Run) -> None:
+def test_the_client_connects_over_ipv6(run: Run) -> None:
     try:
         server = RawServer(answering(b"HTTP/1.1 200 OK\r\n\r\nhi"), address="::1")
     except OSError:
@@ -145,7 +145,7 @@ def test_ipv6(run: Run) -> None:
         ([b"HTTP/1.1 200 OK\r\nA: " + b"b" * 70_000], "header_too_large"),
     ],
 )
-def test_no_usable_answer(run: Run, parts: list[bytes], reason: str) -> None:
+def test_an_unusable_answer_is_a_failure(run: Run, parts: list[bytes], reason: str) -> None:
     before = time.monotonic()
     failed = failure(run, answering(*parts))
     assert failed.reason == reason
@@ -153,12 +153,12 @@ def test_no_usable_answer(run: Run, parts: list[bytes], reason: str) -> None:
     assert before < failed.ended_at <= time.monotonic()
 
 
-def test_reset_at_once(run: Run) -> None:
+def test_a_reset_at_once_is_a_failure(run: Run) -> None:
     failed = failure(run, reset)
     assert failed.reason in ("reset", "connect")
 
 
-def test_reset_after_the_request(run: Run) -> None:
+def test_a_reset_after_the_request_is_a_failure(run: Run) -> None:
     def script(connection: socket.socket) -> None:
         read_request(connection)
         reset(connection)
@@ -167,7 +167,7 @@ def test_reset_after_the_request(run: Run) -> None:
     assert (failed.reason, failed.asked) == ("reset", True)
 
 
-def test_reset_in_the_body_keeps_what_came(run: Run) -> None:
+def test_a_reset_in_the_body_keeps_the_bytes_received(run: Run) -> None:
     came = bytearray()
     has_come = threading.Event()
 
@@ -194,7 +194,7 @@ def test_an_answer_before_the_request_is_read(run: Run) -> None:
     assert get(run, script).status == 403
 
 
-def test_refused(run: Run) -> None:
+def test_a_refused_connection_is_a_failure(run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as unheard:
         port = unheard.getsockname()[1]
 
@@ -207,8 +207,8 @@ def test_refused(run: Run) -> None:
     assert caught.value.ended_at > 0
 
 
-def test_connect_timeout(run: Run) -> None:
-    """A full backlog: the kernel answers no SYN."""
+def test_a_connect_timeout_is_a_failure(run: Run) -> None:
+    """The backlog is full, so the kernel answers no SYN."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as deaf:
         port = deaf.getsockname()[1]
         fill = [socket.socket() for _ in range(8)]
@@ -229,7 +229,7 @@ def test_connect_timeout(run: Run) -> None:
 def hanging(*parts: bytes) -> Script:
     def script(connection: socket.socket) -> None:
         answering(*parts)(connection)
-        connection.recv(1)  # until the client has gone
+        connection.recv(1)  # until the client closes
 
     return script
 
@@ -240,7 +240,7 @@ def test_timeout_before_the_head_is_complete(run: Run) -> None:
     assert (failed.reason, failed.asked) == ("timeout", True)
 
 
-def test_first_byte_timeout(run: Run) -> None:
+def test_a_first_byte_timeout_is_a_failure(run: Run) -> None:
     limits = Limits(timeout_s=20, first_byte_timeout_s=0.2)
     assert failure(run, hanging(), limits=limits).reason == "timeout"
 
@@ -256,7 +256,7 @@ def test_the_first_byte_ends_the_first_byte_timeout(run: Run) -> None:
     assert get(run, script, limits=limits).payload == b"hi"
 
 
-def test_timeout_in_the_body_keeps_what_came(run: Run) -> None:
+def test_a_timeout_in_the_body_keeps_the_bytes_received(run: Run) -> None:
     script = hanging(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhell")
     exchange = get(run, script, limits=Limits(timeout_s=SENT_S))
     assert (exchange.truncated, exchange.payload) == ("time", b"hell")
@@ -265,7 +265,7 @@ def test_timeout_in_the_body_keeps_what_came(run: Run) -> None:
 
 @pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["head", "body"])
 def test_a_drip_lasts_no_longer_than_the_timeout(run: Run, start: bytes) -> None:
-    """It would go on for nine seconds, and then end in another way."""
+    """The drip would last nine seconds, and then end in another way."""
 
     def script(connection: socket.socket) -> None:
         read_request(connection)
@@ -293,7 +293,7 @@ def test_an_endless_body_is_cut_at_the_size(run: Run) -> None:
     assert exchange.body == exchange.payload == b"x" * 1_000_001
 
 
-def test_a_body_that_is_not_wanted_is_not_read(run: Run) -> None:
+def test_an_unwanted_body_is_not_read(run: Run) -> None:
     asked: list[object] = []
 
     def wants(status: int, headers: list[tuple[bytes, bytes]]) -> bool:
@@ -307,7 +307,7 @@ def test_a_body_that_is_not_wanted_is_not_read(run: Run) -> None:
     assert asked == [(200, [(b"Content-Length", b"99")])]
 
 
-def test_wanted_is_asked_once(run: Run) -> None:
+def test_wanted_is_called_once(run: Run) -> None:
     asked: list[int] = []
 
     def wants(status: int, _: object) -> bool:
@@ -319,7 +319,7 @@ def test_wanted_is_asked_once(run: Run) -> None:
     assert asked == [200]
 
 
-def test_content_is_given_as_it_comes_and_may_be_ended(run: Run) -> None:
+def test_content_is_passed_on_as_received_and_may_be_stopped(run: Run) -> None:
     given: list[bytes] = []
 
     def on_content(data: bytes) -> bool:
@@ -332,7 +332,7 @@ def test_content_is_given_as_it_comes_and_may_be_ended(run: Run) -> None:
     assert exchange.truncated == "unspecified"
 
 
-def test_what_a_callback_raises_is_raised(run: Run) -> None:
+def test_an_error_of_a_callback_is_raised(run: Run) -> None:
     def wants(status: int, _: object) -> bool:
         raise ZeroDivisionError
 
@@ -340,8 +340,8 @@ def test_what_a_callback_raises_is_raised(run: Run) -> None:
         get(run, hanging(b"HTTP/1.1 200 OK\r\n\r\n"), wants=wants)
 
 
-def test_abort(run: Run) -> None:
-    """In every state: while connecting, waiting and reading."""
+def test_abort_ends_fetches_in_every_state(run: Run) -> None:
+    """States: connecting, waiting for the head, reading the body."""
     started = [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n\r\nbody"]
 
     def script(connection: socket.socket) -> None:
@@ -396,7 +396,7 @@ def test_the_caller_may_be_cancelled(run: Run, connected: bool) -> None:
         run(go())
 
 
-def test_a_thousand_at_once(run: Run) -> None:
+def test_a_thousand_fetches_run_at_once(run: Run) -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(PAGE) + PAGE
 
     class Peer(asyncio.Protocol):
@@ -404,7 +404,7 @@ def test_a_thousand_at_once(run: Run) -> None:
             self.transport = transport
 
         def data_received(self, data: bytes) -> None:
-            # All stay open until the last has come, so that all are under way at once.
+            # All stay open until the last has connected, so that all are in progress at once.
             waiting.append(self.transport)
             if len(waiting) == 1000:
                 most.append(client.active)
@@ -451,7 +451,7 @@ def https(run: Run, presented: ssl.SSLContext, **kwargs: Any) -> Exchange:
     return exchange
 
 
-def test_https(run: Run, tmp_path: Path) -> None:
+def test_a_page_is_fetched_over_https(run: Run, tmp_path: Path) -> None:
     leaf = identity("leaf", issuer=BETWEEN, names=NAMES)
     context = server_context(tmp_path, leaf, BETWEEN)
     context.set_alpn_protocols(["h2", "http/1.1"])
@@ -483,7 +483,7 @@ def test_a_bad_certificate_fails_when_verified(run: Run, tmp_path: Path) -> None
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1:DeprecationWarning")
-def test_an_old_server_is_fetched(run: Run, tmp_path: Path) -> None:
+def test_a_server_with_old_tls_is_fetched(run: Run, tmp_path: Path) -> None:
     context = server_context(tmp_path, identity("www.example.com", names=NAMES))
     context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1
     context.set_ciphers("ALL:@SECLEVEL=0")
@@ -492,7 +492,7 @@ def test_an_old_server_is_fetched(run: Run, tmp_path: Path) -> None:
     assert exchange.tls.version == "TLSv1"
 
 
-def test_plain_http_on_the_tls_port(run: Run) -> None:
+def test_plain_http_on_the_tls_port_is_a_failure(run: Run) -> None:
     def speak(connection: socket.socket) -> None:
         connection.recv(100)
         connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -508,7 +508,7 @@ def test_plain_http_on_the_tls_port(run: Run) -> None:
     assert (caught.value.reason, caught.value.asked) == ("tls", False)
 
 
-def test_a_handshake_that_hangs(run: Run) -> None:
+def test_a_hanging_handshake_times_out(run: Run) -> None:
     with RawServer(lambda connection: connection.recv(100_000) and connection.recv(1)) as server:
 
         async def go() -> None:
@@ -561,7 +561,7 @@ def test_build_request() -> None:
     )
 
 
-def test_a_large_body_is_decoded_beside_the_loop(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_body_is_decoded_in_a_thread(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     large = bytes(3 << 20)
     threads = []
 
@@ -578,8 +578,8 @@ def test_a_large_body_is_decoded_beside_the_loop(run: Run, monkeypatch: pytest.M
     assert threads[0] is not threading.main_thread()
 
 
-def test_costly_bytes_give_others_a_turn(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And nothing is lost by it, whether the answer ends with a length or with the connection."""
+def test_a_costly_body_yields_to_other_fetches(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No byte is lost, whether a length or the connection ends the answer."""
     monkeypatch.setattr("webcrawl.fetch.client._TURN_S", 0.0)
     turns = []
     give_turn = _Fetch._give_turn

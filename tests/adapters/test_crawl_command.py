@@ -1,4 +1,4 @@
-"""`scrapy crawl` and `runspider`: what they say and how they exit, before and after a crawl."""
+"""`scrapy crawl` and `runspider`: their messages and exit codes, before and after a crawl."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Theirs(BroadSpider):
 
 @pytest.fixture
 def silent_dns() -> tuple[str, socket.socket]:
-    """A DNS server that never answers, and remembers whether it was asked."""
+    """A DNS server that never answers; its socket shows whether it got a query."""
     server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     server.bind(("127.0.0.1", 0))
     server.setblocking(False)
@@ -51,10 +51,10 @@ def silent_dns() -> tuple[str, socket.socket]:
         (["-a", "seeds=nosuch.txt"], "bad seed: there is no file 'nosuch.txt'"),
         (["-a", "seeds=seeds/br.tx"], "no file 'seeds/br.tx'; did you mean seeds/br.txt?"),
         (["-a", "seeds=-"], "bad seed: there is no URL in standard input (1 bad lines"),
-        (["-a", "seeds=ftp://ufmg.br/"], "bad seed: 'ftp://ufmg.br/' is no http"),
+        (["-a", "seeds=ftp://ufmg.br/"], "bad seed: 'ftp://ufmg.br/' is not an http"),
     ],
 )
-def test_a_bad_seed_is_told_before_anything_is_asked(
+def test_a_bad_seed_is_reported_before_any_request(
     scrapy: Scrapy, silent_dns: tuple[str, socket.socket], seeds: list[str], line: str
 ) -> None:
     address, server = silent_dns
@@ -69,7 +69,7 @@ def test_a_bad_seed_is_told_before_anything_is_asked(
             server.recv(512)
 
 
-def test_settings_that_cannot_be_used(scrapy: Scrapy) -> None:
+def test_invalid_settings_are_reported(scrapy: Scrapy) -> None:
     done = scrapy(
         "crawl", "broad", "-a", "seeds=ufmg.br",
         "-s", "DOWNLOAD_DELAY=soon", "-s", "FRONTIER_STORE=tape", "-s", "MAX_PAGES_PER_IP=-1",
@@ -90,7 +90,7 @@ def test_settings_that_cannot_be_used(scrapy: Scrapy) -> None:
         (["-s", "SCOPE_DENY=(("], "SCOPE_DENY = '((' cannot be used: not a host, and not a regul"),
     ],
 )
-def test_mistakes_are_told_in_one_line(scrapy: Scrapy, arguments: list[str], line: str) -> None:
+def test_a_mistake_is_reported_in_one_line(scrapy: Scrapy, arguments: list[str], line: str) -> None:
     done = scrapy("crawl", "broad", *arguments, "-s", "LOG_LEVEL=WARNING")
     assert done.returncode == 2
     (said,) = done.stderr.splitlines()
@@ -104,12 +104,12 @@ def test_mistakes_are_told_in_one_line(scrapy: Scrapy, arguments: list[str], lin
         ("nosuch", "there is no spider 'nosuch'; there are broad"),
     ],
 )
-def test_a_spider_that_there_is_not(scrapy: Scrapy, name: str, line: str) -> None:
+def test_an_unknown_spider_is_reported(scrapy: Scrapy, name: str, line: str) -> None:
     done = scrapy("crawl", name, "-a", "seeds=ufmg.br", "-s", "LOG_LEVEL=WARNING")
     assert (done.returncode, done.stderr) == (2, line + "\n")
 
 
-def test_custom_settings_are_looked_at_too(tmp_path: Path, scrapy: Scrapy) -> None:
+def test_custom_settings_are_checked_too(tmp_path: Path, scrapy: Scrapy) -> None:
     for spider in (BROAD_SPIDER, PLAIN_SPIDER.replace("DOWNLOAD_DELAY", "DOWNLOAD_DELYA")):
         file = tmp_path / "misspelt.py"
         file.write_text(
@@ -136,7 +136,7 @@ def test_a_crawl_of_the_open_web_without_a_contact(scrapy: Scrapy) -> None:
 
 
 def test_seeds_on_standard_input_are_read_to_the_end(scrapy: Scrapy) -> None:
-    """The check before the crawl reads some of them: the crawl must get those as well."""
+    """The check before the crawl reads some seeds: the crawl must get these as well."""
     with running(*SIMWEB) as web:
         seeds = web.seeds
         done = scrapy("crawl", "broad", "-a", "seeds=-", *crawl_of(web.dns), stdin="\n".join(seeds))
@@ -146,7 +146,7 @@ def test_seeds_on_standard_input_are_read_to_the_end(scrapy: Scrapy) -> None:
     assert ledger["fetched"]["pages"] > len(seeds)
 
 
-def test_the_frontier_empties_before_the_target(scrapy: Scrapy) -> None:
+def test_a_frontier_that_empties_before_the_target_is_a_bad_seed(scrapy: Scrapy) -> None:
     with running(*SIMWEB) as web:
         target = ("-s", "CLOSESPIDER_PAGECOUNT=10000")
         seeds = f"seeds={','.join(web.seeds)}"
@@ -159,7 +159,7 @@ def test_the_frontier_empties_before_the_target(scrapy: Scrapy) -> None:
     assert pages > 0
 
 
-def test_no_seed_in_scope(scrapy: Scrapy) -> None:
+def test_no_seed_in_scope_is_a_bad_seed(scrapy: Scrapy) -> None:
     done = scrapy("crawl", "broad", "-a", "seeds=ufmg.br", "-s", "SCOPE_SUFFIXES=.invalid")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
@@ -179,7 +179,7 @@ def test_a_spider_that_is_not_broad_runs_as_in_scrapy(
     assert "cannot be used" not in done.stderr
 
 
-def test_a_proxy_that_is_down_is_a_number(scrapy: Scrapy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_that_is_down_is_counted(scrapy: Scrapy, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with running(*SIMWEB) as web:
@@ -196,7 +196,7 @@ def test_a_proxy_that_is_down_is_a_number(scrapy: Scrapy, monkeypatch: pytest.Mo
 
 
 def refusing_proxy(connection: socket.socket) -> None:
-    """Opens no tunnel, and has pages of 2 MB only."""
+    """A proxy that opens no tunnel and serves pages of 2 MB only."""
     if read_request(connection).startswith(b"CONNECT"):
         connection.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
     else:
@@ -204,11 +204,11 @@ def refusing_proxy(connection: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("reactor", [True, False], ids=["reactor", "no reactor"])
-def test_what_a_proxy_refuses_is_a_number(
+def test_a_request_that_a_proxy_refuses_is_counted(
     scrapy: Scrapy, monkeypatch: pytest.MonkeyPatch, reactor: bool
 ) -> None:
     settings = crawl_of(
-        "127.0.0.1:9",  # no name is looked up
+        "127.0.0.1:9",  # so that no name is looked up
         *(f"TWISTED_REACTOR_ENABLED={reactor}", "ROBOTSTXT_OBEY=0", "RETRY_TIMES=0"),
         *("DOWNLOAD_MAXSIZE=1000000", "WARC_ENABLED=0"),
     )
@@ -219,13 +219,13 @@ def test_what_a_proxy_refuses_is_a_number(
         done = scrapy("crawl", "broad", "-a", seeds, *settings)
     assert done.returncode == 1
     assert "'webcrawl/failed/too_large': 1," in done.stderr
-    refused = "connect" if reactor else "reset"  # aiohttp takes it for a broken answer
+    refused = "connect" if reactor else "reset"  # aiohttp reports a broken answer
     assert f"'webcrawl/failed/{refused}': 1," in done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [[], ["broad", "broad"], ["nosuch"]])
-def test_wrong_arguments_are_told_as_in_scrapy(scrapy: Scrapy, arguments: list[str]) -> None:
+def test_wrong_arguments_are_reported_as_in_scrapy(scrapy: Scrapy, arguments: list[str]) -> None:
     assert scrapy("crawl", *arguments, "-a", "seeds=ufmg.br").returncode != 0
 
 
@@ -236,7 +236,7 @@ def test_wrong_arguments_are_told_as_in_scrapy(scrapy: Scrapy, arguments: list[s
         ("SCOPE_SUFFIXES=.br", 1, "bad seed: there is no file 'nosuch.txt'"),
     ],
 )
-def test_runspider_checks_what_crawl_does(
+def test_runspider_checks_the_same_as_crawl(
     tmp_path: Path, scrapy: Scrapy, setting: str, code: int, line: str
 ) -> None:
     file = tmp_path / "theirs.py"
@@ -247,8 +247,8 @@ def test_runspider_checks_what_crawl_does(
     assert "Traceback" not in done.stderr
 
 
-def test_a_plain_spider_with_a_value_that_cannot_be_used(tmp_path: Path, scrapy: Scrapy) -> None:
-    """It runs on this project's scheduler: another reads none of its settings."""
+def test_a_plain_spider_with_an_invalid_value_is_refused(tmp_path: Path, scrapy: Scrapy) -> None:
+    """Only with this project's scheduler, which reads the setting."""
     file = tmp_path / "plain.py"
     file.write_text(PLAIN_SPIDER.replace('"SCHEDULER"', '"OWN"'))
     done = scrapy("runspider", str(file), "-a", "seeds=x", "-s", "LOG_LEVEL=WARNING")
@@ -257,7 +257,7 @@ def test_a_plain_spider_with_a_value_that_cannot_be_used(tmp_path: Path, scrapy:
     assert said.startswith("DOWNLOAD_DELAY = -1 cannot be used: ")
 
 
-def test_runspider_of_a_spider_that_is_not_broad(tmp_path: Path, scrapy: Scrapy) -> None:
+def test_runspider_runs_a_spider_that_is_not_broad(tmp_path: Path, scrapy: Scrapy) -> None:
     file = tmp_path / "plain.py"
     file.write_text(PLAIN_SPIDER)
     done = scrapy("runspider", str(file), "-a", "seeds=anything")

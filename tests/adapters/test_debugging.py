@@ -1,4 +1,4 @@
-"""Commands that look at a page leave no archive, no report and no JOBDIR, and do not wait long."""
+"""Debugging commands leave no archive, no report and no JOBDIR, and do not wait long."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ LOOKS = [
 
 
 @pytest.mark.parametrize("command", LOOKS, ids=" ".join)
-def test_a_look_leaves_nothing(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_a_debugging_command_leaves_no_files(tmp_path: Path, command: tuple[str, ...]) -> None:
     with site() as url:
         done = scrapy(tmp_path / "crawl", *command, url, "-s", "CRAWL_PROCESSES=2")
     assert done.returncode == 0, done.stderr
@@ -87,7 +87,7 @@ def test_a_mistake_in_settings_is_one_line(
     assert (done.returncode, done.stdout) == (2, "")
 
 
-def test_folders_that_a_look_does_not_use_may_be_anything(tmp_path: Path) -> None:
+def test_a_debugging_command_ignores_unused_folders(tmp_path: Path) -> None:
     with site() as url:
         done = scrapy(
             tmp_path / "crawl", "fetch", url, "-s", "WARC_PREFIX=a", "-s", "REPORT_DIR=/dev/null"
@@ -95,7 +95,7 @@ def test_folders_that_a_look_does_not_use_may_be_anything(tmp_path: Path) -> Non
     assert "<p>page" in done.stdout
 
 
-def test_bench_measures_and_leaves_nothing(tmp_path: Path) -> None:
+def test_bench_measures_and_leaves_no_files(tmp_path: Path) -> None:
     done = scrapy(tmp_path / "crawl", "bench", "-s", "LOG_LEVEL=INFO")
     assert done.returncode == 0, done.stderr
     assert "'finish_reason': 'closespider_timeout'" in done.stderr
@@ -105,7 +105,7 @@ def test_bench_measures_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [("check",), ("list",), ("version",), ("settings",)])
-def test_other_commands_do_as_in_scrapy(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_other_commands_work_as_in_scrapy(tmp_path: Path, command: tuple[str, ...]) -> None:
     done = scrapy(tmp_path / "crawl", *command)
     assert done.returncode == 0, done.stderr
     assert list((tmp_path / "crawl").iterdir()) == []

@@ -1,4 +1,4 @@
-"""The short way through the engine is for the Scrapy that it was written beside."""
+"""The fast path through the engine is used only with the Scrapy version it is tested with."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from webcrawl.fastpath.receivers import Signals
 
 
 def opened() -> Any:
-    """The parts of an engine once the spider is open."""
+    """The parts of an engine after the spider is opened."""
     scraper = object.__new__(Scraper)
     scraper.spidermw = object.__new__(SpiderMiddlewareManager)
     parts = SimpleNamespace(
@@ -32,7 +32,7 @@ def opened() -> Any:
     return whole
 
 
-def test_of_the_scrapy_that_was_tested() -> None:
+def test_the_tested_scrapy_runs_the_fast_path() -> None:
     assert scrapy.version_info[:2] == engine.VERSION
     whole = opened()
     assert type(whole) is engine.Engine
@@ -60,7 +60,7 @@ def that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize(
     "other", [of_another_version, without_a_private_name, that_cannot_be_imported]
 )
-def test_any_other_scrapy_runs_its_own_engine_and_says_so(
+def test_another_scrapy_runs_its_own_engine_and_logs_it(
     other: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     why = other(monkeypatch)

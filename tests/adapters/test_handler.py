@@ -50,11 +50,11 @@ SETTINGS: dict[str, Any] = {
     "CONTENT_TYPES": ["text/html"],
     "DOWNLOAD_TIMEOUT": 60,
 }
-SENT_S = 2.0  # time enough to connect, and for what the server sends at once
+SENT_S = 2.0  # enough to connect and receive the bytes sent at once
 
 
 class Server(RawServer):
-    """Answers every request with the same bytes; keeps the requests."""
+    """Answers every request with the same bytes, and records the requests."""
 
     def __init__(self, *parts: bytes, hangs: bool = False, **kwargs: Any) -> None:
         self.requests: list[bytes] = []
@@ -98,13 +98,13 @@ def download(request: Request, crawler: Crawler | None = None) -> Response:
 
 
 def leased(server: RawServer, **kwargs: Any) -> Request:
-    """A request of the frontier's for a host that no DNS knows."""
+    """A request of the frontier, for a host that is not in DNS."""
     url = f"http://page.invalid:{server.port}/"
     lease = Lease(host="page.invalid", step=Step.PAGE, url=url, address="127.0.0.1")
     return PageFetch(lease).made(Request(url, **kwargs))
 
 
-def test_a_page() -> None:
+def test_a_page_becomes_a_response() -> None:
     with Server(OK + b"X-A: 1\r\nX-A: 2\r\n\r\n", b"<p>hi") as server:
         request = leased(server)
         response = download(request)
@@ -119,7 +119,7 @@ def test_a_page() -> None:
     assert 0 < request.meta["download_latency"] <= exchange.total_s
 
 
-def test_the_headers_of_a_request_without_any() -> None:
+def test_a_request_without_headers_gets_the_defaults() -> None:
     with Server(OK + b"\r\n") as server:
         download(leased(server))
     lines = server.requests[0].split(b"\r\n")
@@ -150,7 +150,7 @@ def test_the_requests_own_headers_come_first_and_win() -> None:
     ]
 
 
-def test_head_and_post() -> None:
+def test_head_and_post_are_sent() -> None:
     with Server(OK + b"Content-Length: 5\r\n\r\n", hangs=True) as server:
         response = download(Request(server.url(), method="HEAD"))
     assert (response.body, response.headers["Content-Length"]) == (b"", b"5")
@@ -174,7 +174,7 @@ def test_a_content_coding_is_removed_with_its_header() -> None:
     assert "Content-Encoding" not in response.headers
 
 
-def test_a_coding_that_is_not_there_has_no_header_either() -> None:
+def test_a_coding_that_the_body_does_not_have_loses_its_header() -> None:
     with Server(*coded(b"gzip", b"<p>plain")) as server:
         request = leased(server)
         response = download(request)
@@ -192,7 +192,7 @@ def test_an_unknown_coding_stays_with_its_header() -> None:
     assert response.headers.getlist("Content-Encoding") == [b"br", b"sdch"]
 
 
-def test_the_coding_of_a_head_request_is_left() -> None:
+def test_the_coding_of_an_answer_to_head_is_kept() -> None:
     with Server(coded(b"gzip", b"")[0]) as server:
         response = download(Request(server.url(), method="HEAD"))
     assert response.headers["Content-Encoding"] == b"gzip"
@@ -209,7 +209,7 @@ def test_another_content_type_is_dropped_at_the_header() -> None:
     assert state_of(request).exchange.body_skipped
 
 
-def test_a_users_own_request_may_be_of_any_type() -> None:
+def test_a_user_request_gets_any_content_type() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n"
     with Server(head, b"\x89PNG") as server:
         assert download(Request(server.url())).body == b"\x89PNG"
@@ -228,7 +228,7 @@ def test_a_users_own_request_may_be_of_any_type() -> None:
         (302, b"image/png", True),
     ],
 )
-def test_what_is_wanted(status: int, content_type: bytes | None, wanted: bool) -> None:
+def test_content_types_select_bodies(status: int, content_type: bytes | None, wanted: bool) -> None:
     wants = content_type_test(
         crawler_with(CONTENT_TYPES="text/html, Application/XHTML+xml").settings
     )
@@ -238,19 +238,19 @@ def test_what_is_wanted(status: int, content_type: bytes | None, wanted: bool) -
 
 
 @pytest.mark.parametrize("content_types", ["", "*/*", "text/html,image/*"])
-def test_every_type_or_a_family_is_wanted(content_types: str) -> None:
+def test_content_types_may_be_a_family_or_all(content_types: str) -> None:
     wants = content_type_test(crawler_with(CONTENT_TYPES=content_types).settings)
     assert wants(200, [(b"Content-Type", b"image/png")])
     assert wants(200, [(b"Content-Type", b"text/html; charset=utf-8")])
     assert wants(200, [(b"Content-Type", b"text/css")]) is (content_types != "text/html,image/*")
 
 
-# Cuts
+# Truncated bodies
 
 CUT = OK + b"Content-Length: 99\r\n\r\nhell"
 
 
-def test_what_was_cut_of_a_page_is_kept() -> None:
+def test_a_truncated_page_is_kept() -> None:
     with Server(CUT) as server:
         response = download(leased(server))
     assert (response.body, response.flags) == (b"hell", ["dataloss"])
@@ -264,7 +264,7 @@ def test_what_was_cut_of_a_page_is_kept() -> None:
     assert (response.body, response.flags) == (b"hel", ["truncated"])
 
 
-def test_what_was_cut_of_a_users_own_request_is_scrapys_exception() -> None:
+def test_a_truncated_user_request_raises_scrapys_exception() -> None:
     with Server(CUT) as server, pytest.raises(ResponseDataLossError):
         download(Request(server.url()))
     with Server(CUT) as server:
@@ -278,7 +278,7 @@ def test_what_was_cut_of_a_users_own_request_is_scrapys_exception() -> None:
         download(Request(server.url(), meta={"download_timeout": SENT_S}))
 
 
-def test_a_size_limit_of_0_is_none() -> None:
+def test_a_size_limit_of_0_means_no_limit() -> None:
     assert limits_from(crawler_with(DOWNLOAD_MAXSIZE=0).settings).max_size_bytes == sys.maxsize
     with Server(OK + b"\r\nhello") as server:
         response = download(
@@ -310,7 +310,7 @@ def failing(
         ([OK + b"A: " + b"b" * 70_000], DownloadFailedError, "header_too_large"),
     ],
 )
-def test_no_usable_answer(
+def test_an_unusable_answer_raises_scrapys_exception(
     parts: list[bytes], error: type[Exception], reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -320,26 +320,26 @@ def test_no_usable_answer(
     assert [record for record in caplog.records if record.name.startswith("webcrawl")] == []
 
 
-def test_refused() -> None:
+def test_a_refused_connection_raises_scrapys_exception() -> None:
     with Server() as server:
         pass
     raised, failure = failing(Request(server.url()))
     assert (raised, failure.reason) == (DownloadConnectionRefusedError, "connect")
 
 
-def test_timeout() -> None:
+def test_a_timeout_raises_scrapys_exception() -> None:
     with Server(hangs=True) as server:
         raised, failure = failing(Request(server.url(), meta={"download_timeout": SENT_S}))
     assert (raised, failure.reason) == (DownloadTimeoutError, "timeout")
 
 
-def test_no_address() -> None:
+def test_a_name_without_an_address_raises_scrapys_exception() -> None:
     raised, failure = failing(Request("http://name.invalid/"))
     assert (raised, failure.reason, failure.asked) == (CannotResolveHostError, "dns", False)
     assert failure.ended_at > 0
 
 
-def test_the_crawls_own_addresses() -> None:
+def test_the_resolver_of_the_crawl_is_used() -> None:
     asked: list[str] = []
 
     async def resolve(host: str) -> str:
@@ -357,7 +357,7 @@ def test_the_crawls_own_addresses() -> None:
     assert asked == ["any.test", "private.test"]
 
 
-def test_what_an_earlier_try_left_is_gone() -> None:
+def test_a_retry_removes_the_failure_of_the_try_before() -> None:
     with Server(OK + b"\r\nhi") as server:
         request = leased(server)
         note(request, failure=FetchFailed("timeout"))
@@ -374,7 +374,7 @@ def test_other_schemes_are_refused() -> None:
         download(Request("unsupp://a.test"))
 
 
-def test_close_ends_what_is_under_way() -> None:
+def test_close_ends_fetches_in_progress() -> None:
     with Server(hangs=True) as server:
 
         async def use(handler: DownloadHandler) -> None:
@@ -389,13 +389,13 @@ def test_close_ends_what_is_under_way() -> None:
         with_handler(use)
 
 
-def test_it_needs_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_handler_needs_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webcrawl.downloader.handler.is_asyncio_available", lambda: False)
     with pytest.raises(NotConfigured):
         DownloadHandler.from_crawler(crawler_with())
 
 
-def test_https(tmp_path: Path) -> None:
+def test_a_page_is_fetched_over_https(tmp_path: Path) -> None:
     leaf = identity("127.0.0.1")
     with Server(OK + b"\r\nhi", context=server_context(tmp_path, leaf)) as server:
         request = Request(f"https://127.0.0.1:{server.port}/")
@@ -406,7 +406,7 @@ def test_https(tmp_path: Path) -> None:
             download(request, crawler_with(DOWNLOAD_VERIFY_CERTIFICATES=True))
 
 
-def test_the_bind_address() -> None:
+def test_the_bind_address_is_used() -> None:
     peers: list[str] = []
 
     def script(connection: socket.socket) -> None:
@@ -424,14 +424,14 @@ def test_the_bind_address() -> None:
 
 
 async def ask_before_a_page(url: str, crawler: Crawler) -> None:
-    """As robots.txt is asked for."""
+    """Send a request before the page, as for robots.txt."""
     nothing: Any = None
     admissions = admissions_from(crawler.settings, outlink=nothing, record=nothing)
     await admissions.client.fetch("GET", url, "127.0.0.1", [])
     await admissions.close()
 
 
-def test_no_user_agent_no_header() -> None:
+def test_without_user_agent_no_header_is_sent() -> None:
     settings = crawler_with(USER_AGENT="", DEFAULT_REQUEST_HEADERS={"Accept": None}).settings
     assert headers_from(settings) == [(b"Accept-Encoding", b"gzip, deflate")]
 
@@ -486,7 +486,7 @@ def test_a_listener_may_stop_the_download(signal: object, body: bytes, fail: boo
         assert heard[0]["data"] == b"hell"
 
 
-def test_a_listener_that_lets_pass_changes_nothing() -> None:
+def test_a_listener_that_does_not_stop_changes_nothing() -> None:
     heard: list[bytes] = []
 
     def listener(data: bytes, **_: object) -> None:
@@ -521,7 +521,7 @@ QUICK_CRAWL = {"DOWNLOAD_HANDLERS": HANDLERS, "DOWNLOAD_DELAY": 0, "ROBOTSTXT_OB
 
 
 @pytest.mark.parametrize("reactor", [True, False], ids=["reactor", "no reactor"])
-def test_in_stock_scrapy(tmp_path: Path, reactor: bool) -> None:
+def test_the_handler_works_in_stock_scrapy(tmp_path: Path, reactor: bool) -> None:
     settings = QUICK_CRAWL | {"TWISTED_REACTOR_ENABLED": reactor}
     with site({"/a": (302, "/b")}) as pages:
         done = run(tmp_path, SPIDER.format(url=pages.url("/a"), meta={}), settings)
@@ -531,7 +531,7 @@ def test_in_stock_scrapy(tmp_path: Path, reactor: bool) -> None:
 
 
 @pytest.mark.parametrize("reactor", [True, False], ids=["reactor", "no reactor"])
-def test_a_proxy_is_scrapys_business(tmp_path: Path, reactor: bool) -> None:
+def test_a_request_through_a_proxy_uses_scrapys_handler(tmp_path: Path, reactor: bool) -> None:
     settings = QUICK_CRAWL | {"TWISTED_REACTOR_ENABLED": reactor}
     with site({}) as proxy:
         spider = SPIDER.format(url="http://a.test/x", meta={"proxy": proxy.url("")})
@@ -564,7 +564,7 @@ EVIL = "a\r\nX-I: 1\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: h\r\n"
     ],
 )
 @pytest.mark.parametrize("proxied", [True, False])
-def test_a_request_that_is_no_http_is_not_sent(
+def test_a_request_that_is_not_http_is_not_sent(
     bad: dict[str, Any], proxied: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     if "proxy" in bad.get("meta", {}) and not proxied:
@@ -581,7 +581,7 @@ def test_a_request_that_is_no_http_is_not_sent(
     assert caplog.messages[0].startswith("Not sent: ")
 
 
-def test_line_ends_in_a_value_are_a_space_for_a_proxy_and_its_record_too() -> None:
+def test_line_ends_in_a_value_become_spaces_for_a_proxy_and_its_record() -> None:
     request = Request("http://a.example/", headers={"X-A": EVIL}, meta={"proxy": "http://p:1"})
     _make_sendable(request)
     assert request.headers["X-A"] == b"a X-I: 1 GET /smuggled HTTP/1.1 Host: h"

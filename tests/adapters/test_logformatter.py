@@ -1,4 +1,4 @@
-"""One line a page at DEBUG, none at INFO, and what is not the crawl's as Scrapy logs it."""
+"""One line per page at DEBUG, no line at INFO; other requests are logged as in Scrapy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ URL = "http://a.test/x"
 
 
 class PageSpider(Spider):
-    """Its `parse` is that of the broad spider, as far as a log formatter can see."""
+    """To a log formatter, its `parse` looks like that of the broad spider."""
 
     name = "broad"
 
@@ -105,7 +105,7 @@ def test_a_page_without_a_page_item_is_one_line(request_: Request, spider: Spide
     assert VERBOSE.dropped(PAGE, DropItem("x"), response, spider) is None
 
 
-def test_quiet_without_debug() -> None:
+def test_pages_are_not_logged_above_debug() -> None:
     request = leased(callback=print)
     response = answer(request)
     assert QUIET.crawled(request, response, SPIDER) is None
@@ -113,7 +113,7 @@ def test_quiet_without_debug() -> None:
     assert QUIET.dropped(PAGE, DropItem("x"), response, SPIDER) is None
 
 
-def test_a_broken_server_is_no_line_at_any_level() -> None:
+def test_a_broken_server_is_not_logged_at_any_level() -> None:
     request = leased()
     note(request, failure=FetchFailed("reset"))
     for formatter in (VERBOSE, QUIET):
@@ -121,12 +121,12 @@ def test_a_broken_server_is_no_line_at_any_level() -> None:
         assert result["level"] < logging.DEBUG
 
 
-def test_our_own_fault_is_loud() -> None:
+def test_an_error_of_the_crawler_is_logged() -> None:
     result = QUIET.download_error(Failure(KeyError("bug")), leased(), SPIDER)
     assert result["level"] == logging.ERROR
 
 
-def test_what_is_not_the_crawls_is_scrapys() -> None:
+def test_other_requests_are_logged_as_in_scrapy() -> None:
     request = Request(URL)
     response = answer(request)
     assert "Crawled (200)" in text(QUIET.crawled(request, response, SPIDER))
@@ -144,7 +144,7 @@ def test_what_is_not_the_crawls_is_scrapys() -> None:
         ({"LOG_LEVEL": "DEBUG", "LOG_ENABLED": False}, False),
     ],
 )
-def test_verbosity_is_the_log_levels(settings: dict[str, Any], verbose: bool) -> None:
+def test_verbosity_follows_the_log_level(settings: dict[str, Any], verbose: bool) -> None:
     assert is_verbose(Settings(settings)) is verbose
 
 
@@ -172,7 +172,7 @@ CRAWL = """
 
 
 @pytest.mark.parametrize(("level", "count"), [("DEBUG", 3), ("INFO", 0)])
-def test_lines_of_a_crawl(tmp_path: Path, level: str, count: int) -> None:
+def test_a_crawl_logs_one_line_per_page(tmp_path: Path, level: str, count: int) -> None:
     settings = {
         "LOG_FORMATTER": "webcrawl.report.logformatter.LogFormatter",
         "LOG_LEVEL": level,

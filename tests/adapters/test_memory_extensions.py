@@ -1,4 +1,4 @@
-"""What a crawl does not load, and the heap that its threads share."""
+"""Memory: modules that a crawl does not import, and the one heap of all threads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_crawl_loads_no_web_server() -> None:
     assert not loaded & {"aiohttp", "scrapy.extensions.remote_control", "simweb"}
 
 
-def test_remote_control_is_scrapys_where_it_is_switched_on() -> None:
+def test_remote_control_is_scrapys_if_switched_on() -> None:
     with pytest.raises(NotConfigured):
         RemoteControl.from_crawler(get_crawler(settings_dict={"REMOTE_CONTROL_ENABLED": False}))
     chosen = {"REMOTE_CONTROL_ENABLED": True, "TWISTED_REACTOR_ENABLED": False}

@@ -41,7 +41,7 @@ ORDER = {"DomainFilter": 60, "HostUniqueness": 70, "IpUniqueness": 80, "RobotsTx
 
 
 def crawl(folder: Path, urls: Iterable[str], *names: str, **settings: Any) -> Run:
-    """Ask for `urls` one after the other, through the named middlewares."""
+    """Request `urls` one after the other, through the named middlewares."""
     middlewares: dict[str, int | None] = {SCRAPYS: None}
     middlewares |= {f"webcrawl.middlewares.{name}": ORDER[name] for name in names}
     options = {
@@ -65,7 +65,7 @@ def dropped(done: Run, name: str) -> int:
 # HostUniqueness
 
 
-def test_a_host_gives_so_many_pages(tmp_path: Path) -> None:
+def test_a_host_is_capped(tmp_path: Path) -> None:
     with site({}) as one, site({}, "127.0.0.2") as two:
         urls = [one.url("/1"), one.url("/2"), two.url("/1"), one.url("/3")]
         done = crawl(tmp_path, urls, "HostUniqueness", MAX_PAGES_PER_HOST=2)
@@ -75,7 +75,7 @@ def test_a_host_gives_so_many_pages(tmp_path: Path) -> None:
     assert done.stats["refused"] == [one.url("/3") + " HostUniqueness: host_cap"]
 
 
-def test_a_registered_domain_gives_so_many_pages(tmp_path: Path) -> None:
+def test_a_registered_domain_is_capped(tmp_path: Path) -> None:
     with site({}) as one:
         urls = [one.url("/1"), one.url("/2")]
         done = crawl(tmp_path, urls, "HostUniqueness", MAX_PAGES_PER_DOMAIN=1)
@@ -83,15 +83,15 @@ def test_a_registered_domain_gives_so_many_pages(tmp_path: Path) -> None:
     assert done.stats["refused"] == [one.url("/2") + " HostUniqueness: domain_cap"]
 
 
-def test_a_retry_is_no_further_page(tmp_path: Path) -> None:
+def test_a_retry_does_not_count_as_a_page(tmp_path: Path) -> None:
     with site({"/1": (503, "")}) as one:
         done = crawl(tmp_path, [one.url("/1")], "HostUniqueness", MAX_PAGES_PER_HOST=1)
     assert one.asked == ["/1", "/1"]
     assert dropped(done, "host_uniqueness") == 0
 
 
-def test_a_redirect_is_a_further_page(tmp_path: Path) -> None:
-    """Scrapy follows it inside the downloader: it does not slip past the cap."""
+def test_a_redirect_counts_as_a_page(tmp_path: Path) -> None:
+    """Scrapy follows it inside the downloader, where the cap holds too."""
     with site({"/1": (302, "/2")}) as one:
         settings = {"MAX_PAGES_PER_HOST": 1}
         spider = SPIDER.replace("handle_httpstatus_all = True", "")
@@ -101,7 +101,7 @@ def test_a_redirect_is_a_further_page(tmp_path: Path) -> None:
     assert dropped(done, "host_uniqueness") == 1
 
 
-def test_robots_txt_is_no_page(tmp_path: Path) -> None:
+def test_robots_txt_does_not_count_as_a_page(tmp_path: Path) -> None:
     with site({"/robots.txt": (404, "")}) as one:
         names = ("HostUniqueness", "IpUniqueness", "RobotsTxt")
         caps = {"MAX_PAGES_PER_HOST": 1, "MAX_PAGES_PER_IP": 1, "ROBOTSTXT_OBEY": True}
@@ -109,7 +109,7 @@ def test_robots_txt_is_no_page(tmp_path: Path) -> None:
     assert one.asked == ["/robots.txt", "/1"]
 
 
-def test_no_cap_switches_the_middlewares_off(tmp_path: Path) -> None:
+def test_middlewares_are_off_without_a_cap(tmp_path: Path) -> None:
     with site({}) as one:
         done = crawl(tmp_path, [one.url("/1")], *ORDER)
     assert one.asked == ["/1"]
@@ -121,7 +121,7 @@ def test_no_cap_switches_the_middlewares_off(tmp_path: Path) -> None:
 # IpUniqueness
 
 
-def test_an_address_gives_so_many_pages_under_all_its_names(tmp_path: Path) -> None:
+def test_an_address_is_capped_under_all_its_names(tmp_path: Path) -> None:
     with site({}) as one:
         urls = [one.url("/1"), one.url("/2", host="localhost")]
         done = crawl(tmp_path, urls, "IpUniqueness", MAX_PAGES_PER_IP=1)
@@ -160,7 +160,7 @@ def test_denied_hosts_are_refused(tmp_path: Path) -> None:
     assert dropped(done, "domain_filter") == 1
 
 
-def test_other_schemes_pass_by(tmp_path: Path) -> None:
+def test_other_schemes_are_not_filtered(tmp_path: Path) -> None:
     settings = {"SCOPE_SUFFIXES": [".br"], "MAX_PAGES_PER_HOST": 1, "ROBOTSTXT_OBEY": True}
     done = crawl(tmp_path, ["data:,one", "data:,two"], *ORDER, **settings)
     assert done.stats["got"] == ["data:,one", "data:,two"]
@@ -170,7 +170,7 @@ def test_other_schemes_pass_by(tmp_path: Path) -> None:
 
 
 def robots(folder: Path, answers: dict[str, tuple[int, str]]) -> tuple[list[str], Run]:
-    """What a server with `answers` is asked, when a spider wants /a and /b."""
+    """The requests to a server with `answers`, from a spider that requests /a and /b."""
     with site(answers) as one:
         urls = [one.url("/a"), one.url("/b")]
         done = crawl(
@@ -185,7 +185,7 @@ def robots(folder: Path, answers: dict[str, tuple[int, str]]) -> tuple[list[str]
     return one.asked, done
 
 
-def test_robots_txt_is_asked_once_and_obeyed(tmp_path: Path) -> None:
+def test_robots_txt_is_requested_once_and_obeyed(tmp_path: Path) -> None:
     rules = "User-agent: tester\nDisallow: /b\n\nUser-agent: *\nDisallow: /a\n"
     asked, done = robots(tmp_path, {"/robots.txt": (200, rules)})
     assert asked == ["/robots.txt", "/a"]
@@ -209,7 +209,7 @@ def test_5xx_disallows(tmp_path: Path, status: int) -> None:
     assert done.stats["webcrawl/middleware/robots_txt/unreachable"] == 1
 
 
-def test_no_server_disallows(tmp_path: Path) -> None:
+def test_an_unreachable_robots_txt_disallows(tmp_path: Path) -> None:
     with site({}) as one:
         pass
     done = crawl(tmp_path, [one.url("/a")], "RobotsTxt", ROBOTSTXT_OBEY=True, RETRY_ENABLED=False)
@@ -232,7 +232,7 @@ def test_a_redirect_in_utf_8_is_followed(tmp_path: Path) -> None:
     assert asked == ["/robots.txt", "/%C3%A9", "/b"]
 
 
-def test_more_redirects_are_no_rules(tmp_path: Path) -> None:
+def test_more_than_five_redirects_give_no_rules(tmp_path: Path) -> None:
     asked, _ = robots(tmp_path, {"/robots.txt": (302, "/robots.txt")})
     assert asked.count("/robots.txt") == 6
     assert sorted(asked[6:]) == ["/a", "/b"]
@@ -255,14 +255,14 @@ def leased(url: str, asked: str) -> Request:
 
 
 @pytest.mark.parametrize("asked", ["http://a.test/x", "http://A.test:80/x", "http://a.test/./x#f"])
-def test_what_the_frontier_decided_is_not_decided_again(asked: str) -> None:
+def test_a_leased_request_is_not_decided_again(asked: str) -> None:
     middleware = Deciding(None)  # type: ignore[arg-type]  # asks nothing of a crawler
     assert middleware.process_request(leased("http://a.test/x", asked)) is None
     assert middleware.decided == ""
 
 
 @pytest.mark.parametrize("asked", ["http://b.test/x", "https://a.test/x", "http://a.test/y"])
-def test_a_lease_is_good_for_its_url_only(asked: str) -> None:
+def test_a_lease_is_valid_for_its_url_only(asked: str) -> None:
     """A user's middleware has put another URL in its place."""
     middleware = Deciding(None)  # type: ignore[arg-type]
     middleware.process_request(leased("http://a.test/x", asked))

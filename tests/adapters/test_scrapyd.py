@@ -32,7 +32,7 @@ STATS_LINE = re.compile(r"\[ *\d+\] \d+ Q +\d+ E +\d+ H +\d+ D +\d+ I +\d+ R +\d
 
 @dataclass
 class Scrapyd:
-    """A server that runs; `folder` is its own."""
+    """A running scrapyd and its `folder`."""
 
     url: str
     folder: Path
@@ -112,12 +112,12 @@ def schedule(server: Scrapyd, *settings: str, seeds: str) -> str:
 
 
 def finish(server: Scrapyd, job: str) -> str:
-    """The log of `job` when it has ended."""
+    """Wait for the end of `job`; return its log."""
     wait_until(lambda: job in server.jobs("finished"), LAUNCHED_S, "the job")
     return server.log(job)
 
 
-def test_a_crawl(scrapyd: Scrapyd) -> None:
+def test_a_scheduled_crawl_runs(scrapyd: Scrapyd) -> None:
     with running(*SIMWEB) as web:
         job = schedule(
             scrapyd,
@@ -134,7 +134,7 @@ def test_a_crawl(scrapyd: Scrapyd) -> None:
     assert_valid_warcs(scrapyd.folder / "archive")
 
 
-def test_a_crawl_in_two_processes(scrapyd: Scrapyd) -> None:
+def test_a_scheduled_crawl_runs_in_two_processes(scrapyd: Scrapyd) -> None:
     with running(*SIMWEB[:-4], "--features", "none,page-slow=90", *SIMWEB[-2:]) as web:
         job = schedule(
             scrapyd,
@@ -161,11 +161,11 @@ def assert_valid_warcs(folder: Path) -> None:
         assert checked.returncode == 0
 
 
-def test_a_seed_list_of_the_egg(scrapyd: Scrapyd) -> None:
-    """seeds=seeds/br.txt is found in the egg, in a folder that holds no such file."""
+def test_a_seed_list_is_found_in_the_egg(scrapyd: Scrapyd) -> None:
+    """The working folder has no file seeds/br.txt, so the list of the egg is read."""
     assert not (scrapyd.folder / "seeds").exists()
     size_bytes = (ROOT / "seeds/br.txt").stat().st_size
-    # A scope that no seed is in: nothing is asked of the network.
+    # No seed is in this scope, so that no request is sent.
     log = finish(scrapyd, schedule(scrapyd, "SCOPE_SUFFIXES=.invalid", seeds="seeds/br.txt"))
     assert f"Opened seeds/br.txt with size {size_bytes}" in log
     assert "bad seed" in log
@@ -178,7 +178,7 @@ def test_a_seed_list_of_the_egg(scrapyd: Scrapyd) -> None:
         ("ufmg.br", "DOWNLOAD_DELAY=soon", "DOWNLOAD_DELAY = 'soon' cannot be used"),
     ],
 )
-def test_a_mistake_is_in_the_log(scrapyd: Scrapyd, seeds: str, setting: str, line: str) -> None:
+def test_a_mistake_is_logged(scrapyd: Scrapyd, seeds: str, setting: str, line: str) -> None:
     log = finish(scrapyd, schedule(scrapyd, setting, seeds=seeds))
     assert line in log
     assert "Spider opened" not in log

@@ -1,4 +1,4 @@
-"""What is said before a crawl that no command of ours has checked."""
+"""The check at the start of a crawl that no command of this project has checked."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_no_setting_of_the_log_hides_that_there_is_no_contact(
     assert ("names no contact" in said) == (lines > 0)
 
 
-def test_a_worker_says_nothing() -> None:
+def test_a_worker_logs_no_line() -> None:
     with pytest.raises(NotConfigured):
         StartCheck.from_crawler(crawler_of(FRONTIER_STORE="socket:3", SCOPE_SUFFIX="x"))
 

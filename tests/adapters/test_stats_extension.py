@@ -34,7 +34,7 @@ COUNTING_SPIDER = """
     from webcrawl.frontier.counters import Counters
     from webcrawl.report import lines
 
-    SAID = []  # of each pair of lines: seconds since the start, pages since the last, over seconds
+    SAID = []  # per pair of lines: seconds since the start, new pages, interval
 
     def stats_line(elapsed_s, counters):
         line = lines.stats_line(elapsed_s, counters)
@@ -137,7 +137,7 @@ def spider(work: str) -> str:
 
 
 def assert_on_time(crawl: Run) -> None:
-    """No pair of lines was early, and the intervals between them are all of the time."""
+    """Assert that no pair of lines is early, and that the intervals add up to the whole time."""
     said = crawl.stats["said"]
     over_s = [0.0, *(each[2] for each in said)]
     for number, (at_s, *_) in enumerate(said, 1):
@@ -168,11 +168,11 @@ def test_lines_and_summary_on_standard_output(tmp_path: Path) -> None:
     assert "0.333 s a request on average, 8 HTML pages kept (2.00 MB)" in crawl.log
 
 
-def test_every_number_is_in_scrapys_stats(tmp_path: Path) -> None:
+def test_all_counts_are_in_scrapys_stats(tmp_path: Path) -> None:
     began = time.monotonic()
     stats = run(tmp_path, spider("waits"), SETTINGS).stats
     took_s = time.monotonic() - began
-    assert stats["seen/ip_cap"] == 1  # while the crawl ran
+    assert stats["seen/ip_cap"] == 1  # during the crawl
     assert stats["webcrawl/pending"] == 7
     assert stats["webcrawl/extracted"] == 60
     assert stats["webcrawl/codes/2xx"] == 8
@@ -186,7 +186,7 @@ def test_every_number_is_in_scrapys_stats(tmp_path: Path) -> None:
 
 def test_lines_come_on_time_while_the_event_loop_is_blocked(tmp_path: Path) -> None:
     crawl = run(tmp_path, spider("blocks"), SETTINGS)
-    assert crawl.stats["seen/lines"] >= 4  # before it was free again
+    assert crawl.stats["seen/lines"] >= 4  # before the loop was free again
     assert len(LINE.findall(crawl.out)) >= 4
     assert_on_time(crawl)
     assert SUMMARY.search(crawl.out)
@@ -204,14 +204,14 @@ def test_lines_are_log_records_when_the_log_is_a_file(tmp_path: Path) -> None:
     assert "INFO: HTTP codes: 2xx = 8" in text
 
 
-def test_interval_zero_leaves_the_summary(tmp_path: Path) -> None:
+def test_interval_zero_prints_the_summary_only(tmp_path: Path) -> None:
     crawl = run(tmp_path, spider("short"), SETTINGS | {"STATS_INTERVAL": 0})
     assert crawl.out.startswith("\nExtracted 60 URLs")
     assert SUMMARY.search(crawl.out)
     assert crawl.stats["webcrawl/extracted"] == 60
 
 
-def test_silent_with_another_scheduler(tmp_path: Path) -> None:
+def test_another_scheduler_prints_no_line(tmp_path: Path) -> None:
     plain = "import scrapy\nclass S(scrapy.Spider):\n    name = 's'\n    start_urls = []\n"
     crawl = run(tmp_path, plain, {"EXTENSIONS": SETTINGS["EXTENSIONS"], "STATS_INTERVAL": 0.1})
     assert crawl.out == ""
@@ -225,7 +225,7 @@ def test_a_wrong_interval_is_named(tmp_path: Path) -> None:
     assert "STATS_INTERVAL = 'soon' cannot be used: a number of seconds" in crawl.log
 
 
-def test_a_reader_that_goes_away_changes_nothing(tmp_path: Path) -> None:
+def test_a_closed_pipe_changes_nothing(tmp_path: Path) -> None:
     """`scrapy crawl ... | head -1`."""
     process = subprocess.Popen(
         command(tmp_path, spider("waits"), SETTINGS),
@@ -246,8 +246,8 @@ def test_a_reader_that_goes_away_changes_nothing(tmp_path: Path) -> None:
     assert read_stats(tmp_path)["webcrawl/crawled"] == 15
 
 
-def test_a_reader_that_does_not_read_holds_up_nothing(tmp_path: Path) -> None:
-    """The pipe is full before the crawl begins; it ends all the same, and cleanly."""
+def test_a_full_pipe_holds_up_nothing(tmp_path: Path) -> None:
+    """The pipe is full before the crawl begins; the crawl still ends cleanly."""
     fill = "\n    import os\n    os.set_blocking(1, False)\n    FULL = b'.' * 4096\n    try:\n"
     fill += "        while os.write(1, FULL):\n            pass\n    except BlockingIOError:\n"
     fill += "        os.set_blocking(1, True)\n"
@@ -270,7 +270,7 @@ def test_a_reader_that_does_not_read_holds_up_nothing(tmp_path: Path) -> None:
     assert read_stats(tmp_path)["webcrawl/crawled"] == 15
 
 
-def test_ctrl_c_says_the_summary_and_ends(tmp_path: Path) -> None:
+def test_ctrl_c_prints_the_summary_and_ends(tmp_path: Path) -> None:
     process = subprocess.Popen(
         command(tmp_path, spider("long"), SETTINGS),
         stdout=subprocess.PIPE,
@@ -294,7 +294,7 @@ REPORTING = SETTINGS | {
 }
 
 
-def test_the_report_says_what_the_crawl_did(tmp_path: Path) -> None:
+def test_the_report_has_the_counts_of_the_crawl(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "reports"
     began = time.monotonic()
     crawl = run(tmp_path, spider("short"), REPORTING | {"REPORT_DIR": str(folder)})
@@ -324,23 +324,23 @@ def test_each_run_leaves_its_report(tmp_path: Path) -> None:
         overrides = {"REPORT_DIR": str(folder), "MAX_PAGES_PER_IP": cap, "SCOPE_SUFFIXES": ".br"}
         run(tmp_path, spider("short"), REPORTING | overrides)
     (folder / "report.json").unlink()
-    _keep_earlier(folder)  # of a folder with half of a report
+    _keep_earlier(folder)  # in a folder with half of a report
     texts = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
     assert texts["report-20260102T030405Z-2.txt"] == "first"
     assert texts["report-20260102T030405Z-2.json"] == '{"started": "2026-01-02T03:04:05Z"}'
     assert texts["report-20260102T030405Z.txt"] == "earlier"
-    assert len(texts) == 6  # these, a pair of the first run, and half of the second's
+    assert len(texts) == 6  # these, two of the first run, and one of the second
     (own,) = (texts[name] for name in texts if name[-5:] == ".json" and "20260102" not in name)
     assert json.loads(own)["settings"]["MAX_PAGES_PER_IP"] == 10
     assert json.loads(own)["settings"]["SCOPE_SUFFIXES"] == [".br"]
 
 
-def test_the_report_stands_beside_the_warc_files(tmp_path: Path) -> None:
+def test_the_report_is_written_beside_the_warc_files(tmp_path: Path) -> None:
     run(tmp_path, spider("short"), REPORTING | {"WARC_DIR": str(tmp_path / "warc")})
     assert (tmp_path / "warc" / "report.json").exists()
 
 
-def test_a_failing_disk_is_one_line(tmp_path: Path) -> None:
+def test_a_disk_error_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder", encoding="utf-8")
     folder = tmp_path / "file" / "reports"
     crawl = run(tmp_path, spider("short"), REPORTING | {"REPORT_DIR": str(folder)})
@@ -351,7 +351,7 @@ def test_a_failing_disk_is_one_line(tmp_path: Path) -> None:
 
 
 class Fake:
-    """A crawler as far as GcTuning looks at one."""
+    """The part of a crawler that GcTuning uses."""
 
     def __init__(self, **settings: Any) -> None:
         self.settings = Settings(settings)

@@ -35,7 +35,7 @@ PLAIN = EXCHANGES["plain"]
 
 
 class Engine:
-    """Stands in for Scrapy's: remembers why it was told to close."""
+    """Replaces Scrapy's engine: records the reasons it is closed for."""
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
@@ -48,14 +48,14 @@ def crawler_for(folder: Path, **settings: Any) -> Crawler:
     base = {"TWISTED_REACTOR_ENABLED": False, "WARC_DIR": str(folder / "warc")}
     crawler = Crawler(Spider, base | settings)
     crawler._apply_settings()
-    crawler.engine = Engine()  # type: ignore[assignment]  # all that the pipeline asks of it
+    crawler.engine = Engine()  # type: ignore[assignment]  # the part that the pipeline uses
     return crawler
 
 
 def with_pipeline(
     crawler: Crawler, use: Callable[[WarcPipeline], Awaitable[Any]] | None = None
 ) -> None:
-    """A spider's life around `use`."""
+    """Open the spider, run `use`, close the spider."""
 
     async def go() -> None:
         pipeline = WarcPipeline.from_crawler(crawler)
@@ -84,7 +84,7 @@ def types(folder: Path) -> list[str]:
     return [record.type for record in records(folder)]
 
 
-def test_a_page_is_three_records(tmp_path: Path) -> None:
+def test_a_page_makes_three_records(tmp_path: Path) -> None:
     page = page_of("x", via="http://a.test/", depth=1)
 
     async def use(pipeline: WarcPipeline) -> None:
@@ -116,7 +116,7 @@ def test_a_duplicate_is_a_revisit(tmp_path: Path) -> None:
     assert stats == {"files": 1, "records": 7, "revisits": 1, "bytes": path.stat().st_size}
 
 
-def test_what_is_no_page_with_an_exchange_passes_by(tmp_path: Path) -> None:
+def test_items_without_an_exchange_pass_unchanged(tmp_path: Path) -> None:
     skipped = page_of("skipped")
     assert skipped.exchange is not None
     skipped.exchange = replace(skipped.exchange, body_skipped=True)
@@ -132,7 +132,7 @@ def test_what_is_no_page_with_an_exchange_passes_by(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("over", ["wire", "payload", "none"])
-def test_what_the_payload_digest_is_over(tmp_path: Path, over: str) -> None:
+def test_warc_payload_digest_selects_the_payload(tmp_path: Path, over: str) -> None:
     crawler = crawler_for(tmp_path, WARC_PAYLOAD_DIGEST=over)
     each = replace(EXCHANGES["chunked"], payload=TEXT)
     page = page_of("x")
@@ -179,7 +179,7 @@ def test_the_warcinfo_record_names_the_user_agent_that_is_sent(settings: dict[st
     assert robots_token(scrapy_settings) == "other"
 
 
-def test_exchanges_that_are_no_page_come_by_signal(tmp_path: Path) -> None:
+def test_robots_txt_is_archived_by_the_signal(tmp_path: Path) -> None:
     crawler = crawler_for(tmp_path)
 
     async def use(_: WarcPipeline) -> None:
@@ -190,7 +190,7 @@ def test_exchanges_that_are_no_page_come_by_signal(tmp_path: Path) -> None:
     assert types(tmp_path) == ["warcinfo", *["response", "request"] * 2]
 
 
-def test_the_warcinfo_record_says_what_the_settings_say(tmp_path: Path) -> None:
+def test_the_warcinfo_record_has_the_values_of_the_settings(tmp_path: Path) -> None:
     settings = {
         "WARC_OPERATOR": "An Archive",
         "WARC_COLLECTION": "spring",
@@ -217,7 +217,7 @@ def test_the_warcinfo_record_says_what_the_settings_say(tmp_path: Path) -> None:
     assert path.name.startswith("ours-")
 
 
-def test_what_a_dead_run_left_is_recovered(
+def test_the_file_of_a_dead_run_is_recovered(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (path,) = write(tmp_path / "warc", [capture(PLAIN)])
@@ -228,7 +228,7 @@ def test_what_a_dead_run_left_is_recovered(
     assert f"Recovered {path} of an earlier crawl: 4 records, 0 bytes cut" in caplog.text
 
 
-def test_what_a_process_left_that_died_meanwhile_is_recovered_at_the_end(tmp_path: Path) -> None:
+def test_the_file_of_a_dead_worker_is_recovered_at_the_end(tmp_path: Path) -> None:
     async def use(pipeline: WarcPipeline) -> None:
         (path,) = write(tmp_path / "warc", [capture(PLAIN)])
         path.rename(f"{path}.open")
@@ -243,7 +243,7 @@ def test_warc_enabled_turns_it_off(tmp_path: Path) -> None:
         WarcPipeline.from_crawler(crawler_for(tmp_path, WARC_ENABLED=False))
 
 
-def test_a_folder_that_cannot_be_written_ends_the_crawl_before_it_begins(
+def test_an_unwritable_folder_ends_the_crawl_at_its_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "warc").touch()
@@ -254,7 +254,7 @@ def test_a_folder_that_cannot_be_written_ends_the_crawl_before_it_begins(
     (error,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert f"WARC_DIR = '{tmp_path / 'warc'}' cannot be written" in error.getMessage()
     assert error.exc_info is None
-    asyncio.run(pipeline.close_spider())  # Scrapy calls it all the same
+    asyncio.run(pipeline.close_spider())  # Scrapy calls it also after open_spider has failed
 
 
 def test_a_full_disk_ends_the_crawl_with_one_line(
@@ -279,7 +279,7 @@ def test_a_full_disk_ends_the_crawl_with_one_line(
     ]
 
 
-# Answers that came by another way than this project's handler
+# Answers that did not come from this project's download handler
 
 
 def test_an_answer_through_a_proxy_is_reconstructed() -> None:
@@ -320,7 +320,7 @@ def of_the_cache(**headers: str) -> Response:
     return response
 
 
-def test_an_answer_of_the_cache_is_dated_by_its_server() -> None:
+def test_a_cached_answer_has_the_date_of_its_server() -> None:
     each = exchange_of(of_the_cache(Date="Sun, 06 Nov 1994 08:49:37 GMT"))
     assert (each.started_time, each.total_s, each.ip) == (784111777.0, 0.0, "192.0.2.1")
     assert (each.cached, each.reconstructed) == (True, True)
@@ -328,12 +328,12 @@ def test_an_answer_of_the_cache_is_dated_by_its_server() -> None:
 
 
 @pytest.mark.parametrize("date", ["", "soon", "Sun, 06 Nov 2994 08:49:37 GMT", "1 " * 50_000])
-def test_an_answer_of_the_cache_without_a_date_in_the_past_is_dated_now(date: str) -> None:
+def test_a_cached_answer_without_a_past_date_is_dated_now(date: str) -> None:
     each = exchange_of(of_the_cache(Date=date))
     assert each.started_time == pytest.approx(time.time(), abs=60)
 
 
-def test_a_cached_answer_that_was_asked_for_anew_is_not_the_304() -> None:
+def test_a_revalidated_cached_answer_is_not_the_304() -> None:
     response = of_the_cache()
     asked = replace(PLAIN, status=304, payload=b"")
     note(response.request, exchange=asked)
@@ -343,7 +343,7 @@ def test_a_cached_answer_that_was_asked_for_anew_is_not_the_304() -> None:
     assert state_of(response.request).exchange is each
 
 
-def test_the_exchange_of_the_wire_stands() -> None:
+def test_the_exchange_of_the_wire_is_kept() -> None:
     each = replace(PLAIN)
     response = Response(each.url, 200, body=each.payload)
     response.request = Request(each.url, meta={META_KEY: RequestState(exchange=each)})
@@ -351,7 +351,7 @@ def test_the_exchange_of_the_wire_stands() -> None:
     assert each == PLAIN
 
 
-def test_the_exchange_of_the_wire_stands_where_a_middleware_changed_the_body() -> None:
+def test_the_exchange_of_the_wire_is_kept_if_a_middleware_changed_the_body() -> None:
     each = replace(PLAIN)
     response = Response(each.url, 200, body=b"changed by a middleware")
     response.request = Request(each.url, meta={META_KEY: RequestState(exchange=each)})
@@ -362,7 +362,7 @@ def test_the_exchange_of_the_wire_stands_where_a_middleware_changed_the_body() -
     assert exchange_of(equal) == PLAIN
 
 
-def test_an_answer_by_another_way_is_not_the_first_one() -> None:
+def test_a_middlewares_answer_of_another_status_is_reconstructed() -> None:
     first = replace(PLAIN, status=403, payload=b"not for crawlers")
     response = Response(first.url, 200, body=TEXT)
     response.request = Request(first.url, meta={META_KEY: RequestState(exchange=first)})
@@ -372,7 +372,7 @@ def test_an_answer_by_another_way_is_not_the_first_one() -> None:
     assert not each.body_replaced
 
 
-def test_a_header_of_several_lines_is_several_headers() -> None:
+def test_a_header_of_several_lines_becomes_several_headers() -> None:
     request = Request("http://a.test/")
     headers = {"Set-Cookie": "a=1\nb=2", "X-Empty": "", "X": "1\r\n\r\n<p>"}
     each = reconstruct(request, Response(request.url, headers=headers))
@@ -421,7 +421,7 @@ def test_a_stock_crawl_is_archived(tmp_path: Path, through_a_proxy: bool) -> Non
     assert "1 WARC files with 4 records" in done.log
 
 
-def test_a_stock_crawl_into_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_stock_crawl_with_an_unwritable_folder_ends_with_one_line(tmp_path: Path) -> None:
     (tmp_path / "warc").touch()
     with site({}) as host:
         spider = SPIDER.format(url=host.url("/x"), meta={})

@@ -8,13 +8,13 @@ from tests.conftest import Scrapy
 from tests.exchanges import EXCHANGES, capture, write
 
 
-def test_a_good_file_is_nothing_to_talk_about(scrapy: Scrapy, tmp_path: Path) -> None:
+def test_a_good_file_prints_no_line(scrapy: Scrapy, tmp_path: Path) -> None:
     (path,) = write(tmp_path, [capture(EXCHANGES["plain"])])
     done = scrapy("warccheck", str(path))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_a_line_a_problem(scrapy: Scrapy, tmp_path: Path) -> None:
+def test_each_problem_prints_one_line(scrapy: Scrapy, tmp_path: Path) -> None:
     (good,) = write(tmp_path, [capture(EXCHANGES["plain"])])
     torn, absent = tmp_path / "torn.warc.gz", tmp_path / "absent.warc.gz"
     torn.write_bytes(good.read_bytes()[:-9])
@@ -27,7 +27,7 @@ def test_a_line_a_problem(scrapy: Scrapy, tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
-def test_without_a_file_it_asks_for_one(scrapy: Scrapy) -> None:
+def test_a_call_without_a_file_is_refused(scrapy: Scrapy) -> None:
     done = scrapy("warccheck")
     assert done.returncode == 2
-    assert "which files?" in done.stderr + done.stdout
+    assert "give one or more WARC files" in done.stderr + done.stdout

@@ -1,7 +1,7 @@
-"""Which URLs of real sites a crawl must fetch, computed from the files.
+"""Computes from the files of real sites which URLs a crawl of them must fetch.
 
-A second opinion: it shares no code with the crawler. Pages are read by selectolax (an HTML5 parser
-in C), URLs split by `urllib.parse`, and nginx's answers are worked out from the file system.
+An independent check: it shares no code with the crawler. selectolax (an HTML5 parser in C) reads
+the pages, `urllib.parse` splits URLs, and nginx's answers are computed from the file system.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LINKS = "a[href], area[href], link[href], frame[src], iframe[src], meta[content
 
 @dataclass(frozen=True)
 class Reply:
-    """What nginx says to one URL. `kind` is the media type of a 200."""
+    """nginx's answer to one URL. `kind` is the media type of a 200."""
 
     status: int
     kind: str = ""
@@ -42,7 +42,7 @@ class Reply:
 
     @property
     def is_kept(self) -> bool:
-        """Whether a crawl archives it: all but contents of other types."""
+        """Whether a crawl archives it: any answer except a body of another media type."""
         return self.status != 200 or self.is_page
 
     def body(self) -> bytes:
@@ -51,7 +51,7 @@ class Reply:
 
 
 class Closure:
-    """The URLs that can be reached from `seeds`, with nginx's replies, as `replies`."""
+    """The URLs reachable from `seeds`; `replies` has nginx's reply to each."""
 
     def __init__(self, sites: Mapping[str, tuple[Site, Path]], seeds: Iterable[str]) -> None:
         self._sites = sites  # by origin, with the folder of the files
@@ -64,7 +64,7 @@ class Closure:
                 todo += self._links(url, self.replies[url])
 
     def reply(self, url: str) -> Reply:
-        """What nginx says to `url` (normal): its index, try_files and types modules."""
+        """nginx's reply to the normalised `url`: its index, try_files and types modules."""
         site, root = self._sites[self._origin(url)]
         path = re.sub("/+", "/", unquote_to_bytes(urlsplit(url).path).decode("utf-8", "replace"))
         file = root / path.removeprefix("/")
@@ -97,7 +97,7 @@ class Closure:
 
 
 def links(body: bytes, url: str) -> list[str]:
-    """The links of the page at `url`, in normal form, each once; none where it says nofollow."""
+    """The links of the page at `url`, normalised, each once. Empty if it says nofollow."""
     page = LexborHTMLParser(_text(body))
     bases = [node.attributes.get("href") for node in page.css("base[href]")]
     base = _joined(url, _trimmed(bases[0])) if bases else ""
@@ -130,7 +130,7 @@ def _targets(tag: str | None, attributes: Mapping[str, str | None]) -> Iterator[
 
 
 def _joined(base: str, href: str) -> str:
-    """`href` in normal form; "" for what is no http(s) URL. RFC 3986, 5.2.2.
+    """`href`, resolved and normalised; "" if it is not an http(s) URL. RFC 3986, 5.2.2.
 
     Not `urljoin`, which drops empty segments: in "a//b" they are part of the path.
     """
@@ -197,11 +197,11 @@ def _text(body: bytes) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a crawl of real sites was worth. All three lists are empty for a good one."""
+    """The result of a crawl of real sites. All three lists are empty for a good one."""
 
-    replies: Mapping[str, Reply]  # of what it should have fetched
+    replies: Mapping[str, Reply]  # of the URLs that it should fetch
     missing: list[str]
-    invented: list[str]  # fetched, and no page that was followed links to it
+    invented: list[str]  # fetched, although no followed page links to it
     twice: list[str]
 
     @property
@@ -210,7 +210,7 @@ class Verdict:
 
 
 def judge(web: RealWeb) -> Verdict:
-    """Holds what nginx was asked for against the files."""
+    """Compare the requests that nginx served with the files."""
     origins = {web.origin(site): (site, site.folder(web.cache)) for site in web.sites}
     hosts = {site.host: web.origin(site) for site in web.sites}
     fetched = Counter(

@@ -23,7 +23,7 @@ QUICK = {"DOWNLOAD_DELAY": 0.1, "IP_DELAY": 0.02, "DOWNLOAD_TIMEOUT": 5, "STATS_
 
 @dataclass
 class Result:
-    """What a crawl left behind."""
+    """The output, log, report and files of a crawl that has ended."""
 
     exit_code: int
     output: str
@@ -42,7 +42,7 @@ class Result:
 
 
 class Crawl:
-    """A crawl that runs. `wait` for its end, or `interrupt` it.
+    """A running crawl. `wait` for its end, or `interrupt` it.
 
     `within` is a command that runs the command behind it, as `env` does.
     """
@@ -98,7 +98,7 @@ class Crawl:
         return self._out.read_text()
 
     def until(self, text: str, times: int = 1) -> None:
-        """Wait until it has said `text`, on standard output or in its log."""
+        """Wait until `text` is on its standard output or in its log, `times` times."""
         deadline = time.monotonic() + 180
         while (self.output() + self._err.read_text()).count(text) < times:
             assert time.monotonic() < deadline, self._err.read_text()
@@ -109,7 +109,7 @@ class Crawl:
         self.process.send_signal(signal.SIGINT)
 
     def interrupt_twice(self) -> None:
-        """Two signals that come at once would be one."""
+        """Interrupt, wait, interrupt again: two signals at once would count as one."""
         self.interrupt()
         self.until("Received SIGINT")
         self.interrupt()
@@ -131,20 +131,20 @@ def crawl(folder: Path, *seeds: str, **arguments: Any) -> Result:
 
 
 def assert_clean(result: Result) -> None:
-    """No traceback, no error in the log."""
+    """Assert that the log has no traceback and no error."""
     assert "Traceback" not in result.log, result.log[-4000:]
     assert " ERROR: " not in result.log, result.log[-4000:]
 
 
 def assert_faultless(web: Running) -> dict[str, Any]:
-    """The ledger has no violation and misses no page; the ledger."""
+    """Assert that the ledger has no violation and misses no page; return the ledger."""
     ledger = web.ledger()
     assert not faults(ledger), json.dumps(faults(ledger), indent=1)[:4000]
     return ledger
 
 
 def wait_for_servers(port: int) -> None:
-    """Until those of the simulated web have read all requests sent before.
+    """Wait until the servers of the simulated web have read all requests sent before.
 
     What a killed crawl has asked counts when it is read, and they may be behind. One loop reads
     in turn; what is no request is closed, and not in the ledger.

@@ -1,11 +1,10 @@
-"""`python -m tests.crawl.faulty FAULTS REPORT PORT -- ...` is `scrapy ...`, killed again and again.
+"""`python -m tests.crawl.faulty FAULTS REPORT PORT -- ...` runs `scrapy ...` and kills it often.
 
-FAULTS are words with commas between them. "before-commit:7" kills at the 7th commit, before it is
-made; POINTS names the places. "random:400" kills 400 ms after the start. Each is a run in a process
-of its own, forked where Scrapy has been imported and nothing has begun; it begins when no process
-of the one before is left, and the servers at PORT have read what they were asked. At the end comes
-a run that nobody kills. REPORT gets a line of JSON for each kill: the fault, and the URLs leased
-then.
+FAULTS is a list with commas. "before-commit:7" kills at the 7th commit, before it is made; POINTS
+has the names of the places. "random:400" kills 400 ms after the start. Each fault is one run, in a
+process forked after Scrapy is imported and before the crawl starts. A run starts once no process of
+the run before is left and the servers at PORT have read all requests. The last run is not killed.
+REPORT gets one line of JSON per kill: the fault, and the URLs leased at that moment.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ from webcrawl.scheduler import scheduler
 from webcrawl.warc import files, recovery
 from webcrawl.warc.files import WarcFiles
 
-PRELOADED = (handler, scheduler, warc, feeds)  # or each run would import them again
+PRELOADED = (handler, scheduler, warc, feeds)  # imported once, not by each run
 
-# Where a run may be killed: a callable of the program, before, within or after the call.
+# Where a run can be killed: before, within or after a call of this method or function.
 POINTS: dict[str, tuple[Any, str]] = {
     "open": (Database, "__init__"),
     "commit": (Database, "commit"),
     "write": (WarcFiles, "write"),  # the records of a page
-    "append": (files._File, "append"),  # their bytes; killed within, half of them are written
-    "flush": (feeds, "_flush"),  # an item of a feed; killed within, its end is not written
-    "release": (DiskFrontier, "release"),  # a page is archived, and not committed
-    "mend": (recovery, "publish"),  # a file of a run that was killed: cut, and not yet named
+    "append": (files._File, "append"),  # their bytes; a kill within leaves half of them written
+    "flush": (feeds, "_flush"),  # an item of a feed; a kill within leaves it torn
+    "release": (DiskFrontier, "release"),  # a page is archived, but not committed
+    "mend": (recovery, "publish"),  # a file of a killed run: cut, but not yet renamed
 }
 
 _PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
@@ -51,7 +50,7 @@ _PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 
 def main() -> None:
     faults, report, port, _, *sys.argv[1:] = sys.argv[1:]
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)  # what a killed process leaves is ours
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)  # adopt the child processes of a killed run
     for fault in faults.split(","):
         child = os.fork()
         if not child:
@@ -60,14 +59,14 @@ def main() -> None:
         with suppress(ChildProcessError):
             while True:
                 os.wait()
-        if not os.WIFSIGNALED(status):  # the crawl has ended before
+        if not os.WIFSIGNALED(status):  # the crawl ended before the fault
             sys.exit(os.waitstatus_to_exitcode(status))
         wait_for_servers(int(port))
     sys.exit(execute())
 
 
 def run(fault: str, report: Path) -> None:
-    """A crawl that ends in `fault`."""
+    """Run a crawl until `fault` kills it."""
     leased: dict[Lease, None] = {}
     keep_account(leased)
 
@@ -88,7 +87,7 @@ def run(fault: str, report: Path) -> None:
 
 
 def keep_account(leased: dict[Lease, None]) -> None:
-    """Have `leased` hold the leases that are not committed back."""
+    """Keep in `leased` the leases whose release is not committed."""
     acquire, release = DiskFrontier.acquire, DiskFrontier.release
 
     async def acquired(self: DiskFrontier, *args: Any, **kwargs: Any) -> list[Lease]:
@@ -105,7 +104,7 @@ def keep_account(leased: dict[Lease, None]) -> None:
 
 
 def arm(owner: Any, name: str, side: str, number: int, die: Callable[[], None]) -> None:
-    """Have the `number`-th call of `owner.name` kill this process."""
+    """Make the `number`-th call of `owner.name` kill this process."""
     real, calls = getattr(owner, name), 0
 
     def faulty(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A site whose every byte is known, crawled into an archive once for each module that asks."""
+"""A site of known bytes, crawled into an archive once per test module."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from tests.crawl.crawling import Result, crawl
 PAGE = b"<html><title>A page</title><body>" + b"<p>Some words of a page.</p>\n" * 40
 MAX_SIZE = 100_000  # DOWNLOAD_MAXSIZE of the crawl
 ROBOTS = b"User-agent: *\nDisallow: /private\n"
-CLOSE = b"Connection: close"  # as it does: a page asked for on a kept one would come out of order
+CLOSE = b"Connection: close"  # on a kept connection pages would come out of order
 
 
 def answer(
     body: bytes, *fields: bytes, status: bytes = b"200 OK", length: int | None = None
 ) -> bytes:
-    """An answer of `body` with a Content-Length, true unless `length` says another."""
+    """An answer with `body` and a Content-Length: `length`, or the length of the body."""
     told = len(body) if length is None else length
     lines = [b"Content-Type: text/html", b"Content-Length: %d" % told, CLOSE, *fields]
     return b"HTTP/1.1 %b\r\n%b\r\n\r\n%b" % (status, b"\r\n".join(lines), body)
 
 
 def chunked(body: bytes, *fields: bytes, size: int = 500) -> bytes:
-    """An answer of `body` in chunks."""
+    """An answer with `body` in chunks of `size`."""
     lines = [b"Content-Type: text/html", b"Transfer-Encoding: chunked", CLOSE, *fields]
     chunks = [body[at : at + size] for at in range(0, len(body), size)]
     framed = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
@@ -41,7 +41,7 @@ def chunked(body: bytes, *fields: bytes, size: int = 500) -> bytes:
 GZIPPED = b"Content-Encoding: gzip"
 OWN = {name: PAGE + name.encode() for name in ("plain", "chunked", "gzip", "both", "old", "odd")}
 
-# What any reader of archives must take.
+# Answers that every reader of archives must accept.
 SOUND = {
     "/plain": answer(OWN["plain"], b"X-Repeat: 1", b"x-repeat: 2"),
     "/chunked": chunked(OWN["chunked"]),
@@ -57,7 +57,7 @@ SOUND = {
     "/cut": answer(PAGE + b"cut", length=len(PAGE) + 1000),
     "/large": answer(PAGE + b"large" * MAX_SIZE),
 }
-# What some readers stumble over, through no fault of ours: odd heads, and lies.
+# Answers that some readers reject, although the archive is right: odd heads, false framing.
 ODD = {
     "/lf": b"HTTP/1.1 200 OK\nContent-Type: text/html\n\n" + OWN["odd"],
     "/latin": answer(PAGE + b"latin", b"X-Name: caf\xe9"),
@@ -73,7 +73,7 @@ INTERIM = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
 
 @dataclass
 class Record:
-    """One record as it is in a file: read here without the code under test."""
+    """One record as it stands in a file, read without the code under test."""
 
     offset: int
     type: str
@@ -110,8 +110,9 @@ def records(path: Path) -> list[Record]:
 
 @dataclass
 class Site:
-    """A server of `pages`, an index of them at `/`, and what it was asked. To an empty one it
-    never answers.
+    """A server of `pages`, with an index of them at `/`; it records the requests.
+
+    It never answers a request for a page that is empty.
     """
 
     pages: dict[str, bytes]
@@ -138,21 +139,21 @@ class Site:
             self.requests[path].append(request)
         sent = self.pages[path]
         if not sent:
-            connection.recv(1)  # until the other side has had enough
+            connection.recv(1)  # until the client closes
             return
         if request.startswith(b"HEAD"):
             sent = sent[: sent.index(b"\r\n\r\n") + 4]
         connection.sendall((INTERIM if path == "/interim" else b"") + sent)
 
     def archived(self, path: str) -> bytes:
-        """What an archive must have of `path`: what was sent, or as much as was to be read."""
+        """The bytes that an archive must have for `path`: those sent, up to MAX_SIZE."""
         head, blank, body = self.pages[path].partition(b"\r\n\r\n")
         return head + blank + body[:MAX_SIZE]
 
 
 @contextmanager
 def served(pages: dict[str, bytes]) -> Iterator[Site]:
-    """A site that answers while the block lasts."""
+    """A site that serves until the block ends."""
     site = Site(dict(pages))
     with RawServer(site.serve) as server:
         site.port = server.port
@@ -160,7 +161,7 @@ def served(pages: dict[str, bytes]) -> Iterator[Site]:
 
 
 def crawled(folder: Path, site: Site, **settings: object) -> Result:
-    """A crawl of all its pages."""
+    """Crawl all pages of `site`."""
     chosen = {
         "ALLOW_PRIVATE_ADDRESSES": 1,
         "DOWNLOAD_DELAY": 0,

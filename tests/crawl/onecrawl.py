@@ -1,4 +1,4 @@
-"""Several runs, or several processes, that must be one crawl to the servers and in the archive."""
+"""Asserts that several runs or processes look like one crawl, to the servers and in the archive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.crawl.knownsite import records
 from webcrawl.parse.urls import host_of
 from webcrawl.warc.check import check
 
-HOST_DELAY_S = 0.1  # promised by all crawls that are killed
+HOST_DELAY_S = 0.1  # the delay of all crawls that are killed
 
 
 def assert_one_crawl(
@@ -23,13 +23,13 @@ def assert_one_crawl(
     whole: bool = True,
     leased: Sequence[str] | None = None,
 ) -> Counter[str]:
-    """As if it had never been killed, save that what was leased may be asked for again.
+    """Assert that a killed crawl looks as if it had never been killed, except for leased URLs.
 
-    `leased` are the URLs of which that is known; a look-up in DNS has "". Of a Crawl-delay or a
-    Retry-After in an answer to one of these the next run cannot know (docs/durability.md), and
-    waits its own delay.
+    Leased URLs may be requested again. `leased` has these URLs, as far as they are known; a DNS
+    look-up has "". The next run cannot know a Crawl-delay or a Retry-After in the answer to such a
+    URL (docs/durability.md), and waits its own delay.
 
-    The pages in the archive, and how often each is there with an answer that is final.
+    Returns the pages in the archive, and how often each is there with a final answer.
     """
     assert result.exit_code == 0, result.log[-3000:]
     assert_clean(result)
@@ -56,15 +56,15 @@ def assert_one_crawl(
         assert check(path) == []
         for each in records(path):
             if each.type in ("response", "revisit") and not each.url.endswith("/robots.txt"):
-                pages[each.url] += not each.block.startswith(b"HTTP/1.1 503")  # that is retried
+                pages[each.url] += not each.block.startswith(b"HTTP/1.1 503")  # a 503 is retried
     assert len(pages) == counts["crawled"], "a finished page is not in the archive"
     return pages
 
 
 def is_excused(kind: str, early: str, leased: Sequence[str] | None) -> bool:
-    """Whether the answer that asked to wait can have been lost, and the crawl's own delay is over.
+    """Whether the answer with the longer delay can be lost, and the crawl waited its own delay.
 
-    A Crawl-delay is lost with a robots.txt, which is then asked for again.
+    A Crawl-delay is lost together with its robots.txt, which is then requested again.
     """
     waited_s, *_, host, target = early.split()
     urls = leased

@@ -1,8 +1,8 @@
 """Real sites on loopback: documentation packages of Debian, served by nginx under their own names.
 
-Owns how they are had and served, and what the servers saw. Nothing is installed: packages, and
-nginx where the machine has none, are unpacked into a folder that is kept. What a crawl must find
-is `closure`'s affair.
+Downloads and serves them, and reads the servers' logs. Installs nothing: packages (and nginx, if
+the machine has none) are unpacked into a folder that is kept. `closure` computes which pages a
+crawl must find.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from simweb.addresses import Answer
 from simweb.dns import DnsServer, Names
 
 ROOT = Path(__file__).parents[2]
-# Where packages are kept between runs.
+# The folder in which packages are kept between runs.
 CACHE = Path(os.environ.get("REAL_SITES_CACHE") or ROOT / "crawl" / "real-sites")
 
 
 @dataclass(frozen=True)
 class Site:
-    """One host. `suffix` is what its files' names end in behind the names that pages link to."""
+    """One host. Its files' names are the names that pages link to, plus `suffix`."""
 
     host: str
     package: str
@@ -60,7 +60,7 @@ SITES = (
     Site("www.boost.org", "libboost1.74-doc", "usr/share/doc/libboost1.74-doc"),
 )
 
-# Media types by the last extension of a file's name; all else is application/octet-stream.
+# Media types by the last extension of a file's name; all others are application/octet-stream.
 TYPES = {
     "text/html": ("html", "htm"),
     "application/xhtml+xml": ("xhtml",),
@@ -105,12 +105,12 @@ _VARIANTS = """types {{ text/html html {language}; }}
 
 
 class Unavailable(Exception):  # noqa: N818  (a reason to skip, not an error)
-    """What it takes cannot be had here: no Debian, no package, no nginx."""
+    """The sites cannot be served here: no Debian, no package, or no nginx."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One request as nginx saw it: `started_at` in seconds, exact to some milliseconds."""
+    """One request in nginx's log. `started_at` is in seconds, exact to some milliseconds."""
 
     started_at: float
     host: str
@@ -121,13 +121,13 @@ class Seen:
 
 @dataclass(frozen=True)
 class RealWeb:
-    """Sites that are being served. `dns` is what a crawler's DNS_SERVERS takes."""
+    """Sites that are being served. `dns` is a value for the crawler's DNS_SERVERS."""
 
     sites: tuple[Site, ...]
     cache: Path
     port: int
     dns: str
-    asked: Iterable[str]  # the names that the DNS server was asked for
+    asked: Iterable[str]  # names looked up at the DNS server
     _log: Path
 
     def origin(self, site: Site) -> str:
@@ -135,7 +135,7 @@ class RealWeb:
 
     @property
     def seeds(self) -> list[str]:
-        """The front page of each site; of its parts where it has none."""
+        """The front page of each site, or the front pages of its parts."""
         seeds = []
         for site in self.sites:
             folder = site.folder(self.cache)
@@ -147,7 +147,7 @@ class RealWeb:
         return seeds
 
     def settings(self, delay_s: float) -> dict[str, Any]:
-        """A crawl that keeps to these sites, with the same delay for hosts and addresses."""
+        """Settings of a crawl of these sites only, with the same delay per host and per address."""
         origins = "|".join(self.origin(site).replace(".", r"\.") for site in self.sites)
         return {
             "DNS_SERVERS": self.dns,
@@ -169,9 +169,9 @@ class RealWeb:
 
 @contextlib.contextmanager
 def serving(sites: Iterable[Site], folder: Path, cache: Path = CACHE) -> Iterator[RealWeb]:
-    """Serves `sites` until the block ends, each at an address of its own; logs go to `folder`.
+    """Serve `sites` until the block ends, each at its own address; logs go to `folder`.
 
-    Raises Unavailable where that is not possible.
+    Raises Unavailable if that is not possible.
     """
     sites = tuple(sites)
     for site in sites:
@@ -185,7 +185,7 @@ def serving(sites: Iterable[Site], folder: Path, cache: Path = CACHE) -> Iterato
 
 
 def _unpack(package: str, cache: Path) -> Path:
-    """The folder with the files of a Debian package; had once, whoever else wants it meanwhile."""
+    """The folder with the files of a Debian package, downloaded once even by parallel test runs."""
     folder = cache / package
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / f"{package}.lock").open("w") as lock:
@@ -196,7 +196,7 @@ def _unpack(package: str, cache: Path) -> Path:
 
 
 def _download(package: str, folder: Path) -> None:
-    """Have the files of a Debian package in `folder`, all of them or none."""
+    """Download the files of a Debian package into `folder`: all files or, on an error, no file."""
     download = folder.with_name(f"{package}.part")
     shutil.rmtree(download, ignore_errors=True)
     (download / "files").mkdir(parents=True)
@@ -215,7 +215,7 @@ def _download(package: str, folder: Path) -> None:
 
 
 def _free_port(addresses: Iterable[str]) -> int:
-    """80 where it may be had, so that names need no port; else any that is free."""
+    """Port 80 if it is free and allowed, so that URLs need no port; else any free port."""
     for port in (80, 0):
         try:
             with contextlib.ExitStack() as sockets:
@@ -232,7 +232,7 @@ def _free_port(addresses: Iterable[str]) -> int:
 def _nginx(
     sites: Iterable[Site], addresses: dict[str, str], port: int, folder: Path, cache: Path
 ) -> Iterator[Path]:
-    """Runs nginx in the foreground; its access log."""
+    """Run nginx in the foreground; yields the path of its access log."""
     path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
     nginx = shutil.which("nginx", path=path) or _unpack("nginx", cache) / "usr/sbin/nginx"
     servers = [
@@ -295,7 +295,7 @@ class _World:
 
 @contextlib.contextmanager
 def _dns(addresses: dict[str, str]) -> Iterator[tuple[str, Iterable[str]]]:
-    """Runs a DNS server in a thread; its address, and the names it was asked for."""
+    """Run a DNS server in a thread; yields its address, and the names looked up so far."""
     names = Names(_World(addresses))  # type: ignore[arg-type]
     server = DnsServer(names)
     loop = asyncio.new_event_loop()
@@ -308,5 +308,5 @@ def _dns(addresses: dict[str, str]) -> Iterator[tuple[str, Iterable[str]]]:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         server.close()
-        loop.run_until_complete(asyncio.sleep(0))  # sockets close a turn later
+        loop.run_until_complete(asyncio.sleep(0))  # sockets close one turn of the loop later
         loop.close()

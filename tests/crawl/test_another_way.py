@@ -1,4 +1,4 @@
-"""Pages that do not come by this project's download handler: kept and counted like all others."""
+"""Pages that another download handler fetched: archived and counted like all other pages."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def archived(result: Result, kinds: Sequence[str] = ("response", "revisit")) -> 
 
 @pytest.mark.parametrize("archive", [True, False])
 @pytest.mark.parametrize("way", WAYS)
-def test_pages_of_a_users_own_making(tmp_path: Path, way: str, archive: bool) -> None:
+def test_pages_that_a_user_renders_are_archived(tmp_path: Path, way: str, archive: bool) -> None:
     module = tmp_path / "users.py"
     module.write_text(ANOTHER.replace("{settings}", WAYS[way]))
     reports = tmp_path / "warc"
@@ -106,7 +106,7 @@ def test_pages_of_a_users_own_making(tmp_path: Path, way: str, archive: bool) ->
             urls.insert(1, host.url("/a"))
     assert host.asked == ["/robots.txt"]
     found = items(tmp_path)
-    assert sorted(found) == urls  # an image is not wanted, whoever brings it
+    assert sorted(found) == urls  # an image is dropped, whichever handler fetched it
     for item in found.values():
         assert item["payload_digest"].startswith("sha1:")
         assert item["fetched_at"].startswith("20")
@@ -128,7 +128,7 @@ def test_pages_of_a_users_own_making(tmp_path: Path, way: str, archive: bool) ->
 
 
 @pytest.mark.parametrize("archive", [True, False])
-def test_pages_of_scrapys_http_cache(tmp_path: Path, archive: bool) -> None:
+def test_pages_of_scrapys_http_cache_are_archived(tmp_path: Path, archive: bool) -> None:
     cache = {"HTTPCACHE_ENABLED": 1, "HTTPCACHE_DIR": tmp_path / "cache"}
     runs, began = [], ""
     with site(PAGES) as host:
@@ -144,7 +144,7 @@ def test_pages_of_scrapys_http_cache(tmp_path: Path, archive: bool) -> None:
     for url, item in second.items():
         for name in ("status", "links", "payload_digest", "redirect_to"):
             assert item[name] == first[url][name], name
-        assert item["fetched_at"] < began  # as the server says: when it answered
+        assert item["fetched_at"] < began  # the Date that the server sent
     one, two = (each.report["counts"] for each in runs)
     for name in ("crawled", "html_pages", "html_bytes", "links"):
         assert one[name] == two[name], name
@@ -158,7 +158,7 @@ def test_pages_of_scrapys_http_cache(tmp_path: Path, archive: bool) -> None:
 
 
 @pytest.mark.parametrize("archive", [True, False])
-def test_pages_through_a_proxy(
+def test_pages_through_a_proxy_are_archived(
     tmp_path: Path, archive: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with site(PAGES) as host:
@@ -174,7 +174,7 @@ def test_pages_through_a_proxy(
     assert len(archived(result)) == archive
 
 
-def test_another_handler_is_not_asked_for_what_robots_txt_refuses(tmp_path: Path) -> None:
+def test_another_handler_gets_no_url_that_robots_txt_refuses(tmp_path: Path) -> None:
     module = tmp_path / "users.py"
     module.write_text(
         ANOTHER.replace("{settings}", WAYS["handler"])
@@ -197,7 +197,7 @@ def test_another_handler_is_not_asked_for_what_robots_txt_refuses(tmp_path: Path
     assert found[host.url("/private")]["error"] == "IgnoreRequest"
 
 
-def test_none_is_a_revisit_of_a_page_that_was_never_archived(tmp_path: Path) -> None:
+def test_a_page_that_was_not_archived_has_no_revisit(tmp_path: Path) -> None:
     same = {f"/{number}": (200, "<p>the same") for number in range(3)}
     runs = []
     with site(same) as host:
@@ -216,7 +216,7 @@ def test_none_is_a_revisit_of_a_page_that_was_never_archived(tmp_path: Path) -> 
     assert original in page.block
 
 
-def test_answers_that_a_middleware_put_in_the_place_of_the_servers(tmp_path: Path) -> None:
+def test_an_answer_that_a_middleware_replaced_is_archived(tmp_path: Path) -> None:
     module = tmp_path / "users.py"
     middleware = """
 class Asking:

@@ -1,4 +1,4 @@
-"""Archives of real crawls: against what the server sent, and before the tools of others."""
+"""Archives of whole crawls, compared with the bytes sent, and checked by public tools."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEAD_END = b"\r\n\r\n"
 
 
 class Archive:
-    """A crawl's one file, and the site that it is of."""
+    """The one WARC file of a crawl, and the site that was crawled."""
 
     def __init__(self, site: Site, result: Result) -> None:
         assert_clean(result)
@@ -37,7 +37,7 @@ class Archive:
 
     @property
     def answers(self) -> dict[str, Record]:
-        """The response or revisit of each path; there must be one."""
+        """The response or revisit record per path; asserts that each path has one."""
         found = [each for each in self.records if each.type in ANSWERS]
         paths = [each.url.removeprefix(self.site.url) for each in found]
         assert [path for path, count in Counter(paths).items() if count > 1] == []
@@ -64,10 +64,10 @@ def archive(request: pytest.FixtureRequest) -> Archive:
     return either
 
 
-# Against the server
+# Compared with the server
 
 
-def test_each_page_is_there_once_as_it_was_sent(archive: Archive) -> None:
+def test_each_page_is_archived_once_as_sent(archive: Archive) -> None:
     assert archive.answers.keys() == archive.site.pages.keys()
     for path, record in archive.answers.items():
         sent = archive.site.archived(path)
@@ -76,7 +76,7 @@ def test_each_page_is_there_once_as_it_was_sent(archive: Archive) -> None:
         assert record.block == sent, path
 
 
-def test_each_request_is_there_as_the_server_read_it(archive: Archive) -> None:
+def test_each_request_is_archived_as_the_server_read_it(archive: Archive) -> None:
     requests = {
         each.url.removeprefix(archive.site.url): [each.block]
         for each in archive.records
@@ -86,7 +86,7 @@ def test_each_request_is_there_as_the_server_read_it(archive: Archive) -> None:
 
 
 def test_only_an_identical_body_is_a_revisit(sound: Archive) -> None:
-    """The same text sent gzipped is another body: its headers would not fit the first one."""
+    """The same text sent gzipped is another body: its headers do not fit the first body."""
     plain, copy = sound.answers["/plain"], sound.answers["/copy"]
     assert {path for path, each in sound.answers.items() if each.type == "revisit"} == {"/copy"}
     assert copy.fields["warc-refers-to-target-uri"] == plain.url
@@ -94,7 +94,7 @@ def test_only_an_identical_body_is_a_revisit(sound: Archive) -> None:
     assert copy.fields["warc-payload-digest"] == plain.fields["warc-payload-digest"]
 
 
-def test_what_was_cut_says_why(sound: Archive) -> None:
+def test_a_truncated_page_says_why(sound: Archive) -> None:
     reasons = {path: each.fields.get("warc-truncated") for path, each in sound.answers.items()}
     assert {path: reason for path, reason in reasons.items() if reason} == {
         "/cut": "disconnect",
@@ -133,11 +133,11 @@ def test_every_answer_in_a_ledger_has_one_record(tmp_path: Path) -> None:
     assert statuses[b"3"] == totals["pages_3xx"]
 
 
-# Before the tools
+# Checked by public tools
 
 
 def tool(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    """A Python tool, as its users run it."""
+    """Run a Python tool as its users do."""
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-m", *map(str, command)],
         capture_output=True, text=True, check=False,
@@ -149,7 +149,7 @@ def revisits(path: Path) -> set[str]:
 
 
 def fastwarc_failures(path: Path) -> set[str]:
-    """Records whose block or payload has another digest, to FastWARC."""
+    """Records whose block or payload digest FastWARC rejects."""
     done = tool("fastwarc.cli", "check", "--verify-payloads", "--quiet", "--output", "-", path)
     assert ": OK" in done.stdout, done.stderr
     ids = (line.partition(": ") for line in done.stdout.splitlines())
@@ -170,7 +170,7 @@ def test_warcio_reads_every_record(archive: Archive) -> None:
 
 
 def test_fastwarc_verifies_every_block_and_payload(archive: Archive) -> None:
-    """But for revisits: it holds their payload digest against the empty body they have."""
+    """Except revisits: FastWARC compares their payload digest with their empty body."""
     assert fastwarc_failures(archive.path) == revisits(archive.path)
 
 
@@ -181,7 +181,7 @@ def test_fastwarc_reads_every_record(archive: Archive) -> None:
 
 
 def test_warcat_finds_nothing(sound: Archive) -> None:
-    """But for revisits, by the same misunderstanding (its issue 15)."""
+    """Except revisits, for the same reason (Warcat's issue 15)."""
     done = tool("warcat", "verify", sound.path)
     failed = set(re.findall(r"Record (<\S+>) failed", done.stdout + done.stderr))
     assert failed == revisits(sound.path)
@@ -197,5 +197,5 @@ def test_cdxj_indexer_finds_every_answer(archive: Archive) -> None:
     ]
 
 
-def test_our_own_check_finds_nothing_on_a_sound_site(sound: Archive) -> None:
+def test_warccheck_finds_nothing_on_a_sound_site(sound: Archive) -> None:
     assert check(sound.path) == []

@@ -25,7 +25,7 @@ QUICK: dict[str, Any] = {"DOWNLOAD_DELAY": 0.01, "IP_DELAY": 0, "CLOSE_GRACE": 1
 
 @pytest.fixture(scope="module")
 def web() -> Iterator[Running]:
-    """Large enough that a crawl does not end before it is ended."""
+    """A web so large that a crawl is still running when the test interrupts it."""
     features = "--features=none,page-chunked,page-gzip,page-301"
     world = ("--hosts", "2000", "--pages-per-host", "50", "--page-bytes", "10000")
     with running(*world, "--host-delay", "0", features) as web:
@@ -33,7 +33,7 @@ def web() -> Iterator[Running]:
 
 
 def archive_of(crawl: Crawl, size_bytes: int = 10_000) -> Path:
-    """The file that a crawl writes, once it has this size."""
+    """The file that a crawl writes; waits until it has this size."""
     deadline = time.monotonic() + 180
     while True:
         for path in (crawl.folder / "warc").glob("*.warc.gz.open"):
@@ -44,7 +44,7 @@ def archive_of(crawl: Crawl, size_bytes: int = 10_000) -> Path:
 
 
 def assert_valid(paths: list[Path]) -> list[Record]:
-    """Every file is whole and right, to us and to warcio."""
+    """Assert that `check` and warcio accept every file; return the records."""
     found = []
     for path in paths:
         assert check(path) == []
@@ -56,14 +56,14 @@ def assert_valid(paths: list[Path]) -> list[Record]:
 
 
 def assert_paired(found: list[Record]) -> None:
-    """Each answer has its request."""
+    """Assert that each answer has its request."""
     answers = {each.id for each in found if each.type in ("response", "revisit")}
     asked = {each.fields["warc-concurrent-to"] for each in found if each.type == "request"}
     assert answers == asked
 
 
 def next_crawl(folder: Path) -> Result:
-    """A small crawl into the same folder."""
+    """Run a small crawl into the same folder."""
     site = ("--hosts", "2", "--pages-per-host", "2", "--features", "none", "--host-delay", "0")
     with running(*site) as web:
         return Crawl(folder, web=web, **QUICK).wait()
@@ -77,7 +77,7 @@ def test_a_killed_crawl_leaves_every_finished_page(
     left = archive_of(crawl, 10_000 + 100_000 * moment)
     crawl.process.send_signal(signal.SIGKILL)
     log = crawl.wait().log
-    if moment == 3:  # as if it had been killed inside a write
+    if moment == 3:  # cut the file, as a kill within a write does
         with left.open("r+b") as file:
             file.truncate(left.stat().st_size - 7)
     result = next_crawl(tmp_path)
@@ -88,15 +88,15 @@ def test_a_killed_crawl_leaves_every_finished_page(
     urls = {each.url for each in found if each.type in ("response", "revisit")}
     finished = [line.split(" depth ")[1].split()[1] for line in log.splitlines() if " B " in line]
     missing = [url for url in finished if url not in urls]
-    assert len(missing) <= (moment == 3)  # the one that was cut
+    assert len(missing) <= (moment == 3)  # the page that was cut
 
 
-def test_a_crawl_that_is_ended_twice_is_mended_by_the_next(tmp_path: Path) -> None:
-    """Pages that hang keep it from ending before the second time."""
+def test_the_next_crawl_recovers_a_crawl_interrupted_twice(tmp_path: Path) -> None:
+    """Pages that hang keep the crawl from ending before the second interrupt."""
     with running("--hosts", "500", "--host-delay", "0", "--features", "none,page-hang") as web:
         crawl = Crawl(tmp_path, web=web, **QUICK | {"CLOSE_GRACE": 60}, DOWNLOAD_TIMEOUT=60)
         archive_of(crawl, 100_000)
-        crawl.until("*** crawling", times=3)  # by now some hang
+        crawl.until("*** crawling", times=3)  # by now some fetches hang
         crawl.interrupt_twice()
         assert "Traceback" not in crawl.wait(40).log
     assert list((tmp_path / "warc").glob("*.open"))
@@ -106,10 +106,10 @@ def test_a_crawl_that_is_ended_twice_is_mended_by_the_next(tmp_path: Path) -> No
     assert_valid(result.warcs)
 
 
-def test_a_full_disk_ends_the_crawl_in_one_line(tmp_path: Path, web: Running) -> None:
+def test_a_full_disk_ends_the_crawl_with_one_line(tmp_path: Path, web: Running) -> None:
     crawl = Crawl(tmp_path, web=web, FRONTIER_STORE="memory", **QUICK)  # the limit is for all files
     left = archive_of(crawl)
-    crawl.process.send_signal(signal.SIGSTOP)  # or it may write more than that meanwhile
+    crawl.process.send_signal(signal.SIGSTOP)  # so that it writes no more until the limit is set
     limit_bytes = left.stat().st_size + 200_000
     resource.prlimit(crawl.process.pid, resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
     crawl.process.send_signal(signal.SIGCONT)
@@ -124,7 +124,7 @@ def test_a_full_disk_ends_the_crawl_in_one_line(tmp_path: Path, web: Running) ->
     assert sum(path.stat().st_size for path in result.warcs) <= limit_bytes
 
 
-def test_a_folder_that_cannot_be_is_told_at_once(tmp_path: Path, web: Running) -> None:
+def test_an_unwritable_folder_is_refused_at_the_start(tmp_path: Path, web: Running) -> None:
     (tmp_path / "file").touch()
     asked_before = web.ledger()["totals"].get("requests", 0)
     folders = {"WARC_DIR": tmp_path / "file" / "warc", "REPORT_DIR": tmp_path}
@@ -148,7 +148,7 @@ def test_two_crawls_may_share_a_folder(tmp_path: Path, web: Running) -> None:
     assert_paired(assert_valid(paths))
 
 
-def test_files_keep_to_their_size(tmp_path: Path, web: Running) -> None:
+def test_files_stay_within_the_maximum_size(tmp_path: Path, web: Running) -> None:
     crawl = Crawl(tmp_path, web=web, **QUICK, WARC_MAX_SIZE=30_000, CLOSESPIDER_PAGECOUNT=100)
     result = crawl.wait()
     assert_clean(result)

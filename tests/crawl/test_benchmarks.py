@@ -1,4 +1,4 @@
-"""The benchmarks do their work and say so in one line. Nothing is timed here."""
+"""Each benchmark does its work and prints one line. These tests measure no time."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ LINES = {
 
 
 @pytest.mark.parametrize("name", LINES)
-def test_the_line(name: str) -> None:
+def test_a_benchmark_prints_its_line(name: str) -> None:
     done = benchmark(name, "--hosts=8", "--pages-per-host=6", "--turns=1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.fullmatch(LINES[name] + "\n", done.stdout), done.stdout
 
 
-def test_each_has_a_help_that_says_what_it_is() -> None:
+def test_each_benchmark_has_a_help() -> None:
     done = benchmark("--help")
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^    ([a-z-]+)(?: |$)", done.stdout, re.MULTILINE) == list(BENCHMARKS)
 
 
-def test_a_picture_has_a_line_for_each_panel() -> None:
+def test_a_plot_has_a_line_per_panel() -> None:
     panels = [Panel("flat", [5.0, 5.0, 5.0]), Panel("nothing", [0.0, 0.0, 0.0])]
     picture = ET.fromstring(svg("title", "minutes", [0.1, 0.2, 0.3], panels))
     lines = [path.get("d", "") for path in picture.iter("{http://www.w3.org/2000/svg}path")]
@@ -57,7 +57,7 @@ def test_a_picture_has_a_line_for_each_panel() -> None:
     assert [len(each) for each in heights] == [1, 1]
 
 
-def test_less_work_is_no_result() -> None:
+def test_incomplete_work_is_no_result() -> None:
     with serving(*world(4, 4)) as place:
         whole, part = crawl(place), crawl(place, CLOSESPIDER_PAGECOUNT=3)
     with pytest.raises(NotDone, match="missing"):

@@ -1,4 +1,4 @@
-"""A whole crawl beside a host with very many links."""
+"""A whole crawl of two hosts, one of which has very many links."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ CHAIN = 30
 
 
 def serve_many(connection: socket.socket) -> None:
-    """A first page with all the links, and pages for them."""
+    """Serve a first page with all links, and the pages that they lead to."""
     path = read_request(connection).split(b" ")[1]
     body = b"".join(b"<a href=/p%d>x" % number for number in range(LINKS)) if path == b"/" else path
     connection.sendall(answer(body))
 
 
 @pytest.mark.parametrize("store", ["memory", "disk"])
-def test_another_host_is_not_held_up(tmp_path: Path, store: str) -> None:
-    """Each is asked once in a delay; of 80 pages no more than 50 can be the big host's."""
+def test_a_host_with_many_links_does_not_hold_up_another_host(tmp_path: Path, store: str) -> None:
+    """Each host gets one request per delay: at most 50 of 80 pages can come from the big host."""
     pages = {f"/{n}": answer(b'%d <a href="/%d">next</a>' % (n, n + 1)) for n in range(1, CHAIN)}
     last = {f"/{CHAIN}": answer(b"end")}
     with served(pages | last) as site, RawServer(serve_many, address="127.0.0.2") as big:

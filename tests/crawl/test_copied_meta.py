@@ -1,4 +1,4 @@
-"""Spiders that copy `response.meta`, or the Request, to what they yield. No page is lost by it."""
+"""Spiders that copy `response.meta` or the Request into what they yield lose no page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 RESPONSE = "process_response(self, request, response)"
 LINKS = 'response.css("a::attr(href)").getall()'
 
-# What `parse` does, around the pages of the broad spider's.
+# The body of `parse`, around the pages of BroadSpider.
 YIELDS = {
     "before the page": f"""
 for href in {LINKS}:
@@ -68,7 +68,7 @@ def spider(parse: str, more: str = "") -> str:
 
 
 @pytest.mark.parametrize("way", ["before the page", "after the page", "past the spider's output"])
-def test_a_copied_meta_is_harmless(tmp_path: Path, way: str) -> None:
+def test_copied_meta_loses_no_page(tmp_path: Path, way: str) -> None:
     with running(*WORLD, *PROMISES) as web:
         result = run(tmp_path, web, spider(YIELDS[way]), CLOSESPIDER_TIMEOUT=60)
         pages = assert_faultless(web)["totals"]["pages"]
@@ -88,9 +88,7 @@ AGAIN = {
 
 @pytest.mark.parametrize("order", ["before", "after"])
 @pytest.mark.parametrize("way", AGAIN)
-def test_a_request_that_is_asked_again_is_another_page(
-    tmp_path: Path, way: str, order: str
-) -> None:
+def test_a_repeated_request_is_another_page(tmp_path: Path, way: str, order: str) -> None:
     again = f"if first(response.url):\n    {AGAIN[way]}\n"
     page = "async for page in super().parse(response):\n    yield page\n"
     parse = again + page if order == "before" else page + again
@@ -107,7 +105,7 @@ def test_a_request_that_is_asked_again_is_another_page(
     assert ledger["totals"]["pages"] == len(found)
 
 
-def test_a_spider_middleware_that_copies_meta(tmp_path: Path) -> None:
+def test_a_spider_middleware_may_copy_meta(tmp_path: Path) -> None:
     more = f"""
 class Copies:
     async def process_spider_output(self, response, result):
@@ -135,7 +133,7 @@ MORE = {{Copies: 500}}
         ),
     ],
 )
-def test_a_crawl_whose_pages_could_not_end_is_refused(
+def test_a_page_fetch_middleware_that_is_missing_or_not_first_is_refused(
     tmp_path: Path, chosen: str, line: str
 ) -> None:
     code = f"""
@@ -157,7 +155,7 @@ def test_a_crawl_whose_pages_could_not_end_is_refused(
 
 
 @pytest.mark.parametrize("body", ["pass", "def __len__(self): return 0"])
-def test_a_scheduler_made_from_ours(tmp_path: Path, body: str) -> None:
+def test_a_subclass_of_the_scheduler_is_accepted(tmp_path: Path, body: str) -> None:
     code = f"""
         from webcrawl.scheduler.scheduler import Scheduler
         class Mine(Scheduler):
@@ -174,7 +172,7 @@ def test_a_scheduler_made_from_ours(tmp_path: Path, body: str) -> None:
 
 
 @pytest.mark.parametrize("scheduler", ["scrapy.core.scheduler.Scheduler", "no.such.Scheduler"])
-def test_a_scheduler_that_is_not_ours_is_refused(tmp_path: Path, scheduler: str) -> None:
+def test_another_scheduler_is_refused(tmp_path: Path, scheduler: str) -> None:
     code = f"""
         class Users(BroadSpider):
             name = "users"
@@ -196,7 +194,7 @@ TAKEN_OUT = {
 
 
 @pytest.mark.parametrize("way", TAKEN_OUT)
-def test_a_visit_is_found_when_its_meta_is_gone(tmp_path: Path, way: str) -> None:
+def test_a_page_fetch_is_found_without_its_meta(tmp_path: Path, way: str) -> None:
     parse = f"async for page in super().parse(response):\n    {TAKEN_OUT[way]}\n    yield page\n"
     with running(*WORLD, *PROMISES) as web:
         result = run(tmp_path, web, spider(parse, "import copy"), CLOSESPIDER_TIMEOUT=60)
@@ -206,7 +204,7 @@ def test_a_visit_is_found_when_its_meta_is_gone(tmp_path: Path, way: str) -> Non
     assert result.report["counts"]["crawled"] == pages == len(items(tmp_path))
 
 
-def test_a_copy_that_a_signal_handler_makes_replaces_nothing(tmp_path: Path) -> None:
+def test_a_copy_made_by_a_signal_handler_replaces_no_request(tmp_path: Path) -> None:
     code = """
         from scrapy import signals
         class Users(BroadSpider):
@@ -237,7 +235,7 @@ def test_a_copy_that_a_signal_handler_makes_replaces_nothing(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("method", ["process_request(self, request)", RESPONSE])
-def test_a_response_that_a_middleware_has_asked_for_itself(tmp_path: Path, method: str) -> None:
+def test_a_response_that_a_middleware_downloaded_is_a_page(tmp_path: Path, method: str) -> None:
     code = f"""
         class Asks:
             @classmethod
@@ -266,7 +264,7 @@ def test_a_response_that_a_middleware_has_asked_for_itself(tmp_path: Path, metho
     assert len(found) == len(set(found)) == result.report["counts"]["crawled"] > 6
 
 
-def test_a_plain_spiders_exit_code_tells_of_the_frontier(tmp_path: Path) -> None:
+def test_a_frontier_error_sets_a_plain_spiders_exit_code(tmp_path: Path) -> None:
     (tmp_path / "frontier").write_text("not a folder")
     code = """
         class Users(scrapy.Spider):

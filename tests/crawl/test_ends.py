@@ -1,4 +1,4 @@
-"""Errors at the very end of a crawl, which something else has ended: the exit code is 1."""
+"""Errors while a crawl closes for another reason: the exit code is 1."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 WORLD = ("--hosts", "25", "--pages-per-host", "8", "--features", "none")
 PROMISES = ("--host-delay", "0.1", "--ip-delay", "0.02")
 
-# Once the crawl closes, a limit of the system is 0 while OWNER.METHOD runs.
+# After the crawl begins to close, a limit of the system is 0 while OWNER.METHOD runs.
 LIMITED = """
     import asyncio
     import resource
@@ -53,7 +53,7 @@ LIMITED = """
             self.pages += 1
             if self.pages == 20 and {itself}:
                 os.kill(os.getpid(), signal.SIGINT)
-            while self.pages >= 20 and not self.is_closing():  # so they are committed later
+            while self.pages >= 20 and not self.is_closing():  # so that they are committed later
                 await asyncio.sleep(0.01)
             async for each in super().parse(response):
                 yield each
@@ -78,7 +78,7 @@ def assert_an_error(result: Result, reason: str, problem: str) -> None:
 
 
 @pytest.mark.parametrize("reason", ["shutdown", "closespider_timeout"])
-def test_an_error_in_the_last_commit(tmp_path: Path, reason: str) -> None:
+def test_an_error_in_the_last_commit_sets_the_exit_code(tmp_path: Path, reason: str) -> None:
     code = limited("FSIZE", "Database", "commit", itself=reason == "shutdown")
     job = {"JOBDIR": tmp_path / "job"}
     target = {} if reason == "shutdown" else {"CLOSESPIDER_TIMEOUT": 2}
@@ -96,7 +96,7 @@ def test_an_error_in_the_last_commit(tmp_path: Path, reason: str) -> None:
         ("FSIZE", "Path", "write_text", "No report in REPORT_DIR"),
     ],
 )
-def test_an_error_at_the_end(
+def test_an_error_while_closing_sets_the_exit_code(
     tmp_path: Path, limit: str, owner: str, method: str, problem: str
 ) -> None:
     settings = {"CLOSESPIDER_PAGECOUNT": 5, "JOBDIR": tmp_path / "job"}

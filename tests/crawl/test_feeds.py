@@ -1,4 +1,4 @@
-"""Feeds of crawls that go wrong: killed, out of disk, nowhere to write, nobody who reads."""
+"""Feeds of crawls that go wrong: killed, full disk, unwritable folder, closed pipe."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QUICK: dict[str, Any] = {"DOWNLOAD_DELAY": 0.01, "IP_DELAY": 0, "CLOSE_GRACE": 1
 
 @pytest.fixture(scope="module")
 def web() -> Iterator[Running]:
-    """Large enough that a crawl does not end before it is ended."""
+    """A web so large that a crawl is still running when the test stops it."""
     world = ("--hosts", "2000", "--pages-per-host", "50", "--features", "none")
     with running(*world, "--host-delay", "0") as web:
         yield web
@@ -41,18 +41,18 @@ FORMATS = {".jsonl": "jsonlines", ".csv": "csv"}
 
 
 def feeds(*paths: Path) -> str:
-    """FEEDS with a file each, in the format that its name ends in."""
+    """FEEDS with one file per name; the ending of the name is the format."""
     return json.dumps({str(path): {"format": FORMATS[path.suffix]} for path in paths})
 
 
 def urls_in(path: Path) -> Counter[str]:
-    """Of a feed that is whole: how often each URL is in it."""
+    """How often each URL is in a feed, which must be whole."""
     text = path.read_text()
     assert text.endswith("\n")
     if path.suffix == ".csv":
         rows = list(csv.reader(text.splitlines(keepends=True)))
         assert len({len(row) for row in rows}) == 1
-        return Counter(row[0] for row in rows if row != rows[0])  # a header from each run
+        return Counter(row[0] for row in rows if row != rows[0])  # each run writes a header line
     return Counter(json.loads(line)["url"] for line in text.splitlines())
 
 
@@ -63,7 +63,7 @@ def only_error(result: Result) -> str:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_after_kills_every_page_is_in_the_feeds(tmp_path: Path, processes: int) -> None:
+def test_feeds_have_every_page_after_kills(tmp_path: Path, processes: int) -> None:
     kills = tmp_path / "kills.jsonl"
     points = (
         "after-commit:3,within-flush:3,before-release:4,after-flush:7,before-flush:5,random:900"
@@ -76,7 +76,7 @@ def test_after_kills_every_page_is_in_the_feeds(tmp_path: Path, processes: int) 
     with running(*WORLD, *PROMISES) as web:
         program = ("tests.crawl.faulty", points, str(kills), str(web.port), "--")
         result = Crawl(tmp_path, web=web, program=program, **chosen).wait()
-        # Beside what is said of a kill, what a killed first process leaves the second with.
+        # A second process logs that it has lost the first, in addition to the lines about the kill.
         whole_log, result.log = result.log, result.log.rpartition("Resumes with")[2]
         kills_seen = [json.loads(line)["leased"] for line in kills.read_text().splitlines()]
         assert len(kills_seen) >= 4
@@ -96,7 +96,7 @@ def test_a_feed_on_a_full_disk_ends_the_crawl_and_the_next_run_goes_on(
 ) -> None:
     feed = tmp_path / "pages.jsonl"
     filler = json.dumps({"url": "http://filler.example/", "text": 1_000_000 * "x"}) + "\n"
-    feed.write_text(30 * filler)  # so that it is larger than any other file
+    feed.write_text(30 * filler)  # larger than any other file
     files = {"JOBDIR": tmp_path / "job", "FEEDS": feeds(feed), "WARC_ENABLED": 0}
     one = Crawl(tmp_path, web=web, **QUICK, **files)
     deadline = time.monotonic() + 60
@@ -115,7 +115,7 @@ def test_a_feed_on_a_full_disk_ends_the_crawl_and_the_next_run_goes_on(
     assert result.report["finish_reason"] == "feed_error"
     assert result.report["problem"] == problem
     pages = result.report["counts"]["crawled"]
-    assert len(urls_in(feed)) - 1 >= pages > 100  # what did not fit is cut off
+    assert len(urls_in(feed)) - 1 >= pages > 100  # the last record was cut off
     target = {"CLOSESPIDER_PAGECOUNT": pages + 100}
     after = crawl(tmp_path, web=web, **QUICK, **files, **target)
     assert_clean(after)
@@ -126,7 +126,7 @@ def test_a_feed_on_a_full_disk_ends_the_crawl_and_the_next_run_goes_on(
 
 
 @pytest.mark.parametrize("place", ["seeds.txt/pages.jsonl", "", "pages.qqq"])
-def test_a_feed_that_cannot_be_is_told_at_once(tmp_path: Path, place: str) -> None:
+def test_an_unwritable_feed_is_refused_at_the_start(tmp_path: Path, place: str) -> None:
     chosen = json.dumps({str(tmp_path / place): {"format": Path(place).suffix[1:] or "csv"}})
     with running(*WORLD) as web:
         result = crawl(tmp_path, web=web, FEEDS=chosen)
@@ -138,7 +138,7 @@ def test_a_feed_that_cannot_be_is_told_at_once(tmp_path: Path, place: str) -> No
 
 
 @pytest.mark.parametrize("format_", ["json", "xml", "gz"])
-def test_a_feed_that_cannot_be_ended_is_an_error(
+def test_a_feed_that_cannot_be_finished_is_an_error(
     tmp_path: Path, web: Running, format_: str
 ) -> None:
     options: dict[str, Any] = {"format": format_}
@@ -152,7 +152,7 @@ def test_a_feed_that_cannot_be_ended_is_an_error(
     assert "No space left" in result.report["problem"]
 
 
-def test_a_reader_of_a_feed_who_leaves_ends_the_crawl(tmp_path: Path, web: Running) -> None:
+def test_a_closed_pipe_ends_the_crawl(tmp_path: Path, web: Running) -> None:
     (tmp_path / "seeds.txt").write_text("\n".join(web.seeds))
     settings = QUICK | {
         "DNS_SERVERS": web.dns, "ALLOW_PRIVATE_ADDRESSES": 1, "WARC_DIR": tmp_path / "warc",
@@ -165,7 +165,7 @@ def test_a_reader_of_a_feed_who_leaves_ends_the_crawl(tmp_path: Path, web: Runni
     with subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True) as process:
         assert process.stdout
         assert process.stderr
-        lines = [process.stdout.readline() for _ in range(20)]  # with those of the crawl itself
+        lines = [process.stdout.readline() for _ in range(20)]  # items and other lines
         process.stdout.close()
         log = process.stderr.read()
     assert sum("url" in json.loads(line) for line in lines if line.startswith("{")) > 10
@@ -175,7 +175,7 @@ def test_a_reader_of_a_feed_who_leaves_ends_the_crawl(tmp_path: Path, web: Runni
     assert "Traceback" not in log
 
 
-def test_full_batches_filters_and_several_feeds(tmp_path: Path) -> None:
+def test_batches_filters_and_several_feeds_have_every_page(tmp_path: Path) -> None:
     code = """
         class Spider(BroadSpider):
             name = "users"
@@ -202,7 +202,7 @@ def test_full_batches_filters_and_several_feeds(tmp_path: Path) -> None:
     assert urls_in(tmp_path / "all.jsonl").total() == 2 * pages
 
 
-def test_what_a_kill_costs_a_feed_is_said(tmp_path: Path) -> None:
+def test_a_feed_that_a_kill_damages_gets_a_warning(tmp_path: Path) -> None:
     gzip = "scrapy.extensions.postprocessing.GzipPlugin"
     chosen = {
         "a.json": {"format": "json"},
@@ -211,7 +211,7 @@ def test_what_a_kill_costs_a_feed_is_said(tmp_path: Path) -> None:
         "d.gz": {"format": "csv", "postprocessing": [gzip]},
         "e.csv": {"format": "csv"},
     }
-    expected = {"a.json": "one document of json", "c.csv": "begun anew", "d.gz": "compressed"}
+    expected = {"a.json": "one json document", "c.csv": "overwritten", "d.gz": "compressed"}
     text = json.dumps({str(tmp_path / name): options for name, options in chosen.items()})
     with running(*WORLD, *PROMISES) as web:
         for job, told in (("", {}), (tmp_path / "job", expected)):

@@ -1,4 +1,4 @@
-"""Whole crawls of a web that means harm: they end in time, each URL with one counted outcome."""
+"""Whole crawls of a hostile web: they end in time, and each URL has one counted outcome."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 PROMISES = ("--host-delay", "0.1", "--ip-delay", "0.02", "--slowness", "0.2")
 SMALL = ("--hosts", "25", "--pages-per-host", "4", "--page-bytes", "3000")
-TRAPS = {  # what ends each, and after how many steps
+TRAPS = {  # what ends each trap, and after how many steps
     "page-calendar": ("scope_sequence", 30),
     "page-months": ("scope_sequence", 30),
     "page-tunnel": ("scope_repeated_path", 4),
@@ -29,22 +29,25 @@ TRAPS = {  # what ends each, and after how many steps
 }
 NO_LIMITS = {"PATH_DEPTH_LIMIT": 0, "PATH_REPEAT_LIMIT": 0, "SEQUENCE_LIMIT": 0}
 AT_ONCE = {"ALLOW_PRIVATE_ADDRESSES": 1, "DOWNLOAD_DELAY": 0, "IP_DELAY": 0}  # for `served`
-# Names for which nobody answers take 10 s a try, so they have a test of their own.
+# A name without an answer takes 10 s per try, so such names have a test of their own.
 SILENT_NAMES = ("dns-silent", "dns-garbage", "dns-loop")
 LEFT_OUT = ("dns-private", "page-huge-chunk", *SILENT_NAMES, *TRAPS)
 EVERYTHING = ",".join(["all", *(f"-{name}" for name in LEFT_OUT)])
-LIES = ("chunked over a plain body", "Content-Length is")  # the server's, kept as they were sent
-NOT_TAKEN = ("scope_", "depth", "redirects")  # links refused before they are URLs of the crawl
+LIES = (
+    "chunked over a plain body",
+    "Content-Length is",
+)  # false framing, as sent
+NOT_TAKEN = ("scope_", "depth", "redirects")  # drops of links that never became URLs of the crawl
 
 
 def assert_one_outcome_each(result: Result) -> None:
-    """Every URL taken from the queue was answered, dropped or kept, and no other is left."""
+    """Assert that every URL taken from the queue was answered, dropped or kept; none is left."""
     counts = result.report["counts"]
     dropped = sum(
         count
         for name, count in counts.items()
         if name.startswith("dropped/")
-        and name != "dropped/content_type"  # of answers
+        and name != "dropped/content_type"  # counts answers, not URLs
         and not name.removeprefix("dropped/").startswith(NOT_TAKEN)
     )
     kept = sum(count for name, count in counts.items() if name.startswith("kept/"))
@@ -53,13 +56,13 @@ def assert_one_outcome_each(result: Result) -> None:
 
 
 def problems(result: Result) -> list[str]:
-    """What is wrong with its archive, the server's lies aside."""
+    """The problems of its archive, except false framing of the server."""
     found = [problem for path in result.warcs for problem in check(path)]
     return [problem for problem in found if not any(lie in problem for lie in LIES)]
 
 
 def peak_mb(running_crawl: Crawl) -> float:
-    """Wait for the end of a crawl; the most memory that it held."""
+    """Wait for the end of a crawl; return its peak memory in MB."""
     peak = 0
     while running_crawl.process.poll() is None:
         status = Path(f"/proc/{running_crawl.process.pid}/status").read_text()
@@ -70,7 +73,7 @@ def peak_mb(running_crawl: Crawl) -> float:
 
 
 @pytest.mark.parametrize("seed", ["1", "2"])
-def test_everything_at_once(tmp_path: Path, seed: str) -> None:
+def test_all_hostile_features_at_once_end_the_crawl(tmp_path: Path, seed: str) -> None:
     world = ("--seed", seed, *SMALL, *PROMISES, "--features", EVERYTHING)
     with running(*world) as web:
         result = crawl(tmp_path, web=web, RETRY_TIMES=1, DOWNLOAD_TIMEOUT=3)
@@ -81,7 +84,7 @@ def test_everything_at_once(tmp_path: Path, seed: str) -> None:
     assert problems(result) == []
 
 
-def test_head_first(tmp_path: Path) -> None:
+def test_head_first_on_a_hostile_web_ends_the_crawl(tmp_path: Path) -> None:
     with running(*SMALL, *PROMISES, "--features", EVERYTHING) as web:
         result = crawl(tmp_path, web=web, RETRY_TIMES=0, DOWNLOAD_TIMEOUT=3, HEAD_FIRST=1)
         assert_faultless(web)
@@ -89,7 +92,7 @@ def test_head_first(tmp_path: Path) -> None:
     assert_one_outcome_each(result)
 
 
-def test_https_good_and_bad_and_http_that_leads_to_it(tmp_path: Path) -> None:
+def test_https_with_good_and_bad_certificates_is_crawled(tmp_path: Path) -> None:
     features = (
         "none,origin-http=10,origin-https=20,origin-moved=20,origin-expired=20,"
         "origin-other-name=20,origin-old=20"
@@ -110,7 +113,7 @@ def test_https_good_and_bad_and_http_that_leads_to_it(tmp_path: Path) -> None:
         assert verdict in metadata
 
 
-def test_broken_handshakes_and_closed_ports_are_numbers(tmp_path: Path) -> None:
+def test_broken_handshakes_and_closed_ports_are_counted(tmp_path: Path) -> None:
     features = (
         "none,origin-not-tls=20,origin-alert=20,origin-garbage=20,origin-silent=20,"
         "origin-refused=20"
@@ -124,7 +127,7 @@ def test_broken_handshakes_and_closed_ports_are_numbers(tmp_path: Path) -> None:
     assert min(counts[f"robots/{why}"] for why in ("tls", "connect", "connect_timeout")) > 0
 
 
-def test_the_usual_ports(tmp_path: Path) -> None:
+def test_the_default_ports_are_used(tmp_path: Path) -> None:
     for port in (80, 443):
         try:
             socket.create_server(("0.0.0.0", port)).close()
@@ -138,7 +141,7 @@ def test_the_usual_ports(tmp_path: Path) -> None:
     assert_one_outcome_each(result)
 
 
-def test_documents_made_to_hurt_are_read(tmp_path: Path) -> None:
+def test_malicious_documents_are_read(tmp_path: Path) -> None:
     features = (
         "none,page-plain=10,page-many-*=20,page-nested=20,page-attributes=20,page-tangled=20,"
         "page-tiny-chunks=20,page-zstd=20,robots-thicket=20"
@@ -165,7 +168,7 @@ def test_endless_answers_and_bombs_cost_bounded_memory(tmp_path: Path) -> None:
     assert memory_mb < 500  # some 80 at rest; DOWNLOAD_MAXSIZE is 10 MiB, and 25 hosts are asked
 
 
-def test_drips_and_silence_cost_the_timeout_each(tmp_path: Path) -> None:
+def test_slow_and_silent_answers_cost_one_timeout_each(tmp_path: Path) -> None:
     features = (
         "none,page-plain=10,page-drip=20,page-head-drip=20,page-hang=20,page-half-head=20,"
         "page-hold=20,host-hang=10,robots-silent=10"
@@ -179,7 +182,7 @@ def test_drips_and_silence_cost_the_timeout_each(tmp_path: Path) -> None:
     assert result.report["counts"]["failed/timeout"] > 0
 
 
-def test_names_that_nobody_answers_for(tmp_path: Path) -> None:
+def test_names_without_an_answer_are_counted_as_dns_failures(tmp_path: Path) -> None:
     features = ",".join(["none", *(f"{name}=40" for name in SILENT_NAMES)])
     with running(*SMALL, *PROMISES, "--features", features) as web:
         result = crawl(tmp_path, web=web, RETRY_TIMES=0)
@@ -218,7 +221,7 @@ def test_a_trap_is_bounded_by_depth(tmp_path: Path, trap: str) -> None:
 
 @pytest.mark.parametrize("trap", sorted(TRAPS.keys() - {"page-fan"}))
 def test_a_trap_ends_by_itself(tmp_path: Path, trap: str) -> None:
-    """And all that is no trap is fetched; the defaults do it, but 500 steps take too long here."""
+    """All other pages are fetched. The default limit, 500 steps, would take too long here."""
     reason, steps = TRAPS[trap]
     world = ("--hosts", "4", "--pages-per-host", "8", "--features", f"none,{trap}=10,page-plain=1")
     with running(*world, "--host-delay", "0.01") as web:
@@ -231,8 +234,8 @@ def test_a_trap_ends_by_itself(tmp_path: Path, trap: str) -> None:
     assert 0 < totals["trapped"] <= (totals["pages"] - totals["trapped"]) * steps
 
 
-def test_pages_that_are_found_one_from_the_other(tmp_path: Path) -> None:
-    """An honest archive of 150 pages, each of which links to the next only."""
+def test_a_chain_of_pages_is_followed_to_its_end(tmp_path: Path) -> None:
+    """An honest chain of 150 pages: each page links to the next page only."""
     pages = {
         f"/arquivo?pagina={n}": answer(b'%d <a href="?pagina=%d">mais</a>' % (n, n + 1))
         for n in range(1, 150)
@@ -251,7 +254,7 @@ def test_pages_that_are_found_one_from_the_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_ctrl_c_cuts_what_hangs_once_its_grace_is_over(tmp_path: Path, processes: int) -> None:
+def test_ctrl_c_cuts_hanging_fetches_after_close_grace(tmp_path: Path, processes: int) -> None:
     hanging = {f"/hangs/{n}": b"" for n in range(3)}
     with served(hanging) as site:
         running_crawl = Crawl(
@@ -277,7 +280,7 @@ def test_ctrl_c_cuts_what_hangs_once_its_grace_is_over(tmp_path: Path, processes
     assert not list((tmp_path / "warc").glob("*.open"))
 
 
-def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_hostile_crawl_cleanly(tmp_path: Path) -> None:
     with running("--hosts", "300", "--seeds", "300", *PROMISES, "--features", "all") as web:
         running_crawl = Crawl(tmp_path, web=web, DOWNLOAD_TIMEOUT=60)
         running_crawl.until("*** crawling", times=3)

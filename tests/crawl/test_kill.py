@@ -1,6 +1,6 @@
-"""Crawls that are killed, again and again: what the next run finds, and what the servers saw.
+"""Crawls that are killed repeatedly: the state that the next run finds, and the requests sent.
 
-The simulated web runs on through the kills, so its ledger judges all runs of a crawl as one.
+The simulated web runs on during the kills, so its ledger judges all runs of a crawl as one crawl.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def start(folder: Path, web: Running, **more: Any) -> Crawl:
 
 
 def fault_points(random: Random) -> list[str]:
-    """Everywhere in the order of commits, soon and late in a run, and at any other moment."""
+    """Faults at each place around a commit, early and late in a run, and at random moments."""
     first = [f"{side}-commit:{at}" for at in (1, 2, 3, 4) for side in ("before", "after")]
     late = [
         *(f"{side}-commit:{random.randint(5, 30)}" for side in ("before", "after")),
@@ -50,7 +50,7 @@ def fault_points(random: Random) -> list[str]:
         *(f"random:{random.randint(100, 900)}" for _ in range(8)),
     ]
     points = first + random.sample(late, len(late))
-    # There is something to mend only where the run before has archived a page.
+    # A recovery has work only if the run before has archived a page.
     for leaves, mend in (("after-append", "before-mend:1"), ("after-write", "after-mend:1")):
         (behind,) = (at for at, point in enumerate(points, 1) if point.startswith(leaves))
         points.insert(behind, mend)
@@ -58,9 +58,9 @@ def fault_points(random: Random) -> list[str]:
 
 
 @pytest.mark.parametrize("cap", [0, 4])
-def test_a_crawl_that_is_killed_anywhere_is_one_crawl(tmp_path: Path, cap: int) -> None:
+def test_a_killed_crawl_looks_like_one_crawl(tmp_path: Path, cap: int) -> None:
     kills = tmp_path / "kills.jsonl"
-    # In a stall a commit has more in it: there must be enough to do for all the runs.
+    # A commit after a stall holds more pages: there must be enough pages for all runs.
     hosts = "300" if cap else "120"
     with running("--seed", str(cap + 1), *WORLD, "--hosts", hosts, *PROMISES) as web:
         points = fault_points(Random(cap))
@@ -77,16 +77,14 @@ def test_a_crawl_that_is_killed_anywhere_is_one_crawl(tmp_path: Path, cap: int) 
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_crawl_in_the_order_of_opic_that_is_killed_is_one_crawl(
-    tmp_path: Path, processes: int
-) -> None:
+def test_a_killed_crawl_by_opic_looks_like_one_crawl(tmp_path: Path, processes: int) -> None:
     kills = tmp_path / "kills.jsonl"
     points = "after-commit:3,before-commit:9,after-commit:12,before-release:4,random:1200"
     chosen = {"FRONTIER_ORDER": "opic", "CRAWL_PROCESSES": processes}
     with running(*WORLD, "--hosts", "12", *PROMISES) as web:
         program = ("tests.crawl.faulty", points, str(kills), str(web.port), "--")
         result = start(tmp_path, web, program=program, **chosen).wait()
-        # The second process says, loud, that the first has been killed.
+        # The second process logs an error when the first is killed.
         result.log = result.log.rpartition("Resumes with")[2]
         kills_seen = [json.loads(line)["leased"] for line in kills.read_text().splitlines()]
         assert len(kills_seen) == 5
@@ -95,7 +93,7 @@ def test_a_crawl_in_the_order_of_opic_that_is_killed_is_one_crawl(
     assert {url for url, times in pages.items() if times > 1} <= set(leased)
 
 
-def test_a_crawl_that_is_stopped_goes_on(tmp_path: Path) -> None:
+def test_a_stopped_crawl_is_resumed(tmp_path: Path) -> None:
     with running(*WORLD, *PROMISES) as web:
         first = start(tmp_path, web)
         first.until("*** crawling")
@@ -108,12 +106,12 @@ def test_a_crawl_that_is_stopped_goes_on(tmp_path: Path) -> None:
     assert "Resumes with" in result.log
     after = result.report
     earlier_s = after["elapsed_s"] - after["this_run"]["elapsed_s"]
-    assert earlier_s > 0.9  # the line that was waited for comes after a second
+    assert earlier_s > 0.9  # the awaited line comes after one second
     runs = [report["this_run"]["counts"]["crawled"] for report in (before, after)]
     assert sum(runs) == after["counts"]["crawled"]
 
 
-def test_a_second_crawl_of_a_folder_is_refused(tmp_path: Path) -> None:
+def test_a_second_crawl_of_a_jobdir_is_refused(tmp_path: Path) -> None:
     with running(*WORLD, *PROMISES) as web:
         first = start(tmp_path, web)
         first.until("*** crawling")
@@ -126,7 +124,7 @@ def test_a_second_crawl_of_a_folder_is_refused(tmp_path: Path) -> None:
         assert_one_crawl(web, first.wait(), 0)
 
 
-def test_another_order_is_refused_and_another_scope_said(tmp_path: Path) -> None:
+def test_another_order_is_refused_and_another_scope_is_logged(tmp_path: Path) -> None:
     with running(*WORLD, *PROMISES) as web:
         start(tmp_path, web, CLOSESPIDER_PAGECOUNT=5).wait()
         other = start(tmp_path, web, FRONTIER_ORDER="depth").wait(60)
@@ -139,7 +137,7 @@ def test_another_order_is_refused_and_another_scope_said(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("case", ["foreign", "torn"])
-def test_a_folder_that_cannot_be_is_told_in_one_line(tmp_path: Path, case: str) -> None:
+def test_an_invalid_jobdir_is_refused_with_one_line(tmp_path: Path, case: str) -> None:
     job = tmp_path / "job"
     with running(*WORLD, *PROMISES) as web:
         if case == "foreign":
@@ -159,7 +157,7 @@ def test_a_folder_that_cannot_be_is_told_in_one_line(tmp_path: Path, case: str) 
     assert result.log.splitlines()[-1] == f"the crawl ended by an error: {problem}"
 
 
-def test_a_frontier_can_be_looked_into_while_its_crawl_runs(tmp_path: Path) -> None:
+def test_a_frontier_can_be_inspected_while_its_crawl_runs(tmp_path: Path) -> None:
     def scrapy(*words: str) -> str:
         command = [sys.executable, "-m", "scrapy", *words]
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -183,7 +181,7 @@ def test_a_frontier_can_be_looked_into_while_its_crawl_runs(tmp_path: Path) -> N
     assert "Waiting at level " in explained or "Fetched at " in explained
 
 
-# A view of the file system of its own for one process (Linux), where it may mount things.
+# A mount namespace for one process (Linux), in which it may mount file systems.
 VIEW = ("unshare", "-m") if os.geteuid() == 0 else ("unshare", "-rm")
 MAY_MOUNT = (
     shutil.which("unshare")
@@ -193,14 +191,14 @@ MAY_MOUNT = (
 )
 mounts = pytest.mark.skipif(not MAY_MOUNT, reason="this system lets us mount nothing")
 READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
-# A crawl on a small disk, and when it is full one more on a larger one, whose files are kept.
+# A crawl on a small disk. After it fails: one more with the disk enlarged, whose files are kept.
 FULL = """mount -t tmpfs -o size=$SIZE none "$0" && { "$@"; echo "exit code $?" >&2
 mount -o remount,size=1g "$0" && "$@"; code=$?; cp -a "$0/." "$0.kept"; exit $code; }"""
 
 
 @mounts
 @pytest.mark.parametrize("setting", ["JOBDIR", "WARC_DIR"])
-def test_a_read_only_folder_is_told_in_one_line(tmp_path: Path, setting: str) -> None:
+def test_a_read_only_folder_is_refused_with_one_line(tmp_path: Path, setting: str) -> None:
     with running(*WORLD, *PROMISES) as web:
         start(tmp_path, web, CLOSESPIDER_PAGECOUNT=5).wait()
         asked = web.ledger()["totals"]["requests"]
@@ -218,10 +216,10 @@ def test_a_read_only_folder_is_told_in_one_line(tmp_path: Path, setting: str) ->
 
 @mounts
 @pytest.mark.parametrize(("setting", "size"), [("JOBDIR", "120k"), ("WARC_DIR", "600k")])
-def test_a_full_disk_ends_the_crawl_and_the_next_run_goes_on(
+def test_a_full_disk_ends_the_crawl_and_the_next_run_resumes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, size: str
 ) -> None:
-    """A page whose records do not fit is given back, and fetched again by the next run."""
+    """The lease of a page whose records do not fit is returned; the next run fetches the page."""
     small, kept = tmp_path / "small", tmp_path / "small.kept"
     small.mkdir()
     (tmp_path / "warc").mkdir()
@@ -243,5 +241,5 @@ def test_a_full_disk_ends_the_crawl_and_the_next_run_goes_on(
 
 
 def errors(log: str) -> list[str]:
-    """The lines of `log` that say what is wrong: records of the log, or words before it began."""
+    """The error lines of `log`, and the lines about settings before the log began."""
     return [line for line in log.splitlines() if " ERROR: " in line or "cannot be used" in line]

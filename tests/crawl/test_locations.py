@@ -1,4 +1,4 @@
-"""Locations with octets above 0x7F, of pages, of robots.txt and in answers to HEAD."""
+"""Location headers with octets above 0x7F: of pages, of robots.txt, in answers to HEAD."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("head_first", [False, True])
-def test_octets_are_asked_for_as_they_are(tmp_path: Path, head_first: bool) -> None:
+def test_octets_of_a_location_are_requested_unchanged(tmp_path: Path, head_first: bool) -> None:
     def moved(location: bytes) -> bytes:
         return answer(b"", b"Location: " + location, status=b"302 Found")
 

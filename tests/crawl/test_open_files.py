@@ -1,4 +1,4 @@
-"""Crawls with few open files: that is our limit, not the hosts' fault."""
+"""Crawls with a low limit of open files, which is not a failure of any host."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ execute()
 
 
 def limited(files: int) -> tuple[str, ...]:
-    """A command that runs another one with so many open files at the most."""
+    """A command that runs another command with at most `files` open files."""
     return ("sh", "-c", f'ulimit -Sn {files} && ulimit -Hn {files} && exec "$@"', "sh")
 
 
-def test_no_host_is_blamed_for_too_few_files(tmp_path: Path) -> None:
+def test_too_few_open_files_are_no_failure_of_a_host(tmp_path: Path) -> None:
     with running(*WEB) as web:
         result = crawl(tmp_path, web=web, within=limited(128), KEEP_ALIVE=0)
         assert_faultless(web)
@@ -38,8 +38,8 @@ def test_no_host_is_blamed_for_too_few_files(tmp_path: Path) -> None:
     assert not [name for name in counts if name.startswith(("dropped/", "failed/"))], counts
 
 
-def test_files_that_run_out_cost_no_page(tmp_path: Path) -> None:
-    """A program that skips the check before a crawl asks for more than there is."""
+def test_running_out_of_files_loses_no_page(tmp_path: Path) -> None:
+    """A program that skips the check before the crawl needs more files than the limit."""
     (tmp_path / "greedy.py").write_text(GREEDY)
     with running(*WEB) as web:
         result = crawl(
@@ -56,7 +56,7 @@ def test_files_that_run_out_cost_no_page(tmp_path: Path) -> None:
     assert not [name for name in counts if name.startswith(("dropped/", "failed/"))], counts
 
 
-def test_a_limit_that_is_too_low_is_refused(tmp_path: Path) -> None:
+def test_a_low_limit_of_open_files_is_refused(tmp_path: Path) -> None:
     result = crawl(tmp_path, "http://a.test/", within=limited(70))
     assert result.exit_code == 2
     assert result.log.splitlines()[-1].startswith("only 70 open files are allowed (ulimit -n): ")

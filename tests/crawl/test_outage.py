@@ -1,7 +1,7 @@
-"""A web that falls silent for a while: name servers, servers, all of it. No URL is lost.
+"""A web in which name servers and servers fall silent for a while. No URL is lost.
 
-The web is stopped and goes on; its kernel still takes connections, so what tells the crawl that it
-is the network are the name servers. What is under way at the time is asked for again.
+The process of the web is stopped and continued. Its kernel still accepts connections, so only the
+silent name servers show that the network is out. Requests in progress then are sent again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def silent(web: Running) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("pages_before", [0, 30])
-def test_no_page_is_lost(tmp_path: Path, pages_before: int) -> None:
+def test_an_outage_loses_no_page(tmp_path: Path, pages_before: int) -> None:
     with running(*WEB) as web:
         seeds = web.seeds
         (tmp_path / "seeds.txt").write_text("\n".join(seeds))
@@ -62,8 +62,8 @@ def test_no_page_is_lost(tmp_path: Path, pages_before: int) -> None:
     assert ledger["missing"]["count"] == 0
 
 
-def test_a_crawl_to_which_nobody_answers_is_no_success(tmp_path: Path) -> None:
-    """One name and no name server behind the port: it waits, and is stopped."""
+def test_a_crawl_without_any_answer_is_an_error(tmp_path: Path) -> None:
+    """One name, and no name server at its port: the crawl waits, and is stopped."""
     nobody = Crawl(
         tmp_path, "a.test,b.test", DNS_SERVERS="127.0.0.1:9", USER_AGENT="x (+http://y.test/)"
     )
@@ -76,8 +76,8 @@ def test_a_crawl_to_which_nobody_answers_is_no_success(tmp_path: Path) -> None:
     assert "a.test (dns)" in last
 
 
-def test_what_is_kept_is_tried_by_the_next_run(tmp_path: Path) -> None:
-    """A port at which nobody listens, and then the web does."""
+def test_the_next_run_tries_kept_urls(tmp_path: Path) -> None:
+    """First no server listens at the port, then the web does."""
     job = {"JOBDIR": tmp_path / "job", "ALLOW_PRIVATE_ADDRESSES": 1, "RETRY_TIMES": 0}
     with running("--hosts", "3", "--pages-per-host", "3", "--features", "none,page-plain=1") as web:
         seed = f"http://127.0.0.1:{web.port}/"

@@ -1,6 +1,6 @@
 """Crawls in several processes: one crawl to the servers, in its numbers and in its archive.
 
-Few requests at a time, and some answers that are slow, so that every process has its part.
+CONCURRENT_REQUESTS is low and some answers are slow, so that every process gets a share.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ AGAIN = re.compile(r"Process 2 is started again, as (\d+)")
 
 
 def few(processes: int) -> dict[str, Any]:
-    """Settings with which no process can do it alone."""
+    """Settings under which no process can do all the work alone."""
     return {
         "CRAWL_PROCESSES": processes,
         "CONCURRENT_REQUESTS": processes,
@@ -49,7 +49,7 @@ def few(processes: int) -> dict[str, Any]:
 
 
 class Processes:
-    """Those that a crawl has started by the time it says `when`."""
+    """The workers that a crawl has started by the time it prints `when`."""
 
     def __init__(self, crawl: Crawl, when: str = "*** crawling") -> None:
         crawl.until(when)
@@ -59,7 +59,7 @@ class Processes:
         self.pids = [int(pid) for pid in found[1].split(", ")]
 
     def wait_for_work(self) -> None:
-        """Until each has a page in its archive."""
+        """Wait until each has a page in its archive."""
         deadline = time.monotonic() + 60
         while not all(self._captured(pid) for pid in self.pids):
             assert time.monotonic() < deadline
@@ -67,10 +67,10 @@ class Processes:
 
     def _captured(self, pid: int) -> bool:
         files = (self._folder / "warc").glob(f"*-{pid}.warc.gz.open")
-        return any(file.stat().st_size > 2000 for file in files)  # a warcinfo has some hundred
+        return any(file.stat().st_size > 2000 for file in files)  # warcinfo: some hundred bytes
 
     def wait_for_another(self) -> None:
-        """Until one that takes a dead one's place has a page in its archive."""
+        """Wait until the replacement of a dead worker has a page in its archive."""
         deadline = time.monotonic() + 60
         while not (found := AGAIN.search((self._folder / "err.txt").read_text())):
             assert time.monotonic() < deadline
@@ -79,7 +79,7 @@ class Processes:
         self.wait_for_work()
 
     def kill_one(self, port: int) -> None:
-        """Kill the first of them, when the servers have read all that it has asked."""
+        """Kill the first worker, once the servers have read all its requests."""
         os.kill(self.pids[0], signal.SIGSTOP)
         wait_for_servers(port)
         os.kill(self.pids[0], signal.SIGKILL)
@@ -100,14 +100,14 @@ def is_alive(pid: int) -> bool:
 
 
 def archived(result: Result) -> list[tuple[str, Record]]:
-    """All records of the archive, each with the name of its file; all are as they must be."""
+    """All records of the archive, which must be valid, each with the name of its file."""
     assert not list((result.folder / "warc").glob("*.open"))
     assert [problem for path in result.warcs for problem in check(path)] == []
     return [(path.name, each) for path in result.warcs for each in records(path)]
 
 
 def answers(result: Result) -> dict[str, tuple[str, Record]]:
-    """The file and the record of each page; there is one."""
+    """The file and the record of each page; asserts that each page has one record."""
     found = [
         (each.url, (name, each))
         for name, each in archived(result)
@@ -119,7 +119,7 @@ def answers(result: Result) -> dict[str, tuple[str, Record]]:
 
 
 @pytest.mark.parametrize("processes", [2, 3])
-def test_the_crawl_is_one(tmp_path: Path, processes: int) -> None:
+def test_several_processes_look_like_one_crawl(tmp_path: Path, processes: int) -> None:
     with running(*WORLD, *PROMISES) as web:
         result = crawl(tmp_path, web=web, **few(processes))
         ledger = assert_faultless(web)
@@ -154,7 +154,7 @@ def test_a_target_is_met_exactly(tmp_path: Path) -> None:
     assert len(answers(result)) == 37
 
 
-def test_ctrl_c_ends_all_cleanly(tmp_path: Path) -> None:
+def test_ctrl_c_ends_all_processes_cleanly(tmp_path: Path) -> None:
     with running("--hosts", "2000", *PROMISES) as web:
         running_crawl = Crawl(tmp_path, web=web, CRAWL_PROCESSES=3, CLOSE_GRACE=2)
         processes = Processes(running_crawl)
@@ -167,7 +167,7 @@ def test_ctrl_c_ends_all_cleanly(tmp_path: Path) -> None:
     assert not list((tmp_path / "warc").glob("*.open"))
 
 
-def test_a_process_that_is_killed_is_replaced(tmp_path: Path) -> None:
+def test_a_killed_process_is_replaced(tmp_path: Path) -> None:
     with running(*WORLD, *PROMISES, "--pages-per-host", "12") as web:
         running_crawl = Crawl(tmp_path, web=web, **few(3))
         processes = Processes(running_crawl)
@@ -179,8 +179,8 @@ def test_a_process_that_is_killed_is_replaced(tmp_path: Path) -> None:
     assert "Process 2 ended by signal 9: its" in result.log
 
 
-def test_a_process_that_hangs_is_replaced(tmp_path: Path) -> None:
-    """What it has leased keeps the crawl from ending before; its start takes less than 10 s."""
+def test_a_hanging_process_is_replaced(tmp_path: Path) -> None:
+    """Its leases keep the crawl from ending before. A worker starts in less than 10 s."""
     code = """
         import time
         class Users(BroadSpider):
@@ -196,11 +196,11 @@ def test_a_process_that_hangs_is_replaced(tmp_path: Path) -> None:
     with running(*WORLD, *PROMISES) as web:
         result = run(tmp_path, web, code, CRAWL_PROCESS_TIMEOUT=10, **few(2))
         assert_one_crawl(web, result, may_come_again=1)
-    assert "Process 2 says nothing any more" in result.log
+    assert "Process 2 sent no heartbeat for CRAWL_PROCESS_TIMEOUT = 10 s" in result.log
     assert AGAIN.search(result.log)
 
 
-def test_when_the_first_is_killed_all_end_and_the_next_run_goes_on(tmp_path: Path) -> None:
+def test_workers_end_with_the_first_process_and_the_next_run_resumes(tmp_path: Path) -> None:
     with running(*WORLD, *PROMISES) as web:
         settings = few(3) | {"JOBDIR": tmp_path / "job"}
         first = Crawl(tmp_path, web=web, **settings)
@@ -214,7 +214,7 @@ def test_when_the_first_is_killed_all_end_and_the_next_run_goes_on(tmp_path: Pat
         assert_one_crawl(web, result, may_come_again=3)
 
 
-def test_when_the_first_is_killed_as_another_begins_that_one_ends_too(tmp_path: Path) -> None:
+def test_a_starting_worker_ends_with_the_first_process(tmp_path: Path) -> None:
     with running(*WORLD, *PROMISES) as web:
         first = Crawl(tmp_path, web=web, **few(2))
         processes = Processes(first, "[process 2] Scrapy")
@@ -223,10 +223,10 @@ def test_when_the_first_is_killed_as_another_begins_that_one_ends_too(tmp_path: 
         assert "Traceback" not in first.wait().log
 
 
-# Users' code
+# Code of users
 
 
-def test_requests_and_items_of_a_users_spider(tmp_path: Path) -> None:
+def test_requests_and_items_of_a_users_spider_cross_processes(tmp_path: Path) -> None:
     code = """
         class Users(BroadSpider):
             name = "users"
@@ -260,7 +260,7 @@ def test_requests_and_items_of_a_users_spider(tmp_path: Path) -> None:
     assert second
 
 
-def test_a_callback_without_a_name_is_refused(tmp_path: Path) -> None:
+def test_a_request_with_an_unnamed_callback_is_dropped(tmp_path: Path) -> None:
     code = """
         class Users(BroadSpider):
             name = "users"
@@ -277,7 +277,7 @@ def test_a_callback_without_a_name_is_refused(tmp_path: Path) -> None:
     assert counts["dropped/unserialisable"] >= counts["codes/2xx"]
 
 
-def test_a_process_that_wants_to_end_ends_the_crawl(tmp_path: Path) -> None:
+def test_a_worker_that_closes_its_spider_ends_the_crawl(tmp_path: Path) -> None:
     code = """
         class Users(BroadSpider):
             name = "users"
@@ -293,7 +293,7 @@ def test_a_process_that_wants_to_end_ends_the_crawl(tmp_path: Path) -> None:
     assert result.report["finish_reason"] == "enough"
 
 
-def test_an_error_of_another_process_is_the_last_word(tmp_path: Path) -> None:
+def test_an_error_of_a_worker_is_the_last_line(tmp_path: Path) -> None:
     code = """
         import resource
         class Users(BroadSpider):
@@ -313,7 +313,7 @@ def test_an_error_of_another_process_is_the_last_word(tmp_path: Path) -> None:
     assert last.endswith("cannot be written: File too large")
 
 
-def test_a_process_that_cannot_begin_is_not_missed(tmp_path: Path) -> None:
+def test_a_worker_that_cannot_start_is_not_replaced(tmp_path: Path) -> None:
     code = """
         class Users(BroadSpider):
             name = "users"

@@ -1,4 +1,4 @@
-"""A crawl of real sites: every page that their files link to, once, and politely."""
+"""A crawl of real sites fetches every page that their files link to, once, and politely."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_every_page_is_fetched_once(crawled: Crawled) -> None:
     assert crawled.verdict.twice == []
 
 
-def test_no_host_is_asked_early_nor_before_its_robots_txt(crawled: Crawled) -> None:
+def test_no_request_is_early_or_before_robots_txt(crawled: Crawled) -> None:
     for host in HOSTS:
         requests = [seen for seen in crawled.seen if seen.host == host]
         assert requests[0].target == "/robots.txt"
@@ -62,7 +62,7 @@ def test_no_other_name_is_looked_up(crawled: Crawled) -> None:
     assert sorted(crawled.web.asked) == sorted(HOSTS)
 
 
-def test_the_archive_has_each_page_as_it_is_on_disk(crawled: Crawled) -> None:
+def test_the_archive_has_each_page_as_on_disk(crawled: Crawled) -> None:
     replies = crawled.verdict.replies
     archived: Counter[str] = Counter()
     for path in crawled.result.warcs:
@@ -89,7 +89,7 @@ def test_the_numbers_agree_with_the_server(crawled: Crawled) -> None:
     assert counts["html_pages"] == crawled.verdict.pages
 
 
-def test_the_closure_is_of_links_only() -> None:
+def test_the_closure_follows_links_only() -> None:
     page = b"""<base href=d/><a href=a>1</a><!-- <a href=no> --><script>"<a href=no>"</script>
         <link rel=stylesheet href=no><link rel=next href=b><area href="../c#f"><iframe src=e>
         </iframe><img src=no><meta http-equiv=refresh content="0; url=g"><a href="mailto:x@h">"""

@@ -1,4 +1,4 @@
-"""pywb replays a crawl's archive over HTTP: what a visitor gets is what the server sent."""
+"""pywb replays a crawl's archive over HTTP: a visitor gets the bytes that the server sent."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Replay:
     def get(self, path: str) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body as a browser takes it, of the capture of `path`.
 
-        The `id_` asks for it as it was, without pywb's rewriting.
+        The modifier `id_` requests the original, without pywb's rewriting.
         """
         url = f"{self._base}/{self._dates[path]}id_/{self._site.url}{path}"
         try:
@@ -87,7 +87,7 @@ class Replay:
             headers = {name.lower(): value for name, value in reply.headers.items()}
             try:
                 body: bytes = reply.read()
-            except IncompleteRead as error:  # cut as the capture was
+            except IncompleteRead as error:  # truncated, as the capture is
                 body = error.partial
             if headers.get("content-encoding") == "gzip":
                 body = gzip.decompress(body)
@@ -99,12 +99,12 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replay]:
     folder = tmp_path_factory.mktemp("replay")
     with served(SOUND | ODD) as site:
         (path,) = crawled(folder, site).warcs
-    with pywb(folder, path) as port:  # the site is gone: nothing can come from it
+    with pywb(folder, path) as port:  # the site is closed: every answer comes from the archive
         yield Replay(port, site, dates_of(path, site))
 
 
 def dates_of(archive: Path, site: Site) -> dict[str, str]:
-    """The 14 digits of each path's last capture."""
+    """The timestamp (14 digits) of each path's last capture."""
     return {
         record.url.removeprefix(site.url): re.sub(r"\D", "", record.fields["warc-date"])[:14]
         for record in records(archive)
@@ -114,7 +114,7 @@ def dates_of(archive: Path, site: Site) -> dict[str, str]:
 
 @contextmanager
 def pywb(folder: Path, archive: Path) -> Iterator[int]:
-    """Indexes and serves `archive`; its port."""
+    """Index and serve `archive`; yields the port."""
     for command in (["init", "test"], ["add", "test", str(archive)]):
         subprocess.run(
             [PYWB / "python", PYWB / "wb-manager", *command],
@@ -143,7 +143,7 @@ def _listens(port: int) -> bool:
 
 
 @pytest.mark.parametrize("path", BODIES)
-def test_a_replayed_body_is_the_server_s(path: str, replay: Replay) -> None:
+def test_a_replayed_body_has_the_bytes_of_the_server(path: str, replay: Replay) -> None:
     status, _, body = replay.get(path)
     assert status == 200
     assert body == BODIES[path]
@@ -168,7 +168,7 @@ def test_an_error_page_is_replayed(replay: Replay) -> None:
     assert body == b"<html>no such page"
 
 
-def test_a_head_does_not_hide_the_page(tmp_path: Path) -> None:
+def test_an_answer_to_head_does_not_hide_the_page(tmp_path: Path) -> None:
     with served({"/plain": SOUND["/plain"]}) as site:
         (path,) = crawled(tmp_path, site, HEAD_FIRST=1, DOWNLOAD_DELAY=1).warcs
     with pywb(tmp_path, path) as port:

@@ -1,4 +1,4 @@
-"""The same bytes at several URLs: each page's links are followed, and the bytes archived once."""
+"""The same bytes at several URLs: each page's links are followed; the bytes are archived once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FRONT = '<a href="about.html">about</a> <a href="/news/">news</a>'
 
 
 def outlinks(result: Result) -> dict[str, list[str]]:
-    """Of each page's metadata record."""
+    """The outlinks in each page's metadata record."""
     return {
         each.url: [
             line.partition(": ")[2]
@@ -36,7 +36,7 @@ def outlinks(result: Result) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_shells_of_the_same_bytes_are_all_entered(tmp_path: Path, processes: int) -> None:
+def test_links_of_identical_pages_are_all_followed(tmp_path: Path, processes: int) -> None:
     with ExitStack() as stack:
         hosts = [
             stack.enter_context(site({"/": (200, SHELL)}, f"127.0.0.{number}"))
@@ -64,7 +64,7 @@ def test_relative_links_of_mirrors_are_followed(tmp_path: Path) -> None:
     assert outlinks(result)[a.url("/mirror/")] == [a.url("/mirror/about.html"), a.url("/news/")]
 
 
-def test_what_keeps_links_from_being_followed_holds_for_duplicates(tmp_path: Path) -> None:
+def test_nofollow_rules_hold_for_duplicates(tmp_path: Path) -> None:
     link = b'<a href="below">below</a>'
     pages = {
         "/a/": answer(link),
@@ -97,7 +97,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("store", ["memory", "disk"])
-def test_each_form_of_a_page_is_archived_once(tmp_path: Path, store: str) -> None:
+def test_each_encoding_of_a_page_is_archived_once(tmp_path: Path, store: str) -> None:
     settings = {"FRONTIER_STORE": store, "OBEY_NOFOLLOW": 1}
     if store == "disk":
         settings["JOBDIR"] = str(tmp_path / "job")
@@ -113,7 +113,8 @@ def test_each_form_of_a_page_is_archived_once(tmp_path: Path, store: str) -> Non
     digests = Counter(fields["warc-payload-digest"] for fields in stored.values())
     assert set(digests.values()) == {1}
     revisits = [record.fields for record in answers if record.type == "revisit"]
-    # Plain, chunked, gzip (labelled or not), both: one each; other chunks are other bytes.
+    # Plain, chunked, gzip (labelled or not), gzip in chunks: one record each. Other chunk sizes are
+    # other bytes.
     assert len(revisits) == 5
     for fields in revisits:
         original = stored[fields["warc-refers-to-target-uri"]]
@@ -121,7 +122,7 @@ def test_each_form_of_a_page_is_archived_once(tmp_path: Path, store: str) -> Non
         assert fields["warc-refers-to-date"] == original["warc-date"]
 
 
-def test_a_page_that_is_asked_for_again_is_a_revisit_of_itself(tmp_path: Path) -> None:
+def test_a_page_requested_again_is_a_revisit_of_itself(tmp_path: Path) -> None:
     module = tmp_path / "users.py"
     module.write_text("""
 from webcrawl.spiders.broad import BroadSpider

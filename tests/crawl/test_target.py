@@ -1,4 +1,4 @@
-"""Crawls that end at a target: exactly so many pages, whoever of the servers hangs."""
+"""Crawls with a target: they get exactly that many pages, whichever servers hang."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TARGET = 120
 
 
 def pages_of(result: Result) -> list[str]:
-    """The pages in the archive."""
+    """The URLs of the pages in the archive."""
     urls = [each.url for path in result.warcs for each in records(path)
             if each.type in ("response", "revisit")]  # fmt: skip
     return [url for url in urls if not url.endswith("/robots.txt")]
@@ -34,13 +34,13 @@ def assert_met(web: Running, result: Result, target: int, *, resumed: bool = Fal
     pages = pages_of(result)
     assert len(pages) == len(set(pages)) == target, "beyond the target nothing is archived"
     ledger = web.ledger()
-    if resumed:  # it knows the rules that it asked for before the ledger was new
+    if resumed:  # its robots rules are from before the ledger was cleared
         ledger["violations"]["before_robots"]["count"] = 0
     assert not faults(ledger), faults(ledger)
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_others_make_up_for_pages_that_hang(tmp_path: Path, processes: int) -> None:
+def test_other_pages_make_up_for_hanging_pages(tmp_path: Path, processes: int) -> None:
     with running(*WEB) as web:
         result = crawl(
             tmp_path, web=web, CLOSESPIDER_PAGECOUNT=TARGET, CRAWL_PROCESSES=processes, **SETTINGS
@@ -61,14 +61,14 @@ def test_a_page_that_was_cut_is_fetched_by_the_next_run(tmp_path: Path) -> None:
         assert_met(web, whole, TARGET, resumed=True)
 
 
-def test_the_last_of_a_url_may_be_its_head(tmp_path: Path) -> None:
+def test_the_last_request_of_a_target_may_be_a_head(tmp_path: Path) -> None:
     with running(*WEB) as web:
         result = crawl(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=40, HEAD_FIRST=1, **SETTINGS)
         assert result.report["counts"]["crawled"] == 40
 
 
-def test_hosts_that_nobody_needs_are_not_admitted(tmp_path: Path) -> None:
-    """Of a target the hosts of the first few turns can meet alone."""
+def test_hosts_beyond_the_target_are_not_admitted(tmp_path: Path) -> None:
+    """The first hosts that are admitted can meet the target alone."""
     with running(*WEB) as web:
         result = crawl(
             tmp_path,
@@ -81,7 +81,7 @@ def test_hosts_that_nobody_needs_are_not_admitted(tmp_path: Path) -> None:
         assert web.ledger()["totals"]["robots"] < 100, "of 150 hosts"
 
 
-def test_a_target_is_met_where_pages_that_hang_take_all_places(tmp_path: Path) -> None:
+def test_a_target_is_met_while_hanging_pages_take_all_slots(tmp_path: Path) -> None:
     settings = SETTINGS | {"CONCURRENT_REQUESTS": 4, "DOWNLOAD_TIMEOUT": 5}
     with running(*WEB) as web:
         result = crawl(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=TARGET, **settings)

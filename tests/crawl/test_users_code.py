@@ -1,7 +1,7 @@
-"""What users add: spiders, pipelines and middlewares of their own, good and bad.
+"""Spiders, pipelines and middlewares that users add, good and bad.
 
-Each test is a whole crawl of a small web by `scrapy runspider`. Whatever the code does, the crawl
-ends, the promises hold, and nothing is lost that it did not drop itself.
+Each test is a whole crawl of a small web with `scrapy runspider`. Whatever the user's code does,
+the crawl ends, its promises hold, and it loses only pages that the code drops.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WORLD = ("--hosts", "6", "--pages-per-host", "5", "--features", "none", "--page-
 PROMISES = ("--host-delay", "0.1", "--ip-delay", "0.02")
 
 
-def test_a_spider_that_yields_items_beside_the_pages(tmp_path: Path) -> None:
+def test_a_spider_may_yield_items_beside_the_pages(tmp_path: Path) -> None:
     code = """
         class Users(BroadSpider):
             name = "users"
@@ -45,7 +45,7 @@ def test_a_spider_that_yields_items_beside_the_pages(tmp_path: Path) -> None:
     assert sum(bool(item.get("title")) for item in found) == ledger["totals"]["pages"]
 
 
-def test_a_users_own_requests_pass_the_frontier(tmp_path: Path) -> None:
+def test_user_requests_pass_the_frontier(tmp_path: Path) -> None:
     code = """
         class Users(BroadSpider):
             name = "users"
@@ -69,7 +69,7 @@ def test_a_users_own_requests_pass_the_frontier(tmp_path: Path) -> None:
     assert all(item.get("mark") == "m" for item in items(tmp_path) if "own" in item)
 
 
-def test_a_users_own_request_ends_once_in_its_callback_or_its_errback(tmp_path: Path) -> None:
+def test_a_user_request_calls_its_callback_or_its_errback_once(tmp_path: Path) -> None:
     code = """
         class Users(BroadSpider):
             name = "users"
@@ -78,7 +78,7 @@ def test_a_users_own_request_ends_once_in_its_callback_or_its_errback(tmp_path: 
                     yield seed
                 for url in (
                     "http://no-such-name.invalid/", "http://127.0.0.1:1/", "data:,aside",
-                    SEED + "robots.txt",  # a media type that the crawl has no use for
+                    SEED + "robots.txt",  # a media type that the crawl drops
                 ):
                     yield scrapy.Request(url, self.parse_own, errback=self.failed)
             def parse_own(self, response):
@@ -101,7 +101,7 @@ def test_a_users_own_request_ends_once_in_its_callback_or_its_errback(tmp_path: 
     assert robots["size"] > 0
 
 
-def test_a_users_own_request_is_called_back_for_the_last_try_only(tmp_path: Path) -> None:
+def test_a_user_request_calls_back_after_its_last_try_only(tmp_path: Path) -> None:
     code = """
         class Users(BroadSpider):
             name = "users"
@@ -123,7 +123,7 @@ def test_a_users_own_request_is_called_back_for_the_last_try_only(tmp_path: Path
     assert asked["/better"] == asked["/worse"] == 3
 
 
-def test_a_request_that_is_no_http_is_one_outcome_and_one_line(tmp_path: Path) -> None:
+def test_a_request_of_another_scheme_has_one_outcome_and_one_line(tmp_path: Path) -> None:
     code = r"""
         EVIL = "a\r\nX-I: 1\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: h\r\n"
         class Users(BroadSpider):
@@ -158,7 +158,7 @@ def test_a_request_that_is_no_http_is_one_outcome_and_one_line(tmp_path: Path) -
 
 @contextmanager
 def busy_server() -> Iterator[tuple[str, Counter[str]]]:
-    """Answers /better at the third time and /worse never; its URL, and what it was asked."""
+    """A server that answers /better at the third try and /worse never; yields URL and requests."""
     asked: Counter[str] = Counter()
 
     class Busy(BaseHTTPRequestHandler):
@@ -194,7 +194,7 @@ def test_a_request_out_of_scope_is_refused(tmp_path: Path) -> None:
     assert result.exit_code == 0
 
 
-def test_a_callback_that_raises_costs_its_page_only(tmp_path: Path) -> None:
+def test_a_callback_that_raises_loses_its_page_only(tmp_path: Path) -> None:
     code = """
         class Users(BroadSpider):
             name = "users"
@@ -210,7 +210,7 @@ def test_a_callback_that_raises_costs_its_page_only(tmp_path: Path) -> None:
     assert result.log.count("a user's mistake") >= ledger["totals"]["pages"]
 
 
-def test_a_callback_that_is_no_generator_and_raises(tmp_path: Path) -> None:
+def test_a_plain_callback_that_raises_loses_its_page_only(tmp_path: Path) -> None:
     code = """
         class Users(BroadSpider):
             name = "users"
@@ -260,7 +260,7 @@ def test_a_spider_middleware_that_swallows_everything_does_not_hang(tmp_path: Pa
 
 
 @pytest.mark.parametrize("keeps_meta", [True, False])
-def test_a_downloader_middleware_that_asks_again(tmp_path: Path, keeps_meta: bool) -> None:
+def test_a_downloader_middleware_may_request_a_page_again(tmp_path: Path, keeps_meta: bool) -> None:
     again = "request.replace(dont_filter=True)" if keeps_meta else "scrapy.Request(request.url)"
     code = f"""
         class Again:
@@ -284,7 +284,7 @@ def test_a_downloader_middleware_that_asks_again(tmp_path: Path, keeps_meta: boo
     assert not violations["early_ip"]["count"]
 
 
-def test_a_downloader_middleware_that_refuses(tmp_path: Path) -> None:
+def test_a_downloader_middleware_may_refuse_a_page(tmp_path: Path) -> None:
     code = """
         class Refuse:
             def process_request(self, request):
@@ -318,7 +318,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_all_ways_through_the_engine_are_the_same_crawl(tmp_path: Path, way: str) -> None:
+def test_every_path_through_the_engine_gives_the_same_crawl(tmp_path: Path, way: str) -> None:
     engine, chosen = WAYS[way]
     code = f"""
         from webcrawl.downloader.downloader import Downloader

@@ -1,4 +1,4 @@
-"""Whole crawls of a simulated web; its ledger is the judge."""
+"""Whole crawls of a simulated web, judged by its ledger."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ pytestmark = pytest.mark.slow
 
 SMALL = ("--hosts", "40", "--pages-per-host", "6", "--page-bytes", "3000")
 PROMISES = ("--host-delay", "0.1", "--ip-delay", "0.02", "--slowness", "0.2")
-LIES = ("chunked over a plain body", "Content-Length is")  # the server's, kept as they were sent
+LIES = (
+    "chunked over a plain body",
+    "Content-Length is",
+)  # false framing, as sent
 STATS_LINE = re.compile(
     r"\[ *\d+\] \d+ Q +\d+ E +\d+ H +\d+ D +\d+ I +\d+ R +\d+ C +\d+ L +\d+K$", re.MULTILINE
 )
@@ -44,7 +47,7 @@ def test_other_orderings_fetch_the_same_pages(tmp_path: Path, order: str, store:
     assert_clean(result)
 
 
-def test_the_scope_keeps_to_its_suffix(tmp_path: Path) -> None:
+def test_a_scope_suffix_limits_the_crawl(tmp_path: Path) -> None:
     with running(*SMALL, *PROMISES, "--scope-suffix", ".br") as web:
         result = crawl(tmp_path, web=web, SCOPE_SUFFIXES=".br")
         assert_faultless(web)
@@ -73,7 +76,7 @@ def test_head_first_asks_each_page_twice_and_politely(tmp_path: Path) -> None:
     assert_clean(result)
 
 
-def test_a_debug_crawl_says_one_line_a_page(tmp_path: Path) -> None:
+def test_a_debug_log_has_one_line_per_page(tmp_path: Path) -> None:
     with running("--hosts", "5", "--pages-per-host", "4", "--features", "none", *PROMISES) as web:
         quiet = crawl(tmp_path / "a", web=web)
         web.reset()
@@ -99,11 +102,11 @@ def test_an_empty_frontier_before_the_target_is_a_bad_seed(tmp_path: Path) -> No
     assert "bad seed" in result.log
 
 
-def test_ctrl_c_ends_cleanly_before_the_downloads_would(tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_crawl_before_hanging_downloads_end(tmp_path: Path) -> None:
     features = "default,page-hang=300"
     with running("--hosts", "2000", "--features", features, *PROMISES) as web:
         running_crawl = Crawl(tmp_path, web=web, DOWNLOAD_TIMEOUT=60)
-        running_crawl.until("*** crawling", times=3)  # by now some hang
+        running_crawl.until("*** crawling", times=3)  # by now some fetches hang
         running_crawl.interrupt()
         result = running_crawl.wait(40)
     assert_clean(result)
@@ -113,15 +116,15 @@ def test_ctrl_c_ends_cleanly_before_the_downloads_would(tmp_path: Path) -> None:
     assert result.warcs
 
 
-def test_a_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
+def test_a_second_ctrl_c_ends_the_crawl_at_once(tmp_path: Path) -> None:
     with running("--hosts", "500", "--features", "none,page-hang", *PROMISES) as web:
         running_crawl = Crawl(tmp_path, web=web, DOWNLOAD_TIMEOUT=60, CLOSE_GRACE=60)
-        running_crawl.until("*** crawling", times=3)  # by now some hang
+        running_crawl.until("*** crawling", times=3)  # by now some fetches hang
         running_crawl.interrupt_twice()
         running_crawl.wait(40)
 
 
-def test_caps_make_a_survey(tmp_path: Path) -> None:
+def test_a_cap_of_one_page_makes_a_survey(tmp_path: Path) -> None:
     with running("--survey", "3000", *PROMISES) as web:
         result = crawl(tmp_path, web=web, FOLLOW_LINKS=0, MAX_PAGES_PER_HOST=1, MAX_PAGES_PER_IP=1)
         ledger = web.ledger()

@@ -1,4 +1,4 @@
-"""Crawls with a spider of a user's."""
+"""Runs a crawl with a user's own spider."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def run(folder: Path, web: Running, code: str, *arguments: str, **settings: Any)
 
 
 def items(folder: Path, name: str = "items.jsonl") -> list[dict[str, Any]]:
-    """What the crawl put to its feed."""
+    """The items in the crawl's feed."""
     return [json.loads(line) for line in (folder / name).read_text().splitlines()]

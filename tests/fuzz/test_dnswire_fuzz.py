@@ -1,4 +1,4 @@
-"""Whatever a DNS server sends: an Answer with addresses or a problem, and never an exception."""
+"""Any message of a DNS server gives an Answer with addresses or a problem, never an exception."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ RECORDS = st.builds(
 
 
 @given(st.sampled_from([TYPE_A, TYPE_AAAA]), HEADERS, st.lists(RECORDS, max_size=3), st.booleans())
-def test_any_message(record_type: int, header: bytes, records: list[bytes], echoed: bool) -> None:
+def test_read_answer_never_raises(
+    record_type: int, header: bytes, records: list[bytes], echoed: bool
+) -> None:
     asked = question("a.br", record_type)
     answer = read_answer(header + asked * echoed + b"".join(records), asked)
     assert bool(answer.problem) is not bool(answer.addresses)

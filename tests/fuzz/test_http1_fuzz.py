@@ -1,4 +1,4 @@
-"""Whatever a server sends: a response within the bounds or the peer's fault, nothing else."""
+"""Any bytes of a server give a response within the bounds or the peer's-fault error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webcrawl.fetch.http1 import Framing, ResponseReader
 HEADER_LIMIT = 300
 BODY_LIMIT = 500
 
-# Bytes that get far into the reader, with anything between them.
+# Pieces of valid responses, which reach deep into the reader.
 TOKENS = [
     b"HTTP/1.1 200 OK\r\n",
     b"HTTP/1.1 100 Continue\r\n\r\n",
@@ -71,12 +71,12 @@ def outcome(method: str, pieces: list[bytes], end: str) -> tuple[object, ...]:
 
 
 @given(starts, wire, methods, ends)
-def test_any_bytes(start: bytes, data: bytes, method: str, end: str) -> None:
+def test_the_reader_takes_any_bytes(start: bytes, data: bytes, method: str, end: str) -> None:
     outcome(method, [start + data], end)
 
 
 @given(starts, wire, methods, ends, st.lists(st.integers(1, 60), max_size=30))
-def test_the_cut_into_reads_changes_nothing(
+def test_the_sizes_of_reads_change_nothing(
     start: bytes, data: bytes, method: str, end: str, sizes: list[int]
 ) -> None:
     data = start + data
@@ -87,13 +87,13 @@ def test_the_cut_into_reads_changes_nothing(
     pieces.append(data[at:])
     whole = outcome(method, [data], end)
     in_pieces = outcome(method, pieces, end)
-    # A head too large may show its garbage, or its size, first.
+    # In a head that is too large the reader may find its garbage or its size first.
     if whole[0] == in_pieces[0] or isinstance(whole[0], int) or isinstance(in_pieces[0], int):
         assert in_pieces == whole
 
 
 @given(st.binary(max_size=300), st.sampled_from([b"gzip", b"deflate", b"br", b"zstd", b"a, gzip"]))
-def test_any_body_decodes_to_something(body: bytes, coding: bytes) -> None:
+def test_any_body_can_be_decoded(body: bytes, coding: bytes) -> None:
     payload, problem, _ = decode(body, [(b"Content-Encoding", coding)], 1000)
     assert len(payload) <= max(1000, len(body))
     assert payload == body or len(payload) <= 1000
@@ -101,7 +101,7 @@ def test_any_body_decodes_to_something(body: bytes, coding: bytes) -> None:
 
 
 def test_the_fuzz_reaches_every_framing() -> None:
-    """The token list must not rot: each framing is within its reach."""
+    """Guards the list of pieces: they can form each framing."""
     heads = {
         Framing.LENGTH: TOKENS[0] + TOKENS[7] + TOKENS[4],
         Framing.CHUNKED: TOKENS[0] + TOKENS[9] + TOKENS[4],

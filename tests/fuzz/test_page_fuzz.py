@@ -1,4 +1,4 @@
-"""Any bytes make a page, in time in proportion to their number."""
+"""Any bytes are read as a page, in linear time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webcrawl.parse.page import read_page
 from webcrawl.parse.urls import canonicalize
 
 SIZE = 1_000_000
-TIMEOUT_S = 20  # 100 times what it takes
+TIMEOUT_S = 20  # 100 times the usual time
 TYPES = ["text/html", "text/html; charset=iso-2022-jp", "application/xhtml+xml; charset=utf-16"]
 
 PIECES = [
@@ -37,7 +37,7 @@ def time_limit() -> Iterator[None]:
         raise AssertionError(f"took more than {TIMEOUT_S} s")
 
     before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, TIMEOUT_S)  # of CPU time: others may have the processor
+    signal.setitimer(signal.ITIMER_PROF, TIMEOUT_S)  # CPU time: other processes may be busy
     try:
         yield
     finally:
@@ -54,12 +54,12 @@ def check(payload: bytes, content_type: str) -> None:
 @given(
     st.one_of(st.binary(), st.lists(st.sampled_from(PIECES)).map(b"".join)), st.sampled_from(TYPES)
 )
-def test_any_bytes(payload: bytes, content_type: str) -> None:
+def test_read_page_takes_any_bytes(payload: bytes, content_type: str) -> None:
     check(payload, content_type)
 
 
 @given(st.text(), st.text())
-def test_any_headers(content_type: str, x_robots_tag: str) -> None:
+def test_read_page_takes_any_headers(content_type: str, x_robots_tag: str) -> None:
     sniff(b"<a>", content_type)
     read_page(b"<a href=x>", f"text/html;{content_type}", "http://h/", x_robots_tag=x_robots_tag)
 
@@ -70,7 +70,7 @@ def test_decode_never_raises(payload: bytes, charset: str) -> None:
 
 
 @pytest.mark.parametrize("piece", PIECES)
-def test_a_page_of_one_piece(piece: bytes) -> None:
+def test_a_page_of_one_repeated_piece_is_read(piece: bytes) -> None:
     """Nesting, attributes, quotes and comments without end: what stops a parser that builds trees,
     or one that looks back.
     """
@@ -80,7 +80,7 @@ def test_a_page_of_one_piece(piece: bytes) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_large_page_of_any_pieces(seed: int) -> None:
+def test_a_large_page_of_random_pieces_is_read(seed: int) -> None:
     chosen = random.Random(seed)
     payload = b"".join(chosen.choices(PIECES, k=SIZE // 6))
     for content_type in TYPES:
@@ -88,7 +88,7 @@ def test_a_large_page_of_any_pieces(seed: int) -> None:
             check(payload, content_type)
 
 
-def test_a_long_base_and_many_links() -> None:
+def test_a_long_base_and_many_links_are_read() -> None:
     base = b"<base href='/" + b"a/" * 4000 + b"'>"
     with time_limit():
         check(base + b"".join(b"<a href=%d>" % number for number in range(80_000)), "text/html")

@@ -1,4 +1,4 @@
-"""Seeds of any kind: canonical URLs and counted lines, or BadSeed; nothing else."""
+"""Any seeds give canonical URLs and counted lines, or BadSeed, and no other exception."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PIECES = st.sampled_from(
 
 @in_one_folder
 @given(st.lists(PIECES | st.binary(max_size=20), max_size=40).map(b"".join), st.booleans())
-def test_any_file(tmp_path: Path, data: bytes, packed: bool) -> None:
+def test_any_file_gives_urls_or_bad_seed(tmp_path: Path, data: bytes, packed: bool) -> None:
     path = tmp_path / "list"
     path.write_bytes(gzip.compress(data) if packed else data)
     source = SeedSource(str(path))
@@ -34,7 +34,9 @@ def test_any_file(tmp_path: Path, data: bytes, packed: bool) -> None:
 
 @in_one_folder
 @given(st.text(max_size=40) | st.lists(st.sampled_from(list("a.:/,-?#[]0 \0"))).map("".join))
-def test_any_argument(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str) -> None:
+def test_any_argument_gives_urls_or_bad_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     if "-" in (part.strip() for part in spec.split(",")):
         return  # standard input

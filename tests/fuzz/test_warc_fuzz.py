@@ -1,4 +1,4 @@
-"""A damaged archive: recovery keeps what is whole and `check` tells, and neither ever raises."""
+"""A damaged archive: recovery keeps the whole records, `check` reports; neither raises."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _flip(data: bytes, at: int, by: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes, list[int]]:
-    """The name and the bytes of a good file, and where its records end."""
+    """The name and the bytes of a good file, and the ends of its records."""
     (path,) = write(tmp_path_factory.mktemp("good"), [capture(EXCHANGES[kind]) for kind in KINDS])
     starts = [record.offset for record in read(path)]
     return path.name, path.read_bytes(), [*starts[1:], path.stat().st_size]
@@ -53,16 +53,16 @@ def test_recovery_keeps_each_record_before_the_damage(
         left.write_bytes(damaged)
         (found,) = recover(Path(folder))
         if found.path is None:
-            assert kept <= ends[0]  # nothing but its warcinfo record
+            assert kept <= ends[0]  # only its warcinfo record
             return
         assert found.path.read_bytes()[:kept] == good[:kept]
         assert [problem for problem in check(found.path) if "no gzip" in problem] == []
-        if same is None:  # nothing but cut or made longer
+        if same is None:  # the file was only cut or made longer
             assert found.path.read_bytes() == good[:kept]
 
 
 @given(damage=st.one_of(cuts, flips, tails))
-def test_check_tells_of_any_damage(archive: tuple[str, bytes, list[int]], damage: Damage) -> None:
+def test_check_finds_any_damage(archive: tuple[str, bytes, list[int]], damage: Damage) -> None:
     name, good, ends = archive
     damaged = damage(good)
     with TemporaryDirectory() as folder:
@@ -76,14 +76,14 @@ def test_check_tells_of_any_damage(archive: tuple[str, bytes, list[int]], damage
 
 
 def _only_in_a_gzip_header(good: bytes, damaged: bytes, ends: list[int]) -> bool:
-    """Its time, extra flags and system are not covered by any sum (RFC 1952)."""
+    """The fields time, extra flags and system have no checksum (RFC 1952)."""
     at = next(at for at, (a, b) in enumerate(zip(good, damaged, strict=False)) if a != b)
     start = max(end for end in (0, *ends) if end <= at)
     return at - start < 10
 
 
 @given(data=st.binary(max_size=300))
-def test_check_reads_anything(data: bytes) -> None:
+def test_check_takes_any_bytes(data: bytes) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder, "any.warc")
         path.write_bytes(data)

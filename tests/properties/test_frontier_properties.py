@@ -44,10 +44,10 @@ RULES = RobotsRules.parse(b"user-agent: *\ndisallow: /private\ncrawl-delay: 3", 
 
 
 class World:
-    """Random answers, and a judge of what it is asked."""
+    """Gives random answers, and judges the requests."""
 
     def __init__(self, seed: int, *, delay_s: float, ip_delay_s: float, trouble: float) -> None:
-        self.random = Random(seed)  # repeatable on purpose
+        self.random = Random(seed)  # the same for each run of the test
         self.delay_s, self.ip_delay_s, self.trouble = delay_s, ip_delay_s, trouble
         self.hosts = [f"h{n}.example.com" for n in range(self.random.randint(1, 8))]
         self.ips = {host: f"ip{self.random.randint(0, 3)}" for host in self.hosts}
@@ -117,7 +117,7 @@ class World:
         return RobotsFetched(rules, now + self.random.choice([9.0, FOREVER]), now, now)
 
     def killed(self, lease: Lease, now: float) -> None:
-        """The crawler died during `lease`; the server may have been asked up to now."""
+        """The crawler died during `lease`; the server may have got the request as late as now."""
         self.under_way -= {lease.host, self.ips[lease.host]}
         if lease.step is not Step.RESOLVE:
             self.host_asked[lease.host] = self.ip_asked[self.ips[lease.host]] = now
@@ -139,7 +139,7 @@ class DiskFrontiers:
         self.frontier = self.make(1.0)
 
     async def kill(self, now: float) -> DiskFrontier:
-        """What is not committed is lost, as with the process."""
+        """Kill: all state that is not committed is lost."""
         await self.frontier.close()
         self.frontier = self.make(now)
         return self.frontier
@@ -155,7 +155,7 @@ async def crawl(
     disk: DiskFrontiers | None = None,
     now: float = 1.0,
 ) -> AnyFrontier:
-    """The whole crawl; the frontier at its end."""
+    """Run the whole crawl; return the frontier at its end."""
     await frontier.put([link(url) for url in seeds], now)
     ends: list[tuple[float, int, Lease]] = []
     for turn in range(20_000):
@@ -203,8 +203,8 @@ WORLDS = {
 
 
 async def again(world: World, disk: DiskFrontiers) -> AnyFrontier:
-    """The next run, in which nothing fails."""
-    later = 100_000.0  # a host without an address is asked for again by then
+    """A further run, in which no server fails."""
+    later = 100_000.0  # by then a host without an address is looked up again
     return await crawl(world, await disk.kill(later), [], disk, now=later)
 
 
@@ -231,7 +231,7 @@ def test_a_crawl_of_a_random_world_ends_and_is_polite(
 
 @settings(max_examples=max(50, settings().max_examples // 10))
 @given(active_max=st.integers(1, 9), **WORLDS)
-def test_so_does_one_on_disk_that_is_killed_again_and_again(
+def test_a_crawl_that_is_killed_repeatedly_ends_and_is_polite(
     active_max: int,
     seed: int,
     delay_s: float,

@@ -1,4 +1,4 @@
-"""Tags that are written as most are take a short way through the scanner, to the same links."""
+"""Common tags take a fast path through the scanner; it finds the same links."""
 
 from __future__ import annotations
 

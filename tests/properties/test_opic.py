@@ -1,4 +1,4 @@
-"""The opic ordering against the importance it stands for: PageRank, computed over the whole graph.
+"""The opic ordering compared with PageRank, computed over the whole graph.
 
 A graph with a power law of in-degrees is crawled page by page, in each order, with the frontier in
 memory. The order of a crawl is good when the pages that it fetches early have most of the PageRank.
@@ -31,7 +31,7 @@ Graph = dict[str, list[str]]  # outlinks by URL
 
 
 class Shuffled(Ordering):
-    """Any URL that is known."""
+    """A random known URL."""
 
     def __init__(self) -> None:
         self._random = Random(1)
@@ -44,8 +44,7 @@ ORDERS: dict[str, Callable[[], Ordering]] = {**ORDERINGS, "shuffled": Shuffled}
 
 
 def scale_free(seed: int) -> Graph:
-    """Pages that are linked to by a power law, some of them without links, all of them reachable
-    from the first ten."""
+    """Pages whose in-degrees follow a power law; some have no links. The first ten reach all."""
     random = Random(seed)
     words = ("", "a/", "a/b/", "a/b/c/")
     urls = [f"http://h{random.randrange(HOSTS)}/{random.choice(words)}{n}" for n in range(PAGES)]
@@ -66,7 +65,7 @@ def scale_free(seed: int) -> Graph:
 
 
 def pagerank(graph: Graph, damping: float = 0.9) -> dict[str, float]:
-    """By power iteration; pages without links jump anywhere."""
+    """PageRank by power iteration. A page without links leads to all pages."""
     rank = dict.fromkeys(graph, 1 / len(graph))
     for _ in range(100):
         loose = sum(rank[url] for url in graph if not graph[url])
@@ -89,7 +88,7 @@ def crawl(
 ) -> list[str]:
     """The pages in the order in which they are fetched, one at a time.
 
-    With a `jobdir` from disk, by a crawler that dies with each fiftieth page under way.
+    With a `jobdir` the frontier is on disk, and the crawler is killed during each fiftieth page.
     """
 
     def begin(now: float) -> MemoryFrontier | DiskFrontier:
@@ -125,7 +124,7 @@ def crawl(
 
 
 def correlation(order: list[str], value: dict[str, float]) -> float:
-    """Spearman's, of early with high."""
+    """Spearman's rank correlation of early fetches with high importance."""
     by_value = sorted(order, key=lambda url: -value[url])
     place = {url: at for at, url in enumerate(by_value)}
     n = len(order)
@@ -154,8 +153,10 @@ def test_important_pages_come_early(graph: Graph) -> None:
 
 
 def with_trap(graph: Graph) -> Callable[[str], list[str]]:
-    """The links of `graph`, with a host that makes ten new pages for each that it is asked for;
-    every twentieth page links to it."""
+    """The links of `graph` and of a trap: a host that links each of its pages to ten new ones.
+
+    Every twentieth page of `graph` links to the trap.
+    """
     numbers, linking = itertools.count(), set(list(graph)[::20])
 
     def links_of(url: str) -> list[str]:

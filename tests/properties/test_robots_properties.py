@@ -1,4 +1,4 @@
-"""The matcher against a plain one, in which every rule is a regular expression."""
+"""The matcher compared with a simple one, which turns each rule into a regular expression."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from webcrawl.parse.markup import scan_by_regex
 
 in_c = pytest.importorskip("webcrawl_scan", reason="there was no C compiler").scan
 
-# Pieces in which the two could differ, and any byte.
+# Pieces on which the two scanners could differ, and any byte.
 PIECES = (
     *(b"<", b"</", b">", b"/>", b"<!--", b"-->", b"--!>", b"--", b"-", b"!", b"<!", b"<?", b"\n"),
     *(b"<a ", b"<A ", b"<a\n", b"</a>", b"<a/", b"<area ", b"<ab ", b"<p>", b'<li class="x">'),
@@ -33,17 +33,17 @@ def found(scan: Scan, page: bytes) -> Iterator[tuple[list[bytes], bytes, bytes, 
 
 
 @given(pages)
-def test_both_find_the_same(page: bytes) -> None:
+def test_both_scanners_find_the_same_tags(page: bytes) -> None:
     assert list(found(in_c, page)) == list(found(scan_by_regex, page))
 
 
 @given(pages, st.data())
-def test_from_any_place(page: bytes, data: st.DataObject) -> None:
+def test_both_scanners_agree_from_any_offset(page: bytes, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(page)))
     assert in_c(page, at) == scan_by_regex(page, at)
 
 
-def test_a_call_ends_after_so_many_tags() -> None:
+def test_a_call_ends_after_its_limit_of_tags() -> None:
     page = b'<a href="x"><p>' * 15_000 + b"<base>"
     hrefs, name, attributes, at = in_c(page, 0)
     assert (len(hrefs), name, attributes) == (10_000, b"", b"")

@@ -53,7 +53,7 @@ def test_canonical_of_canonical_is_itself(url: str) -> None:
 
 
 @given(URLS)
-def test_what_other_modules_take_for_granted(url: str) -> None:
+def test_a_canonical_url_has_the_form_that_other_modules_expect(url: str) -> None:
     form = canonicalize(url)
     if form is None:
         return
@@ -109,7 +109,7 @@ def test_slices_make_up_the_url(url: str) -> None:
 
 
 @given(st.lists(st.one_of(URLS, TARGETS)))
-def test_many_is_one_after_the_other(hrefs: list[str]) -> None:
+def test_canonicalizing_many_equals_one_by_one(hrefs: list[str]) -> None:
     base = "http://base.example/a/b?c"
     one_by_one = [form for href in hrefs if (form := canonicalize(href, base))]
     assert canonicalize_each(hrefs, base) == (list(dict.fromkeys(one_by_one)), len(one_by_one))

@@ -1,4 +1,4 @@
-"""The seed list: what `-a seeds=` means, and how its lines are read."""
+"""The seed list: the meaning of `-a seeds=`, and how its lines are read."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def write(name: str, data: str | bytes) -> Path:
         ("http://h/a,", ["http://h/a"]),
     ],
 )
-def test_urls_and_hosts(spec: str, expected: list[str]) -> None:
+def test_a_spec_means_urls_and_hosts(spec: str, expected: list[str]) -> None:
     assert urls(spec) == expected
 
 
 @pytest.mark.parametrize(
     "spec", ["http://h/a,list.txt", "list.txt,http://h/a", "ufmg.br,list.txt", "a,b.txt"]
 )
-def test_files_stand_among_others(spec: str) -> None:
+def test_a_spec_mixes_files_and_urls(spec: str) -> None:
     write("list.txt", "x.example\n")
     write("a,b.txt", "x.example\n")
     assert "http://x.example/" in urls(spec)
@@ -79,7 +79,7 @@ def test_an_existing_file_wins_over_a_host() -> None:
     assert urls("ufmg.br") == ["http://other.example/"]
 
 
-def test_a_folder_is_no_file() -> None:
+def test_a_folder_is_not_a_file() -> None:
     Path("ufmg.br").mkdir()
     assert urls("ufmg.br") == ["http://ufmg.br/"]
 
@@ -99,14 +99,14 @@ def test_a_folder_is_no_file() -> None:
         "http://h/a,nosuch.txt",
     ],
 )
-def test_a_missing_file_is_no_host(spec: str) -> None:
+def test_a_missing_file_is_not_a_host(spec: str) -> None:
     name = spec.rpartition(",")[2]
     with pytest.raises(BadSeed, match=f"there is no file '{name}'.*files, URLs, hosts"):
         SeedSource(spec)
 
 
 @pytest.mark.parametrize("spec", ["br.tx", "br.text", "seeds/br.tx", "seeds/br.txtt"])
-def test_a_mistyped_file_is_no_host(spec: str) -> None:
+def test_a_mistyped_file_is_not_a_host(spec: str) -> None:
     write("br.txt", "a.br")
     write("seeds/br.txt", "a.br")
     parent = "seeds/" if "/" in spec else ""
@@ -115,15 +115,15 @@ def test_a_mistyped_file_is_no_host(spec: str) -> None:
 
 
 @pytest.mark.parametrize("spec", ["ftp://h/", "file:///etc/hosts", "http://", "https://a b/"])
-def test_no_web_url(spec: str) -> None:
-    with pytest.raises(BadSeed, match="is no http or https URL"):
+def test_a_url_of_another_scheme_is_refused(spec: str) -> None:
+    with pytest.raises(BadSeed, match="is not an http or https URL"):
         SeedSource(spec)
 
 
 @pytest.mark.parametrize(
     "spec", ["", " ", ",", "empty.txt", "comments.txt", "empty.txt,comments.txt"]
 )
-def test_nothing_usable(spec: str) -> None:
+def test_a_spec_without_a_url_is_refused(spec: str) -> None:
     write("empty.txt", "")
     write("comments.txt", "# one\n\n   \n#two")
     with pytest.raises(BadSeed, match=r"there is no URL in|no seeds are given") as caught:
@@ -137,7 +137,7 @@ def test_bad_seed_names_the_first_bad_line() -> None:
         SeedSource("bad.txt").check()
 
 
-def test_an_unreadable_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     write("list.txt", "a.br")
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(BadSeed, match=r"list.txt cannot be read"):
@@ -165,7 +165,7 @@ def test_an_unreadable_file(monkeypatch: pytest.MonkeyPatch) -> None:
         (b"http://a.br:99999/\nhttp://[::g]/\nb.br", ["b.br"]),
     ],
 )
-def test_lines(data: bytes, expected: list[str]) -> None:
+def test_lines_are_read_as_urls(data: bytes, expected: list[str]) -> None:
     write("l.txt", data)
     assert urls("l.txt") == [f"http://{host}/" for host in expected]
 
@@ -196,7 +196,7 @@ def test_a_gigantic_line_is_one_line_and_shown_short() -> None:
     assert source.bad_examples[1] == "l.txt:2: not a URL: 'z z'"
 
 
-def test_gzip_is_known_by_its_first_bytes() -> None:
+def test_gzip_is_detected_by_its_first_bytes() -> None:
     write("l.txt", gzip.compress(b"a.br\n"))
     write("m.gz", gzip.compress(b"b.br\n") + gzip.compress(b"c.br\n"))
     assert urls("l.txt,m.gz") == ["http://a.br/", "http://b.br/", "http://c.br/"]
@@ -212,13 +212,13 @@ def test_a_cut_gzip_file_is_read_as_far_as_it_goes(cut: int) -> None:
     assert "cannot be read further" in source.bad_examples[-1]
 
 
-def test_gzip_garbage() -> None:
+def test_invalid_gzip_is_refused() -> None:
     write("l.gz", b"\x1f\x8bgarbage")
     with pytest.raises(BadSeed, match="cannot be read further"):
         SeedSource("l.gz").check()
 
 
-def test_check_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_keeps_the_lines_that_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     read_end, write_end = os.pipe()
     os.write(write_end, b"#\nbad line\na.br\nb.br\n")
     os.close(write_end)
@@ -237,7 +237,7 @@ def test_check_reads_no_further_than_the_first_usable_line() -> None:
     read_end, write_end = os.pipe()
     os.write(write_end, b"a.br\nb")
     source = SeedSource(f"/dev/fd/{read_end}")
-    source.check()  # would block if it asked for the second line
+    source.check()  # would block if it read the second line
     os.write(write_end, b".br\n")
     os.close(write_end)
     assert list(source.batches()) == [["http://a.br/"], ["http://b.br/"]]
@@ -255,12 +255,12 @@ def test_a_named_pipe_is_read_once() -> None:
     writer.join()
 
 
-def test_batches() -> None:
+def test_batches_grow_up_to_their_size() -> None:
     write("l.txt", "".join(f"h{n}.br\n" for n in range(25)))
     assert [len(batch) for batch in SeedSource("l.txt").batches(10)] == [1, 2, 4, 8, 10]
 
 
-def test_memory_is_one_batch() -> None:
+def test_memory_stays_within_one_batch() -> None:
     line = "http://site{}.example/some/page\n"
     write("l.txt", "".join(line.format(n) for n in range(50_000)))
     tracemalloc.start()
@@ -279,7 +279,7 @@ def test_opened_gives_name_and_size_of_files_only() -> None:
     assert source.opened == [("l.txt", 5), ("sub/m.txt", 6)]
 
 
-def test_a_file_is_looked_for_here_then_in_the_project(tmp_path: Path) -> None:
+def test_a_file_is_searched_here_then_in_the_project(tmp_path: Path) -> None:
     root = tmp_path / "project"
     write("project/seeds/br.txt", "project.br\n")
     write("project/list.txt", "list.br\n")
@@ -290,7 +290,9 @@ def test_a_file_is_looked_for_here_then_in_the_project(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spec", ["br.txt", "seeds/br.txt"])
-def test_lists_packed_in_an_egg(spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_packed_in_an_egg_are_found(
+    spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     egg = tmp_path / "project.egg"
     with zipfile.ZipFile(egg, "w") as archive:
         archive.writestr("webcrawl/seeds/br.txt", "packed.br\n")
@@ -305,14 +307,14 @@ def test_lists_packed_in_an_egg(spec: str, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", ["br.txt", "world.txt"])
-def test_the_lists_of_the_project_are_good(name: str) -> None:
+def test_the_lists_of_the_project_have_no_bad_line(name: str) -> None:
     source = SeedSource(name, ROOT)
     found = rest_of(source)
     assert source.bad == 0
     assert len(found) == len(set(found)) > 10
 
 
-def test_br_holds_brazilian_hosts() -> None:
+def test_the_list_br_has_only_brazilian_hosts() -> None:
     found = urls("br.txt", ROOT)
     assert [url for url in found if ".br/" not in url and "br.yahoo.com" not in url] == []
 

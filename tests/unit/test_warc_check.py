@@ -1,4 +1,4 @@
-"""The check finds each fault that the common tools pass over."""
+"""`check` finds faults in WARC files, among them those that public tools accept."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ ORIGINAL = Original("http://b.test/", 0.0, payload_digest(PLAIN))
 
 
 def build(each: Capture) -> list[bytes]:
-    """Records that are right: warcinfo, response or revisit, request, metadata."""
+    """Good records: warcinfo, response or revisit, request, metadata."""
     ids = iter(f"<urn:uuid:00000000-0000-0000-0000-00000000000{n}>" for n in range(1, 9))
     info = warcinfo_record(INFO, 0.0, "a.warc.gz", [("software", "x")])
     return [info, *capture_records(each, INFO, lambda: next(ids))]
 
 
 def problems(folder: Path, records: list[bytes], *, packed: bool = True) -> list[str]:
-    """What `check` says of a file of `records`, without the offsets."""
+    """The problems that `check` finds in a file of `records`, without the offsets."""
     path = folder / "a.warc.gz"
     path.write_bytes(b"".join(map(gzip.compress, records) if packed else records))
     return [each.partition(": ")[2] for each in check(path)]
@@ -86,17 +86,14 @@ FAULTS = [
     (edit(1, b"13:20.123456Z", b"13:20"), "WARC-Date is '2023-11-14T22:13:20'"),
     (edit(1, b"WARC-IP-Address: 192.0.2.1", b"WARC-Truncated: yes"), "WARC-Truncated is 'yes'"),
     (edit(1, b"Content-Type", b"X"), "content-type is missing"),
-    (edit(1, b"Some words", b"Some werds"), "warc-block-digest is not that of its bytes"),
+    (edit(1, b"Some words", b"Some werds"), "warc-block-digest does not fit the bytes"),
     (edit(1, b"Payload-Digest: sha1:", b"Payload-Digest: rot13:"), "warc-payload-digest is 'rot13"),
     (edit(1, b"HTTP/1.1 200", b"SMTP/1.1 200"), "a response that begins with b'SMTP"),
-    (edit(3, b"via: http:", b"via  http "), "no field: b'via  "),
-    (edit(2, b"WARC-Concurrent-To", b"X"), "a request that belongs to no other record"),
-    (
-        edit(2, b"Host: a.test\r\n\r\n", b"Host: a.test----"),
-        "a request without an end of its header",
-    ),
-    (drop(0), "warcinfo is not the first record and only that"),
-    (repeat(0), "warcinfo is not the first record and only that"),
+    (edit(3, b"via: http:", b"via  http "), "not a field: b'via  "),
+    (edit(2, b"WARC-Concurrent-To", b"X"), "a request record without warc-concurrent-to"),
+    (edit(2, b"Host: a.test\r\n\r\n", b"Host: a.test----"), "a request whose header has no end"),
+    (drop(0), "warcinfo is not the first record, or not the only one"),
+    (repeat(0), "warcinfo is not the first record, or not the only one"),
     (repeat(2), "<urn:uuid:00000000-0000-0000-0000-000000000002> is not unique"),
     (drop(1), "concurrent to the unknown <urn:uuid:00000000-0000-0000-0000-000000000001>"),
     (edit(0, INFO.encode(), b"<urn:x>"), "its warcinfo record is not in this file"),
@@ -105,12 +102,12 @@ FAULTS = [
 UNREADABLE = [
     (edit(1, b"WARC/1.1", b"WARC/2.0"), "begins with 'WARC/2.0'"),
     (edit(1, b"Content-Length: ", b"Content-Length: -"), "Content-Length is '-"),
-    (edit(1, b"WARC-IP-Address: ", b"WARC-IP-Address  "), "no field: 'WARC-IP"),
+    (edit(1, b"WARC-IP-Address: ", b"WARC-IP-Address  "), "not a field: 'WARC-IP"),
     (edit(1, b"Content-Length: ", b"Content-Length: 9"), "Content-Length 9"),
 ]
 
 
-def test_what_is_right_has_no_problem(tmp_path: Path) -> None:
+def test_a_good_file_has_no_problem(tmp_path: Path) -> None:
     assert problems(tmp_path, build(capture(PLAIN))) == []
     assert problems(tmp_path, build(capture(PLAIN, ORIGINAL))) == []
 
@@ -118,7 +115,7 @@ def test_what_is_right_has_no_problem(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fault", "problem"), [pytest.param(*each, id=each[1]) for each in [*FAULTS, *UNREADABLE]]
 )
-def test_a_fault_is_found(
+def test_check_finds_a_fault(
     fault: Callable[[list[bytes]], None], problem: str, tmp_path: Path
 ) -> None:
     records = build(capture(PLAIN))
@@ -127,14 +124,14 @@ def test_a_fault_is_found(
 
 
 @pytest.mark.parametrize("trailer", [b"", b"\r\n", b"\r\n\r\n\r\n"])
-def test_a_wrong_trailer_is_found(trailer: bytes, tmp_path: Path) -> None:
+def test_check_finds_a_wrong_trailer(trailer: bytes, tmp_path: Path) -> None:
     records = build(capture(PLAIN))
     records[2] = records[2].removesuffix(b"\r\n\r\n") + trailer
     assert problems(tmp_path, records) == [f"the record ends with {trailer!r}"]
 
 
 @pytest.mark.parametrize("name", ["Profile", "Refers-To-Target-URI", "Refers-To-Date", "Truncated"])
-def test_a_revisit_that_lacks_something_is_found(name: str, tmp_path: Path) -> None:
+def test_check_finds_a_revisit_without_a_mandatory_field(name: str, tmp_path: Path) -> None:
     records = build(capture(PLAIN, ORIGINAL))
     edit(1, b"WARC-" + name.encode(), b"X")(records)
     assert any(f"warc-{name}".lower() in each.lower() for each in problems(tmp_path, records))
@@ -151,7 +148,7 @@ def test_a_revisit_that_lacks_something_is_found(name: str, tmp_path: Path) -> N
         (head(b"Content-Length: 4"), b"", "Content-Length is 4, the body is empty"),
     ],
 )
-def test_framing_that_does_not_fit_is_found(
+def test_check_finds_framing_that_does_not_fit(
     start: bytes, body: bytes, problem: str, tmp_path: Path
 ) -> None:
     each = exchange(start, body)
@@ -159,13 +156,13 @@ def test_framing_that_does_not_fit_is_found(
     assert problems(tmp_path, build(capture(replace(each, truncated="time")))) == []
 
 
-def test_an_answer_to_head_has_no_body(tmp_path: Path) -> None:
+def test_an_answer_to_head_may_lack_its_body(tmp_path: Path) -> None:
     each = exchange(head(b"Content-Length: 4"), b"", method="HEAD")
     assert problems(tmp_path, build(capture(each))) == []
 
 
 @pytest.mark.parametrize("label", ["sha1:{hex}", "SHA1:{hex}", "md5:{md5}", "sha-256:{sha256}"])
-def test_digests_of_other_kinds_are_understood(label: str, tmp_path: Path) -> None:
+def test_check_reads_digests_of_other_algorithms(label: str, tmp_path: Path) -> None:
     values = {
         "hex": hashlib.sha1(TEXT).hexdigest(),
         "md5": hashlib.md5(TEXT).hexdigest(),
@@ -174,7 +171,7 @@ def test_digests_of_other_kinds_are_understood(label: str, tmp_path: Path) -> No
     right = Capture(PLAIN, label.format(**values))
     assert problems(tmp_path, build(right)) == []
     wrong = Capture(exchange(PLAIN.head, TEXT[::-1]), label.format(**values))
-    assert problems(tmp_path, build(wrong)) == ["warc-payload-digest is not that of its bytes"]
+    assert problems(tmp_path, build(wrong)) == ["warc-payload-digest does not fit the bytes"]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +179,7 @@ def test_digests_of_other_kinds_are_understood(label: str, tmp_path: Path) -> No
     [b"2023", b"2023-11", b"2023-11-14", b"2023-11-14T22:13Z", b"2023-11-14T22:13:20Z",
      b"2023-11-14T22:13:20.123456789Z"],
 )  # fmt: skip
-def test_a_date_may_be_less_exact(date: bytes, tmp_path: Path) -> None:
+def test_a_date_may_be_less_precise(date: bytes, tmp_path: Path) -> None:
     """WARC 1.1, 5.4."""
     records = build(capture(PLAIN))
     for number in (1, 2, 3):
@@ -191,7 +188,7 @@ def test_a_date_may_be_less_exact(date: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("date", [b"2023-11-14T22Z", b"20231114", b"2023-11-14T", b"2023-", b"23"])
-def test_a_date_of_another_form(date: bytes, tmp_path: Path) -> None:
+def test_check_finds_a_malformed_date(date: bytes, tmp_path: Path) -> None:
     records = build(capture(PLAIN))
     edit(1, b"2023-11-14T22:13:20.123456Z", date)(records)
     assert problems(tmp_path, records) == [f"WARC-Date is {date.decode()!r}"]
@@ -205,15 +202,15 @@ def test_warc_protocol_may_be_repeated(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["plain", "chunked", "gzip", "gzip, chunked"])
-def test_a_payload_digest_over_what_writers_take_for_the_payload(name: str, tmp_path: Path) -> None:
+def test_a_payload_digest_may_follow_any_definition_of_payload(name: str, tmp_path: Path) -> None:
     each = EXCHANGES[name]
     for payload in (each.body, without_chunks(each), TEXT):
         assert problems(tmp_path, build(Capture(each, digest(payload)))) == []
     wrong = problems(tmp_path, build(Capture(each, digest(TEXT + b"x"))))
-    assert wrong == ["warc-payload-digest is not that of its bytes"]
+    assert wrong == ["warc-payload-digest does not fit the bytes"]
 
 
-def test_a_plain_file_is_read_too(tmp_path: Path) -> None:
+def test_check_reads_an_uncompressed_file(tmp_path: Path) -> None:
     records = build(capture(PLAIN))
     assert problems(tmp_path, records, packed=False) == []
     edit(1, b"Some words", b"Some werds")(records)
@@ -221,25 +218,27 @@ def test_a_plain_file_is_read_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_a_torn_file(packed: bool, tmp_path: Path) -> None:
+def test_check_finds_a_torn_file(packed: bool, tmp_path: Path) -> None:
     path = tmp_path / "a"
     records = build(capture(PLAIN))
     parts = [gzip.compress(record) if packed else record for record in records]
     data = b"".join(parts)
-    whole = set(accumulate(map(len, parts)))  # cut there, nothing shows it
+    whole = set(accumulate(map(len, parts)))  # a cut there leaves a whole file
     for size in {*range(1, len(data), 7), *(end + 1 for end in whole)} - whole:
         path.write_bytes(data[:size] if size < len(data) else data + b"x")
         assert check(path)
 
 
-def test_garbage_is_no_archive(tmp_path: Path) -> None:
+def test_read_refuses_garbage(tmp_path: Path) -> None:
     for data in (b"\x1f\x8b", b"\x1f\x8bgarbage", b"garbage", b"\r\n" * 10, b"\0" * 3_000_000):
         (tmp_path / "a").write_bytes(data)
         with pytest.raises(BadRecord):
             list(read(tmp_path / "a"))
 
 
-def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compression_bomb_is_not_decompressed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(reader, "MAX_RECORD", 1 << 20)
     records = build(capture(exchange(head(), bytes(3 << 20))))
     assert problems(tmp_path, records) == ["larger than 1048576 bytes"]

@@ -1,4 +1,4 @@
-"""Files: names, rotation, and what is left when the disk fails."""
+"""WARC files: names, rotation, and the state of a file after a disk error."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def failing(number: int) -> Callable[..., int]:
     return call
 
 
-def test_a_file_has_its_name_when_it_is_closed(files: WarcFiles) -> None:
+def test_a_closed_file_loses_the_ending_open(files: WarcFiles) -> None:
     files.write(PLAIN)
     (open_name,) = names(files)
     assert re.fullmatch(r"name-\d{14}-00000-\w+-\d+\.warc\.gz\.open", open_name)
@@ -48,7 +48,7 @@ def test_a_file_has_its_name_when_it_is_closed(files: WarcFiles) -> None:
     assert names(files) == [open_name.removesuffix(".open")]
 
 
-def test_the_warcinfo_record_says_the_name_and_what_it_was_told(files: WarcFiles) -> None:
+def test_the_warcinfo_record_has_the_filename_and_the_info(files: WarcFiles) -> None:
     files.write(PLAIN)
     files.close()
     (name,) = names(files)
@@ -57,7 +57,7 @@ def test_the_warcinfo_record_says_the_name_and_what_it_was_told(files: WarcFiles
     assert first.block.startswith(b"operator: me\r\n")
 
 
-def test_what_came_compressed_is_stored_as_it_came(files: WarcFiles) -> None:
+def test_a_compressed_body_is_not_compressed_again(files: WarcFiles) -> None:
     packed = EXCHANGES["gzip, large"]
     files.write(capture(packed))
     files.close()
@@ -74,7 +74,7 @@ def test_a_file_without_captures_is_removed(files: WarcFiles) -> None:
     assert files.written.files == 0
 
 
-def test_a_position_is_where_the_records_are(files: WarcFiles) -> None:
+def test_a_position_names_the_bytes_of_the_records(files: WarcFiles) -> None:
     places = [files.write(PLAIN) for _ in range(3)]
     files.close()
     assert all(one.offset + one.size_bytes == two.offset for one, two in pairwise(places))
@@ -84,7 +84,7 @@ def test_a_position_is_where_the_records_are(files: WarcFiles) -> None:
     assert offsets == {place.offset for place in places}
 
 
-def test_what_was_written_is_counted(files: WarcFiles) -> None:
+def test_written_counts_finished_files(files: WarcFiles) -> None:
     files.write(PLAIN)
     files.write(PLAIN)
     files.close()
@@ -94,7 +94,7 @@ def test_what_was_written_is_counted(files: WarcFiles) -> None:
     assert written.size_bytes == (files.folder / name).stat().st_size
 
 
-def test_files_keep_to_their_size(tmp_path: Path) -> None:
+def test_files_stay_within_the_maximum_size(tmp_path: Path) -> None:
     paths = write(tmp_path, [PLAIN] * 20, max_size_bytes=5000)
     sizes = [path.stat().st_size for path in paths]
     assert len(paths) > 1
@@ -104,14 +104,14 @@ def test_files_keep_to_their_size(tmp_path: Path) -> None:
     assert [problem for path in paths for problem in check(path)] == []
 
 
-def test_a_capture_larger_than_the_limit_has_a_file_of_its_own(tmp_path: Path) -> None:
+def test_a_capture_over_the_maximum_size_gets_its_own_file(tmp_path: Path) -> None:
     large = capture(exchange(body=Random(0).randbytes(20_000)))
     paths = write(tmp_path, [PLAIN, large, PLAIN], max_size_bytes=5000)
     types = [[record.type for record in read(path)] for path in paths]
     assert types == [["warcinfo", "response", "request", "metadata"]] * 3
 
 
-def test_a_large_body(tmp_path: Path) -> None:
+def test_a_body_of_10_mib_is_written(tmp_path: Path) -> None:
     body = Random(0).randbytes(1 << 16) * 160  # 10 MiB
     (path,) = write(tmp_path, [capture(exchange(body=body))])
     assert check(path) == []
@@ -128,14 +128,14 @@ def test_two_crawls_in_one_process_share_a_folder(tmp_path: Path) -> None:
     assert len(os.listdir(tmp_path)) == 2
 
 
-def test_a_file_that_is_there_is_never_replaced(tmp_path: Path) -> None:
+def test_an_existing_file_is_never_replaced(tmp_path: Path) -> None:
     first = write(tmp_path, [PLAIN])
     second = write(tmp_path, [PLAIN])
     assert len(second) == 2
     assert set(first) < set(second)
 
 
-def test_a_write_that_fails_leaves_whole_captures(
+def test_a_failed_write_leaves_whole_captures(
     files: WarcFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files.write(PLAIN)
@@ -160,7 +160,7 @@ def test_a_write_that_fails_leaves_whole_captures(
     assert sum(record.type == "response" for record in read(path)) == 2
 
 
-def test_short_writes_are_carried_on(files: WarcFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_write_is_continued(files: WarcFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda fd, data, offset: real(fd, data[:100], offset))
     place = files.write(PLAIN)
@@ -168,7 +168,7 @@ def test_short_writes_are_carried_on(files: WarcFiles, monkeypatch: pytest.Monke
     assert check(files.folder / place.filename) == []
 
 
-def test_a_sync_that_fails_is_told(files: WarcFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_sync_raises_warc_error(files: WarcFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     files.write(PLAIN)
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", failing(errno.EIO))
@@ -180,13 +180,13 @@ def test_a_sync_that_fails_is_told(files: WarcFiles, monkeypatch: pytest.MonkeyP
     assert files.written.files == 0
 
 
-def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
+def test_open_refuses_a_folder_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(WarcError, match=r"WARC_DIR = '.*/file/warc' cannot be written: "):
         WarcFiles(tmp_path / "file" / "warc", "name", 1 << 30).open()
 
 
-def test_a_folder_that_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_refuses_a_read_only_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "open", failing(errno.EROFS))  # root may write anywhere
     with pytest.raises(WarcError, match="Read-only file system"):
         WarcFiles(tmp_path, "name", 1 << 30).open()
@@ -213,5 +213,5 @@ def id_of_a_forked_process() -> str:
         return answer.read()
 
 
-def test_ids_of_processes_that_were_forked_from_one_differ() -> None:
+def test_forked_processes_create_different_ids() -> None:
     assert len({id_of_a_forked_process() for _ in range(3)} | {new_id()}) == 4

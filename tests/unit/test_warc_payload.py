@@ -1,4 +1,4 @@
-"""Bodies without chunk framing: what payload digests are over, if an archive asks for it."""
+"""Bodies without chunk framing, and the digests of WARC_PAYLOAD_DIGEST."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from webcrawl.warc.records import Capture, digest, payload_digest, recorded_dige
         (b"", b"", False),
     ],
 )
-def test_chunks(body: bytes, data: bytes, is_whole: bool) -> None:
+def test_unchunked_decodes_chunks(body: bytes, data: bytes, is_whole: bool) -> None:
     assert unchunked(body) == (data, is_whole)
 
 
@@ -40,14 +40,14 @@ def test_chunks(body: bytes, data: bytes, is_whole: bool) -> None:
         ("gzip, chunked", GZIPPED),
     ],
 )
-def test_the_body_as_jwarc_reads_it(name: str, payload: bytes) -> None:
+def test_without_chunks_gives_the_payload_of_jwarc(name: str, payload: bytes) -> None:
     each = EXCHANGES[name]
     if "gzip" not in name:  # the fetcher's payload
         each = exchange(each.head, each.body, payload=TEXT)
     assert without_chunks(each) == payload
 
 
-def test_what_is_recorded() -> None:
+def test_recorded_digest_follows_the_setting() -> None:
     body = chunked(TEXT[:7], TEXT[7:])
     each = exchange(head(HTML, CHUNKED), body, payload=TEXT)
     capture = Capture(each, payload_digest(each))
@@ -56,7 +56,7 @@ def test_what_is_recorded() -> None:
     assert recorded_digest(capture, "none") == ""
 
 
-def test_a_revisit_is_decided_by_the_wire_and_has_the_field() -> None:
+def test_a_revisit_has_the_digest_of_the_wire() -> None:
     body, other = chunked(TEXT), chunked(TEXT[:7], TEXT[7:])
     each = exchange(head(HTML, CHUNKED), body, payload=TEXT)
     for original, is_revisit in ((body, True), (other, False)):
@@ -67,7 +67,7 @@ def test_a_revisit_is_decided_by_the_wire_and_has_the_field() -> None:
         assert recorded_digest(capture, "none") == (digest(body) if is_revisit else "")
 
 
-def test_an_odd_head_has_none() -> None:
+def test_an_odd_head_gets_no_payload_digest() -> None:
     each = exchange(head(HTML, end=b"\n"), gzip.compress(TEXT))
     for over in ("wire", "payload", "none"):
         assert recorded_digest(Capture(each, payload_digest(each)), over) == ""

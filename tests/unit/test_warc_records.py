@@ -1,4 +1,4 @@
-"""Records: what goes into them, and what cannot get in."""
+"""WARC records to the byte, and input that must not damage them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_blocks_are_the_bytes_of_the_wire(name: str) -> None:
         assert field(record, "WARC-Block-Digest") == digest(block)
 
 
-def test_request_and_metadata_belong_to_the_response() -> None:
+def test_request_and_metadata_are_concurrent_to_the_response() -> None:
     response, *others = records(capture(PLAIN))
     answer_id = field(response, "WARC-Record-ID")
     assert [field(other, "WARC-Concurrent-To") for other in others] == [answer_id] * 2
@@ -85,11 +85,11 @@ def test_request_and_metadata_belong_to_the_response() -> None:
     assert {field(each, "WARC-Target-URI") for each in (response, *others)} == {PLAIN.url}
 
 
-def test_no_metadata_no_record() -> None:
+def test_a_capture_without_metadata_has_no_metadata_record() -> None:
     assert len(records(Capture(PLAIN, payload_digest(PLAIN)))) == 2
 
 
-def test_a_revisit_has_the_head_alone() -> None:
+def test_a_revisit_record_holds_the_head_only() -> None:
     response, *_ = records(capture(PLAIN, ORIGINAL))
     assert field(response, "WARC-Type") == "revisit"
     assert field(response, "Content-Length") == str(len(PLAIN.head))
@@ -103,19 +103,19 @@ def test_a_revisit_has_the_head_alone() -> None:
 @pytest.mark.parametrize(
     "original", [None, ORIGINAL._replace(payload_digest=""), ORIGINAL._replace(payload_digest="x")]
 )
-def test_no_revisit_of_other_bytes(original: Original | None) -> None:
+def test_other_bytes_on_the_wire_make_no_revisit(original: Original | None) -> None:
     each = capture(PLAIN, original)
     assert not each.is_revisit
     assert field(records(each)[0], "WARC-Type") == "response"
 
 
-def test_no_revisit_without_a_digest() -> None:
+def test_a_capture_without_a_digest_is_no_revisit() -> None:
     odd = exchange(head(end=b"\n"))
     assert not capture(odd, ORIGINAL._replace(payload_digest="")).is_revisit
 
 
 @pytest.mark.parametrize("why", ["length", "time", "disconnect", "unspecified"])
-def test_what_was_cut_says_so(why: str) -> None:
+def test_a_truncated_body_sets_warc_truncated(why: str) -> None:
     each = replace(PLAIN, truncated=why)
     assert field(records(capture(each))[0], "WARC-Truncated") == why
     assert field(records(capture(each, ORIGINAL))[0], "WARC-Truncated") == "length"  # 6.7.2
@@ -132,25 +132,25 @@ def test_what_was_cut_says_so(why: str) -> None:
         (head(b"X: " + b"y" * (MAX_HEAD - len(head(b"X: ")) + 1)), False),
     ],
 )
-def test_which_heads_have_a_payload_digest(start: bytes, has_one: bool) -> None:
+def test_odd_heads_get_no_payload_digest(start: bytes, has_one: bool) -> None:
     each = exchange(start)
     assert payload_digest(each) == (digest(TEXT) if has_one else "")
     assert (field(records(capture(each))[0], "WARC-Payload-Digest") is not None) is has_one
 
 
-def test_a_digest_is_of_its_parts_in_a_row() -> None:
+def test_a_digest_covers_its_parts_joined() -> None:
     assert digest() == "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"
     assert digest(b"hel", b"lo") == digest(b"hello") == "sha1:VL2MMHO4YXUKFWV63YHTWSBM3GXKSQ2N"
 
 
 @pytest.mark.parametrize("parts", [(), (b"hello",), (b"1",), (b"2", b"3")])
-def test_a_digest_is_base32_of_sha1_and_back(parts: tuple[bytes, ...]) -> None:
+def test_a_digest_is_sha1_in_base32_and_can_be_decoded(parts: tuple[bytes, ...]) -> None:
     raw = hashlib.sha1(b"".join(parts), usedforsecurity=False).digest()
     assert digest(*parts) == "sha1:" + b32encode(raw).decode()
     assert raw_digest(digest(*parts)) == raw
 
 
-def test_without_an_address_no_field() -> None:
+def test_an_unknown_address_gets_no_field() -> None:
     response, request, _ = records(capture(replace(PLAIN, ip="")))
     assert field(response, "WARC-IP-Address") is None
     assert field(request, "WARC-IP-Address") is None
@@ -162,7 +162,7 @@ def test_a_url_cannot_add_a_field() -> None:
     assert field(response, "X") is None
 
 
-def test_what_a_peer_says_cannot_add_a_line() -> None:
+def test_a_value_of_a_peer_cannot_add_a_line() -> None:
     block = warc_fields([("tlsProblem", "bad\r\nseed: \0x\n"), ("via", "\udcff")])
     assert block == b"tlsProblem: bad seed:  x \r\nvia: ?\r\n\r\n"
 
@@ -175,11 +175,11 @@ def test_what_a_peer_says_cannot_add_a_line() -> None:
         (STARTED, DATE),
     ],
 )
-def test_dates(time: float, date: str) -> None:
+def test_warc_date_has_microseconds(time: float, date: str) -> None:
     assert warc_date(time) == date
 
 
-def test_the_warcinfo_record() -> None:
+def test_the_warcinfo_record_has_its_fields() -> None:
     record = warcinfo_record("<urn:0>", STARTED, "a.warc.gz", [("operator", "A\nB")])
     assert field(record, "WARC-Filename") == "a.warc.gz"
     assert field(record, "WARC-Warcinfo-ID") is None
@@ -187,12 +187,12 @@ def test_the_warcinfo_record() -> None:
     assert block.startswith(b"operator: A B\r\nformat: WARC File Format 1.1\r\nconformsTo: http")
 
 
-def test_a_seed_has_neither_via_nor_hops() -> None:
+def test_a_seed_has_no_via_and_no_hops() -> None:
     names = dict(page_metadata(Page("http://a.test/", 200), PLAIN)).keys()
     assert names.isdisjoint({"via", "hopsFromSeed"})
 
 
-def test_metadata_of_a_page() -> None:
+def test_page_metadata_has_all_lines() -> None:
     page = Page(
         "http://a.test/", 200, charset="utf-8", depth=2, redirects=1, via="http://a.test/via",
         duplicate_of="http://b.test/", redirect_to="http://c.test/", links=["http://d.test/"],
@@ -217,7 +217,7 @@ def test_metadata_of_a_page() -> None:
     )
 
 
-def test_metadata_says_nothing_of_what_is_fine() -> None:
+def test_page_metadata_omits_problems_that_did_not_occur() -> None:
     page = Page("http://a.test/", 200)
     found = dict(page_metadata(page, replace(PLAIN, tls=replace(TLS, problem=""))))
     assert found.keys().isdisjoint({"tlsProblem", "decodeProblem", "charsetForLinkExtraction"})

@@ -1,4 +1,4 @@
-"""Recovery: what a killed crawl leaves is cut to whole records, whatever it looks like."""
+"""Recovery: the files of a killed crawl are cut to whole records, however damaged their end is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLAIN = capture(EXCHANGES["plain"])
 
 @pytest.fixture
 def left(tmp_path: Path) -> Path:
-    """A file that a dead process did not finish: warcinfo and two captures of three records."""
+    """The file of a dead process: a warcinfo record and two captures of three records each."""
     (path,) = write(tmp_path, [PLAIN, PLAIN])
     return path.rename(f"{path}.open")
 
@@ -36,7 +36,7 @@ def final(path: Path) -> Path:
     return path.with_suffix("")
 
 
-def test_a_whole_file_gets_its_name(left: Path) -> None:
+def test_recovery_renames_a_whole_file(left: Path) -> None:
     data = left.read_bytes()
     (mended,) = recover(left.parent)
     assert mended.path == final(left)
@@ -47,7 +47,7 @@ def test_a_whole_file_gets_its_name(left: Path) -> None:
 
 @pytest.mark.parametrize("kept", [2, 4, 6])
 @pytest.mark.parametrize("torn", [1, 5, 20, 100])
-def test_a_torn_record_is_cut(left: Path, kept: int, torn: int) -> None:
+def test_recovery_cuts_a_torn_record(left: Path, kept: int, torn: int) -> None:
     end = ends(left)[kept - 1]
     os.truncate(left, end + torn)
     (mended,) = recover(left.parent)
@@ -58,8 +58,8 @@ def test_a_torn_record_is_cut(left: Path, kept: int, torn: int) -> None:
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 5000, b"\x1f\x8b\x08\0", b"garbage", b"\x1f"])
-def test_garbage_at_the_end_is_cut(left: Path, tail: bytes) -> None:
-    """As file systems leave it after a loss of power."""
+def test_recovery_cuts_garbage_at_the_end(left: Path, tail: bytes) -> None:
+    """File systems leave such ends after a loss of power."""
     data = left.read_bytes()
     left.write_bytes(data + tail)
     (mended,) = recover(left.parent)
@@ -67,7 +67,7 @@ def test_garbage_at_the_end_is_cut(left: Path, tail: bytes) -> None:
     assert final(left).read_bytes() == data
 
 
-def test_a_record_with_a_wrong_checksum_is_cut(left: Path) -> None:
+def test_recovery_cuts_a_record_with_a_wrong_checksum(left: Path) -> None:
     data = bytearray(left.read_bytes())
     data[-6] ^= 1
     left.write_bytes(data)
@@ -75,14 +75,14 @@ def test_a_record_with_a_wrong_checksum_is_cut(left: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 1])
-def test_a_file_without_captures_is_removed(left: Path, kept: int) -> None:
+def test_recovery_removes_a_file_without_captures(left: Path, kept: int) -> None:
     os.truncate(left, ([0, *ends(left)])[kept])
     (mended,) = recover(left.parent)
     assert mended.path is None
     assert os.listdir(left.parent) == []
 
 
-def test_a_file_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
+def test_recovery_leaves_a_file_that_is_being_written(tmp_path: Path) -> None:
     files = WarcFiles(tmp_path, "name", 1 << 30)
     files.open()
     files.write(PLAIN)
@@ -91,10 +91,10 @@ def test_a_file_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*.warc.gz"))) == 1
 
 
-def test_a_file_that_its_writer_has_just_finished_is_left_alone(
+def test_recovery_leaves_a_file_that_was_just_finished(
     left: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between our opening it and our lock."""
+    """Its writer finishes it after recovery opens it and before recovery locks it."""
     real = fcntl.flock
 
     def finish_first(fd: int, how: int) -> None:
@@ -106,7 +106,7 @@ def test_a_file_that_its_writer_has_just_finished_is_left_alone(
     assert final(left).exists()
 
 
-def test_a_finished_file_is_never_replaced(left: Path) -> None:
+def test_recovery_never_replaces_a_finished_file(left: Path) -> None:
     final(left).write_bytes(b"precious")
     assert recover(left.parent) == []
     assert final(left).read_bytes() == b"precious"
@@ -122,17 +122,17 @@ def test_a_finished_file_is_never_replaced(left: Path) -> None:
         "name-20260101000000-00000-host-1.warc.gz",
     ],
 )
-def test_files_that_are_not_ours_are_left_alone(tmp_path: Path, name: str) -> None:
+def test_recovery_leaves_files_with_other_names(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"torn")
     assert recover(tmp_path) == []
     assert (tmp_path / name).read_bytes() == b"torn"
 
 
-def test_no_folder_nothing_to_do(tmp_path: Path) -> None:
+def test_recovery_of_a_missing_folder_does_nothing(tmp_path: Path) -> None:
     assert recover(tmp_path / "none") == []
 
 
-def test_members_larger_and_smaller_than_a_piece() -> None:
+def test_member_ends_finds_large_and_small_members() -> None:
     parts = [
         Random(size).randbytes(size) for size in (0, 1, 5_000, 65_535, 65_536, 3_000_000, 10)
     ] + [bytes(20_000_000)]

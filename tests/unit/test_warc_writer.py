@@ -1,4 +1,4 @@
-"""The writer: order, errors, its end."""
+"""The WARC writer: order, errors, and close."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def writing(folder: Path, use: Callable[[WarcWriter], Awaitable[None]]) -> WarcW
 
 
 class Watched(WarcFiles):
-    """Says on which threads it was called, and fails for some captures."""
+    """Records the threads that call it, and fails for some captures."""
 
     def __init__(self, folder: Path, max_size: int = 1 << 30) -> None:
         super().__init__(folder, "name", max_size)
@@ -69,7 +69,7 @@ def test_a_write_is_done_when_its_bytes_are_in_the_file(tmp_path: Path) -> None:
     writing(tmp_path, use)
 
 
-def test_close_waits_for_what_was_given(tmp_path: Path) -> None:
+def test_close_waits_for_all_writes(tmp_path: Path) -> None:
     async def use(writer: WarcWriter) -> None:
         for _ in range(5):
             writer.write(PLAIN)
@@ -77,7 +77,7 @@ def test_close_waits_for_what_was_given(tmp_path: Path) -> None:
     assert writing(tmp_path, use).written.records == 1 + 3 * 5
 
 
-def test_errors_reach_the_caller_that_they_are_of(tmp_path: Path) -> None:
+def test_an_error_reaches_the_caller_of_its_write(tmp_path: Path) -> None:
     files = Watched(tmp_path)
 
     async def go() -> list[object]:
@@ -96,8 +96,8 @@ def test_errors_reach_the_caller_that_they_are_of(tmp_path: Path) -> None:
     assert files.written.records == 1 + 3 * 2
 
 
-def test_the_loop_does_not_wait_for_the_end_of_a_file(tmp_path: Path) -> None:
-    """It is brought to the disk: of a gigabyte that takes seconds."""
+def test_the_event_loop_does_not_wait_for_the_end_of_a_file(tmp_path: Path) -> None:
+    """The file is synced to the disk: for a gigabyte that takes seconds."""
     files = Watched(tmp_path, max_size=(1 << 20) + 4000)
 
     async def go() -> None:
@@ -113,7 +113,7 @@ def test_the_loop_does_not_wait_for_the_end_of_a_file(tmp_path: Path) -> None:
     assert "warc" not in files.threads[:-1]
 
 
-def test_a_folder_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
+def test_an_unwritable_folder_fails_on_open(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     writer = WarcWriter(WarcFiles(tmp_path / "file", "name", 1 << 30))
     with pytest.raises(WarcError, match="WARC_DIR"):
@@ -124,7 +124,7 @@ def size_of_all(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir())
 
 
-def test_a_large_capture_is_written_beside_the_loop(tmp_path: Path) -> None:
+def test_a_large_capture_is_written_in_a_thread(tmp_path: Path) -> None:
     files = Watched(tmp_path)
     large = capture(exchange(body=bytes(2 << 20)))
     many_links = replace(PLAIN, metadata=(("outlink", "x" * 2000),) * 1000)

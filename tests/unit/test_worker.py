@@ -1,4 +1,4 @@
-"""What a crawl's processes share out: numbers, files, the lines of the log."""
+"""The settings of a worker: its share of the requests, its files, its log lines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def settings(**overrides: Any) -> Settings:
         (2, 8, [1, 1]),
     ],
 )
-def test_requests_are_shared_out_and_none_is_lost(
+def test_requests_are_divided_without_remainder(
     total: int, processes: int, shares: list[int]
 ) -> None:
     crawl = settings(CONCURRENT_REQUESTS=total, CRAWL_PROCESSES=processes)
@@ -46,11 +46,11 @@ def test_requests_are_shared_out_and_none_is_lost(
         assert share_of(own, "CONCURRENT_REQUESTS") == shares[number - 1]
 
 
-def test_no_number_is_one_for_each_core() -> None:
+def test_zero_processes_means_one_per_core() -> None:
     assert processes_from(settings(CRAWL_PROCESSES=0)) >= 1
 
 
-def test_a_worker_has_the_crawls_settings_and_no_target_of_its_own() -> None:
+def test_a_worker_gets_the_crawls_settings_without_its_target() -> None:
     crawl = settings(
         CRAWL_PROCESSES=3,
         JOBDIR="job",
@@ -71,7 +71,7 @@ def test_a_worker_has_the_crawls_settings_and_no_target_of_its_own() -> None:
     assert own["JOBDIR"] is None
 
 
-def test_a_workers_lines_of_the_log_say_whose_they_are() -> None:
+def test_a_workers_log_lines_name_its_number() -> None:
     own = settings_of(settings(CRAWL_PROCESSES=2), 2, 7)
     record = logging.LogRecord("name", logging.INFO, "", 0, "words", None, None)
     assert logging.Formatter(own["LOG_FORMAT"]).format(record).endswith("INFO: [process 2] words")
@@ -89,16 +89,16 @@ def test_a_workers_lines_of_the_log_say_whose_they_are() -> None:
         (Path("/data/items.xml"), "/data/items-2.xml"),
     ],
 )
-def test_a_feed_of_its_own(uri: str | Path, own: str) -> None:
+def test_a_worker_gets_a_feed_of_its_own(uri: str | Path, own: str) -> None:
     assert numbered(uri, 2) == own
 
 
-def test_standard_output_takes_the_items_of_one() -> None:
+def test_a_feed_to_standard_output_is_refused() -> None:
     with pytest.raises(SettingError, match="FEEDS = 'stdout:' cannot be used: a file"):
         settings_of(settings(CRAWL_PROCESSES=2, FEEDS={"stdout:": {"format": "csv"}}), 2, 7)
 
 
-def test_counts_of_another_process_are_added() -> None:
+def test_counts_of_another_process_are_added_up() -> None:
     ours, theirs = Counters(links=1), Counters()
     ours.dropped["host_cap"] = 2
     before = theirs.to_dict()

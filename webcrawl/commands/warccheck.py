@@ -1,4 +1,4 @@
-"""`scrapy warccheck FILE...`: what is wrong in WARC files, a line a problem."""
+"""`scrapy warccheck FILE...`: prints the problems of WARC files, one line per problem."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webcrawl.warc.check import check
 
 
 class Command(ScrapyCommand):
-    """Exits with 1 if any file has a problem."""
+    """Checks files with `webcrawl.warc.check`. Exit code 1 if any file has a problem."""
 
     requires_crawler_process = False
     default_settings = {"LOG_ENABLED": False}
@@ -25,7 +25,7 @@ class Command(ScrapyCommand):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if not args:
-            raise UsageError("which files?", print_help=False)
+            raise UsageError("give one or more WARC files", print_help=False)
         for name in args:
             try:
                 problems = check(Path(name))

@@ -1,4 +1,4 @@
-"""Scrapy's CloseSpider without its page count, which the scheduler keeps exactly."""
+"""Scrapy's CloseSpider without CLOSESPIDER_PAGECOUNT, which the scheduler meets exactly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from scrapy.extensions import closespider
 
 
 class CloseSpider(closespider.CloseSpider):
-    """CLOSESPIDER_TIMEOUT and all the others, save CLOSESPIDER_PAGECOUNT."""
+    """Handles CLOSESPIDER_TIMEOUT and all other CLOSESPIDER_*, except CLOSESPIDER_PAGECOUNT."""
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)

@@ -1,19 +1,19 @@
-"""Scrapy's feeds, whose items are with the operating system before their page counts as done.
+"""Scrapy's feeds, with each item written before its page counts as done.
 
-A feed in a local file, or on standard output, is flushed after each item: one write(2), no sync.
-The first feed that fails ends the crawl as an archive that fails does: one line, `feed_error`, exit
-code 1. From then on nothing is exported, and pages that yield items are fetched again by the next
-run, which first cuts off what is left of a torn last record.
+A feed in a local file or on standard output is flushed after each item: one write(2), no fsync. The
+first feed that fails ends the crawl, as a failing archive does: one line of the log, `feed_error`,
+exit code 1. From then on no item is exported, and the next run fetches the pages of these items
+again. That run first cuts off a torn last record (`feedrepair`).
 
-Not bound to their pages are feeds that are compressed (the compressor keeps what it has) and those
-that are uploaded when the run ends. docs/durability.md says what a kill costs each.
+Two kinds of feed can lack the items of pages that are done: compressed feeds (the compressor
+buffers items) and feeds that are uploaded at the end of the run. docs/durability.md says what a
+kill costs each kind.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import json
 import logging
 import os
 import re
@@ -22,7 +22,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
@@ -39,16 +39,13 @@ from scrapy.http import Response
 
 from webcrawl.crawl.crawl import set_fatal_error
 from webcrawl.crawl.page_fetch import page_fetch_of
+from webcrawl.extensions.feedrepair import LINE_FORMATS, repair
 
 logger = logging.getLogger(__name__)
 
-_LINES = ("jsonlines", "jsonl", "jl")
-_BLOCK_BYTES = 1024 * 1024
-_LINE_MAX_BYTES = 64 * 1024 * 1024  # beyond it a last line is not tried as JSON
-
 
 class FeedExporter(feedexport.FeedExporter):
-    """See the module. Stands in for Scrapy's in `EXTENSIONS`."""
+    """Scrapy's FeedExporter that flushes each item and ends the crawl when a feed fails."""
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
@@ -60,7 +57,7 @@ class FeedExporter(feedexport.FeedExporter):
         try:
             return super().from_crawler(crawler)
         except NotConfigured:
-            if crawler.settings["FEEDS"]:  # Scrapy has said why, and would crawl without any feed
+            if crawler.settings["FEEDS"]:  # Scrapy logs why, and would crawl without feeds
                 crawler.signals.connect(_refusal(crawler), signals.spider_opened, weak=False)
             raise
 
@@ -73,18 +70,18 @@ class FeedExporter(feedexport.FeedExporter):
                 _prepare(slot)
             except OSError as error:
                 self.slots = []
-                self._say(slot, error)
+                self._report(slot, error)
                 raise CloseSpider("feed_error") from None
 
     def item_scraped(self, item: Any, spider: Spider, response: Response | None = None) -> None:
-        """A signal handler. No page can end before all have heard of its item."""
+        """A signal handler. A page cannot be done before all handlers of its item have run."""
         slots = self.slots
         exported: list[list[FeedSlot]] = []
         try:
             for slot in [] if self._failed else slots:
                 self.slots = [slot]
                 try:
-                    super().item_scraped(item, spider)  # when a batch ends, with another slot
+                    super().item_scraped(item, spider)  # replaces the slot if a batch is full
                     _flush(slot)
                 except OSError as error:
                     self.slots = []
@@ -97,7 +94,7 @@ class FeedExporter(feedexport.FeedExporter):
             page_fetch.unarchived = True
 
     def _start_new_batch(self, batch_id: int, *args: Any, **kwargs: Any) -> FeedSlot:
-        """The file of a later batch may be of an earlier run, as that of the first (above)."""
+        """Repair the file of a later batch too: an earlier run may have left it."""
         slot = super()._start_new_batch(batch_id, *args, **kwargs)
         if batch_id > 1:
             try:
@@ -107,54 +104,55 @@ class FeedExporter(feedexport.FeedExporter):
         return slot
 
     def close_spider(self, spider: Spider) -> Coroutine[Any, Any, None]:
-        """A signal handler. Local files end before it returns: the report, which hears the signal
-        after it, can tell of their errors.
+        """A signal handler. Finishes local files before it returns.
+
+        The report handles this signal next, and so has their errors.
         """
-        self.slots = [slot for slot in self.slots if self._is_ended(slot)]
+        self.slots = [slot for slot in self.slots if self._finish(slot)]
         return self._store(spider)
 
     async def _store(self, spider: Spider) -> None:
         await super().close_spider(spider)
         stats = self.crawler.stats.get_stats()
         if any(name.startswith("feedexport/failed_count/") for name in stats):
-            set_fatal_error(
-                self.crawler, "FEEDS: a feed could not be stored"
-            )  # Scrapy has said why
+            # Scrapy has logged the reason.
+            set_fatal_error(self.crawler, "FEEDS: a feed could not be stored")
 
     async def _close_slot(self, slot: FeedSlot, spider: Spider) -> None:
-        """Also of a batch that is full."""
-        if self._is_ended(slot):
+        """Called at the end of the run, and for each batch that is full."""
+        if self._finish(slot):
             await super()._close_slot(slot, spider)
 
-    def _is_ended(self, slot: FeedSlot) -> bool:
-        """End the document of a feed. False where that cannot be written."""
+    def _finish(self, slot: FeedSlot) -> bool:
+        """Write the end of a feed's document. False if that fails."""
         try:
             if slot.file is not None and not slot.file.closed:
                 slot.finish_exporting()
                 if isinstance(slot.file, PostProcessingManager):
-                    slot.file.close()  # of what compresses
+                    slot.file.close()  # writes what the compressor has buffered
                     slot.file = slot.file.file
                 if not slot.file.closed:
                     slot.file.flush()
-        except Exception as error:  # or of a user's exporter; the others are to be ended too
+        except Exception as error:  # also of a user's exporter: the other feeds still end well
             if not self._failed:
                 self._failed = True
-                self._say(slot, error)
+                self._report(slot, error)
             _give_up(slot)
             return False
         return True
 
     def _fail(self, slot: FeedSlot, error: OSError) -> None:
-        """End the crawl; the first error says why."""
+        """End the crawl. The first error is its reason."""
         if not self._failed:
             self._failed = True
-            self._say(slot, error)
+            self._report(slot, error)
             coro = self.crawler.engine.close_spider_async(reason="feed_error")
             self._end_task = asyncio.create_task(coro)
         _give_up(slot)
 
-    def _say(self, slot: FeedSlot, error: Exception) -> None:
-        fault = None if isinstance(error, OSError) else error  # of the code: told in full
+    def _report(self, slot: FeedSlot, error: Exception) -> None:
+        """Make `error` the reason of exit code 1, and log it."""
+        fault = None if isinstance(error, OSError) else error  # a bug: logged with its traceback
         why = getattr(error, "strerror", None) or error
         problem = f"FEEDS: {_name(slot)} cannot be written: {why}"
         set_fatal_error(self.crawler, problem)
@@ -162,6 +160,8 @@ class FeedExporter(feedexport.FeedExporter):
 
 
 def _refusal(crawler: Crawler) -> Any:
+    """A signal handler that ends the crawl."""
+
     def refuse() -> None:
         set_fatal_error(crawler, "FEEDS: a feed cannot be used")
         raise CloseSpider("feed_error")
@@ -170,29 +170,29 @@ def _refusal(crawler: Crawler) -> Any:
 
 
 def _name(slot: FeedSlot) -> str:
-    """Where `slot` goes, without a password."""
+    """The path or URI of a feed, without a password."""
     if isinstance(slot.storage, FileFeedStorage):
         return slot.storage.path
     return re.sub(r"//[^/@]*@", "//", slot.uri)
 
 
 def _loss(slot: FeedSlot) -> str:
-    """What of the feed a kill costs a crawl that goes on; "" for nothing."""
+    """What a kill and a resume cost a feed, as a warning; "" if it loses no item."""
     if isinstance(slot.storage, BlockingFeedStorage):
-        return "is stored when a run ends: a kill loses the items of its run"
+        return "is uploaded when a run ends: a kill loses the items of its run"
     if not isinstance(slot.storage, FileFeedStorage):
         return ""
     if slot.storage.write_mode == "wb":
-        return "is begun anew by each run: the items of earlier runs are lost"
+        return "is overwritten by each run: the items of earlier runs are lost"
     if "postprocessing" in slot.feed_options:
-        return "is compressed: a kill loses its last items, and the file is torn there"
-    if slot.format not in (*_LINES, "csv"):
-        return f"is one document of {slot.format} for each run, and torn by a kill; use jsonlines"
+        return "is compressed: a kill loses its last items, and the file cannot be read beyond them"
+    if slot.format not in (*LINE_FORMATS, "csv"):
+        return f"is one {slot.format} document per run, and a kill tears it; use jsonlines"
     return ""
 
 
 def _prepare(slot: FeedSlot) -> None:
-    """See that a local file can be written, and mend its end. Nothing is created. OSError."""
+    """Check that a local file can be written, and repair its end. Creates no file. OSError."""
     if not isinstance(slot.storage, FileFeedStorage):
         return
     path = Path(slot.storage.path).absolute()
@@ -202,8 +202,8 @@ def _prepare(slot: FeedSlot) -> None:
         if slot.storage.write_mode == "wb" or "postprocessing" in options:
             return
         if '\n"{'.encode(options["encoding"] or "utf-8") != b'\n"{':
-            return
-        if cut := mend(path, slot.format):
+            return  # UTF-16 and the like: line breaks and quotes are not single bytes
+        if cut := repair(path, slot.format):
             logger.warning("FEEDS: %s: %d bytes of a torn last record were cut off", path, cut)
     elif not path.exists():
         folder = path.parent
@@ -218,7 +218,7 @@ def _prepare(slot: FeedSlot) -> None:
 
 
 def _flush(slot: FeedSlot) -> None:
-    """Hand what was exported to the operating system. OSError."""
+    """Write the exported items to the operating system. OSError."""
     if slot.file is None or isinstance(slot.file, PostProcessingManager):
         return
     if not isinstance(slot.storage, BlockingFeedStorage):
@@ -226,9 +226,9 @@ def _flush(slot: FeedSlot) -> None:
 
 
 def _give_up(slot: FeedSlot) -> None:
-    """Close the file of a feed that cannot be written, and leave whole records in it."""
+    """Close the file of a feed that cannot be written, and leave only whole records in it."""
     if isinstance(slot.storage, StdoutFeedStorage):
-        # What is in its buffer would be tried again when Python ends (docs of the module signal).
+        # Python writes the buffer once more at exit, which would fail again (docs of `signal`).
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     elif slot.file is not None:
@@ -236,68 +236,3 @@ def _give_up(slot: FeedSlot) -> None:
             slot.file.close()
         with suppress(OSError):
             _prepare(slot)
-
-
-def mend(path: Path, format_: str) -> int:
-    """Cut a torn last record off a feed of lines, or of csv; how many bytes that were.
-
-    A whole line that only lacks its end gets it. Of lines the end of the file is read, of csv all:
-    a line break may be in quotes. Memory: a block, and a last line of 64 MiB at most. OSError.
-    """
-    with path.open("r+b") as file:
-        size = file.seek(0, os.SEEK_END)
-        if format_ in _LINES:
-            end = _end_of_lines(file, size)
-            file.seek(end)
-            if size > end and not _is_torn(file.read(_LINE_MAX_BYTES + 1)):
-                file.write(b"\n")
-                return 0
-        elif format_ == "csv":
-            end = _end_of_rows(file)
-        else:
-            return 0
-        file.truncate(end)
-        return size - end
-
-
-def _end_of_lines(file: IO[bytes], size: int) -> int:
-    """The place behind the last line break."""
-    start = size
-    while start:
-        length = min(_BLOCK_BYTES, start)
-        start -= length
-        file.seek(start)
-        at = file.read(length).rfind(b"\n")
-        if at >= 0:
-            return start + at + 1
-    return 0
-
-
-def _is_torn(line: bytes) -> bool:
-    """Whether a last line is the beginning of an object of JSON, or blank as after loss of power.
-
-    All else is nothing that a feed has left.
-    """
-    if not line.startswith((b"{", b"\0")):
-        return False
-    try:
-        json.loads(line)
-    except ValueError:
-        return True
-    return False
-
-
-def _end_of_rows(file: IO[bytes]) -> int:
-    """The place behind the last line break that is not in quotes."""
-    end, start, quoted = 0, 0, False
-    file.seek(0)
-    while block := file.read(_BLOCK_BYTES):
-        at = start
-        for piece in block.split(b'"'):
-            if not quoted and (found := piece.rfind(b"\n")) >= 0:
-                end = at + found + 1
-            at += len(piece) + 1
-            quoted = not quoted
-        quoted = not quoted  # between the last piece and the next block is no quote
-        start += len(block)
-    return end

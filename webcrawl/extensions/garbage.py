@@ -1,8 +1,8 @@
-"""Fewer runs of Python's cycle collector, which otherwise costs half of the engine's time.
+"""Runs Python's cycle collector less often: by default it takes half of the engine's time.
 
-A crawl's objects are freed by their reference counts; cycles are few. What exists when the spider
-opens stays until the end, so the collector need not walk through it again. Measured with a stock
-engine: 427 µs a request before, 228 after.
+Reference counts free nearly all objects of a crawl; cycles are few. Objects that exist when the
+spider opens live until the end, so they are frozen and the collector skips them. Measured with
+Scrapy's own engine: 427 µs per request without this, 228 with it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from webcrawl.config.kinds import SettingError
 
 
 class GcTuning:
-    """Sets `gc.set_threshold` while the spider is open; an empty `GC_THRESHOLD` leaves it alone."""
+    """Sets the collector's thresholds while the spider is open. Off if GC_THRESHOLD is empty."""
 
     def __init__(self, threshold: tuple[int, ...]) -> None:
         self._threshold = threshold

@@ -1,4 +1,9 @@
-"""The other processes of a crawl: started with it, watched, ended with it (docs/processes.md)."""
+"""Runs the other processes of a crawl: starts, watches and ends them (docs/processes.md).
+
+The first process has this extension and owns the frontier. Each of the others runs
+`webcrawl.extensions.worker` and talks to the first over a socket pair. A worker that dies is
+replaced, RESTARTS_MAX times in an hour; the frontier server takes its leases back.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +35,9 @@ from webcrawl.spiders.broad import BroadSpider
 
 logger = logging.getLogger(__name__)
 
-RESTARTS_MAX = 10  # in an hour: what kills one process again and again would kill all
-WATCH_S = 1.0
-LAST_S = 10.0  # for one that has said goodbye to be gone
+RESTARTS_MAX = 10  # in an hour: a page that kills one worker would kill every worker after it
+WATCH_S = 1.0  # between two checks for heartbeats
+EXIT_S = 10.0  # time-out for a worker to exit after its last message
 _START = (
     "import sys; sys.path[:] = sys.argv[2:]; import webcrawl.extensions.worker; "
     "webcrawl.extensions.worker.main(int(sys.argv[1]))"
@@ -40,20 +45,22 @@ _START = (
 
 
 class _Process(NamedTuple):
+    """A worker: its end of the frontier server, and the process of the operating system."""
+
     member: Member
     process: subprocess.Popen[bytes]
 
 
 class Processes:
-    """Runs all processes of the crawl but this one, the first."""
+    """Scrapy extension. Runs the workers: all processes of the crawl except this one, the first."""
 
     def __init__(self, crawler: Crawler, count: int, silence_max_s: float) -> None:
         self._crawler = crawler
         self._count = count
         self._silence_max_s = silence_max_s
-        self._running: dict[int, _Process] = {}  # by number, or ended
-        self._restarts: deque[float] = deque(maxlen=RESTARTS_MAX)  # monotonic times of the last
-        self._stats: list[dict[str, Any]] = []  # of those that have left
+        self._running: dict[int, _Process] = {}  # by number, also after their end
+        self._restarts: deque[float] = deque(maxlen=RESTARTS_MAX)  # monotonic, the latest
+        self._stats: list[dict[str, Any]] = []  # of workers that have exited
         self._end_task: asyncio.Task[None] | None = None
         self._watch_task: asyncio.Task[None] | None = None
 
@@ -71,7 +78,7 @@ class Processes:
     def spider_opened(self, spider: Spider) -> None:
         server = crawl_of(self._crawler).frontier
         if not isinstance(server, FrontierServer):
-            return  # it could not be opened, or is not ours
+            return  # the frontier could not be opened, or the scheduler is another one
         self._server = server
         self._crawler.signals.connect(self.crawl_closing, crawl_closing)
         try:
@@ -86,18 +93,21 @@ class Processes:
         self._watch_task = asyncio.create_task(self._watch())
 
     def crawl_closing(self) -> None:
-        """A signal handler: the others hear why only as far as it is known now."""
+        """A signal handler. Tells the workers to end, with the reason as far as it is known now."""
         self._server.end("finished" if self._server.is_finished() else "shutdown")
         for member, process in self._running.values():
-            if not member.has_begun:  # it has nothing yet, and would only find that all is over
+            if not member.has_begun:  # it has not connected, and has no lease
                 process.kill()
 
     async def spider_closed(self) -> None:
-        """Wait for those that finish their files. Who has not said goodbye by now is too late."""
+        """Wait for workers that are finishing their files. Kill those that have not exited cleanly.
+
+        A clean exit: the worker has sent its last message.
+        """
         for member, process in self._running.values():
             if member.has_left:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(LAST_S):
+                    async with asyncio.timeout(EXIT_S):
                         await member.gone.wait()
             process.kill()
             process.wait()
@@ -108,16 +118,19 @@ class Processes:
             self._add(stats)
 
     async def _watch(self) -> None:
-        """Kill those of which nothing is heard: `_gone` does the rest.
+        """Kill workers that miss their heartbeats. `_on_disconnect` then replaces them.
 
-        Looks are counted, not seconds, so that a pause of this process is one look.
+        Missed heartbeats are counted, not seconds: if this process is suspended, that is one.
         """
         while True:
             await asyncio.sleep(WATCH_S)
             for number, (member, process) in self._running.items():
                 member.looks += 1
                 if member.looks * WATCH_S > self._silence_max_s and process.poll() is None:
-                    logger.warning("Process %d says nothing any more", number)
+                    logger.warning(
+                        "Process %d sent no heartbeat for CRAWL_PROCESS_TIMEOUT = %g s: killed",
+                        *(number, self._silence_max_s),
+                    )
                     process.kill()
 
     def _start(self, number: int) -> None:
@@ -130,20 +143,20 @@ class Processes:
                     [sys.executable, "-c", _START, str(descriptor), *self._search_path()],
                     stdin=subprocess.DEVNULL,
                     pass_fds=[descriptor],
-                    process_group=0,  # Ctrl-C is this process's affair
+                    process_group=0,  # Ctrl-C reaches the first process only
                 )
             except BaseException:
                 ours.close()
                 raise
-        gone = partial(self._gone, number)
-        member = self._server.serve(ours, left=self._left, gone=gone, greeting=greeting)
+        gone = partial(self._on_disconnect, number)
+        member = self._server.serve(ours, left=self._on_exit, gone=gone, greeting=greeting)
         self._running[number] = _Process(member, process)
 
     def _brief(self, number: int, descriptor: int) -> bytes:
-        """What `worker.main` is told. SettingError if it cannot be sent."""
+        """The first message to `worker.main`. SettingError if it cannot be pickled."""
         spider = self._crawler.spider
         if not isinstance(spider, BroadSpider) or type(spider).__module__ == "__main__":
-            kind = "of a BroadSpider that is in a module of its own, not in the script that runs"
+            kind = "if the spider is a BroadSpider in a module, not in the script that runs"
             raise SettingError("CRAWL_PROCESSES", self._count, f"1, or more {kind}")
         args, kwargs = spider.crawl_arguments
         again = number in self._running
@@ -152,18 +165,18 @@ class Processes:
         try:
             return pickle.dumps(brief)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
-            allowed = f"1, for settings or arguments of the spider do not pickle: {error}"
+            allowed = f"1, as the settings or the spider's arguments cannot be pickled: {error}"
             raise SettingError("CRAWL_PROCESSES", self._count, allowed) from None
 
     def _search_path(self) -> list[str]:
-        """Where modules are found: here, and where `scrapy runspider` has found the spider."""
+        """`sys.path`, and the folder in which `scrapy runspider` has found the spider."""
         name = type(self._crawler.spider).__module__
         file = Path(sys.modules[name].__file__ or ".").absolute()
         root = str(file.parents[name.count(".")])
         return sys.path if root in sys.path else [*sys.path, root]
 
-    def _left(self, reason: str, stats: dict[str, Any]) -> None:
-        """A process says goodbye. When it was not told to, the crawl ends for its reason."""
+    def _on_exit(self, reason: str, stats: dict[str, Any]) -> None:
+        """Callback: a worker exits cleanly. If unasked, the crawl ends for its reason."""
         self._stats.append(stats)
         if FATAL_ERROR_STAT in stats:
             set_fatal_error(self._crawler, stats[FATAL_ERROR_STAT])
@@ -171,15 +184,15 @@ class Processes:
             coro = self._crawler.engine.close_spider_async(reason=reason)
             self._end_task = asyncio.create_task(coro)
 
-    def _gone(self, number: int, leases: int) -> None:
-        """A process is no more. Without a goodbye it has died, and another takes its place."""
+    def _on_disconnect(self, number: int, leases: int) -> None:
+        """Callback: a worker's socket is closed. Without a clean exit it is replaced."""
         member, process = self._running[number]
         if member.has_left or self._server.is_ending:
             return
-        process.kill()  # what is left of it, without its socket
+        process.kill()  # it may live on with its socket closed
         code = process.wait()
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-        logger.warning("Process %d ended %s: its %d leases go back", number, how, leases)
+        logger.warning("Process %d ended %s: its %d leases are returned", number, how, leases)
         now = time.monotonic()
         too_often = len(self._restarts) == RESTARTS_MAX and now - self._restarts[0] < 3600
         if not member.has_worked or too_often:
@@ -195,7 +208,7 @@ class Processes:
             logger.info("Process %d is started again, as %d", number, pid)
 
     def _add(self, stats: dict[str, Any]) -> None:
-        """Add the numbers of another process to Scrapy's stats here."""
+        """Add a worker's whole numbers to Scrapy's stats of this process."""
         for name, value in stats.items():
             if type(value) is int and not name.startswith("memusage/"):
                 self._crawler.stats.inc_value(name, value)

@@ -1,4 +1,4 @@
-"""Scrapy's RemoteControl, imported only where it is switched on: it brings a web server of 8 MB."""
+"""Scrapy's RemoteControl, imported only if it is switched on: its web server takes 8 MB."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 
 class RemoteControl:
-    """`from_crawler` gives Scrapy's own."""
+    """A stand-in: `from_crawler` returns Scrapy's own extension."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Any:

@@ -1,8 +1,9 @@
-"""`spider.state`, as Scrapy keeps it in JOBDIR from run to run, but whole whatever happens.
+"""`spider.state`, which Scrapy keeps in JOBDIR from run to run, written atomically.
 
-A kill leaves the state of the run before. A state that cannot be kept is one line of the log and
-exit code 1; a folder that the crawl was refused is left as it is. The state is a pickle, and to
-read one may run any code: a JOBDIR is to be trusted as the project's own modules are.
+After a kill the state of the run before is still there. If the state cannot be saved, that is one
+line of the log and exit code 1. If the frontier refused the JOBDIR, its state is not touched. The
+state is a pickle, and loading a pickle can run any code: trust a JOBDIR only as much as the
+project's own modules.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ logger = logging.getLogger(__name__)
 
 
 class SpiderState(spiderstate.SpiderState):
-    """See the module. Stands in for Scrapy's in `EXTENSIONS`."""
+    """Replaces Scrapy's SpiderState: a kill or a full disk leaves a whole state."""
 
     def spider_opened(self, spider: Spider) -> None:
         try:
             super().spider_opened(spider)
-        except Exception as error:  # what pickle raises for garbage is anybody's guess
+        except Exception as error:  # pickle raises errors of any type for invalid data
             spider.state = {}  # type: ignore[attr-defined]
             logger.error("%s cannot be read, so spider.state is empty: %s", self.statefn, error)
 
@@ -37,8 +38,8 @@ class SpiderState(spiderstate.SpiderState):
         try:
             part.write_bytes(pickle.dumps(spider.state, protocol=4))  # type: ignore[attr-defined]
             part.replace(path)
-        except Exception as error:  # nor is it told what pickle raises for what it cannot keep
+        except Exception as error:  # pickle raises errors of any type for other objects, too
             why = getattr(error, "strerror", None) or error
-            problem = f"spider.state cannot be kept in {path}: {why}"
+            problem = f"spider.state cannot be saved in {path}: {why}"
             set_fatal_error(spider.crawler, problem)
             logger.error("%s", problem)

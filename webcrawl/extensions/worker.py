@@ -1,8 +1,9 @@
-"""A worker: a process that crawls for another one, on that one's frontier.
+"""Runs in a worker: a process that crawls with the frontier of the first process.
 
-It is a Scrapy crawl like any, of the same spider with the settings of `settings_of`. Seeds, stats
-lines, report and the decision to end are the main process's: the worker's spider has nothing to
-start with, and closes when it is told, or when the main process is no more.
+A worker is an ordinary Scrapy crawl of the same spider, with the settings of `settings_of`. The
+first process alone reads seeds, writes stats lines and the report, and decides when to end. So a
+worker does not run its spider's `start`. It closes when the first process tells it to, or when the
+connection is lost.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from webcrawl.frontier.shared.client import RemoteFrontier
 from webcrawl.frontier.shared.wire import receive
 from webcrawl.report.logformatter import is_verbose
 
-LAST_S = 5.0  # for files to be finished, when the main process is no more
-PRIORITY = 100  # above all that users set
+EXIT_S = 5.0  # to finish files after the connection to the first process is lost
+PRIORITY = 100  # above every setting of a user
 _SUFFIX = re.compile(r"(\.\w+)?(\.(gz|bz2|xz))?$")
 
 
@@ -40,7 +41,7 @@ def settings_of(
 ) -> Settings:
     """The settings of worker `number`, whose socket is `descriptor`. SettingError.
 
-    One that is started `again` goes on with the feeds of the one before.
+    `again`: it replaces a worker that died, and appends to that worker's feeds.
     """
     own = settings.copy()
     own.frozen = False
@@ -55,7 +56,7 @@ def settings_of(
         "CONCURRENT_ADMISSIONS": share_of(settings, "CONCURRENT_ADMISSIONS", number),
         "CLOSESPIDER_PAGECOUNT": 0,
         "CLOSESPIDER_TIMEOUT": 0,
-        "SPIDER_MIDDLEWARES": middlewares | {"webcrawl.extensions.worker.Membership": -1},
+        "SPIDER_MIDDLEWARES": middlewares | {"webcrawl.extensions.worker.WorkerMiddleware": -1},
         "FEEDS": {
             numbered(uri, number): options | ({"overwrite": False} if again else {})
             for uri, options in feeds
@@ -71,53 +72,57 @@ def settings_of(
 
 
 def numbered(uri: str | Path, number: int) -> str:
-    """Where process `number` puts its items, when the first puts them to `uri`."""
+    """The feed of worker `number` if that of the first process is `uri`. SettingError."""
     path = str(uri.absolute() if isinstance(uri, Path) else uri)
     if path.startswith("stdout:"):
-        raise SettingError("FEEDS", path, "a file, where CRAWL_PROCESSES is more than 1")
+        raise SettingError("FEEDS", path, "a file if CRAWL_PROCESSES is more than 1")
     return _SUFFIX.sub(lambda suffix: f"-{number}{suffix[0]}", path, count=1)
 
 
 def main(descriptor: int) -> None:
-    """Run the crawl that the first message on the socket describes."""
-    for each in (signal.SIGINT, signal.SIGTERM):  # the main process hears them, and says what to do
-        signal.signal(each, lambda *_: None)  # unlike SIG_IGN, not for processes it may start
+    """Run the crawl that the first message on the socket describes.
+
+    Ignores SIGINT and SIGTERM: the first process tells its workers to end.
+    """
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda *_: None)  # child processes would inherit SIG_IGN
     sock = socket.socket(fileno=descriptor)
     sock.set_inheritable(False)
     try:
         settings, spider, args, kwargs = pickle.loads(receive(sock))
     except EOFError:
-        return  # that was quick
+        return  # the first process has ended already
     sock.detach()
     process = AsyncCrawlerProcess(settings)
-    if not is_verbose(settings):  # Scrapy's notes of its start and end are the main process's
+    if not is_verbose(settings):  # the first process logs Scrapy's start and end
         logging.getLogger("scrapy").setLevel(logging.WARNING)
     process.crawl(spider, *args, **kwargs)
     process.start(install_signal_handlers=False)
 
 
-class Membership:
-    """Spider middleware of a worker: instead of seeds, the wait for the end."""
+class WorkerMiddleware:
+    """Spider middleware of a worker. In place of the spider's `start` it waits for the end."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        membership = cls(crawler)
-        crawler.signals.connect(membership.spider_closed, signals.spider_closed)
-        return membership
+        middleware = cls(crawler)
+        crawler.signals.connect(middleware.spider_closed, signals.spider_closed)
+        return middleware
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """The spider's own start is the main process's."""
+        """Wait until the crawl ends. `start` is not used: the first process runs it."""
         frontier, scheduler = self._frontier, crawl_of(self._crawler).scheduler
         assert scheduler is not None
         frontier.when_ready = scheduler.wake
-        frontier.when_gone = end_soon
+        frontier.when_gone = exit_soon
         raise CloseSpider(await frontier.ended())
         yield
 
     def spider_closed(self, reason: str) -> None:
+        """A signal handler: send the last message, with this worker's stats."""
         self._frontier.leave(reason, self._crawler.stats.get_stats())
 
     @property
@@ -125,8 +130,8 @@ class Membership:
         return cast("RemoteFrontier", crawl_of(self._crawler).frontier)
 
 
-def end_soon() -> None:
-    """End this process in LAST_S seconds, whatever it does."""
-    timer = threading.Timer(LAST_S, os._exit, (1,))
+def exit_soon() -> None:
+    """Exit this process in EXIT_S seconds, whatever it is doing then."""
+    timer = threading.Timer(EXIT_S, os._exit, (1,))
     timer.daemon = True
     timer.start()

@@ -1,7 +1,8 @@
-"""Puts what was fetched into WARC files: pages as items, robots.txt by signal.
+"""Writes exchanges into WARC files: pages come as items, robots.txt by the signal.
 
-An item goes on when its records are in the file and not before, so what the frontier counts as done
-is archived. When the archive cannot be written the crawl ends, with one line of the log.
+Pipelines after this one run only once the records of a page are written, so a page that the
+frontier counts as done is archived. If the archive cannot be written, the crawl ends with one line
+of the log, and the pages in progress raise NotArchived: they are fetched again.
 """
 
 from __future__ import annotations
@@ -38,14 +39,15 @@ from webcrawl.warc.writer import WarcWriter
 
 logger = logging.getLogger(__name__)
 
-# Each link is a line of the metadata record; 750,000 of a usual length take 0.2 s.
-_MANY_LINKS = 20_000
-_LONG_LINKS = 4_000_000  # characters
-_MUCH = 64 << 10  # bytes of a body whose chunks are taken off beside the event loop
+# Limits of the work done in the event loop; a thread does larger pieces.
+# Each link is a line of the metadata record: 750,000 links of usual length take 0.2 s.
+_LINKS_MAX = 20_000
+_LINKS_LENGTH_MAX = 4_000_000  # characters
+_UNCHUNK_MAX_BYTES = 64 << 10
 
 
 class WarcPipeline:
-    """Item pipeline. Takes `Page` items that have an exchange; all others pass by."""
+    """Item pipeline. Archives `Page` items that have an exchange; other items pass unchanged."""
 
     def __init__(self, crawler: Crawler, files: WarcFiles, digest_over: str = "wire") -> None:
         """`digest_over` is WARC_PAYLOAD_DIGEST."""
@@ -72,45 +74,49 @@ class WarcPipeline:
         return pipeline
 
     async def open_spider(self) -> None:
-        """Mend what a dead run left, and begin a file; CloseSpider if that cannot be done."""
+        """Begin a file, and recover the files of dead runs. CloseSpider if that fails."""
         writer = WarcWriter(self._files)
         try:
             await writer.open()
             await self._recover()
         except (WarcError, OSError) as error:
-            self._say(error)
+            self._report(error)
             raise CloseSpider("warc_error") from None
         self._writer = writer
 
     async def process_item(self, item: Any) -> Any:
-        if isinstance(item, Page) and self._writer is not None:
-            exchange = item.exchange
-            if exchange is not None and not exchange.body_skipped:
-                try:
-                    links = item.links
-                    if len(links) <= _MANY_LINKS and sum(map(len, links)) <= _LONG_LINKS:
-                        capture = _page_capture(item, exchange)
-                    else:
-                        capture = await asyncio.to_thread(_page_capture, item, exchange)
-                    if self._digest_over != "wire":
-                        capture = await self._digested(capture)
-                        item.payload_digest = capture.recorded_digest or item.payload_digest
-                    await self._writer.write(capture)
-                    exchange.archived = True
-                except WarcError as error:
-                    self._fail(error)
-                    raise NotArchived(str(error)) from None
+        """Return `item` once its records are written. NotArchived if that fails."""
+        if not isinstance(item, Page) or self._writer is None:
+            return item
+        exchange = item.exchange
+        if exchange is None or exchange.body_skipped:
+            return item
+        try:
+            links = item.links
+            if len(links) <= _LINKS_MAX and sum(map(len, links)) <= _LINKS_LENGTH_MAX:
+                capture = _page_capture(item, exchange)
+            else:
+                capture = await asyncio.to_thread(_page_capture, item, exchange)
+            if self._digest_over != "wire":
+                capture = await self._digested(capture)
+                item.payload_digest = capture.recorded_digest or item.payload_digest
+            await self._writer.write(capture)
+            exchange.archived = True
+        except WarcError as error:
+            self._fail(error)
+            raise NotArchived(str(error)) from None
         return item
 
     async def close_spider(self) -> None:
+        """Finish the last file, and set the stats of the archive."""
         writer, self._writer = self._writer, None
         if writer is None:
             return
         try:
             await writer.close()
-            await self._recover()  # of a process of this crawl that died, with none in its place
+            await self._recover()  # files of a worker that died and was not replaced
         except (WarcError, OSError) as error:
-            self._say(error)
+            self._report(error)
         written = writer.written
         for name, value in (
             ("files", written.files),
@@ -125,14 +131,16 @@ class WarcPipeline:
         )
 
     def exchange_recorded(self, exchange: Exchange) -> Awaitable[None] | None:
-        """A signal handler: an exchange that is no page. Who sends the signal waits for it."""
+        """A signal handler: archive a robots.txt. The sender awaits what this returns."""
         if self._writer is None or exchange.body_skipped:
             return None
         capture = Capture(exchange, payload_digest(exchange))
         if self._digest_over != "wire":
-            return self._kept(self._write_digested(capture))
+            return self._end_on_error(self._write_digested(capture))
         written = self._writer.write(capture)
-        return None if written.done() and not written.exception() else self._kept(written)
+        if written.done() and not written.exception():
+            return None
+        return self._end_on_error(written)
 
     async def _write_digested(self, capture: Capture) -> None:
         capture = await self._digested(capture)
@@ -140,43 +148,45 @@ class WarcPipeline:
             await self._writer.write(capture)
 
     async def _digested(self, capture: Capture) -> Capture:
-        """`capture` with the payload digest that is asked for."""
-        if len(capture.exchange.body) <= _MUCH:
+        """`capture` with the payload digest that WARC_PAYLOAD_DIGEST selects."""
+        if len(capture.exchange.body) <= _UNCHUNK_MAX_BYTES:
             recorded = recorded_digest(capture, self._digest_over)
         else:
             recorded = await asyncio.to_thread(recorded_digest, capture, self._digest_over)
         return replace(capture, recorded_digest=recorded)
 
-    async def _kept(self, written: Awaitable[Any]) -> None:
+    async def _end_on_error(self, written: Awaitable[Any]) -> None:
+        """Await a write; end the crawl if it fails."""
         try:
             await written
         except WarcError as error:
             self._fail(error)
 
     def response_received(self, response: Response) -> None:
-        """A signal handler: in plain Scrapy projects too, each answer has an exchange."""
+        """A signal handler: give each answer an exchange, whichever handler downloaded it."""
         exchange_of(response)
 
     async def _recover(self) -> None:
-        """Mend what processes left that are no more. Raises OSError."""
-        for mended in await asyncio.to_thread(recover, self._files.folder):
-            logger.info("%s", mended)
+        """Recover the files of dead processes. OSError."""
+        for recovered in await asyncio.to_thread(recover, self._files.folder):
+            logger.info("%s", recovered)
 
     def _fail(self, error: WarcError) -> None:
-        """End the crawl; the first error says why."""
+        """End the crawl. The first error is its reason."""
         if not self._failed:
             self._failed = True
-            self._say(error)
+            self._report(error)
             coro = self._crawler.engine.close_spider_async(reason="warc_error")
             self._end_task = asyncio.create_task(coro)
 
-    def _say(self, error: Exception) -> None:
+    def _report(self, error: Exception) -> None:
+        """Make `error` the reason of exit code 1, and log it."""
         set_fatal_error(self._crawler, error)
         logger.error("%s", error)
 
 
 def warcinfo(settings: BaseSettings) -> tuple[tuple[str, str], ...]:
-    """The lines of a warcinfo record (WARC 1.1, 6.2) that the settings tell."""
+    """The lines of a warcinfo record (WARC 1.1, 6.2) that follow from the settings."""
     lines = (
         ("software", f"webcrawl/{__version__} Scrapy/{scrapy.__version__}"),
         ("hostname", socket.gethostname()),

@@ -1,8 +1,8 @@
 """The broad spider: seeds in, pages out.
 
-Reads seeds into the frontier and answers into `Page` items with their outlinks. Which URL is
-fetched when is the frontier's affair. To do more with each page, subclass it and override
-`parse` (docs/extending.md).
+Puts the seeds into the frontier, and makes a `Page` item with its outlinks from each answer. The
+frontier decides which URL is fetched and when. To do more with each page, subclass `BroadSpider`
+and override `parse` (docs/extending.md).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scrapy.utils.conf import closest_scrapy_cfg
 from webcrawl.admission.runner import REDIRECTS
 from webcrawl.config.build import robots_token
 from webcrawl.crawl import PageFetchMiddleware
-from webcrawl.crawl.crawl import Crawl, crawl_of, set_fatal_error
+from webcrawl.crawl.crawl import Crawl, LeaseKeeper, crawl_of, set_fatal_error
 from webcrawl.crawl.page_fetch import state_of
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.exchange import Exchange
@@ -36,8 +36,8 @@ from webcrawl.report.console import console_from
 from webcrawl.spiders.seeds import BadSeed, SeedSource
 from webcrawl.warc.records import payload_digest, raw_digest, warc_date
 
-SEEDS_PER_BATCH = 1000
-SEEDS_AT_A_TIME = 250  # some 5 ms of the event loop's time
+SEEDS_PER_BATCH = 1000  # read by the thread in one go
+SEEDS_PER_PUT = 250  # about 5 ms of the event loop's time
 T = TypeVar("T")
 
 
@@ -48,9 +48,10 @@ def project_root() -> Path | None:
 
 
 async def _in_daemon(function: Callable[[], T]) -> T:
-    """The result of `function`, run in a thread that does not keep the process from ending.
+    """Run `function` in a daemon thread and return its result.
 
-    Standard input may stay silent for ever; asyncio's own threads would be waited for.
+    A read of standard input may block for ever. The process can end while a daemon thread blocks;
+    it would wait for a thread of `asyncio.to_thread`.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
@@ -69,7 +70,7 @@ async def _in_daemon(function: Callable[[], T]) -> T:
             result = function()
         except Exception as raised:
             error = raised
-        with suppress(RuntimeError):  # the crawl is over and its loop closed
+        with suppress(RuntimeError):  # the crawl has ended, and its event loop is closed
             loop.call_soon_threadsafe(settle, result, error)
 
     threading.Thread(target=run, name="seeds", daemon=True).start()
@@ -77,9 +78,9 @@ async def _in_daemon(function: Callable[[], T]) -> T:
 
 
 class _Reading(NamedTuple):
-    """What the settings say of reading pages: looked up once, used for each."""
+    """The settings for reading pages: looked up once, used for each page."""
 
-    agent: str  # our name in robots rules, lower case
+    agent: str  # the name that robots rules know this crawler by, lower case
     obey_nofollow: bool
     follow_rel_nofollow: bool
 
@@ -93,7 +94,7 @@ class BroadSpider(Spider):
         super().__init__(**kwargs)
         self.seeds = seeds
         self.crawl_arguments: tuple[tuple[Any, ...], dict[str, Any]] = (), {}
-        # One at a time: each takes its share of the loop's CPU.
+        # One large page at a time: each takes CPU away from the event loop.
         self._reading_large = asyncio.Lock()
 
     @classmethod
@@ -116,7 +117,7 @@ class BroadSpider(Spider):
         return crawl_of(self.crawler)
 
     def _refuse(self, problem: str) -> Never:
-        """End the crawl for a setting, with one line."""
+        """End the crawl because of a setting, with one line of the log."""
         set_fatal_error(self.crawler, problem)
         self.logger.error("%s", problem)
         raise CloseSpider("settings_error")
@@ -130,6 +131,22 @@ class BroadSpider(Spider):
             return  # it could not be opened, and the scheduler has said so
         if problem := PageFetchMiddleware.missing_in(self.crawler):
             self._refuse(problem)
+        source = await self._open_seeds()
+        accepted = await self._put_seeds(source, scheduler)
+        for example in source.bad_examples:
+            self.logger.warning("seeds: %s", example)
+        if source.bad:
+            self.logger.warning("seeds: %d lines are not a URL", source.bad)
+        self.crawler.stats.set_value("webcrawl/seeds/bad", source.bad)
+        self.crawler.stats.set_value("webcrawl/seeds/accepted", accepted)
+        if not accepted and not frontier.resumed:
+            self.logger.error("bad seed: no seed is in scope")
+            raise CloseSpider("bad_seed")
+        return
+        yield  # an asynchronous generator that yields nothing
+
+    async def _open_seeds(self) -> SeedSource:
+        """The seeds, read up to the first URL. CloseSpider if there is no URL."""
         try:
             source = (
                 self.seeds
@@ -143,26 +160,20 @@ class BroadSpider(Spider):
         say = console_from(self.settings)
         for name, size_bytes in source.opened:
             say(f"Opened {name} with size {size_bytes}")
+        return source
+
+    async def _put_seeds(self, source: SeedSource, scheduler: LeaseKeeper) -> int:
+        """Put all seeds into the frontier; the number of those that are new and in scope."""
         accepted = 0
         batches = source.batches(SEEDS_PER_BATCH)
         while batch := await _in_daemon(lambda: next(batches, None)):
-            for start in range(0, len(batch), SEEDS_AT_A_TIME):
-                accepted += await scheduler.put_seeds(batch[start : start + SEEDS_AT_A_TIME])
+            for start in range(0, len(batch), SEEDS_PER_PUT):
+                accepted += await scheduler.put_seeds(batch[start : start + SEEDS_PER_PUT])
                 await asyncio.sleep(0)
-        for example in source.bad_examples:
-            self.logger.warning("seeds: %s", example)
-        if source.bad:
-            self.logger.warning("seeds: %d lines are no URL", source.bad)
-        self.crawler.stats.set_value("webcrawl/seeds/bad", source.bad)
-        self.crawler.stats.set_value("webcrawl/seeds/accepted", accepted)
-        if not accepted and not frontier.resumed:
-            self.logger.error("bad seed: no seed is in scope")
-            raise CloseSpider("bad_seed")
-        return
-        yield  # an asynchronous generator that yields nothing
+        return accepted
 
     async def parse(self, response: Response, **kwargs: Any) -> AsyncIterator[Any]:
-        """One Page for each answer that is kept."""
+        """Yield one Page per answer. An answer of a media type outside CONTENT_TYPES is counted."""
         if exchange_of(response).body_skipped:  # for its media type
             assert self._crawl.counters is not None
             self._crawl.counters.dropped["content_type"] += 1
@@ -170,7 +181,7 @@ class BroadSpider(Spider):
         yield await self.read(response)
 
     async def read(self, response: Response) -> Page:
-        """The Page of `response`: content-seen test, links, what the statistics want."""
+        """The Page of `response`, with its content-seen test, its links and its times."""
         exchange = exchange_of(response)
         page_fetch = state_of(response.request).page_fetch
         assert page_fetch is not None
@@ -201,19 +212,22 @@ class BroadSpider(Spider):
         return page
 
     async def _read_links(self, page: Page, response: Response, media_type: str) -> None:
-        """Links of a page. Those of a duplicate too: its relative links lead elsewhere."""
+        """Set the page's links and charset.
+
+        A duplicate is read too: its URL differs, so its relative links are other URLs.
+        """
         reading = self._reading
         read = partial(
             read_page,
             response.body,
-            media_type or "text/html",  # Deviation: as browsers guess, in most cases
+            media_type or "text/html",  # Deviation: browsers sniff; HTML is their usual guess
             page.url,
             x_robots_tag=b"\n".join(response.headers.getlist("X-Robots-Tag")).decode("latin-1"),
             follow_rel_nofollow=reading.follow_rel_nofollow,
             obey_nofollow=reading.obey_nofollow,
             user_agent_token=reading.agent,
         )
-        if reads_quickly(response.body):  # 10 MiB of nothing but links take three seconds
+        if reads_quickly(response.body):  # 10 MiB that hold only links take three seconds
             parsed = read()
         else:
             async with self._reading_large:
@@ -223,7 +237,7 @@ class BroadSpider(Spider):
         page.links_found = parsed.found
 
     async def _compare(self, page: Page, exchange: Exchange, body: bytes) -> None:
-        """The content-seen test for `body`."""
+        """The content-seen test: set `page.original`, and `page.duplicate_of` for a duplicate."""
         if page.payload_digest and exchange.payload is exchange.body:
             digest = raw_digest(page.payload_digest)
         else:

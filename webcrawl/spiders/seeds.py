@@ -2,16 +2,17 @@
 
 Owns what `-a seeds=` means. Knows nothing of Scrapy, of scope or of the frontier.
 
-House rules, since a mistake here would be a crawl of the wrong thing:
+The rules, strict because a wrong guess crawls the wrong sites:
 
-* An existing file wins over any other meaning, commas in its name or not. It is looked for in the
-  working folder, in the project's folder, and among the seed lists packed with the project.
-* A comma separates, but after a URL with a path only where a URL, `-`, a file or a host follows:
-  `http://h/a,b` is one URL, `http://h/a,http://g/` are two.
-* A bare word is a host only if it has the shape of one (`ufmg.br`, `host:8080/path`), not the
-  ending of a list (`.txt`), and not nearly the name of a list that exists (`br.tx`). Else it is
-  a file, and one that is missing.
-* A line that holds white space or control characters is no URL.
+* The name of an existing file always means that file, even if the name contains commas. Files are
+  searched in the working folder, in the project's folder, and among the seed lists packed with the
+  project.
+* A comma separates two parts. After a URL with a path it does so only before a URL, `-`, a file or
+  a host: `http://h/a,b` is one URL, `http://h/a,http://g/` are two.
+* A bare word is a host only if it has the shape of one (`ufmg.br`, `host:8080/path`), does not end
+  as a list does (`.txt`), and does not resemble the name of an existing list (`br.tx`). Any other
+  bare word is a missing file, which is an error.
+* A line that contains white space or control characters is not a URL.
 
 Memory: one batch, and one line of at most MAX_LINE bytes.
 """
@@ -46,7 +47,7 @@ _LIST_ENDINGS = (".txt", ".gz", ".csv", ".tsv", ".lst", ".list", ".seeds", ".url
 _PAGE_ENDINGS = (".html", ".htm", ".shtml", ".php", ".asp", ".aspx", ".jsp", ".pdf", ".xml")
 _SCHEMES = ("http:", "https:")
 
-# A host with an optional port: a name with a dot whose last label is no number, a word with a
+# A host with an optional port: a name with a dot whose last label is not a number, a word with a
 # port, or an IP address.
 _AUTHORITY = re.compile(
     r"(?:[\w-]+\.)+[^\W\d_][\w-]*\.?(?::\d{1,5})?"
@@ -61,24 +62,24 @@ _COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 
 
-class BadSeed(ValueError):  # noqa: N818  (the user's fault, named by what is printed)
-    """One line that says what is wrong with `seeds`."""
+class BadSeed(ValueError):  # noqa: N818  (the user's fault; the name is printed)
+    """The value of `seeds` cannot be used. Its text is one line for the user."""
 
 
 class _Source(NamedTuple):
-    """One of the things that a specification names: a URL, or something to read lines from."""
+    """One part of `seeds`: a URL, or a list to read lines from."""
 
     name: str
     url: str = ""
-    open: Callable[[], io.BufferedReader] | None = None
-    size_bytes: int | None = None  # of a file; None for what has no size
+    open: Callable[[], io.BufferedReader] | None = None  # of a list
+    size_bytes: int | None = None  # of a file; None for a URL, a pipe and standard input
 
 
 class SeedSource:
-    """What `spec` names, as a stream that is read once.
+    """The URLs that `spec` names, as a stream that is read once.
 
-    `root` is the project's folder. Raises BadSeed for a file that is missing and for a word that
-    means nothing. `bad` counts the lines that are no URL so far.
+    `root` is the project's folder. Raises BadSeed if a part of `spec` is a missing file or not a
+    URL. `bad` counts the invalid lines read so far; `bad_examples` has the first MAX_EXAMPLES.
     """
 
     def __init__(self, spec: str, root: Path | None = None) -> None:
@@ -90,11 +91,11 @@ class SeedSource:
 
     @property
     def opened(self) -> list[tuple[str, int]]:
-        """Name and size in bytes of each file, as given."""
+        """Name, as in `spec`, and size in bytes of each file."""
         return [(s.name, s.size_bytes) for s in self._sources if s.size_bytes is not None]
 
     def check(self) -> None:
-        """Read up to the first usable line, which is kept; BadSeed if there is none."""
+        """Read up to the first URL, and keep it for `batches`. BadSeed if there is no URL."""
         if not self._sources:
             raise BadSeed(f"no seeds are given; {ACCEPTED}")
         first = next(self._urls, None)
@@ -106,7 +107,7 @@ class SeedSource:
     def batches(self, size: int = 1000) -> Iterator[list[str]]:
         """Canonical URLs in lists of up to `size`, repeats included. Blocks on slow input.
 
-        The first lists are short, so that the first URLs of a slow stream need not wait for more.
+        The first lists are short, so that the crawl can begin with the first URLs of a slow stream.
         """
         ready = 1
         while batch := list(islice(self._urls, ready)):
@@ -147,7 +148,7 @@ class SeedSource:
 
 
 def line_url(text: str) -> str | None:
-    """The canonical URL that one word means, None if it means none. A bare host gets http://."""
+    """The canonical URL of one line, None if it is not a URL. A bare host gets http://."""
     if _BLANK_OR_CONTROL.search(text):
         return None
     if not text[:6].lower().startswith(_SCHEMES):
@@ -163,7 +164,7 @@ def _is_bare_host(text: str) -> bool:
 
 
 def _lines(file: io.BufferedReader) -> Iterator[bytes]:
-    """Lines of a file, gzip or plain; of a longer line its first MAX_LINE bytes."""
+    """The lines of a file, gzip or plain. A longer line is cut to MAX_LINE bytes."""
     if file.peek(2)[:2] == b"\x1f\x8b":
         file = io.BufferedReader(gzip.GzipFile(fileobj=file))
     line = file.readline(MAX_LINE).removeprefix(codecs.BOM_UTF8)
@@ -177,7 +178,7 @@ def _lines(file: io.BufferedReader) -> Iterator[bytes]:
 def _text(line: bytes) -> str:
     try:
         return line.decode().strip()
-    except UnicodeDecodeError:  # the bytes that are not UTF-8 go to the server as they are
+    except UnicodeDecodeError:  # percent-encode the bytes, so that the server gets them unchanged
         return _NOT_ASCII.sub(lambda m: b"%%%02X" % m[0][0], line).decode("ascii").strip()
 
 
@@ -186,7 +187,7 @@ def _shown(text: str) -> str:
 
 
 def _names(spec: str, folders: list[Path]) -> list[str]:
-    """The parts of a specification; a comma inside a URL's path does not part it."""
+    """The parts of `spec`, separated by commas that are not part of a URL's path."""
     if _find(spec, folders):
         return [spec]
     names: list[str] = []
@@ -199,6 +200,7 @@ def _names(spec: str, folders: list[Path]) -> list[str]:
 
 
 def _begins_source(part: str, folders: list[Path]) -> bool:
+    """Whether the text after a comma is a part of its own, not the rest of a URL's path."""
     part = part.strip()
     return (
         part == "-"
@@ -210,7 +212,7 @@ def _begins_source(part: str, folders: list[Path]) -> bool:
 
 
 def _source(name: str, folders: list[Path]) -> _Source:
-    """What `name` means; BadSeed if nothing."""
+    """The source that `name` means: standard input, a file, a packed list, or a URL. BadSeed."""
     if name == "-":
         return _Source("standard input", open=_standard_input)
     if (path := _find(name, folders)) is not None:
@@ -224,7 +226,7 @@ def _source(name: str, folders: list[Path]) -> _Source:
     if name.lower().startswith(_SCHEMES) or "://" in name:
         url = line_url(name)
         if url is None:
-            raise BadSeed(f"{_shown(name)} is no http or https URL")
+            raise BadSeed(f"{_shown(name)} is not an http or https URL")
         return _Source(name, url=url)
     similar = _similar(name, folders)
     url = None if similar or name.endswith(_LIST_ENDINGS) else line_url(name)
@@ -235,12 +237,15 @@ def _source(name: str, folders: list[Path]) -> _Source:
 
 
 def _standard_input() -> io.BufferedReader:
-    """A reader of our own: a process that ends while a thread waits in sys.stdin's would abort."""
+    """A reader of its own for standard input.
+
+    Python aborts at exit while a thread holds the lock of `sys.stdin`'s buffer.
+    """
     return open(os.dup(sys.stdin.fileno()), "rb")
 
 
 def _find(name: str, folders: list[Path]) -> Path | None:
-    """The first file (or pipe) of this name. A folder is none: wget leaves some named as hosts."""
+    """The first file or pipe of this name. Folders do not count: wget names them like hosts."""
     for folder in folders:
         path = folder / name
         if os.path.exists(path) and not os.path.isdir(path):
@@ -249,18 +254,19 @@ def _find(name: str, folders: list[Path]) -> Path | None:
 
 
 def _packed_lists() -> dict[str, Traversable]:
-    """The lists packed with the project, by file name: there in a deployed egg."""
+    """The lists packed with the project, by file name. None in a checkout: it has `seeds/`."""
     folder = resources.files("webcrawl") / "seeds"
     return {file.name: file for file in folder.iterdir()} if folder.is_dir() else {}
 
 
 def _packed(name: str) -> bytes | None:
+    """The content of a packed list; `seeds/` before its name is optional."""
     file = _packed_lists().get(name.removeprefix("seeds/"))
     return file.read_bytes() if file else None
 
 
 def _similar(name: str, folders: list[Path]) -> str:
-    """The list that a mistyped `name` is most like, "" if it is like none."""
+    """The list whose name is closest to a mistyped `name`; "" if no name is close."""
     parent, base = os.path.split(name)
     found = {file.name for folder in folders for file in (folder / parent).glob("*.*")}
     lists = [file for file in found | set(_packed_lists()) if file.endswith(_LIST_ENDINGS)]

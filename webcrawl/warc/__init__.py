@@ -1,1 +1,10 @@
-"""The archive: WARC 1.1 records, the files they stand in, recovery after a crash, a validator."""
+"""The archive: WARC 1.1 files (ISO 28500:2017), written, recovered after a crash, and checked.
+
+Knows nothing of Scrapy. In the order in which to read it:
+
+- Write a capture: `records` (an exchange becomes the bytes of its records), `payload` (the body
+  without chunk framing, for digests), `metadata` (the lines of a metadata record), `members`
+  (gzip), `files` (names, locks, rotation, durability), `writer` (the same from an event loop).
+- After a kill: `recovery`.
+- Read and check, for `scrapy warccheck` and the tests: `reader`, `check`. The crawl uses neither.
+"""

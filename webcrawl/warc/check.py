@@ -1,9 +1,18 @@
-"""Whether a WARC file is what it says: the rules of WARC 1.1, and what the common tools pass over.
+"""Checks WARC files against WARC 1.1 and HTTP. For `scrapy warccheck` and the tests.
 
-Beside the standard's rules it holds the exchanges against HTTP: a request record begins with a
-request line, the framing of a response fits its body. A server may have lied about its framing, and
-an archive keeps a lie as it was told: such a problem begins with "chunked over a plain body" or
-"Content-Length is". Memory: one record, its body decoded up to MAX_DECODED, and the ids of a file.
+The crawl does not use it. Users have it because it finds faults that the public tools accept.
+warcio 1.8.1, FastWARC 2.0.1, Warcat 2.2.5 and cdxj-indexer 1.5.0 verify digests, and each of them
+some fields; all four accept these:
+- a request record whose block is a response;
+- framing (chunked, Content-Length) that does not fit the body;
+- a repeated WARC-Record-ID, a WARC-Date without its Z, an unknown WARC-Truncated;
+- a request record without WARC-Concurrent-To;
+- a file without a warcinfo record, a warcinfo record of another file or of another media type.
+Warcat alone finds a wrong trailer, a repeated id, and a forbidden field.
+
+A server may send wrong framing, and an archive keeps the bytes as sent. Such a problem begins with
+"chunked over a plain body" or "Content-Length is", and need not be a fault of the file. Memory: one
+record, its body decoded up to MAX_DECODED, and the ids of one file.
 """
 
 from __future__ import annotations
@@ -20,7 +29,7 @@ from webcrawl.fetch.http1 import parse_headers, transfer_codings
 from webcrawl.warc.payload import unchunked
 from webcrawl.warc.reader import BadRecord, Record, read
 
-# Which fields a record must have and must not have, by its type (WARC 1.1, 5 and 6).
+# The fields that a record must have and must not have, by its type (WARC 1.1, 5 and 6).
 MANDATORY = frozenset({"warc-type", "warc-record-id", "warc-date", "content-length"})
 _TARGET = frozenset({"warc-target-uri"})
 REQUIRED = {
@@ -47,14 +56,15 @@ FORBIDDEN = {
     "conversion": _ORIGIN | _FILE | _CAPTURE,
     "continuation": _REFERS | _FILE | _CAPTURE | {"content-type"},
 }
-# 5.7; WARC-Protocol by convention: "http/1.1" and "tls/1.3". Fields of other names may repeat, too.
+# 5.7; WARC-Protocol by convention ("http/1.1" and "tls/1.3"). Fields without the prefixes of
+# _STANDARD may be repeated, too.
 REPEATABLE = frozenset({"warc-concurrent-to", "warc-protocol"})
 _STANDARD = ("warc-", "content-")
-MAX_DECODED = 64 << 20  # bytes that a body is decoded to, for its digest
+MAX_DECODED = 64 << 20  # bytes; a body is decoded up to here for its digest
 TRUNCATIONS = frozenset({"length", "time", "disconnect", "unspecified"})  # 5.13
 
 _ID = re.compile(r"<[A-Za-z][A-Za-z0-9+.-]*:[^\s<>]+>")
-# 5.4: W3C-DTF in UTC, from a year to nanoseconds.
+# 5.4: W3C-DTF in UTC; precision from a year to nanoseconds.
 _DATE = re.compile(r"\d{4}(-\d\d(-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?Z)?)?)?", re.IGNORECASE)
 _REQUEST_LINE = re.compile(rb"([!#-'*+.^-z|~0-9A-Z-]+) \S+ HTTP/1\.[01]\r\n")
 _STATUS_LINE = re.compile(rb"HTTP/\d+(?:\.\d+)?[ \t]+(\d{3})", re.IGNORECASE)
@@ -65,16 +75,17 @@ _CHUNKED = re.compile(rb"\ntransfer-encoding[ \t]*:[^\n]*chunked", re.IGNORECASE
 
 @dataclass(slots=True)
 class _File:
-    """What the records of a file say of one another."""
+    """Checks references between the records of one file."""
 
     ids: set[str] = field(default_factory=set)
-    warcinfo: set[str] = field(default_factory=set)
-    concurrent: list[tuple[int, str]] = field(default_factory=list)
-    bodyless: dict[str, str] = field(default_factory=dict)  # answers to HEAD, it is to be hoped
+    warcinfo: set[str] = field(default_factory=set)  # ids
+    concurrent: list[tuple[int, str]] = field(default_factory=list)  # offset, id referred to
+    bodyless: dict[str, str] = field(default_factory=dict)  # by id; a problem unless it was HEAD
 
     def problems(self, number: int, record: Record) -> Iterator[str]:
+        """The problems of the file's next record."""
         if (number == 0) != (record.type == "warcinfo"):
-            yield "warcinfo is not the first record and only that"
+            yield "warcinfo is not the first record, or not the only one"
         if record.id in self.ids:
             yield f"{record.id} is not unique"
         self.ids.add(record.id)
@@ -86,13 +97,14 @@ class _File:
         if other:
             self.concurrent.append((record.offset, other))
         elif record.type in ("request", "metadata"):
-            yield f"a {record.type} that belongs to no other record"
+            yield f"a {record.type} record without warc-concurrent-to"
         if record.type == "response" and (lacks := _missing_body(record)):
             self.bodyless[record.id] = f"{record.offset}: {lacks}"
         if record.type == "request" and record.block.startswith(b"HEAD "):
             self.bodyless.pop(other or "", None)
 
     def at_end(self) -> Iterator[str]:
+        """The problems that are known only after the last record."""
         yield from self.bodyless.values()
         for offset, other in self.concurrent:
             if other not in self.ids:
@@ -100,9 +112,9 @@ class _File:
 
 
 def check(path: Path) -> list[str]:
-    """The problems of a file, plain or with a gzip member a record; none for a good one.
+    """The problems of a file, plain or with one gzip member per record. Empty for a good file.
 
-    Each is a line that begins with the record's offset. Raises OSError.
+    Each is one line that begins with the record's offset. OSError.
     """
     problems: list[str] = []
     file = _File()
@@ -118,7 +130,7 @@ def check(path: Path) -> list[str]:
 
 
 def record_problems(record: Record) -> Iterator[str]:
-    """What is wrong with one record."""
+    """The problems of one record by itself, without the offset."""
     names, kind = record.fields.keys(), record.type
     yield from (f"{name} is missing" for name in sorted(MANDATORY - names))
     for name in sorted(record.repeated - REPEATABLE):
@@ -153,7 +165,7 @@ def _request_problems(record: Record) -> Iterator[str]:
     if not _REQUEST_LINE.match(record.block):
         yield f"a request that begins with {record.block[:20]!r}"
     elif b"\r\n\r\n" not in record.block:
-        yield "a request without an end of its header"
+        yield "a request whose header has no end"
 
 
 def _revisit_problems(record: Record) -> Iterator[str]:
@@ -162,7 +174,7 @@ def _revisit_problems(record: Record) -> Iterator[str]:
             if name not in record.fields:
                 yield f"{name} is missing"
         if record.block and record.fields.get("warc-truncated") != "length":  # 6.7.2
-            yield "a revisit with a block and without WARC-Truncated: length"
+            yield "a revisit with a block, but without WARC-Truncated: length"
     if record.block and not _STATUS_LINE.match(record.block):
         yield f"a revisit whose block begins with {record.block[:20]!r}"
 
@@ -189,7 +201,7 @@ def _fields_problems(record: Record) -> Iterator[str]:
         return
     for line in record.block.split(b"\r\n"):
         if line and b":" not in line and line[:1] not in b" \t":
-            yield f"no field: {line[:40]!r}"
+            yield f"not a field: {line[:40]!r}"
 
 
 _BY_TYPE = {
@@ -202,7 +214,10 @@ _BY_TYPE = {
 
 
 def _missing_body(record: Record) -> str:
-    """What is wrong with a response that has no body, unless it is one to HEAD (RFC 9112, 6.3)."""
+    """The problem of a response without the body that its head announces; "" if it is none.
+
+    An answer to HEAD may announce one (RFC 9112, 6.3): the caller knows the request.
+    """
     head, body = split_head(record.block)
     status = _STATUS_LINE.match(head)
     length = _LENGTH.search(head)
@@ -218,7 +233,7 @@ def _missing_body(record: Record) -> str:
 
 
 def _payloads(head: bytes, body: bytes) -> Iterator[bytes]:
-    """What writers take for the payload (5.9): with the framing, without, or decoded as well."""
+    """The payload (5.9) as different writers define it: with framing, without, and decoded."""
     yield body
     headers = parse_headers(head)
     if b"chunked" in transfer_codings(headers):
@@ -228,7 +243,10 @@ def _payloads(head: bytes, body: bytes) -> Iterator[bytes]:
 
 
 def _wrong_digest(record: Record, name: str, candidates: Iterable[bytes]) -> Iterator[str]:
-    """Base 32 or hexadecimal, by any algorithm that Python has (5.8), of any of `candidates`."""
+    """A problem if the digest in field `name` fits none of `candidates`.
+
+    Base 32 or hexadecimal, by any algorithm that Python has (5.8).
+    """
     value = record.fields.get(name)
     if not value:
         return
@@ -242,10 +260,10 @@ def _wrong_digest(record: Record, name: str, candidates: Iterable[bytes]) -> Ite
             return
         if said in (b32encode(sum_).decode().rstrip("="), sum_.hex().upper()):
             return
-    yield f"{name} is not that of its bytes"
+    yield f"{name} does not fit the bytes"
 
 
 def split_head(block: bytes) -> tuple[bytes, bytes]:
-    """Head, with its blank line, and body; lines may end in LF alone, as servers have it."""
+    """Head, with its blank line, and body. Lines may end with LF alone, as some servers send."""
     end = _HEAD_END.search(block)
     return (block[: end.end()], block[end.end() :]) if end else (block, b"")

@@ -1,11 +1,15 @@
-"""The files of an archive: one is written at a time, and a new one begun at a size.
+"""Writes the files of an archive: one file at a time, and a new file at a maximum size.
 
-Owns names, locks, rotation and durability. It may block: `writer` sees to that. A file is
-called NAME.open while it is written, and NAME once it is whole and on the disk.
+Owns names, locks, rotation and durability. Its calls may block; `writer` keeps them from blocking
+the event loop. A file is called NAME.open while it is being written, and NAME once it is whole and
+on the disk.
 
-Invariants: a file begins with its warcinfo record; the records of a capture stand in one file, one
-after the other; after a write that failed, the next begins where the last whole one ended. The
-process that writes a NAME.open holds a lock on it, which ends with the process: see `recovery`.
+Invariants:
+- A file begins with its warcinfo record.
+- The records of a capture stand in one file, one after the other.
+- After a failed write, the next write begins where the last whole capture ended.
+- The process that writes NAME.open holds a lock on it. The lock ends with the process, so that
+  `recovery` knows the files of dead processes.
 """
 
 from __future__ import annotations
@@ -24,16 +28,16 @@ from typing import NamedTuple
 from webcrawl.warc.members import member, stored_member
 from webcrawl.warc.records import Capture, Fields, capture_records, warcinfo_record
 
-_LAST_BYTES = 1 << 20  # more than what a capture has beside its body, but for odd ones
+_BESIDE_BODY = 1 << 20  # bytes; more than the records of nearly all captures take beside the body
 OPEN = ".open"
 
 
 class WarcError(Exception):
-    """The archive cannot be written: a full disk, a folder that is not ours. One line."""
+    """The archive cannot be written (full disk, no permission). One line for the user."""
 
 
 class Position(NamedTuple):
-    """Where the records of a capture stand."""
+    """Where the records of a capture are: a file and a range of its bytes."""
 
     filename: str
     offset: int
@@ -42,7 +46,7 @@ class Position(NamedTuple):
 
 @dataclass(slots=True)
 class Written:
-    """What the finished files hold, warcinfo records included."""
+    """The sums over all finished files, including their warcinfo records."""
 
     files: int = 0
     records: int = 0
@@ -51,7 +55,7 @@ class Written:
 
 
 class WarcFiles:
-    """A row of WARC files in one folder. `info` goes into each warcinfo record."""
+    """WARC files in one folder, one after the other. `info` goes into each warcinfo record."""
 
     def __init__(self, folder: Path, prefix: str, max_size_bytes: int, info: Fields = ()) -> None:
         self.folder = folder
@@ -63,17 +67,17 @@ class WarcFiles:
         self._file: _File | None = None
 
     def open(self) -> None:
-        """Begin the first file, so that a folder that cannot be written is known at once."""
-        with self._told():
+        """Begin the first file, so that an unwritable folder fails at the start. WarcError."""
+        with self._named():
             self.folder.mkdir(parents=True, exist_ok=True)
             self._file = self._begin()
 
     def write(self, capture: Capture) -> Position:
-        """Append the records of `capture`. Raises WarcError, and nothing of it is written.
+        """Append the records of `capture`, all of them or, with WarcError, no part of them.
 
-        A file outgrows its limit only by the one capture in it.
+        A file exceeds the maximum size only if it holds a single capture.
         """
-        with self._told():
+        with self._named():
             file = self._file = self._file or self._begin()
             data = _members(capture, file.id)
             size = file.size + sum(map(len, data))
@@ -87,20 +91,20 @@ class WarcFiles:
             return Position(file.name, offset, file.size - offset)
 
     def may_finish(self, capture: Capture) -> bool:
-        """Whether `write` may have to bring a whole file to the disk first, which takes a while."""
+        """Whether `write` may have to finish a file first: its fsync takes long."""
         size = self._file.size if self._file is not None else 0
-        return size + len(capture.exchange.body) > self._max_size - _LAST_BYTES
+        return size + len(capture.exchange.body) > self._max_size - _BESIDE_BODY
 
     def sync(self) -> None:
-        """Return once all that was written is on the disk. Raises WarcError."""
+        """Return once all captures written so far are on the disk. WarcError."""
         if self._file is not None:
-            with self._told():
+            with self._named():
                 os.fsync(self._file.fd)
 
     def close(self) -> None:
-        """Finish the last file. One with nothing but its warcinfo record is removed."""
+        """Finish the last file; remove it if it holds its warcinfo record only. WarcError."""
         if self._file is not None:
-            with self._told():
+            with self._named():
                 self._finish()
 
     def _begin(self) -> _File:
@@ -114,7 +118,7 @@ class WarcFiles:
         return file
 
     def _create(self, stamp: str) -> _File:
-        """A new file under a name that nobody has, here or on another machine."""
+        """A new file. Its name is unique, also among several machines."""
         host = re.sub(r"[^A-Za-z0-9]+", "_", socket.gethostname().partition(".")[0])
         while True:
             name = f"{self._prefix}-{stamp}-{self._serial:05d}-{host}-{os.getpid()}.warc.gz"
@@ -122,7 +126,7 @@ class WarcFiles:
             try:
                 return _File(self.folder / name)
             except FileExistsError:
-                pass  # of another crawl in this process
+                pass  # another crawl in this process has the name
 
     def _finish(self) -> None:
         file, self._file = self._file, None
@@ -138,8 +142,8 @@ class WarcFiles:
         written.size_bytes += file.size
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Tell an error of the system as the user's to mend."""
+    def _named(self) -> Iterator[None]:
+        """Raise WarcError, which names the setting, in place of OSError."""
         try:
             yield
         except OSError as error:
@@ -149,7 +153,7 @@ class WarcFiles:
 
 
 class _File:
-    """One file that is being written. Raises OSError."""
+    """The file that is being written. Its methods raise OSError."""
 
     def __init__(self, path: Path) -> None:
         self.name = path.name
@@ -161,12 +165,12 @@ class _File:
             raise FileExistsError(path)
         self.fd = os.open(self._open_path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         lock(self.fd)
-        if not os.fstat(self.fd).st_nlink:  # a recovery was faster, and took it for a dead one
+        if not os.fstat(self.fd).st_nlink:  # removed by a `recovery` before the lock was held
             os.close(self.fd)
             raise FileExistsError(self._open_path)
 
     def append(self, members: list[bytes]) -> int:
-        """Write `members` after what is there; the offset of the first."""
+        """Append `members`, gzip members; return the offset of the first."""
         offset = self.size
         data = memoryview(b"".join(members))
         done = 0
@@ -181,7 +185,7 @@ class _File:
         return offset
 
     def finish(self) -> None:
-        """Bring it to the disk and give it its name."""
+        """Sync the file to the disk and rename it to NAME."""
         try:
             os.fsync(self.fd)
             publish(self._open_path, self._path)
@@ -189,6 +193,7 @@ class _File:
             os.close(self.fd)
 
     def remove(self) -> None:
+        """Close and delete the file."""
         os.close(self.fd)
         self._open_path.unlink()
 
@@ -204,7 +209,10 @@ def new_id() -> str:
 
 
 def lock(fd: int) -> bool:
-    """Lock an open file for this process; False where another has, or nobody can."""
+    """Lock an open file for this process.
+
+    False if another process holds the lock, or the file system has no locks.
+    """
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -213,7 +221,7 @@ def lock(fd: int) -> bool:
 
 
 def publish(open_path: Path, path: Path) -> None:
-    """Rename a file that is on the disk, and bring the new name there too."""
+    """Rename a file that has been synced, and sync its new name as well."""
     open_path.rename(path)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
@@ -223,6 +231,7 @@ def publish(open_path: Path, path: Path) -> None:
 
 
 def _members(capture: Capture, warcinfo_id: str) -> list[bytes]:
+    """The records of `capture`, each a gzip member. A compressed body is not compressed again."""
     answer, *others = capture_records(capture, warcinfo_id, new_id)
     packed = stored_member(answer) if capture.is_packed else member(answer)
     return [packed, *map(member, others)]

@@ -1,7 +1,7 @@
-"""What is known of a page beside its bytes, as lines of a metadata record (WARC 1.1, 6.6).
+"""The metadata record of a page (WARC 1.1, 6.6): how it was found, times, TLS, charset, outlinks.
 
-Names are Heritrix's where it has one: via, hopsFromSeed, fetchTimeMs,
-charsetForLinkExtraction, outlink. The others are ours, in the same style.
+Names that Heritrix has are used with its meaning: via, hopsFromSeed, fetchTimeMs,
+charsetForLinkExtraction, outlink. This project adds the other names, in the same style.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ def page_metadata(page: Page, exchange: Exchange) -> tuple[Line, ...]:
 
 
 def _discovery(page: Page) -> Iterator[Line]:
-    """How the crawl came here; a seed has no hops and says nothing.
+    """How the crawl found the page; no line for a seed.
 
-    Deviation: an L for each link, then an R for each redirect in a row.
+    Deviation: hopsFromSeed has one L per link, then one R per redirect in a row. Heritrix has them
+    in the order in which they were followed.
     """
     hops = "L" * page.depth + "R" * page.redirects
     if page.via:

@@ -1,7 +1,7 @@
-"""Bodies without what HTTP put around them, for payload digests (WARC 1.1, 5.9).
+"""Removes chunk framing from bodies, for payload digests (WARC 1.1, 5.9).
 
-Linear in the body's size; a chunk costs 0.5 us, so bodies of tiny chunks belong beside the event
-loop.
+Linear in the body's size. A chunk costs 0.5 us, so a body of many tiny chunks belongs in a thread,
+not in the event loop.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _CHUNK_LINE = re.compile(rb"(?:\r?\n)?[ \t]*([0-9A-Fa-f]+)[^\n]*\n")
 
 
 class Unchunked(NamedTuple):
-    """The data of the chunks, and whether the last chunk came."""
+    """The data of all chunks, and whether the last chunk (size 0) was found."""
 
     data: bytes
     is_whole: bool
 
 
 def unchunked(body: bytes) -> Unchunked:
-    """RFC 9112, 7.1, as far as `body` is chunked; the trailer section is not looked at."""
+    """Decode chunks (RFC 9112, 7.1) up to the first invalid one. Ignores the trailer section."""
     pieces: list[bytes] = []
     at = 0
     while line := _CHUNK_LINE.match(body, at):
@@ -37,7 +37,7 @@ def unchunked(body: bytes) -> Unchunked:
 
 
 def without_chunks(exchange: Exchange) -> bytes:
-    """The body of an answer with its content coding and without its chunk framing."""
+    """The body of an answer without its chunk framing, its content coding kept."""
     codings = transfer_codings(exchange.headers)
     if not codings or codings[-1] != b"chunked":
         return exchange.body

@@ -1,6 +1,9 @@
-"""Reads WARC files record by record, plain or with a gzip member a record.
+"""Reads WARC files record by record, plain or with one gzip member per record.
 
-Memory: one record, of MAX_RECORD at most.
+For `check`, and so for `scrapy warccheck`; tests read the crawl's archives with it. The crawl does
+not use it. Public readers repair or skip what they can; this one is strict. It reports where a file
+stops being WARC, which fields are repeated, and the bytes after the block. Memory: one record,
+MAX_RECORD bytes at most.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-MAX_RECORD = 1 << 30  # Deviation: a larger one is not read, so that a bomb is no danger
+MAX_RECORD = 1 << 30  # bytes. Deviation: larger records are refused, against compression bombs
 _MAX_HEAD = 1 << 20
 _PIECE = 1 << 20
 _VERSION = re.compile(r"WARC/1\.[01]", re.IGNORECASE)
@@ -19,13 +22,13 @@ _VERSION = re.compile(r"WARC/1\.[01]", re.IGNORECASE)
 
 @dataclass(slots=True)
 class Record:
-    """One record as it is in the file."""
+    """One record, as it stands in the file."""
 
     offset: int
-    fields: dict[str, str]  # the first of each name, in lower case
-    repeated: set[str]
+    fields: dict[str, str]  # names in lower case; of a repeated field the first value
+    repeated: set[str]  # names of repeated fields
     block: bytes
-    trailer: bytes
+    trailer: bytes  # the bytes after the block, b"\r\n\r\n" in a good record
 
     @property
     def type(self) -> str:
@@ -37,7 +40,7 @@ class Record:
 
 
 class BadRecord(ValueError):  # noqa: N818  (a finding, not an error)
-    """What is here is no record: the file cannot be read further."""
+    """The file cannot be read beyond this place. Its text begins with the offset."""
 
 
 def read(path: Path) -> Iterator[Record]:
@@ -56,7 +59,7 @@ def read(path: Path) -> Iterator[Record]:
 
 
 def _fields(offset: int, head: bytes) -> tuple[dict[str, str], set[str]]:
-    """The named fields, the first of each name; and the names that are there again (4)."""
+    """The named fields (4), as in `Record`: the first value per name, and the repeated names."""
     first, *lines = re.sub(rb"\r\n[ \t]+", b" ", head).decode("utf-8", "replace").split("\r\n")
     if not _VERSION.fullmatch(first):
         raise BadRecord(f"{offset}: begins with {first[:20]!r}")
@@ -66,7 +69,7 @@ def _fields(offset: int, head: bytes) -> tuple[dict[str, str], set[str]]:
         name, colon, value = line.partition(":")
         name = name.lower()
         if not colon:
-            raise BadRecord(f"{offset}: no field: {line[:40]!r}")
+            raise BadRecord(f"{offset}: not a field: {line[:40]!r}")
         if name in fields:
             repeated.add(name)
         else:
@@ -84,7 +87,7 @@ def _length(offset: int, fields: dict[str, str]) -> int:
 
 
 def _plain(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Offset and bytes of each record of a file that is not compressed."""
+    """Offset and bytes of each record of an uncompressed file."""
     with path.open("rb") as file:
         while line := file.readline(_MAX_HEAD):
             offset = file.tell() - len(line)
@@ -98,7 +101,7 @@ def _plain(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _members(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Offset and content of each gzip member, which must be one record (Annex D)."""
+    """Offset and content of each gzip member; a member must be one record (Annex D)."""
     with path.open("rb") as file:
         data, end = b"", 0
         while data or (data := file.read(_PIECE)):

@@ -1,17 +1,18 @@
-"""Exchanges as WARC 1.1 records: values go in, bytes come out. No I/O and no clock.
+"""Turns exchanges into WARC 1.1 records: values go in, bytes come out. No I/O and no clock.
 
 Section numbers are those of WARC 1.1 (ISO 28500:2017). The block of a request or response record
-is what was on the wire, chunk framing and all; a record's length is of what is there, cut or not.
+holds the bytes of the wire, including chunk framing. Content-Length counts the bytes stored, also
+when the body was truncated.
 
-House, where the standard's text and the tools that read archives part:
-- WARC-Payload-Digest (5.9) is over the body as sent, chunk framing included. By the text the
-  framing is not payload; warcio and FastWARC verify it with the framing, jwarc without.
-  `recorded_digest` gives what an archive asks for instead.
-- A head that ends otherwise than with CRLF CRLF, or is longer than MAX_HEAD, gets no payload
-  digest, which is optional: FastWARC finds no payload after such a head. The block digest stays.
-- A duplicate becomes a revisit record (6.7.2) only where its body on the wire is the original's,
-  so that the headers of the one fit the payload of the other: a page that was sent gzipped here
-  and plain there is stored twice.
+Deviation: where the standard and the tools that read archives differ:
+- WARC-Payload-Digest (5.9) is computed over the body as sent, including chunk framing. By the
+  standard the framing is not payload; warcio and FastWARC verify the digest with the framing, jwarc
+  without. `recorded_digest` computes the other choices of WARC_PAYLOAD_DIGEST.
+- A head that does not end with CRLF CRLF, or is longer than MAX_HEAD, gets no payload digest, which
+  is optional: FastWARC finds no payload after such a head. The block digest is always written.
+- A duplicate becomes a revisit record (6.7.2) only if both bodies on the wire are the same bytes. A
+  replay takes the headers of the revisit and the payload of the original, so they must fit. A page
+  sent gzipped once and plain once is stored twice.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ FORMAT = (
 )
 
 LARGE_BYTES = 1 << 20  # of a body, or of its metadata
-MAX_HEAD = 32 << 10  # of FastWARC's reader
+MAX_HEAD = 32 << 10  # bytes; the limit of FastWARC's reader
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 _CONTROLS = bytes((*range(0x20), 0x7F))
@@ -53,35 +54,39 @@ _NO_URI = re.compile(r"[\x00-\x20\x7f<>]")
 
 @dataclass(slots=True, frozen=True)
 class Capture:
-    """An exchange to be archived, and what else is known of it."""
+    """An exchange to archive, with the values for its records that the wire does not show."""
 
     exchange: Exchange
     payload_digest: str  # `payload_digest(exchange)`
-    original: Original | None = None  # who had the same content first
-    metadata: tuple[tuple[str, str], ...] = ()  # none: no metadata record
-    recorded_digest: str | None = None  # its WARC-Payload-Digest; None: `payload_digest`
+    original: Original | None = None  # the first page with the same content
+    metadata: tuple[tuple[str, str], ...] = ()  # lines; empty: no metadata record
+    recorded_digest: str | None = None  # WARC-Payload-Digest; None: same as `payload_digest`
 
     @property
     def is_revisit(self) -> bool:
+        """Whether a revisit record is written: the original has the same bytes on the wire."""
         original = self.original
         return original is not None and original.payload_digest == self.payload_digest != ""
 
     @property
     def is_large(self) -> bool:
-        """Whether to digest and to pack it may take more than 10 ms. 60 ms for 10 MiB."""
+        """Whether digests and compression may take more than 10 ms (60 ms for 10 MiB)."""
         return len(self.exchange.body) > LARGE_BYTES or (
             len(self.metadata) > 100 and sum(len(value) for _, value in self.metadata) > LARGE_BYTES
         )
 
     @property
     def is_packed(self) -> bool:
-        """Whether the answer has a body that its server has compressed."""
+        """Whether a response record is written whose body the server has compressed."""
         exchange = self.exchange
         return len(exchange.body) < len(exchange.payload) and not self.is_revisit
 
 
 def digest(*parts: bytes) -> str:
-    """The labelled digest (5.8) of `parts` in a row: what all tools write. 18 us for 32 KB."""
+    """The labelled digest (5.8) of `parts` joined: SHA-1 in base 32, as all tools write it.
+
+    18 us for 32 KB.
+    """
     sha1 = hashlib.sha1(usedforsecurity=False)
     for part in parts:
         sha1.update(part)
@@ -89,18 +94,18 @@ def digest(*parts: bytes) -> str:
 
 
 def raw_digest(labelled: str) -> bytes:
-    """The 20 bytes of what `digest` gave."""
+    """The 20 bytes of a digest that `digest` returned."""
     return int(labelled.removeprefix("sha1:").translate(_TO_INT_DIGITS), 32).to_bytes(20)
 
 
 def _base32(sha1: bytes) -> str:
-    """RFC 4648, 6. 3.1 us, where `base64.b32encode` takes 5.6; four times a page."""
+    """Base 32 (RFC 4648, 6). 3.1 us; `base64.b32encode` takes 5.6. Called four times per page."""
     number = int.from_bytes(sha1)
     return "".join([_BASE32_PAIRS[number >> bits & 1023] for bits in range(150, -1, -10)])
 
 
 def payload_digest(exchange: Exchange) -> str:
-    """WARC-Payload-Digest of a response, or "" for one that gets none: see above."""
+    """WARC-Payload-Digest of a response; "" if its head rules one out (module docstring)."""
     head = exchange.head
     if len(head) > MAX_HEAD or not head.endswith(b"\r\n\r\n"):
         return ""
@@ -108,10 +113,10 @@ def payload_digest(exchange: Exchange) -> str:
 
 
 def recorded_digest(capture: Capture, over: str) -> str:
-    """WARC-Payload-Digest of `capture` by WARC_PAYLOAD_DIGEST: over "wire", "payload" or "none".
+    """WARC-Payload-Digest of `capture` for WARC_PAYLOAD_DIGEST = "wire", "payload" or "none".
 
-    Whether a capture is a revisit is decided by the wire, whatever is recorded. A revisit must have
-    the field (6.7.2): with "none" it has that of the wire.
+    The digest of the wire always decides whether a capture is a revisit. A revisit must have the
+    field (6.7.2): with "none" it gets the digest of the wire.
     """
     digested = capture.payload_digest
     if over == "payload" and digested:
@@ -125,13 +130,16 @@ def warc_date(time: float) -> str:
     return f"{_until_second(second)}.{microsecond:06}Z"
 
 
-@lru_cache(16)  # captures are of the same few seconds
+@lru_cache(16)  # the captures written at one time began within a few seconds
 def _until_second(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def warc_fields(fields: Fields) -> bytes:
-    """A block of application/warc-fields (4). What peers said cannot add a line to it."""
+    """A block of application/warc-fields (4).
+
+    Control characters become spaces, so a value from a peer cannot add a line.
+    """
     lines = [f"{name}: {value}\r\n" for name, value in fields]
     block = _block(lines)
     if len(block) - len(block.translate(None, _CONTROLS)) > 2 * (len(lines) + 1):
@@ -144,7 +152,7 @@ def _block(lines: list[str]) -> bytes:
 
 
 def warcinfo_record(record_id: str, time: float, filename: str, info: Fields) -> bytes:
-    """The first record of a file (6.2): who wrote it, how, and why."""
+    """The first record of a file (6.2): software, operator, settings and purpose of the crawl."""
     fields = [
         ("WARC-Type", "warcinfo"),
         ("WARC-Record-ID", record_id),
@@ -156,9 +164,9 @@ def warcinfo_record(record_id: str, time: float, filename: str, info: Fields) ->
 
 
 def capture_records(capture: Capture, warcinfo_id: str, new_id: NewId) -> Iterator[bytes]:
-    """The records of one exchange: response or revisit, request, and metadata if there is any.
+    """The records of one exchange: response or revisit, request, and metadata if it has lines.
 
-    About 40 us and one copy of the body, digests not counted.
+    About 40 us and one copy of the body, without the digests.
     """
     exchange = capture.exchange
     answer_id = new_id()
@@ -195,7 +203,7 @@ def capture_records(capture: Capture, warcinfo_id: str, new_id: NewId) -> Iterat
 
 
 def _answer(capture: Capture, record_id: str, where: Fields) -> bytes:
-    """The response record (6.3), or the revisit record (6.7) with the head alone."""
+    """The response record (6.3), or the revisit record (6.7), which holds the head only."""
     exchange = capture.exchange
     original = capture.original if capture.is_revisit else None
     fields = [
@@ -219,7 +227,7 @@ def _answer(capture: Capture, record_id: str, where: Fields) -> bytes:
 
 
 def _record(fields: Fields, *block: bytes) -> bytes:
-    """A record (4): version, fields, block, and the two line ends after it."""
+    """A record (4): version, fields, block, and two line ends."""
     lines = [f"{name}: {value}\r\n" for name, value in fields]
     lines.append(f"WARC-Block-Digest: {digest(*block)}\r\nContent-Length: {sum(map(len, block))}")
     head = "".join(["WARC/1.1\r\n", *lines, "\r\n\r\n"]).encode("utf-8", "replace")

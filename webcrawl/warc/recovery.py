@@ -1,7 +1,8 @@
-"""What a crawl that was killed leaves behind: NAME.open files, mended and given their names.
+"""Recovers the NAME.open files of a killed crawl: cuts the torn end and renames them to NAME.
 
-A file is cut after its last whole gzip member: whatever was acknowledged is before that. Only files
-that look like ours are touched, and none that a living process has locked.
+A file is cut after its last whole gzip member. All captures whose write was acknowledged are before
+the cut. Only files with names as `files` makes them are changed, and no file that a living process
+has locked.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _OURS = re.compile(r".+-\d{14}-\d{5,}-\w*-\d+\.warc\.gz" + re.escape(OPEN))
 
 
 class Recovered(NamedTuple):
-    """A file of a dead run. `path` is None where it held no more than a warcinfo record."""
+    """One file of a dead run. `path` is None if it held only a warcinfo record: it is removed."""
 
     open_path: Path
     path: Path | None
@@ -36,9 +37,9 @@ class Recovered(NamedTuple):
 
 
 def recover(folder: Path) -> list[Recovered]:
-    """Mend the files of dead runs in `folder`. One MiB of memory; about 2 s for 1 GB of records.
+    """Recover the files of dead runs in `folder`. OSError.
 
-    Raises OSError.
+    Cost: one MiB of memory; about 2 s for 1 GB of records.
     """
     names = sorted(folder.iterdir()) if folder.is_dir() else []
     found = [_recover_one(path) for path in names if _OURS.fullmatch(path.name)]
@@ -46,7 +47,7 @@ def recover(folder: Path) -> list[Recovered]:
 
 
 def _recover_one(open_path: Path) -> Recovered | None:
-    """None: another process has the file, or had it until now."""
+    """None if the file is not to be changed: another process has it, or has just finished it."""
     path = open_path.with_suffix("")
     try:
         file = open_path.open("r+b")
@@ -56,11 +57,11 @@ def _recover_one(open_path: Path) -> Recovered | None:
         if not lock(file.fileno()) or not _is_still_there(file.fileno(), open_path):
             return None
         if path.exists():
-            return None  # somebody has copied files here: not ours to choose between them
+            return None  # a user has copied files here, and must choose between the two
         last = deque(enumerate(member_ends(file), 1), maxlen=1)
         records, end = last[0] if last else (0, 0)
         size_bytes = os.fstat(file.fileno()).st_size
-        if records < 2:  # no more than a warcinfo record
+        if records < 2:  # only a warcinfo record, or less
             open_path.unlink()
             return Recovered(open_path, None, 0, size_bytes)
         os.ftruncate(file.fileno(), end)
@@ -70,7 +71,7 @@ def _recover_one(open_path: Path) -> Recovered | None:
 
 
 def _is_still_there(fd: int, path: Path) -> bool:
-    """Whether the file that was opened still has its name: its writer may just have finished."""
+    """Whether the opened file still has its name: its writer may just have renamed it."""
     try:
         return os.path.samestat(os.fstat(fd), path.stat())
     except FileNotFoundError:

@@ -1,8 +1,8 @@
 """Writes captures to WARC files from an event loop.
 
-Invariants: captures are written in the order they were given; a future is done only when its bytes
-are in the file. A caller awaits each write, so what waits here is bounded by how many captures its
-callers have in hand: that is the back-pressure.
+Invariants: captures are written in the order of the calls; a future is done only when its bytes are
+in the file. Back-pressure: each caller awaits its write, so the queue holds at most one capture per
+page in progress.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from webcrawl.warc.records import Capture
 
 
 class WarcWriter:
-    """`open` it, `write` any number of captures, `close` it. All raise WarcError."""
+    """Call `open`, then `write` for each capture, then `close`. All raise WarcError."""
 
     def __init__(self, files: WarcFiles) -> None:
         self._files = files
@@ -24,7 +24,7 @@ class WarcWriter:
 
     @property
     def written(self) -> Written:
-        """What the finished files hold."""
+        """The sums over all finished files."""
         return self._files.written
 
     async def open(self) -> None:
@@ -32,15 +32,15 @@ class WarcWriter:
         await self._offload.do(self._files.open)
 
     def write(self, capture: Capture) -> asyncio.Future[Position]:
-        """Await it to know that the records of `capture` are in the file."""
+        """Write the records of `capture`. The future is done once they are in the file."""
         files = self._files
         waits = capture.is_large or files.may_finish(capture)
         return self._offload.do(partial(files.write, capture), waits=waits)
 
     async def sync(self) -> None:
-        """Return once all that was given before is on the disk."""
+        """Return once all captures of earlier calls are on the disk."""
         await self._offload.do(self._files.sync, waits=True)
 
     async def close(self) -> None:
-        """Write what was given before, and finish the last file."""
+        """Write all captures of earlier calls, and finish the last file."""
         await self._offload.do(self._files.close, waits=True)

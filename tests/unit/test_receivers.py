@@ -1,4 +1,4 @@
-"""The engine's signals against Scrapy's: who hears one, what they are told, what comes back."""
+"""The fast path's signals against Scrapy's: receivers, their arguments, and results."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def defers() -> object:
 
 
 def sent(make: type[SignalManager], connect: Callable[[SignalManager], object]) -> object:
-    """What comes back, failures by their type, and what is logged."""
+    """The results, with failures by their type, and the log lines."""
     manager = make(object())
     records: list[str] = []
     handler = logging.Handler()
@@ -117,7 +117,7 @@ def connecting(*receivers: Callable[..., object]) -> Callable[[SignalManager], N
 
 @pytest.fixture(autouse=True)
 def connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    """None before a test, and none left after it."""
+    """Each test starts without connections, and leaves none."""
     monkeypatch.setattr(dispatcher, "connections", {})
     monkeypatch.setattr(receivers_module, "connections", dispatcher.connections)
 
@@ -136,11 +136,11 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["methods", "any", "gone", "objects", "none", "raise", "lacks", "defers"],
 )
-def test_as_scrapy(connect: Callable[[SignalManager], object]) -> None:
+def test_signals_behave_as_scrapys(connect: Callable[[SignalManager], object]) -> None:
     assert sent(Signals, connect) == sent(SignalManager, connect)
 
 
-def test_what_is_not_to_be_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_dont_log_keeps_an_error_from_the_log(caplog: pytest.LogCaptureFixture) -> None:
     manager = Signals(object())
     manager.connect(fails, SIGNAL)
     ((_, answer),) = manager.send_catch_log(SIGNAL, dont_log=ZeroDivisionError)
