@@ -26,7 +26,9 @@ def crawler_of(spider: type[Spider] = BroadSpider, **given: Any) -> Any:
 
 
 def test_a_script_with_a_misspelt_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="SCOPE_SUFFIX is not a setting; did you mean SCOPE_SUFFIX"):
+    with pytest.raises(
+        ValueError, match="SCOPE_SUFFIX is not a setting; did you mean SCOPE_SUFFIX"
+    ):
         StartCheck.from_crawler(crawler_of(SCOPE_SUFFIX=".br"))
     crawler = crawler_of()
     crawler.spider.crawl_arguments = (), {"seed": "x"}
