@@ -18,12 +18,12 @@ from tests.contracts.frontier import POLITE, FrontierContract, answer, link
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.database import StoreError
 from webcrawl.frontier.lease import Failed, Fetched, Link, Returned, Step
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.shared.client import GONE, RemoteFrontier
 from webcrawl.frontier.shared.server import FrontierServer, Load
+from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 
 

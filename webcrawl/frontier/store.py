@@ -25,6 +25,10 @@ Numbers = dict[str, Any]  # as JSON has it
 Credit = tuple[float, float, int]
 
 
+class StoreError(Exception):
+    """The fault of a folder, a disk or the main process: one line for the user that names it."""
+
+
 class Credits(Protocol):
     """Credits of URLs in line: a dict, or what a store keeps."""
 

@@ -49,11 +49,11 @@ from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.base import TARGET_MET, Frontier, Policy
 from webcrawl.frontier.candidates import FAILURES_MAX
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.database import StoreError
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.outbox import Outbox, urls_at_a_time
 from webcrawl.frontier.outlinks import Outlinks
+from webcrawl.frontier.store import StoreError
 from webcrawl.items import Page
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.report.console import set_fatal_error

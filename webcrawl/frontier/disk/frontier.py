@@ -22,11 +22,12 @@ from webcrawl.executor import Offload
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
-from webcrawl.frontier.disk.database import StoreError, is_begun
+from webcrawl.frontier.disk.database import is_begun
 from webcrawl.frontier.disk.identity import Identity
 from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.lease import Lease, Link, Outcome
 from webcrawl.frontier.orderings import Ordering
+from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 
 FOLDER = "frontier"  # in JOBDIR

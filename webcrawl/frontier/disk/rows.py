@@ -25,8 +25,8 @@ from math import ceil
 from struct import Struct
 from typing import Any, NamedTuple
 
-from webcrawl.frontier.disk.database import StoreError
 from webcrawl.frontier.lease import Link
+from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 
 FORMAT = 4  # of all rows: a change that an old reader would get wrong raises it

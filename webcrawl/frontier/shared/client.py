@@ -15,9 +15,9 @@ from typing import Any
 
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.counters import Counters, differences
-from webcrawl.frontier.disk.database import StoreError
 from webcrawl.frontier.lease import Lease, Link, Outcome
 from webcrawl.frontier.shared.wire import Channel, News, pack_links, pack_outcome, unpack_lease
+from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 
 GONE = "main_process_gone"

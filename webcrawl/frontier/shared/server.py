@@ -30,7 +30,6 @@ from contextlib import suppress
 from typing import Any
 
 from webcrawl.frontier.base import TARGET_MET, Frontier
-from webcrawl.frontier.disk.database import StoreError
 from webcrawl.frontier.lease import Fetched, Lease, Link, Outcome, Returned, Step
 from webcrawl.frontier.shared.wire import (
     Channel,
@@ -40,6 +39,7 @@ from webcrawl.frontier.shared.wire import (
     unpack_links,
     unpack_outcome,
 )
+from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 
 logger = logging.getLogger(__name__)
