@@ -28,8 +28,9 @@ from webcrawl.frontier.base import Policy  # noqa: E402
 from webcrawl.frontier.core import CrawlState  # noqa: E402
 from webcrawl.frontier.disk.database import size_bytes  # noqa: E402
 from webcrawl.frontier.disk.store import DiskStore  # noqa: E402
-from webcrawl.frontier.lease import (  # noqa: E402
+from webcrawl.frontier.lease import (
     Fetched,
+    Lane,  # noqa: E402
     Lease,
     Link,
     Outcome,
@@ -180,7 +181,7 @@ def work(state: CrawlState, links: RandomLinks, pages: int) -> dict[str, float]:
 def iter_admissions(state: CrawlState) -> Iterator[Lease]:
     """Admissions until a turn's worth of pages is ready, or nothing is left to admit."""
     for _ in range(4):
-        yield from state.acquire(1.0, TURN, admissions=True)
+        yield from state.acquire(1.0, TURN, Lane.ADMISSIONS)
 
 
 def admitted(lease: Lease) -> Outcome:

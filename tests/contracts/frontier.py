@@ -19,6 +19,7 @@ from webcrawl.frontier.lease import (
     Dropped,
     Failed,
     Fetched,
+    Lane,
     Lease,
     Link,
     Outcome,
@@ -67,7 +68,7 @@ class Driver:
         return await self.frontier.put([link(url, **fields) for url in urls], self.now)
 
     async def leases(self, limit: int = 1000) -> list[Lease]:
-        admissions = await self.frontier.acquire(self.now, limit, admissions=True)
+        admissions = await self.frontier.acquire(self.now, limit, Lane.ADMISSIONS)
         return admissions + await self.frontier.acquire(self.now, limit)
 
     async def give_back(self, lease: Lease, outcome: Outcome) -> None:
@@ -75,7 +76,7 @@ class Driver:
 
     def wait(self) -> bool:
         """Let time pass until something may be ready; False if nothing ever will."""
-        at = min(self.frontier.next_at(), self.frontier.next_at(admissions=True))
+        at = min(self.frontier.next_at(), self.frontier.next_at(Lane.ADMISSIONS))
         if at >= FOREVER:
             return False
         self.now = max(self.now, at)
@@ -269,7 +270,7 @@ class FrontierContract:
             policy = Policy(politeness=Politeness(0.0, 0.0), obey_robots=False)
             driver, pages = Driver(self.make(policy, order="least-visited")), []
             await driver.put(*(f"http://{n}.a.com/" for n in range(3)), "http://b.com/")
-            while leases := await driver.frontier.acquire(driver.now, 9, admissions=True):
+            while leases := await driver.frontier.acquire(driver.now, 9, Lane.ADMISSIONS):
                 for lease in leases:
                     await driver.give_back(lease, answer(lease, driver.now))
             while leases := await driver.frontier.acquire(driver.now, 1):

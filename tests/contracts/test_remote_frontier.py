@@ -18,7 +18,7 @@ from tests.contracts.frontier import POLITE, FrontierContract, answer, link
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.lease import Failed, Fetched, Link, Returned, Step
+from webcrawl.frontier.lease import Failed, Fetched, Lane, Link, Returned, Step
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.shared.client import GONE, RemoteFrontier
@@ -91,7 +91,7 @@ def links(count: int) -> list[Link]:
 
 async def resolve(frontier: Frontier, now: float = 100.0) -> None:
     """All hosts get their address."""
-    while leases := await frontier.acquire(now, 100, admissions=True):
+    while leases := await frontier.acquire(now, 100, Lane.ADMISSIONS):
         await frontier.release([(lease, answer(lease, now)) for lease in leases], now)
 
 
@@ -129,14 +129,14 @@ def test_the_leases_of_a_process_that_dies_come_back_as_asked() -> None:
         dead, other = Pair(server), Pair(server)
         await dead.remote.put([link("http://a/1"), link("http://a/2"), link("http://b/")], 0.0)
         began = time.monotonic()
-        (resolving,) = await dead.remote.acquire(began, 1, admissions=True)
+        (resolving,) = await dead.remote.acquire(began, 1, Lane.ADMISSIONS)
         await resolve(other.remote, began)
         leases = await dead.remote.acquire(began, 9)
         assert len(leases) == 1
         await dead.die()
         assert dead.heard == [2]
         assert not server.is_finished()
-        (again,) = await other.remote.acquire(began, 9, admissions=True)
+        (again,) = await other.remote.acquire(began, 9, Lane.ADMISSIONS)
         assert (again.host, again.step) == (resolving.host, Step.RESOLVE)
         await other.remote.release([(again, answer(again, began))], began)
         (at_once,) = await other.remote.acquire(time.monotonic(), 9)
@@ -218,15 +218,15 @@ def test_the_others_go_first() -> None:
         pair = Pair(server)
         looked = asyncio.Event()
         pair.remote.when_ready = looked.set
-        await pair.remote.acquire(100.0, 2, admissions=True)
+        await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
         await server.put(links(3), 100.0)
         await looked.wait()
-        assert pair.remote.next_at(admissions=True) == 0.0, "news comes with the word"
-        assert await server.acquire(100.0, 9, admissions=True) == []
-        assert 100.0 < server.next_at(admissions=True) < 100.1
-        assert len(await pair.remote.acquire(100.0, 2, admissions=True)) == 2
-        moment = server.next_at(admissions=True)
-        assert len(await server.acquire(moment, 9, admissions=True)) == 1, "it has what it wanted"
+        assert pair.remote.next_at(Lane.ADMISSIONS) == 0.0, "news comes with the word"
+        assert await server.acquire(100.0, 9, Lane.ADMISSIONS) == []
+        assert 100.0 < server.next_at(Lane.ADMISSIONS) < 100.1
+        assert len(await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)) == 2
+        moment = server.next_at(Lane.ADMISSIONS)
+        assert len(await server.acquire(moment, 9, Lane.ADMISSIONS)) == 1, "it has what it wanted"
         await pair.die()
 
     asyncio.run(check())
@@ -236,17 +236,17 @@ def test_who_wants_pages_and_admissions_is_waited_for_with_both() -> None:
     async def check() -> None:
         server = served()
         pair = Pair(server)
-        for admissions in (False, True):
-            await pair.remote.acquire(100.0, 2, admissions=admissions)
+        for lane in Lane:
+            await pair.remote.acquire(100.0, 2, lane)
         page, admission = links(2)
         await server._frontier.put([page], 100.0)
         await resolve(server._frontier)
         await server._frontier.put([admission], 100.0)
         await server.put([], 100.0)
-        for admissions in (False, True):
-            assert server.ready_at(admissions=admissions) <= 100.0
-            assert server.next_at(admissions=admissions) > 100.0
-            assert await server.acquire(100.0, 9, admissions=admissions) == []
+        for lane in Lane:
+            assert server.ready_at(lane) <= 100.0
+            assert server.next_at(lane) > 100.0
+            assert await server.acquire(100.0, 9, lane) == []
         await pair.die()
 
     asyncio.run(check())
@@ -256,10 +256,10 @@ def test_who_is_busier_waits_longer() -> None:
     async def check() -> None:
         server = served()
         pair = Pair(server)
-        await pair.remote.acquire(100.0, 2, admissions=True)
+        await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
         pair.member.load.share, server._load.share = 0.4, 0.5
         await server.put(links(1), 100.0)
-        assert 100.1 < server.next_at(admissions=True) < 101.0
+        assert 100.1 < server.next_at(Lane.ADMISSIONS) < 101.0
         await pair.die()
 
     asyncio.run(check())
@@ -270,11 +270,11 @@ def test_a_busy_process_does_not_end_the_wait_for_another() -> None:
         server = served()
         pairs = [Pair(server), Pair(server)]
         for pair, share in zip(pairs, (0.4, 0.9), strict=True):
-            await pair.remote.acquire(100.0, 2, admissions=True)
+            await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
             pair.member.load.share = share
         server._load.share = 0.5
         await server.put(links(1), 100.0)
-        assert 100.1 < server.next_at(admissions=True) < 101.0
+        assert 100.1 < server.next_at(Lane.ADMISSIONS) < 101.0
         for pair in pairs:
             await pair.die()
 
@@ -294,14 +294,14 @@ def test_who_does_not_look_is_waited_for_once() -> None:
     async def check() -> None:
         server = served()
         pair = Pair(server)
-        await pair.remote.acquire(100.0, 2, admissions=True)
+        await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
         await server.put(links(1), 100.0)
-        moment = server.next_at(admissions=True)
+        moment = server.next_at(Lane.ADMISSIONS)
         await server.put(links(2), moment)
-        assert len(await server.acquire(moment, 9, admissions=True)) == 2
+        assert len(await server.acquire(moment, 9, Lane.ADMISSIONS)) == 2
         await pair.die()
         await server.put(links(3), moment)
-        assert len(await server.acquire(moment, 9, admissions=True)) == 1
+        assert len(await server.acquire(moment, 9, Lane.ADMISSIONS)) == 1
 
     asyncio.run(check())
 
@@ -316,7 +316,7 @@ def test_the_end_is_told_and_waited_for() -> None:
         leases = await ready.remote.acquire(100.0, 1)
         closing = asyncio.create_task(server.close())
         assert await ready.remote.ended() == "shutdown"
-        assert await ready.remote.acquire(100.0, 9, admissions=True) == [], "nothing new"
+        assert await ready.remote.acquire(100.0, 9, Lane.ADMISSIONS) == [], "nothing new"
         await ready.remote.release([(leases[0], Returned())], 100.0)
         assert not closing.done()
         ready.remote.leave("shutdown", {})
@@ -332,7 +332,7 @@ def test_who_does_not_end_in_time_is_not_waited_for() -> None:
         server = served()
         pair = Pair(server)
         await pair.remote.put(links(1), 100.0)
-        await pair.remote.acquire(100.0, 1, admissions=True)
+        await pair.remote.acquire(100.0, 1, Lane.ADMISSIONS)
         await server.close()
         assert not server._frontier._state._leases
         await pair.member.gone.wait()
@@ -364,7 +364,7 @@ def test_a_lease_of_somebody_else_is_not_taken() -> None:
         pairs = [Pair(server), Pair(server)]
         for pair in pairs:
             await pair.remote.put(links(1), 100.0)
-        leases = await pairs[0].remote.acquire(100.0, 1, admissions=True)
+        leases = await pairs[0].remote.acquire(100.0, 1, Lane.ADMISSIONS)
         with pytest.raises(KeyError):
             await pairs[1].remote.release([(leases[0], Returned())], 100.0)
         for pair in pairs:
@@ -446,15 +446,15 @@ def test_no_host_is_admitted_while_those_that_are_can_give_what_is_missing() -> 
         server = with_target(4)
         pages = [link(f"http://host-{host}/{n}") for host in range(20) for n in range(4)]
         await server.put(pages, 100.0)
-        first = await server.acquire(100.0, 4, admissions=True)
+        first = await server.acquire(100.0, 4, Lane.ADMISSIONS)
         await server.release([(lease, answer(lease, 100.0)) for lease in first], 100.0)
         assert server.supply >= 4
-        assert await server.acquire(100.0, 9, admissions=True) == []
-        assert server.next_at(admissions=True) == float("inf")
+        assert await server.acquire(100.0, 9, Lane.ADMISSIONS) == []
+        assert server.next_at(Lane.ADMISSIONS) == float("inf")
         leases = await server.acquire_pages(100.0, 4, 0)
-        assert await server.acquire(100.0, 9, admissions=True) == [], "all are under way"
+        assert await server.acquire(100.0, 9, Lane.ADMISSIONS) == [], "all are under way"
         busy = Fetched(503, 101.0, 101.0, retry_after_s=60.0)
         await server.release([(each, busy) for each in leases], 101.0)
-        assert await server.acquire(101.0, 9, admissions=True), "they give nothing for a while"
+        assert await server.acquire(101.0, 9, Lane.ADMISSIONS), "they give nothing for a while"
 
     asyncio.run(check())

@@ -6,7 +6,7 @@ import asyncio
 
 from tests.contracts.frontier import Driver, answer, link
 from webcrawl.frontier.base import Policy
-from webcrawl.frontier.lease import Fetched, Returned, Step
+from webcrawl.frontier.lease import Fetched, Lane, Returned, Step
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.outbox import LINKS_AT_A_TIME, Outbox, urls_at_a_time
 
@@ -49,7 +49,7 @@ def test_what_comes_in_is_known_until_it_is_handed_over() -> None:
         assert not deliveries
         assert frontier.counters.pending == 2
 
-        (lease,) = await frontier.acquire(0.0, 1, admissions=True)
+        (lease,) = await frontier.acquire(0.0, 1, Lane.ADMISSIONS)
         deliveries.release(lease, Returned())
         assert (bool(deliveries), deliveries.ended) == (True, 1)
         await deliveries.deliver(0.0)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.lease import Lease, Link, Outcome
+from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.items import Original
 
@@ -90,7 +90,7 @@ class Frontier(ABC):
         """
 
     @abstractmethod
-    async def acquire(self, now: float, limit: int, *, admissions: bool = False) -> list[Lease]:
+    async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
         """Up to `limit` leases, best first: PAGE leases, or with `admissions` all other steps.
 
         O(log hosts) a lease. URLs that robots.txt or the IP cap refuse are dropped on the way, a
@@ -117,7 +117,7 @@ class Frontier(ABC):
         """
 
     @abstractmethod
-    def next_at(self, *, admissions: bool = False) -> float:
+    def next_at(self, lane: Lane = Lane.PAGES) -> float:
         """When `acquire` may have something: 0.0 now, inf not before a put or a release."""
 
     @property

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Container, Iterable, Sequence
 
 from webcrawl.fetch.exchange import TRANSIENT
-from webcrawl.frontier import workbench
 from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.candidates import Candidates
@@ -26,6 +25,7 @@ from webcrawl.frontier.lease import (
     Dropped,
     Failed,
     Fetched,
+    Lane,
     Lease,
     Link,
     Outcome,
@@ -98,12 +98,11 @@ class CrawlState:
         self._commit(now)
         return accepted
 
-    def acquire(self, now: float, limit: int, *, admissions: bool = False) -> list[Lease]:
+    def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
         if not self._backlog.fresh:  # what is kept is tried beside other work only
             return []
         distributor = self._distributor
         distributor.wake(now)
-        lane = workbench.ADMISSION if admissions else workbench.PAGES
         leases: list[Lease] = []
         drops_left = _DROPS_MAX
         drops: dict[Host, int] = {}
@@ -144,8 +143,8 @@ class CrawlState:
     def content_seen(self, content: bytes, original: Original) -> Original | None:
         return self._contents.content_seen(content, original)
 
-    def next_at(self, *, admissions: bool = False) -> float:
-        return self._distributor.next_at(workbench.ADMISSION if admissions else workbench.PAGES)
+    def next_at(self, lane: Lane = Lane.PAGES) -> float:
+        return self._distributor.next_at(lane)
 
     @property
     def supply(self) -> int:
@@ -216,11 +215,11 @@ class CrawlState:
 
     # Leases out
 
-    def _lease(self, host: Host, lane: int, now: float) -> Lease | None:
+    def _lease(self, host: Host, lane: Lane, now: float) -> Lease | None:
         """A lease on `host`, popped from `lane`; None: a URL was dropped, or it fits elsewhere."""
         self._distributor.touch(host)
         step = self._distributor.need(host, now)
-        if step is None or (step is Step.PAGE) != (lane == workbench.PAGES):
+        if step is None or (step is Step.PAGE) != (lane is Lane.PAGES):
             return None
         if step is Step.RESOLVE:
             return self._lease_resolve(host, now)

@@ -20,15 +20,15 @@ import sys
 from collections.abc import Callable
 from math import inf
 
-from webcrawl.frontier import workbench
 from webcrawl.frontier.backlog import Backlog, was_kept
 from webcrawl.frontier.base import SUPPLY_S, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.host import Host, State
-from webcrawl.frontier.lease import PAST_IP, PAST_ROBOTS, Link, RobotsTask, Step
+from webcrawl.frontier.lease import PAST_IP, PAST_ROBOTS, Lane, Link, RobotsTask, Step
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.store import Numbers, Store
+from webcrawl.frontier.workbench import Workbench
 from webcrawl.parse.urls import origin_of
 
 _TURNS_MAX = 2_000  # hosts taken from the waiting line in one `fill`
@@ -59,7 +59,7 @@ class Distributor:
         self._began_at = began_at
         polite = policy.politeness
         # An address that an earlier run asked was asked before now: it waits as for a request.
-        self.bench = workbench.Workbench(
+        self.bench = Workbench(
             self._load,
             ip_clocks=polite.ip_delay_s > 0,
             ips_at=began_at + polite.ip_delay_s if store.resumed else 0.0,
@@ -151,7 +151,7 @@ class Distributor:
         if at > now and host.retired_until <= now:
             self.bench.snooze(host, at, supply)
             return
-        lane = workbench.PAGES if step is Step.PAGE else workbench.ADMISSION
+        lane = Lane.PAGES if step is Step.PAGE else Lane.ADMISSIONS
         self.bench.ready(host, lane, rank, number, supply)
 
     def wake(self, now: float) -> None:
@@ -161,7 +161,7 @@ class Distributor:
         for woken in self.bench.wake(now):
             self.settle(woken, now)
 
-    def next_at(self, lane: int) -> float:
+    def next_at(self, lane: Lane) -> float:
         """When `lane` may have a host: 0.0 now, inf never unless something changes."""
         if not self._backlog.fresh:
             return inf

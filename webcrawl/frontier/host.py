@@ -10,7 +10,7 @@ from collections import deque
 from enum import Enum
 from typing import NamedTuple
 
-from webcrawl.frontier.lease import RobotsTask
+from webcrawl.frontier.lease import Lane, RobotsTask
 from webcrawl.frontier.queue import Queue
 
 _NONE: frozenset[str] = frozenset()  # each new one that is empty takes 200 bytes
@@ -53,7 +53,7 @@ class Ip:
         self.leased = False
         self.armed = False  # a timer of the workbench will unpark the next host
         self.next_at = next_at
-        self.parked: list[tuple[int, int, int, Host, int]] = []  # heap of the workbench's entries
+        self.parked: list[tuple[int, int, int, Host, Lane]] = []  # heap of the workbench's entries
 
 
 class Host:

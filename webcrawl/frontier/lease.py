@@ -6,7 +6,7 @@ Plain data: no policy, no clock, no I/O. A server-backed frontier would put thes
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import NamedTuple
 
 from webcrawl.parse.robots import RobotsRules
@@ -52,6 +52,13 @@ class Step(Enum):
     ROBOTS = "robots"  # fetch a robots.txt from this host
     HEAD = "head"
     PAGE = "page"
+
+
+class Lane(IntEnum):
+    """Which steps of ready hosts an `acquire` asks for: PAGE, or one of the others."""
+
+    PAGES = 0
+    ADMISSIONS = 1
 
 
 @dataclass(slots=True, frozen=True, eq=False)

@@ -20,10 +20,9 @@ from heapq import heapify, heappop, heappush
 from itertools import chain
 
 from webcrawl.frontier.host import Host, Ip, State
+from webcrawl.frontier.lease import Lane
 
-ADMISSION, PAGES = 0, 1  # the lanes
-
-_Entry = tuple[int, int, int, Host, int]  # rank, number, token, host, lane
+_Entry = tuple[int, int, int, Host, Lane]  # rank, number, token, host, lane
 _LEFT_BEHIND = 100  # entries that are not worth a scan
 
 
@@ -75,7 +74,7 @@ class Workbench:
 
     # Moves. Each makes the entry that the host had before invalid.
 
-    def ready(self, host: Host, lane: int, rank: int, number: int, supply: int = 0) -> None:
+    def ready(self, host: Host, lane: Lane, rank: int, number: int, supply: int = 0) -> None:
         """`host` may be leased from `lane`: the lowest (rank, number) first."""
         self._move(host, State.READY, supply)
         host.rank = rank
@@ -121,7 +120,7 @@ class Workbench:
             if ip.parked:
                 self._arm(ip)
 
-    def pop(self, lane: int, now: float) -> Host | None:
+    def pop(self, lane: Lane, now: float) -> Host | None:
         """The best host of `lane` whose IP address is free too; it must be leased or placed."""
         entries = self._lanes[lane]
         while entries:
@@ -163,7 +162,7 @@ class Workbench:
                 woken.append(who)
         return woken
 
-    def next_at(self, lane: int) -> float:
+    def next_at(self, lane: Lane) -> float:
         """When `pop(lane)` may give a host: 0.0 now, inf never unless something is put."""
         entries = self._lanes[lane]
         while entries and entries[0][3].token != entries[0][2]:

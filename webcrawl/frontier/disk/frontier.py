@@ -25,7 +25,7 @@ from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk.database import is_begun
 from webcrawl.frontier.disk.identity import Identity
 from webcrawl.frontier.disk.store import DiskStore
-from webcrawl.frontier.lease import Lease, Link, Outcome
+from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
@@ -95,10 +95,10 @@ class DiskFrontier(Frontier):
         batch = list(links)
         return await self._run(lambda: self._state.put(batch, now, force=force))
 
-    async def acquire(self, now: float, limit: int, *, admissions: bool = False) -> list[Lease]:
-        return await self._run(lambda: self._acquire(now, limit, admissions=admissions))
+    async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
+        return await self._run(lambda: self._acquire(now, limit, lane))
 
-    def _acquire(self, now: float, limit: int, *, admissions: bool) -> list[Lease]:
+    def _acquire(self, now: float, limit: int, lane: Lane) -> list[Lease]:
         if now >= self._looked_at + 1.0:
             self._looked_at = now
             self._retrying = self._retrying or self._asked_to_retry()
@@ -106,7 +106,7 @@ class DiskFrontier(Frontier):
             reasons, after = self._retrying
             _, following = self._state.retry(reasons, after, now)
             self._retrying = None if following is None else (reasons, following)
-        return self._state.acquire(now, limit, admissions=admissions)
+        return self._state.acquire(now, limit, lane)
 
     def _asked_to_retry(self) -> tuple[frozenset[str], bytes] | None:
         """What `scrapy frontier --retry` asks of a crawl that runs."""
@@ -141,8 +141,8 @@ class DiskFrontier(Frontier):
         except StoreError:  # who releases the page hears of it; nothing of this run is kept now
             return None
 
-    def next_at(self, *, admissions: bool = False) -> float:
-        return self._next_at[admissions]
+    def next_at(self, lane: Lane = Lane.PAGES) -> float:
+        return self._next_at[lane]
 
     @property
     def supply(self) -> int:
@@ -183,7 +183,7 @@ class DiskFrontier(Frontier):
         return result
 
     def _publish(self) -> None:
-        self._next_at = (self._state.next_at(), self._state.next_at(admissions=True))
+        self._next_at = [self._state.next_at(lane) for lane in Lane]
         self._finished = self._state.is_finished()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.counters import Counters, differences
-from webcrawl.frontier.lease import Lease, Link, Outcome
+from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.frontier.shared.wire import Channel, News, pack_links, pack_outcome, unpack_lease
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
@@ -59,15 +59,15 @@ class RemoteFrontier(Frontier):
         accepted: int = await self._call("put", pack_links(list(links)), now, force)
         return accepted
 
-    async def acquire(self, now: float, limit: int, *, admissions: bool = False) -> list[Lease]:
-        return await self._acquire(now, limit, admissions, 0)
+    async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
+        return await self._acquire(now, limit, lane, 0)
 
     async def acquire_pages(self, now: float, limit: int, spare: int) -> list[Lease]:
-        return await self._acquire(now, limit, False, spare)
+        return await self._acquire(now, limit, Lane.PAGES, spare)
 
-    async def _acquire(self, now: float, limit: int, admissions: bool, spare: int) -> list[Lease]:
+    async def _acquire(self, now: float, limit: int, lane: Lane, spare: int) -> list[Lease]:
         leases = []
-        for packed in await self._call("acquire", now, limit, admissions, spare):
+        for packed in await self._call("acquire", now, limit, lane.value, spare):
             key, lease = unpack_lease(packed)
             self._keys[lease] = key
             leases.append(lease)
@@ -84,8 +84,8 @@ class RemoteFrontier(Frontier):
             return None
         return first and Original._make(first)
 
-    def next_at(self, *, admissions: bool = False) -> float:
-        return self._next_at[admissions]
+    def next_at(self, lane: Lane = Lane.PAGES) -> float:
+        return self._next_at[lane]
 
     def is_finished(self) -> bool:
         return self._finished and not self._unanswered and not self._calls

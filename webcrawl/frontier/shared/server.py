@@ -30,7 +30,7 @@ from contextlib import suppress
 from typing import Any
 
 from webcrawl.frontier.base import TARGET_MET, Frontier
-from webcrawl.frontier.lease import Fetched, Lease, Link, Outcome, Returned, Step
+from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Step
 from webcrawl.frontier.shared.wire import (
     Channel,
     News,
@@ -109,7 +109,7 @@ class FrontierServer(Frontier):
         self._grace_s = grace_s
         self._share = Share()  # of the owner of the frontier
         self._members: list[Member] = []
-        self._ours_at = [0.0, 0.0]  # PAGE leases and the others, for the owner of the frontier
+        self._ours_at = [0.0 for _ in Lane]  # for the owner of the frontier
         self.is_ending = False
         self._load = Load()
 
@@ -123,11 +123,11 @@ class FrontierServer(Frontier):
         self._offer(now)
         return accepted
 
-    async def acquire(self, now: float, limit: int, *, admissions: bool = False) -> list[Lease]:
+    async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
         self._offer(now)
-        if now < self._ours_at[admissions]:
+        if now < self._ours_at[lane]:
             return []
-        return await self.lease(now, limit, self._share, admissions=admissions)
+        return await self.lease(now, limit, self._share, lane)
 
     async def acquire_pages(self, now: float, limit: int, spare: int) -> list[Lease]:
         self._share.spare = spare
@@ -140,8 +140,8 @@ class FrontierServer(Frontier):
     async def content_seen(self, content: bytes, original: Original) -> Original | None:
         return await self._frontier.content_seen(content, original)
 
-    def next_at(self, *, admissions: bool = False) -> float:
-        return max(self.ready_at(admissions=admissions), self._ours_at[admissions])
+    def next_at(self, lane: Lane = Lane.PAGES) -> float:
+        return max(self.ready_at(lane), self._ours_at[lane])
 
     @property
     def places(self) -> int | None:  # type: ignore[override]  # of the interface, an attribute
@@ -175,15 +175,15 @@ class FrontierServer(Frontier):
 
     # The other processes
 
-    async def lease(self, now: float, limit: int, share: Share, *, admissions: bool) -> list[Lease]:
+    async def lease(self, now: float, limit: int, share: Share, lane: Lane) -> list[Lease]:
         """`acquire` for whomever."""
         if self._target:
-            allowed = self._allowed(share) if not admissions else limit * (self._wanted() > 0)
+            allowed = self._allowed(share) if lane is Lane.PAGES else limit * (self._wanted() > 0)
             limit = min(limit, allowed)
         if limit <= 0:
             return []
-        if admissions or not self._target:
-            return await self._frontier.acquire(now, limit, admissions=admissions)
+        if lane is Lane.ADMISSIONS or not self._target:
+            return await self._frontier.acquire(now, limit, lane)
         placed = min(limit, self._room())
         share.asked += placed
         leases = await self._frontier.acquire(now, limit)
@@ -199,11 +199,11 @@ class FrontierServer(Frontier):
             await self._frontier.release(done, now)
         self._offer(now)
 
-    def ready_at(self, *, admissions: bool) -> float:
+    def ready_at(self, lane: Lane) -> float:
         """`next_at` for whomever."""
-        if self._target and (self._wanted() if admissions else self._room()) <= 0:
+        if self._target and (self._wanted() if lane is Lane.ADMISSIONS else self._room()) <= 0:
             return float("inf")
-        return self._frontier.next_at(admissions=admissions)
+        return self._frontier.next_at(lane)
 
     # The target
 
@@ -253,16 +253,16 @@ class FrontierServer(Frontier):
 
     def _offer(self, now: float) -> None:
         """Tell those who have found too little before, if there is something now."""
-        ready = [kind for kind in (False, True) if self.ready_at(admissions=kind) <= now]
+        ready = [lane for lane in Lane if self.ready_at(lane) <= now]
         for member in self._members:
-            wanted = [kind for kind in ready if member.wants[kind]]
+            wanted = [lane for lane in ready if member.wants[lane]]
             if wanted and not member.told:
                 member.tell()
                 self._load.see(time.process_time(), now)
                 busier = self._load.share > member.load.share
                 moment_s = _LONG_MOMENT_S if busier else _MOMENT_S
-                for kind in wanted:
-                    self._ours_at[kind] = max(self._ours_at[kind], now + moment_s)
+                for lane in wanted:
+                    self._ours_at[lane] = max(self._ours_at[lane], now + moment_s)
 
     def serve(
         self, sock: socket.socket, *, left: Left, gone: Gone, greeting: bytes = b""
@@ -298,7 +298,7 @@ class Member:
         self._server = server
         self._tell_left = left
         self._tell_gone = gone
-        self.wants = [False, False]  # PAGE leases, others: it had room for more than it got
+        self.wants = [False for _ in Lane]  # it had room for more than it got
         self.told = False  # to look again, since it did last
         self.share = Share()
         self._leases: dict[int, Lease] = {}
@@ -399,8 +399,8 @@ class Member:
         """What its frontier tells without a call."""
         server = self._server
         return (
-            server.ready_at(admissions=False),
-            server.ready_at(admissions=True),
+            server.ready_at(Lane.PAGES),
+            server.ready_at(Lane.ADMISSIONS),
             server.is_finished(),
             None if server.places is None else self.share.places,
             server.is_short,
@@ -419,14 +419,15 @@ class Member:
     async def _put(self, links: list[Packed], now: float, force: bool) -> int:
         return await self._server.put(unpack_links(links), now, force=force)
 
-    async def _acquire(self, now: float, limit: int, admissions: bool, spare: int) -> list[Packed]:
+    async def _acquire(self, now: float, limit: int, lane_number: int, spare: int) -> list[Packed]:
         if self._server.is_ending:
             return []
         self.told = False
-        if not admissions:
+        lane = Lane(lane_number)
+        if lane is Lane.PAGES:
             self.share.spare = spare
-        leases = await self._server.lease(now, limit, self.share, admissions=admissions)
-        self.wants[admissions] = len(leases) < limit
+        leases = await self._server.lease(now, limit, self.share, lane)
+        self.wants[lane] = len(leases) < limit
         if self.left.is_set():  # meanwhile
             await self._return(leases, asked=False)
             return []
