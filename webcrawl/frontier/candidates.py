@@ -18,13 +18,11 @@ from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.host import Host
-from webcrawl.frontier.lease import PAST_HOST, PAST_IP, PAST_ROBOTS, Link
+from webcrawl.frontier.lease import Link, Passed
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.queue import Entry
 from webcrawl.frontier.store import Store
 from webcrawl.parse.urls import origin_of, target_of
-
-_TESTS_PASSED = {PAST_ROBOTS: 2, PAST_IP: 2, PAST_HOST: 1}  # host test and IP test, by Link.counted
 
 FAILURES_MAX = 10  # seeds of which it is remembered why they failed
 
@@ -158,15 +156,15 @@ class Candidates:
     def count_ahead(self, host: Host) -> None:
         """`host` is looked up for its next link, which so passes the host test."""
         if host.queue and not host.counted_ahead and not host.queue.peek()[1].link.counted:
-            host.counted_ahead = 1
+            host.counted_ahead = Passed.HOST
             self._counters.pending -= 1
             self._counters.extracted += 1
             self._counters.host_passed += 1
 
     def count_address_ahead(self, host: Host) -> None:
         """`host` was looked up: its next link passes the IP test, if the cap lets it."""
-        if host.counted_ahead == 1 and not self._caps.take_ip(host.addresses[0]):
-            host.counted_ahead = 2
+        if host.counted_ahead is Passed.HOST and not self._caps.take_ip(host.addresses[0]):
+            host.counted_ahead = Passed.IP
             self._counters.ip_passed += 1
 
     def take(self, host: Host, now: float) -> tuple[Link, str] | None:
@@ -178,29 +176,28 @@ class Candidates:
         priority, (_, link) = host.queue.pop()
         self._backlog.leaves(host, priority, link)
         counters = self._counters
-        if link.counted:
-            ahead = _TESTS_PASSED[link.counted]
-        else:
-            ahead, host.counted_ahead = host.counted_ahead, 0
-        if link.counted or not ahead:
+        counted = link.counted
+        if not counted:
+            counted, host.counted_ahead = host.counted_ahead, Passed.NO_TEST
+        if link.counted or not counted:
             counters.pending -= 1
-        if not ahead:
+        if not counted:
             counters.extracted += 1
             counters.host_passed += 1
-        refused, due_at = self._refused(host, link, ahead, now)
+        refused, due_at = self._refused(host, link, counted, now)
         if refused and not link.payload:
             if due_at:
-                if link.counted != PAST_ROBOTS:
-                    before_ip = ahead < 2 and host.retired_until > now
-                    link = link._replace(counted=PAST_HOST if before_ip else PAST_IP)
+                if counted < Passed.IP:  # `_refused` counts the IP test, save at a retired host
+                    counted = Passed.HOST if host.retired_until > now else Passed.IP
+                link = link._replace(counted=counted)
                 host.queue.drop()
                 self._refused_for_now.append((host, link, refused, due_at))
             else:
                 self.drop(host, link, refused, now)
             return None
-        if link.counted != PAST_ROBOTS:
+        if counted < Passed.ROBOTS:
             counters.robots_passed += not refused
-            link = link._replace(counted=PAST_ROBOTS)
+            link = link._replace(counted=Passed.ROBOTS)
             host.queue.keep(link)
         return link, refused
 
@@ -221,14 +218,14 @@ class Candidates:
             self._note_failure(link, reason)
         self._store.record_status(link, reason, now)
 
-    def _refused(self, host: Host, link: Link, ahead: int, now: float) -> tuple[str, float]:
+    def _refused(self, host: Host, link: Link, counted: Passed, now: float) -> tuple[str, float]:
         """Why `link` may not be fetched, "" if it may; and until when, 0.0 for ever.
 
         Counts the IP test.
         """
         if host.retired_until > now:
             return host.retired_reason, host.retired_until if host.deferrals else 0.0
-        if ahead < 2:
+        if counted < Passed.IP:
             refused = self._caps.take_ip(host.addresses[0])
             if refused:
                 return refused, 0.0

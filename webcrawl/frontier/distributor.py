@@ -25,7 +25,7 @@ from webcrawl.frontier.base import SUPPLY_S, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.host import Host, State
-from webcrawl.frontier.lease import PAST_IP, PAST_ROBOTS, Lane, Link, RobotsTask, Step
+from webcrawl.frontier.lease import Lane, Link, Passed, RobotsTask, Step
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.store import Numbers, Store
 from webcrawl.frontier.workbench import Workbench
@@ -211,7 +211,7 @@ class Distributor:
 
     def _ip_exhausted(self, host: Host, link: Link) -> bool:
         """The IP cap lets `link`, the next of `host`, not pass, so robots.txt is not asked for."""
-        passed = host.counted_ahead == 2 or link.counted in (PAST_ROBOTS, PAST_IP)
+        passed = link.counted >= Passed.IP or host.counted_ahead is Passed.IP
         return not passed and self._caps.ip_is_full(host.addresses[0])
 
     def _has_place(self, rank: int, number: int) -> bool:

@@ -10,7 +10,7 @@ from collections import deque
 from enum import Enum
 from typing import NamedTuple
 
-from webcrawl.frontier.lease import Lane, RobotsTask
+from webcrawl.frontier.lease import Lane, Passed, RobotsTask
 from webcrawl.frontier.queue import Queue
 
 _NONE: frozenset[str] = frozenset()  # each new one that is empty takes 200 bytes
@@ -115,9 +115,8 @@ class Host:
         self.due_at = 0.0  # of a DEFERRED host: when the next of its links may be tried
         self.retired_until = 0.0
         self.retired_reason = ""
-        # How far the next link went through the funnel when the host was admitted:
-        # 0 not at all, 1 host test, 2 IP test.
-        self.counted_ahead = 0
+        # What the next link is counted for since the host was looked up; never ROBOTS.
+        self.counted_ahead = Passed.NO_TEST
 
     def __repr__(self) -> str:
         return f"<Host {self.name} {self.state.value}, {len(self.queue)} queued>"

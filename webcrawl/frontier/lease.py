@@ -12,8 +12,15 @@ from typing import NamedTuple
 from webcrawl.parse.robots import RobotsRules
 
 FIRST_KEPT = 1 << 31  # of the priorities of links that are kept for a later try (frontier.backlog)
-# How far a link was counted in the funnel, beside 0 for not at all.
-PAST_ROBOTS, PAST_IP, PAST_HOST = 1, 2, 3
+
+
+class Passed(IntEnum):
+    """The last test of the funnel (H, I, R of the stats lines) that a link is counted for."""
+
+    NO_TEST = 0
+    HOST = 1
+    IP = 2
+    ROBOTS = 3
 
 
 class Link(NamedTuple):
@@ -29,7 +36,7 @@ class Link(NamedTuple):
     via: str = ""  # the page it was found on; "" for a seed
     retries: int = 0  # tries before this one
     head_done: bool = False  # HEAD said it is worth a GET
-    counted: int = 0  # PAST_ROBOTS, PAST_IP or PAST_HOST: it went so far through the funnel before
+    counted: Passed = Passed.NO_TEST  # by an earlier lease: no test is counted twice
     payload: bytes = b""  # a user's own Request, serialised by the adapter that made it
     sequence: int = 0  # hops in a row that led here, between numbered URLs of its host
     kept: str = ""  # why it was kept for a later try, the last time

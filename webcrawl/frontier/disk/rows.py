@@ -25,7 +25,7 @@ from math import ceil
 from struct import Struct
 from typing import Any, NamedTuple
 
-from webcrawl.frontier.lease import Link
+from webcrawl.frontier.lease import Link, Passed
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 
@@ -37,6 +37,10 @@ SEEN, QUEUE, HOST, WAITING, DEFERRED, ACTIVE, RULES, CONTENT, COUNT = (
     *(b"a", b"r", b"d", b"c"),
 )
 IDENTITY, NUMBERS = b"m", b"n"
+
+# `Link.counted` of each digit in a link's row; the digit of each `Link.counted`.
+_COUNTED = (Passed.NO_TEST, Passed.ROBOTS, Passed.IP, Passed.HOST)
+_DIGITS = tuple(map(_COUNTED.index, Passed))
 
 # Deviation: of URLs that a cap refuses when they are found, which can be most of all, it is not kept
 # where that was.
@@ -137,7 +141,7 @@ def active_key(host_id: int) -> bytes:
 def link_row(link: Link) -> bytes:
     """A link as lines of text, its payload behind them. URLs have no line ends."""
     url, _, depth, redirects, via, retries, head_done, counted, payload, sequence, kept = link
-    numbers = f"{depth} {redirects} {retries} {head_done:d} {counted} {sequence}"
+    numbers = f"{depth} {redirects} {retries} {head_done:d} {_DIGITS[counted]} {sequence}"
     if kept:
         numbers += f" {kept}"
     head = f"{numbers}\n{via}\n{url}\n"
@@ -155,7 +159,7 @@ def read_link(row: bytes, host: str) -> Link:
         via.decode(),
         int(retries),
         head_done == b"1",
-        int(counted),
+        _COUNTED[int(counted)],
         payload,
         int(sequence),
         kept[0].decode() if kept else "",
