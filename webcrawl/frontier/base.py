@@ -19,6 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.counters import Counters
@@ -46,7 +47,7 @@ class Policy:
     retired_s: float = 3600.0  # new links of a host that has no address are dropped for so long
     stale_s: float = 3600.0  # old rules or addresses hold for so long where new ones cannot be had
 
-    def refuses_way(self, link: Link) -> str:
+    def refuses_way(self, link: Link) -> Literal["depth", "redirects", ""]:
         """The limit that the way to `link` exceeds: "depth", "redirects" or "". By another way the
         same URL may still come in.
         """

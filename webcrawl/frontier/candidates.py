@@ -10,6 +10,7 @@ Invariant: `counters.pending` is the number of queued links less those counted a
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from typing import Literal
 
 from webcrawl.fetch.exchange import REASONS
 from webcrawl.frontier.backlog import Backlog
@@ -18,7 +19,7 @@ from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.host import Host
-from webcrawl.frontier.lease import Link, Passed
+from webcrawl.frontier.lease import DropReason, Link, Passed, Refusal
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.queue import Entry
 from webcrawl.frontier.store import Store
@@ -167,7 +168,7 @@ class Candidates:
             host.counted_ahead = Passed.IP
             self._counters.ip_passed += 1
 
-    def take(self, host: Host, now: float) -> tuple[Link, str] | None:
+    def take(self, host: Host, now: float) -> tuple[Link, Refusal | Literal[""]] | None:
         """The next link, through the rest of the funnel; None when it is refused and so dropped or
         kept.
 
@@ -201,7 +202,7 @@ class Candidates:
             host.queue.keep(link)
         return link, refused
 
-    def drop(self, host: Host, link: Link, reason: str, now: float) -> None:
+    def drop(self, host: Host, link: Link, reason: DropReason, now: float) -> None:
         """`link`, which was taken, is not fetched."""
         self._ordering.forfeit(link)
         self._count_drop(link, reason, now)
@@ -212,13 +213,15 @@ class Candidates:
         if seed and len(self.failed_seeds) < FAILURES_MAX:
             self.failed_seeds.append((link.url, reason))
 
-    def _count_drop(self, link: Link, reason: str, now: float) -> None:
+    def _count_drop(self, link: Link, reason: DropReason, now: float) -> None:
         self._counters.dropped[reason] += 1
         if reason in REASONS:
             self._note_failure(link, reason)
         self._store.record_status(link, reason, now)
 
-    def _refused(self, host: Host, link: Link, counted: Passed, now: float) -> tuple[str, float]:
+    def _refused(
+        self, host: Host, link: Link, counted: Passed, now: float
+    ) -> tuple[Refusal | Literal[""], float]:
         """Why `link` may not be fetched, "" if it may; and until when, 0.0 for ever.
 
         Counts the IP test.

@@ -6,9 +6,12 @@ Memory: one integer a host, domain and address seen, and none at all for a cap o
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 from webcrawl.parse.domains import registered_domain
+
+
+CapReason = Literal["host_cap", "domain_cap", "ip_cap"]
 
 
 class Counts(Protocol):
@@ -28,7 +31,7 @@ class Caps:
         self.per_ip = per_ip
         self.counts: Counts = {}
 
-    def take_url(self, host: str) -> str:
+    def take_url(self, host: str) -> CapReason | Literal[""]:
         """Count a URL of `host`; "" or the cap it exceeds: "host_cap" or "domain_cap". O(1)."""
         counts = self.counts
         if self.per_host:
@@ -45,7 +48,7 @@ class Caps:
             counts["host " + host] = of_host + 1
         return ""
 
-    def take_ip(self, ip: str) -> str:
+    def take_ip(self, ip: str) -> CapReason | Literal[""]:
         """Count a URL at the address `ip`; "" or "ip_cap". O(1)."""
         if self.per_ip:
             taken = self.counts.get("ip " + ip, 0)

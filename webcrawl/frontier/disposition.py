@@ -19,6 +19,7 @@ from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.host import Host, Rules
 from webcrawl.frontier.lease import (
     Fetched,
+    GivenUpReason,
     Lease,
     Outcome,
     Resolved,
@@ -28,6 +29,7 @@ from webcrawl.frontier.lease import (
     RobotsUnreachable,
     Step,
     Unresolved,
+    UnresolvedReason,
 )
 from webcrawl.frontier.store import Store
 
@@ -54,8 +56,7 @@ class Disposition:
 
     def stop_clocks(self, host: Host, lease: Lease, outcome: Outcome) -> None:
         """Free the host and its address, each with its clock set from the request just made."""
-        asked_at = getattr(outcome, "asked_at", 0.0)
-        ended_at = getattr(outcome, "ended_at", 0.0)
+        asked_at, ended_at = outcome.asked_at, outcome.ended_at
         if isinstance(outcome, RobotsFetched):
             assert lease.robots_task is not None
             rules, delay_s = outcome.rules, outcome.rules.crawl_delay_s or 0.0
@@ -197,17 +198,17 @@ class Disposition:
                 return reason in UNANSWERED and host.dead_addresses < len(addresses)
         return False
 
-    def retire(self, host: Host, reason: str, now: float) -> None:
+    def retire(self, host: Host, reason: UnresolvedReason, now: float) -> None:
         """Give `host` up: its links are dropped as they come up, so are new ones for a while."""
         host.deferrals = 0
         self._give_up(host, reason, now + self._policy.retired_s, now)
 
-    def defer(self, host: Host, reason: str, now: float) -> None:
+    def defer(self, host: Host, reason: GivenUpReason, now: float) -> None:
         """Give `host` up for a while, longer each time: its links are kept as they come up."""
         host.deferrals += 1
         self._give_up(host, reason, now + self._polite.deferral_s(host.deferrals), now)
 
-    def _give_up(self, host: Host, reason: str, until: float, now: float) -> None:
+    def _give_up(self, host: Host, reason: GivenUpReason, until: float, now: float) -> None:
         host.failures = 0
         host.retired_reason = reason
         host.retired_until = until

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from webcrawl.frontier.lease import Lane, Passed, RobotsTask
+from webcrawl.frontier.lease import GivenUpReason, Lane, Passed, RobotsTask
 from webcrawl.frontier.queue import Queue
 
 _NONE: frozenset[str] = frozenset()  # each new one that is empty takes 200 bytes
@@ -37,7 +37,7 @@ class Rules(NamedTuple):
 
     expires_at: float
     crawl_delay_s: float = 0.0
-    reason: str = ""
+    reason: Literal["", "robots_unreachable"] = ""
     allows_all: bool = False
     losses: int = 0
 
@@ -114,7 +114,7 @@ class Host:
         self.kept: dict[str, int] | None = None  # in this epoch: how many of its links, by reason
         self.due_at = 0.0  # of a DEFERRED host: when the next of its links may be tried
         self.retired_until = 0.0
-        self.retired_reason = ""
+        self.retired_reason: GivenUpReason | Literal[""] = ""
         # What the next link is counted for since the host was looked up; never ROBOTS.
         self.counted_ahead = Passed.NO_TEST
 

@@ -7,11 +7,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
+from webcrawl.frontier.caps import CapReason
 from webcrawl.parse.robots import RobotsRules
 
 FIRST_KEPT = 1 << 31  # of the priorities of links that are kept for a later try (frontier.backlog)
+
+# Each reason is one statistic: `webcrawl/failed/<reason>`, `/dropped/<reason>`, `/kept/<reason>`.
+FailureReason = str  # one of fetch.exchange.REASONS
+OurFault = Literal["error"]  # an exception in our own code or in a user's component, logged there
+# No address of a host could be had.
+UnresolvedReason = Literal["dns", "blocked_address"] | OurFault
+# A whole host or origin is not asked for a while.
+GivenUpReason = UnresolvedReason | Literal["host_retired", "robots_unreachable"]
+# The frontier refuses a link whose turn has come.
+Refusal = GivenUpReason | Literal["robots", "ip_cap"] | CapReason
+# A page's request ended without an answer, by a component of the user's.
+ComponentReason = Literal["middleware", "replaced", "unreadable", "unsendable"]
+# A link is never fetched, or not again. Links out of scope never get here: frontier.outlinks.
+DropReason = Refusal | ComponentReason | FailureReason
 
 
 class Passed(IntEnum):
@@ -81,12 +96,17 @@ class Lease:
     address: str  # IP address to connect to
     link: Link | None = None
     robots_task: RobotsTask | None = None
-    refused: str = ""  # why a user's Request may not be asked: to be told, then given back Dropped
+    refused: Refusal | Literal[""] = (
+        ""  # why a user's Request may not be asked: to be told, then given back Dropped
+    )
 
 
 @dataclass(slots=True, frozen=True)
 class Resolved:
     """RESOLVE: addresses the guard allows, best first; `expires_at` is monotonic."""
+
+    asked_at: ClassVar[float] = 0.0  # no clock of a host is touched
+    ended_at: ClassVar[float] = 0.0
 
     addresses: tuple[str, ...]
     expires_at: float
@@ -96,7 +116,9 @@ class Resolved:
 class Unresolved:
     """RESOLVE: no usable address. `again` when a later try may help (SERVFAIL, timeout)."""
 
-    reason: str  # a fetch.exchange.REASONS value: "dns" or "blocked_address"
+    asked_at: ClassVar[float] = 0.0  # no clock of a host is touched
+    ended_at: ClassVar[float] = 0.0
+    reason: UnresolvedReason
     again: bool
     detail: str = ""  # an admission.dns.ResolutionFailed's reason
 
@@ -109,7 +131,7 @@ class RobotsFetched:
     expires_at: float
     asked_at: float
     ended_at: float
-    kind: str = "2xx"  # of answer, for the statistics: "2xx", "4xx", "redirects"
+    kind: Literal["2xx", "4xx", "redirects"] = "2xx"  # of answer: a statistic
 
 
 @dataclass(slots=True, frozen=True)
@@ -126,7 +148,7 @@ class RobotsMoved:
 class RobotsUnreachable:
     """ROBOTS: 5xx, no answer, or not to be had: complete disallow, asked again later."""
 
-    reason: str
+    reason: FailureReason | OurFault | Literal["5xx"]
     asked_at: float  # 0.0 when no request can have reached the server
     ended_at: float
     retry_after_s: float = 0.0
@@ -152,7 +174,7 @@ class Fetched:
 class Failed:
     """PAGE or HEAD: no answer. `reason` is a fetch.exchange.REASONS value."""
 
-    reason: str
+    reason: FailureReason | OurFault
     asked_at: float  # 0.0 when no request can have reached the server
     ended_at: float
     final: bool = False  # not to be tried again: its end was told
@@ -168,14 +190,14 @@ class Returned:
 
     asked_at: float = 0.0
     ended_at: float = 0.0
-    reason: str = ""
+    reason: FailureReason | Literal[""] = ""
 
 
 @dataclass(slots=True, frozen=True)
 class Dropped:
     """PAGE: a component of the user's refused the request, or put another in its place."""
 
-    reason: str
+    reason: Refusal | ComponentReason
     asked_at: float = 0.0
     ended_at: float = 0.0
 
