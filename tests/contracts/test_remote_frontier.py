@@ -21,8 +21,9 @@ from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.lease import Failed, Fetched, Lane, Link, Returned, Step
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
-from webcrawl.frontier.shared.client import GONE, RemoteFrontier
-from webcrawl.frontier.shared.server import FrontierServer, Load
+from webcrawl.frontier.shared.client import MAIN_PROCESS_GONE, RemoteFrontier
+from webcrawl.frontier.shared.member import Load
+from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 
@@ -35,8 +36,8 @@ class Pair:
         self.heard: list[Any] = []
         self.member = server.serve(
             ours,
-            left=lambda reason, stats: self.heard.append((reason, stats)),
-            gone=self.heard.append,
+            on_exit=lambda reason, stats: self.heard.append((reason, stats)),
+            on_disconnect=self.heard.append,
         )
         self.remote = RemoteFrontier(theirs)
 
@@ -45,8 +46,8 @@ class Pair:
         self.remote._channel.close()
         if self.remote._opening is None:
             self.remote._sock.close()
-        await self.member.gone.wait()
-        await self.member.settle()
+        await self.member.disconnected.wait()
+        await self.member.close()
 
 
 class TestRemoteFrontier(FrontierContract):
@@ -73,7 +74,7 @@ class TestRemoteFrontier(FrontierContract):
         frontier = MemoryFrontier(policy, ordering=ORDERINGS[order or self.order](), caps=caps)
         pair = Pair(FrontierServer(frontier))
         pair.remote.counters = frontier.counters  # those of the crawl, for the contract to see
-        pair.remote._differences = dict  # type: ignore[method-assign]  # and nothing is added
+        pair.remote._changes = dict  # type: ignore[method-assign]  # and nothing is added
         self._pairs.append(pair)
         return pair.remote
 
@@ -159,9 +160,9 @@ def test_what_a_process_leaves_behind_was_not_asked() -> None:
         pair.remote.counters.under_way = 5
         await pair.remote.release([(leases[0], Fetched(200, 100.0, 100.0))], 100.0)
         assert server.counters.under_way == 5
-        pair.remote.leave("finished", {"items": 3})
-        await pair.member.left.wait()
-        await pair.member.settle()
+        pair.remote.exit("finished", {"items": 3})
+        await pair.member.ended.wait()
+        await pair.member.close()
         assert server.counters.under_way == 0
         assert [lease.url for lease in await server.acquire(100.0, 9)] == [leases[1].url]
         await pair.die()
@@ -217,7 +218,7 @@ def test_the_others_go_first() -> None:
         server = served()
         pair = Pair(server)
         looked = asyncio.Event()
-        pair.remote.when_ready = looked.set
+        pair.remote.on_ready = looked.set
         await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
         await server.put(links(3), 100.0)
         await looked.wait()
@@ -284,9 +285,9 @@ def test_a_busy_process_does_not_end_the_wait_for_another() -> None:
 def test_a_load_is_that_of_the_last_moments() -> None:
     load = Load()
     for cpu_s, now, share in ((9.0, 100.0, 0.0), (9.1, 100.1, 0.0), (9.5, 101.0, 0.5)):
-        load.see(cpu_s, now)
+        load.update(cpu_s, now)
         assert load.share == share
-    load.see(9.5, 103.0)
+    load.update(9.5, 103.0)
     assert load.share == 0.0
 
 
@@ -315,11 +316,11 @@ def test_the_end_is_told_and_waited_for() -> None:
         await resolve(ready.remote)
         leases = await ready.remote.acquire(100.0, 1)
         closing = asyncio.create_task(server.close())
-        assert await ready.remote.ended() == "shutdown"
+        assert await ready.remote.wait_for_end() == "shutdown"
         assert await ready.remote.acquire(100.0, 9, Lane.ADMISSIONS) == [], "nothing new"
         await ready.remote.release([(leases[0], Returned())], 100.0)
         assert not closing.done()
-        ready.remote.leave("shutdown", {})
+        ready.remote.exit("shutdown", {})
         await closing
         await ready.die()
         await never_began.die()
@@ -335,7 +336,7 @@ def test_who_does_not_end_in_time_is_not_waited_for() -> None:
         await pair.remote.acquire(100.0, 1, Lane.ADMISSIONS)
         await server.close()
         assert not server._frontier._state._leases
-        await pair.member.gone.wait()
+        await pair.member.disconnected.wait()
         with pytest.raises(StoreError, match="the main process has ended"):
             await pair.remote.acquire(100.0, 1)
 
@@ -346,13 +347,13 @@ def test_the_end_of_the_main_process_is_an_error_of_the_store() -> None:
     async def check() -> None:
         pair = Pair(served())
         gone = []
-        pair.remote.when_gone = lambda: gone.append(True)
+        pair.remote.on_disconnect = lambda: gone.append(True)
         await pair.remote.put(links(1), 100.0)
         pair.member.channel.close()
         with pytest.raises(StoreError):
             await pair.remote.acquire(100.0, 1)
         assert await pair.remote.content_seen(b"content", Original("http://a/", 0.0, "")) is None
-        assert await pair.remote.ended() == GONE
+        assert await pair.remote.wait_for_end() == MAIN_PROCESS_GONE
         assert gone == [True]
 
     asyncio.run(check())
@@ -436,7 +437,9 @@ def test_a_process_is_told_its_places() -> None:
         assert await pair.remote.acquire_pages(101.0, 0, 0) == []
         assert (pair.remote.places, pair.remote.is_short) == (2, False)
         await pair.die()
-        assert (server.counters.crawled, server._room()) == (1, 3), "what it had is free again"
+        assert (server.counters.crawled, server._free_places()) == (1, 3), (
+            "what it had is free again"
+        )
 
     asyncio.run(check())
 

@@ -21,7 +21,8 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 
 from webcrawl.config.build import SettingError, is_debugging, processes_from
 from webcrawl.extensions.worker import settings_of
-from webcrawl.frontier.shared.server import FrontierServer, Member
+from webcrawl.frontier.shared.member import Member
+from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import frame
 from webcrawl.report.console import PROBLEM, set_fatal_error
 from webcrawl.signals import crawl_closing
@@ -88,19 +89,19 @@ class Processes:
         """A signal handler: the others hear why only as far as it is known now."""
         self._server.end("finished" if self._server.is_finished() else "shutdown")
         for member, process in self._running.values():
-            if not member.has_begun:  # it has nothing yet, and would only find that all is over
+            if not member.has_connected:  # it has nothing yet, and would only find that all is over
                 process.kill()
 
     async def spider_closed(self) -> None:
         """Wait for those that finish their files. Who has not said goodbye by now is too late."""
         for member, process in self._running.values():
-            if member.has_left:
+            if member.has_exited:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LAST_S):
-                        await member.gone.wait()
+                        await member.disconnected.wait()
             process.kill()
             process.wait()
-            await member.gone.wait()
+            await member.disconnected.wait()
         if self._watch_task:
             self._watch_task.cancel()
         for stats in self._stats:
@@ -114,8 +115,11 @@ class Processes:
         while True:
             await asyncio.sleep(WATCH_S)
             for number, (member, process) in self._running.items():
-                member.looks += 1
-                if member.looks * WATCH_S > self._silence_max_s and process.poll() is None:
+                member.missed_heartbeats += 1
+                if (
+                    member.missed_heartbeats * WATCH_S > self._silence_max_s
+                    and process.poll() is None
+                ):
                     logger.warning("Process %d says nothing any more", number)
                     process.kill()
 
@@ -135,7 +139,7 @@ class Processes:
                 ours.close()
                 raise
         gone = partial(self._gone, number)
-        member = self._server.serve(ours, left=self._left, gone=gone, greeting=greeting)
+        member = self._server.serve(ours, on_exit=self._left, on_disconnect=gone, greeting=greeting)
         self._running[number] = _Process(member, process)
 
     def _brief(self, number: int, descriptor: int) -> tuple[Any, ...]:
@@ -174,7 +178,7 @@ class Processes:
     def _gone(self, number: int, leases: int) -> None:
         """A process is no more. Without a goodbye it has died, and another takes its place."""
         member, process = self._running[number]
-        if member.has_left or self._server.is_ending:
+        if member.has_exited or self._server.is_ending:
             return
         process.kill()  # what is left of it, without its socket
         code = process.wait()
@@ -182,7 +186,7 @@ class Processes:
         logger.warning("Process %d ended %s: its %d leases go back", number, how, leases)
         now = time.monotonic()
         too_often = len(self._restarts) == RESTARTS_MAX and now - self._restarts[0] < 3600
-        if not member.has_worked or too_often:
+        if not member.had_leases or too_often:
             logger.error("Process %d is not started again", number)
             return
         self._restarts.append(now)

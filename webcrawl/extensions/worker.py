@@ -109,13 +109,13 @@ class Membership:
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """The spider's own start is the main process's."""
         frontier = self._frontier
-        frontier.when_ready = self._scheduler.look
-        frontier.when_gone = end_soon
-        raise CloseSpider(await frontier.ended())
+        frontier.on_ready = self._scheduler.look
+        frontier.on_disconnect = end_soon
+        raise CloseSpider(await frontier.wait_for_end())
         yield
 
     def spider_closed(self, reason: str) -> None:
-        self._frontier.leave(reason, self._crawler.stats.get_stats())
+        self._frontier.exit(reason, self._crawler.stats.get_stats())
 
     @property
     def _scheduler(self) -> Scheduler:

@@ -10,7 +10,6 @@ from typing import Literal, Protocol
 
 from webcrawl.parse.domains import registered_domain
 
-
 CapReason = Literal["host_cap", "domain_cap", "ip_cap"]
 
 
