@@ -30,9 +30,9 @@ def links(*urls: str, depth: int = 1, redirects: int = 0) -> list[Link]:
 
 def test_what_was_added_is_known_and_nothing_else() -> None:
     urls = UrlCache(Policy())
-    assert urls.others(MENU) == MENU
+    assert urls.maybe_new(MENU) == MENU
     urls.add(links(*MENU[:2]))
-    assert urls.others(MENU) == MENU[2:]
+    assert urls.maybe_new(MENU) == MENU[2:]
     outlinks = Outlinks(Scope(), Counter(), url_cache=urls)
     assert outlinks.of_redirect(MENU[0], HOME) is None
     assert outlinks.of_redirect(MENU[2], HOME) is not None
@@ -44,16 +44,16 @@ def test_one_that_comes_to_the_slot_of_another_takes_its_place(
     monkeypatch.setattr(urlcache, "_SLOTS", 1)
     urls = UrlCache(Policy())
     urls.add(links(*MENU))
-    assert urls.others(MENU) == MENU[:2]
+    assert urls.maybe_new(MENU) == MENU[:2]
 
 
 @pytest.mark.parametrize("far", [{"depth": 3}, {"redirects": 21}])
 def test_by_another_way_a_url_may_come_in(far: dict[str, int]) -> None:
     urls = UrlCache(Policy(depth_max=2))
     urls.add(links(*MENU, **far))
-    assert urls.others(MENU) == MENU
+    assert urls.maybe_new(MENU) == MENU
     urls.add(links(*MENU, depth=2, redirects=20))
-    assert urls.others(MENU) == []
+    assert urls.maybe_new(MENU) == []
 
 
 def test_a_url_is_known_once_the_frontier_has_it() -> None:

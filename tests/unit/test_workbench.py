@@ -43,7 +43,7 @@ def test_nor_do_those_that_wait_for_an_address() -> None:
         assert made.pop(Lane.PAGES, 0.0) is None
     assert len(made._ips["10.0.0.1"].parked) < 200
     made.audit()
-    made.vacate(leased, with_ip=True, ip_next_at=1.0)
+    made.end_lease(leased, with_ip=True, ip_next_at=1.0)
     made.idle(leased)
     asked = set()
     for now in range(1, HOSTS):
@@ -51,7 +51,7 @@ def test_nor_do_those_that_wait_for_an_address() -> None:
         host = made.pop(Lane.PAGES, now)
         assert host is not None
         made.lease(host, with_ip=True)
-        made.vacate(host, with_ip=True, ip_next_at=now + 1.0)
+        made.end_lease(host, with_ip=True, ip_next_at=now + 1.0)
         made.idle(host)
         asked.add(host)
     assert asked == set(hosts[1:])

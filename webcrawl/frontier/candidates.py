@@ -103,7 +103,7 @@ class Candidates:
         host.queue.push(priority, Entry(number, link))
         self._queued_one(host, priority, link, now)
 
-    def put_kept(self, host: Host, reasons: Container[str], now: float) -> int:
+    def retry_kept(self, host: Host, reasons: Container[str], now: float) -> int:
         """Put the links of `host` that are kept for one of `reasons` into line as new ones; how
         many.
         """
@@ -135,7 +135,7 @@ class Candidates:
     def _queued_one(self, host: Host, priority: int, link: Link, now: float) -> None:
         self._backlog.enters(host, priority, link)
         self._counters.pending += 1
-        self._distributor.queued(host, now)
+        self._distributor.link_added(host, now)
 
     def _pay(self, link: Link, cash: float, now: float) -> None:
         """`link` is known. If it is in line, this may move it there."""
@@ -144,7 +144,7 @@ class Candidates:
             priority, number, better = move
             host = self._distributor.host(link.host)
             host.queue.promote(priority, number, better)
-            self._distributor.promoted(host, (better, number), now)
+            self._distributor.link_promoted(host, (better, number), now)
 
     def _refused_before_seen(self, link: Link) -> bool:
         reason = self._policy.refuses_way(link)

@@ -120,7 +120,7 @@ class CrawlState:
                 drops[host] = drops.get(host, 0) + 1
                 if drops[host] < _DROPS_OF_A_HOST:
                     distributor.settle(host, now)
-                self._bench.pass_on(host, now)
+                self._bench.unpark_next(host, now)
             else:
                 self._leases.add(lease)
                 self._links_out += lease.link is not None
@@ -131,7 +131,7 @@ class CrawlState:
         # A lease that is lost comes up again. A drop is final, and hosts that wait or are deferred
         # are in line from a commit on.
         kept = self._candidates.keep_refused(now)
-        if distributor.newly_waiting or drops_left < _DROPS_MAX or kept:
+        if distributor.has_newly_waiting or drops_left < _DROPS_MAX or kept:
             self._commit(now)
         return leases
 
@@ -161,9 +161,9 @@ class CrawlState:
         names, following = self._store.hosts_with_kept(after, _RETRIED_HOSTS)
         for name in names:
             host = self._distributor.host(name)
-            moved = self._candidates.put_kept(host, reasons, now)
+            moved = self._candidates.retry_kept(host, reasons, now)
             if moved:
-                host.forgive()
+                host.clear_failures()
                 self._distributor.settle(host, now)
             count += moved
         self._commit(now)
@@ -210,22 +210,22 @@ class CrawlState:
             self.counters.restore(numbers["counters"])
             self._backlog.resume(numbers["queued"], numbers["arrivals"])
         self._distributor.resume(now)
-        if self._distributor.newly_waiting:
+        if self._distributor.has_newly_waiting:
             self._commit(now)
 
     # Leases out
 
     def _lease(self, host: Host, lane: Lane, now: float) -> Lease | None:
         """A lease on `host`, popped from `lane`; None: a URL was dropped, or it fits elsewhere."""
-        self._distributor.touch(host)
-        step = self._distributor.need(host, now)
+        self._distributor.mark_changed(host)
+        step = self._distributor.next_step(host, now)
         if step is None or (step is Step.PAGE) != (lane is Lane.PAGES):
             return None
         if step is Step.RESOLVE:
             return self._lease_resolve(host, now)
         address = host.addresses[0] if host.addresses else ""
         if step is Step.ROBOTS:
-            robots_task = host.take_errand()
+            robots_task = host.next_robots_task()
             self._bench.lease(host, with_ip=True)
             return Lease(host.name, step, robots_task.url, address, robots_task=robots_task)
         taken = self._candidates.take(host, now)
@@ -239,7 +239,7 @@ class CrawlState:
         self._candidates.count_ahead(host)
         self.counters.lookups += _is_first_look_up(host)
         self._bench.lease(host, with_ip=False)
-        self._bench.pass_on(host, now)
+        self._bench.unpark_next(host, now)
         return Lease(host.name, Step.RESOLVE, "", "")
 
     # Leases back
@@ -248,7 +248,7 @@ class CrawlState:
         self._leases.remove(lease)
         self._links_out -= lease.link is not None
         host, disposition = self._bench.hosts[lease.host], self._disposition
-        disposition.stop_clocks(host, lease, outcome)
+        disposition.set_clocks(host, lease, outcome)
         if lease.link is not None:
             self._contents.page_ended(lease.url, outcome)
         match outcome:
@@ -258,11 +258,11 @@ class CrawlState:
             case Unresolved():
                 disposition.unresolved(host, outcome, now)
             case RobotsFetched():
-                disposition.robots_known(_errand(lease), outcome, now)
+                disposition.robots_fetched(_robots_task(lease), outcome, now)
             case RobotsMoved():
-                disposition.robots_moved(_errand(lease), outcome, now)
+                disposition.robots_moved(_robots_task(lease), outcome, now)
             case RobotsUnreachable():
-                disposition.robots_unreachable(host, _errand(lease), outcome, now)
+                disposition.robots_unreachable(host, _robots_task(lease), outcome, now)
             case Fetched():
                 self._fetched(host, lease, outcome, now)
             case Failed():
@@ -327,7 +327,7 @@ class CrawlState:
         if lease.step is Step.RESOLVE and _is_first_look_up(host):
             self.counters.lookups -= 1
         elif lease.step is Step.ROBOTS:
-            host.add_errand(_errand(lease))
+            host.add_robots_task(_robots_task(lease))
         elif lease.link is not None:
             self._candidates.put_back(host, lease.link, now)
 
@@ -336,6 +336,6 @@ def _is_first_look_up(host: Host) -> bool:
     return not (host.addresses or host.resolve_tries or host.is_literal)
 
 
-def _errand(lease: Lease) -> RobotsTask:
+def _robots_task(lease: Lease) -> RobotsTask:
     assert lease.robots_task is not None
     return lease.robots_task

@@ -54,7 +54,7 @@ class Disposition:
         self._counters = counters
         self._distributor = distributor
 
-    def stop_clocks(self, host: Host, lease: Lease, outcome: Outcome) -> None:
+    def set_clocks(self, host: Host, lease: Lease, outcome: Outcome) -> None:
         """Free the host and its address, each with its clock set from the request just made."""
         asked_at, ended_at = outcome.asked_at, outcome.ended_at
         if isinstance(outcome, RobotsFetched):
@@ -69,7 +69,7 @@ class Disposition:
         host.next_at = max(host.next_at, polite.next_at(delay_s, asked_at, ended_at))
         ip_next_at = polite.next_at(polite.ip_delay_s, asked_at, ended_at)
         with_ip = lease.step is not Step.RESOLVE
-        self._distributor.bench.vacate(host, with_ip=with_ip, ip_next_at=ip_next_at)
+        self._distributor.bench.end_lease(host, with_ip=with_ip, ip_next_at=ip_next_at)
         if isinstance(outcome, Fetched | RobotsFetched | RobotsMoved):
             if host.deferrals:
                 self._backlog.host_answers(host)
@@ -102,7 +102,7 @@ class Disposition:
 
     # robots.txt
 
-    def robots_known(self, robots_task: RobotsTask, outcome: RobotsFetched, now: float) -> None:
+    def robots_fetched(self, robots_task: RobotsTask, outcome: RobotsFetched, now: float) -> None:
         self._counters.robots[outcome.kind] += 1
         home = self._home(robots_task)
         if home.kept:
@@ -111,13 +111,13 @@ class Disposition:
 
     def robots_moved(self, robots_task: RobotsTask, outcome: RobotsMoved, now: float) -> None:
         home, target = self._home(robots_task), self._distributor.host(outcome.host)
-        target.add_errand(
+        target.add_robots_task(
             robots_task._replace(url=outcome.url, redirects=robots_task.redirects + 1)
         )
         if target is home:
-            home.come_back(robots_task.origin)
+            home.unmark_elsewhere(robots_task.origin)
         else:
-            home.send_away(robots_task.origin)
+            home.mark_elsewhere(robots_task.origin)
             if target.retired_until > now:
                 self._flush_robots_tasks(target, now)
         self._distributor.settle(target, now)
@@ -127,22 +127,22 @@ class Disposition:
     ) -> None:
         home = self._home(robots_task)
         if self.try_next_address(host, outcome.reason):
-            host.add_errand(robots_task)
+            host.add_robots_task(robots_task)
             return
         tries = robots_task.tries + 1
         if tries <= self._policy.retry_times:
             self._counters.retried["robots"] += 1
-            home.come_back(robots_task.origin)
+            home.unmark_elsewhere(robots_task.origin)
             url = robots_task.origin + "/robots.txt"
-            home.add_errand(RobotsTask(robots_task.origin, robots_task.home, url, tries=tries))
+            home.add_robots_task(RobotsTask(robots_task.origin, robots_task.home, url, tries=tries))
         else:
-            self._robots_lost(robots_task, outcome.reason, now)
+            self._robots_unavailable(robots_task, outcome.reason, now)
         # What is refused from now on need not wait to be dropped.
         if home.robots_tasks or outcome.retry_after_s or not home.rules[robots_task.origin].reason:
             self.back_off(home, tries, outcome.ended_at, outcome.retry_after_s)
         self._distributor.settle(home, now)
 
-    def _robots_lost(self, robots_task: RobotsTask, reason: str, now: float) -> None:
+    def _robots_unavailable(self, robots_task: RobotsTask, reason: str, now: float) -> None:
         """Nobody can say what the origin allows: for a while, what it said last or nothing.
 
         RFC 9309, 2.3.1.4: an unreachable robots.txt is complete disallow.
@@ -158,7 +158,7 @@ class Disposition:
 
     def _keep_rules(self, robots_task: RobotsTask, rules: Rules) -> None:
         home = self._home(robots_task)
-        home.come_back(robots_task.origin)
+        home.unmark_elsewhere(robots_task.origin)
         home.rules[robots_task.origin] = rules
         home.crawl_delay_s = max(rules.crawl_delay_s for rules in home.rules.values())
         delay_s = self._polite.host_delay_s(home.crawl_delay_s)
@@ -218,7 +218,7 @@ class Disposition:
         """Errands for others cannot be run at a host that is given up."""
         robots_tasks, host.robots_tasks = host.robots_tasks or (), None
         for robots_task in robots_tasks:
-            self._robots_lost(robots_task, host.retired_reason, now)
+            self._robots_unavailable(robots_task, host.retired_reason, now)
             home = self._home(robots_task)
             if home is not host:
                 self._distributor.settle(home, now)

@@ -65,8 +65,8 @@ class Distributor:
             ips_at=began_at + polite.ip_delay_s if store.resumed else 0.0,
         )
         # Hosts wait or are deferred since the last commit, so they are in no line yet.
-        self.newly_waiting = False
-        self._touched: set[Host] = set()  # changed since the last commit
+        self.has_newly_waiting = False
+        self._changed: set[Host] = set()  # changed since the last commit
 
     def host(self, name: str) -> Host:
         return self.bench.host(name)
@@ -78,7 +78,7 @@ class Distributor:
         priority = host.queue.best()[0]
         return priority if was_kept(priority) else self._ordering.rank(host.name, priority)
 
-    def need(self, host: Host, now: float) -> Step | None:
+    def next_step(self, host: Host, now: float) -> Step | None:
         """The step `host` is to be leased for; None when there is nothing to do for now."""
         if host.retired_until > now:
             return Step.PAGE if host.queue else None  # each is dropped or kept as it comes up
@@ -93,50 +93,52 @@ class Distributor:
             origin = origin_of(link.url)
             known = host.rules.get(origin)
             if known is None or known.expires_at <= now:
-                if origin in host.away:
+                if origin in host.robots_elsewhere:
                     return None
                 self._counters.robots_attempted += 1
                 tries = self._policy.retry_times if known is not None and known.losses else 0
-                host.add_errand(RobotsTask(origin, host.name, origin + "/robots.txt", tries=tries))
+                host.add_robots_task(
+                    RobotsTask(origin, host.name, origin + "/robots.txt", tries=tries)
+                )
                 return Step.ROBOTS
         if self._policy.head_first and not link.head_done and not link.payload:
             return Step.HEAD
         return Step.PAGE
 
-    def touch(self, host: Host) -> None:
+    def mark_changed(self, host: Host) -> None:
         """`host` has changed, and is to be kept as it is at the next commit."""
-        self._touched.add(host)
+        self._changed.add(host)
 
-    def queued(self, host: Host, now: float) -> None:
+    def link_added(self, host: Host, now: float) -> None:
         """`host` has a link more: move it if that one is its best."""
-        self._touched.add(host)
+        self._changed.add(host)
         if host.state in (State.IDLE, State.DEFERRED) or (
             host.state in (State.READY, State.PARKED, State.WAITING) and self.rank(host) < host.rank
         ):
             self.settle(host, now)
 
-    def promoted(self, host: Host, place: tuple[int, int], now: float) -> None:
+    def link_promoted(self, host: Host, place: tuple[int, int], now: float) -> None:
         """A link of `host` has got up to `place` in its queue: its best may be another now."""
         if host.state is State.LEASED:
-            self._touched.add(host)
+            self._changed.add(host)
         elif host.queue.best() == place:
-            self._touched.add(host)
+            self._changed.add(host)
             if host.state is not State.SNOOZED:
                 self.settle(host, now)
         elif host.state in (State.IDLE, State.WAITING, State.DEFERRED):
-            self._touched.add(host)  # so that it need not stay in memory
+            self._changed.add(host)  # so that it need not stay in memory
 
     def settle(self, host: Host, now: float) -> None:
         """Put a host that is not leased where it belongs."""
-        self._touched.add(host)
+        self._changed.add(host)
         if host.state is State.LEASED:
             return
         due_at = self._due_at(host, now)
         if due_at > now:
             self.bench.defer(host, due_at)
-            self.newly_waiting = True
+            self.has_newly_waiting = True
             return
-        step = self.need(host, now)
+        step = self.next_step(host, now)
         if step is None:
             self.bench.idle(host)
             return
@@ -144,7 +146,7 @@ class Distributor:
         resting = host.state in (State.IDLE, State.WAITING, State.DEFERRED)
         if resting and not self._has_place(rank, number):
             self.bench.wait(host, rank)
-            self.newly_waiting = True
+            self.has_newly_waiting = True
             return
         at = host.resolve_at if step is Step.RESOLVE else host.next_at
         supply = self._supply(host, at, now) if step is Step.PAGE else 0
@@ -176,10 +178,10 @@ class Distributor:
 
     def commit(self, numbers: Callable[[], Numbers]) -> None:
         """Have the store keep everything up to here, at once or not at all."""
-        for host in self._store.commit(self._touched, numbers):
+        for host in self._store.commit(self._changed, numbers):
             self.bench.forget(host)
-        self._touched.clear()
-        self.newly_waiting = False
+        self._changed.clear()
+        self.has_newly_waiting = False
 
     def _load(self, name: str) -> Host:
         """A host from the store. One of an earlier run was asked at the end of it, for all we know:

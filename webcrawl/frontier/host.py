@@ -62,7 +62,6 @@ class Host:
     __slots__ = (
         "addresses",
         "asked_at",
-        "away",
         "counted_ahead",
         "crawl_delay_s",
         "dead_addresses",
@@ -81,6 +80,7 @@ class Host:
         "resolved_until",
         "retired_reason",
         "retired_until",
+        "robots_elsewhere",
         "robots_tasks",
         "rules",
         "state",
@@ -108,7 +108,9 @@ class Host:
         self.rules: dict[str, Rules] = {}
         # Never an empty one, which takes 700 bytes.
         self.robots_tasks: deque[RobotsTask] | None = None
-        self.away: frozenset[str] = _NONE  # origins whose robots.txt another host fetches
+        self.robots_elsewhere: frozenset[str] = (
+            _NONE  # origins whose robots.txt another host fetches
+        )
         self.deferrals = 0  # given up for a while in a row, with its links kept
         self.epoch = 0  # of what is kept for a later try (frontier.backlog)
         self.kept: dict[str, int] | None = None  # in this epoch: how many of its links, by reason
@@ -126,26 +128,26 @@ class Host:
         """Whether the host is an IP address: no top-level domain is all digits (RFC 3696, 2)."""
         return ":" in self.name or self.name[-1:].isdigit()
 
-    def forgive(self) -> None:
+    def clear_failures(self) -> None:
         """Nothing is held against it any more that made its links wait for a later try."""
         if self.deferrals:
             self.deferrals, self.retired_until = 0, 0.0
             self.resolve_at, self.resolve_tries = 0.0, 0
         self.rules = {origin: known for origin, known in self.rules.items() if not known.reason}
 
-    def add_errand(self, robots_task: RobotsTask) -> None:
+    def add_robots_task(self, robots_task: RobotsTask) -> None:
         if self.robots_tasks is None:
             self.robots_tasks = deque()
         self.robots_tasks.append(robots_task)
 
-    def send_away(self, origin: str) -> None:
+    def mark_elsewhere(self, origin: str) -> None:
         """Another host fetches the robots.txt of `origin`, one of ours."""
-        self.away |= {origin}
+        self.robots_elsewhere |= {origin}
 
-    def come_back(self, origin: str) -> None:
-        self.away = self.away - {origin} or _NONE
+    def unmark_elsewhere(self, origin: str) -> None:
+        self.robots_elsewhere = self.robots_elsewhere - {origin} or _NONE
 
-    def take_errand(self) -> RobotsTask:
+    def next_robots_task(self) -> RobotsTask:
         """The oldest. There must be one."""
         assert self.robots_tasks
         robots_task = self.robots_tasks.popleft()

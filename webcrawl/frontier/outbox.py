@@ -68,22 +68,22 @@ class Outbox:
             for lease, outcome in ended:
                 self.placed.discard(lease)
                 if isinstance(outcome, Fetched):
-                    self._have_put(outcome.links)
+                    self._remember(outcome.links)
         if self._large:
-            await self._put_some(now)
+            await self._put_batch(now)
         self._under_way = False
 
-    async def _put_some(self, now: float) -> None:
+    async def _put_batch(self, now: float) -> None:
         links, lease, outcome = self._large[0]
         batch = list(islice(links, LINKS_AT_A_TIME))
         if batch:
             await self._frontier.put(batch, now)
-            self._have_put(batch)
+            self._remember(batch)
         else:
             self._large.popleft()
             self._ended.append((lease, outcome))
 
-    def _have_put(self, links: Iterable[Link]) -> None:
+    def _remember(self, links: Iterable[Link]) -> None:
         if self._url_cache is not None:
             self._url_cache.add(links)
 

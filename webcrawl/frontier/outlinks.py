@@ -50,21 +50,19 @@ class Outlinks:
 
     def of_page(self, urls: Iterable[str], page: Link) -> list[Link]:
         """The links that `page` has to `urls`. O(length) a URL: about 1 us for a new one."""
-        return self._leading_on(urls, page, page.depth + 1, 0)
+        return self._links_to(urls, page, page.depth + 1, 0)
 
     def of_redirect(self, url: str, page: Link) -> Link | None:
         """The link that a redirect from `page` makes; None when it is refused, or known."""
-        return next(iter(self._leading_on((url,), page, page.depth, page.redirects + 1)), None)
+        return next(iter(self._links_to((url,), page, page.depth, page.redirects + 1)), None)
 
-    def _leading_on(
-        self, urls: Iterable[str], page: Link, depth: int, redirects: int
-    ) -> list[Link]:
+    def _links_to(self, urls: Iterable[str], page: Link, depth: int, redirects: int) -> list[Link]:
         via, home, longest = page.url, page.host, self._sequence_max
         further = page.sequence + 1 if longest and is_numbered(via) else 0
         origin = via[: via.index("/", 8) + 1]
         refuses, dropped = self._scope.refuses, self._dropped
         links = []
-        for url in urls if self.url_cache is None else self.url_cache.others(urls):
+        for url in urls if self.url_cache is None else self.url_cache.maybe_new(urls):
             host = home if url.startswith(origin) else host_of(url)
             if reason := refuses(url, host):
                 dropped["scope_" + reason] += 1

@@ -111,7 +111,7 @@ class Workbench:
             assert not host.ip.leased
             host.ip.leased = True
 
-    def vacate(self, host: Host, *, with_ip: bool, ip_next_at: float) -> None:
+    def end_lease(self, host: Host, *, with_ip: bool, ip_next_at: float) -> None:
         """The lease is over: its address is free at `ip_next_at`. The caller places the host."""
         ip = host.ip
         if with_ip and ip is not None:
@@ -130,7 +130,7 @@ class Workbench:
                 continue
             ip = host.ip
             free = ip is None or (not ip.leased and ip.next_at <= now)
-            if ip is None or (free and not self._better_parked(ip, entry)):
+            if ip is None or (free and not self._has_better_parked(ip, entry)):
                 return host
             self._move(host, State.PARKED)
             _push(ip.parked, entry, ip.hosts)
@@ -140,7 +140,7 @@ class Workbench:
                 self._arm(ip)
         return None
 
-    def pass_on(self, host: Host, now: float) -> None:
+    def unpark_next(self, host: Host, now: float) -> None:
         """`host` was popped and makes no use of its address: let the next one have it."""
         ip = host.ip
         if ip is not None and ip.parked and not ip.leased and not ip.armed:
@@ -205,7 +205,7 @@ class Workbench:
             if not ip.hosts:
                 self._arm(ip)
 
-    def _better_parked(self, ip: Ip, entry: _Entry) -> bool:
+    def _has_better_parked(self, ip: Ip, entry: _Entry) -> bool:
         """Whether a host that waits for `ip`, in whichever lane, comes before `entry`."""
         parked = ip.parked
         while parked and parked[0][3].token != parked[0][2]:

@@ -66,6 +66,6 @@ def read_host(db: Database, name: str, row: bytes, utc_s: float, run: int) -> Ho
     if deferred:
         written_in, host.deferrals, host.epoch, host.kept = deferred[0]
         if written_in != run:
-            host.forgive()
+            host.clear_failures()
             begin_epoch(host)
     return host
