@@ -1,8 +1,10 @@
-"""The funnel: what a link passes on its way in and out of line, and how that is counted.
+"""The tests of a link on its way in and out of line, and their counts: the funnel.
 
-On its way in: depth, redirects, the URL-seen test, the caps. On its way out: the host's standing,
-the IP cap, robots.txt. A link that a host is admitted for counts ahead of its turn. A link that is
-refused for a reason that may pass, or fails so too often, is kept in line for a later try.
+On its way in: depth, redirects, the URL-seen test, the caps per host and domain. On its way out:
+whether its host is retired, the IP cap, robots.txt. A link that is refused, or fails too often, for
+a reason that may pass is kept in line for a later try; else it is dropped.
+
+Counted ahead: a host is looked up for its next link, which then counts as taken before its turn.
 
 Invariant: `counters.pending` is the number of queued links less those counted ahead.
 """
@@ -25,11 +27,11 @@ from webcrawl.frontier.queue import Entry
 from webcrawl.frontier.store import Store
 from webcrawl.parse.urls import origin_of, target_of
 
-FAILURES_MAX = 10  # seeds of which it is remembered why they failed
+FAILURES_MAX = 10  # failed seeds that are remembered, with their reasons
 
 
 class Candidates:
-    """See the module. `failed_seeds` has the first of them, each with the reason."""
+    """Tests links. `failed_seeds` has (URL, reason) of the first FAILURES_MAX that failed."""
 
     def __init__(
         self,
@@ -48,7 +50,7 @@ class Candidates:
         self._caps = caps
         self._counters = counters
         self._distributor = distributor
-        self.robots_steps = 0  # of all checks, see `RobotsRules.check_steps`
+        self.robots_steps = 0  # of all checks so far (`RobotsRules.check_steps`)
         self.failed_seeds: list[tuple[str, str]] = []
         self._refused_for_now: list[tuple[Host, Link, str, float]] = []
 
@@ -57,9 +59,10 @@ class Candidates:
     def put(
         self, links: Iterable[Link], now: float, *, cash: float | None = None, force: bool = False
     ) -> int:
-        """Queue those of `links` that are new and not refused; how many.
+        """Queue those of `links` that are new and not refused. Returns how many.
 
-        `cash` is what the page that they are on gives to each, known ones too.
+        `cash` is the cash that the page with these links gives to each of them, known ones too;
+        None if they are not from a page. `force` skips the URL-seen test.
         """
         accepted = 0
         links = [link for link in links if not self._refused_before_seen(link)]
@@ -70,7 +73,7 @@ class Candidates:
                     self._pay(link, cash, now)
                 if not force:
                     continue
-                self._ordering.forfeit(link)  # it may be in line, and begins anew
+                self._ordering.forfeit(link)  # it may be in line: its credit begins anew
             refused = self._caps.take_url(link.host)
             if refused:
                 self._counters.extracted += 1
@@ -81,20 +84,20 @@ class Candidates:
         return accepted
 
     def put_back(self, host: Host, link: Link, now: float) -> None:
-        """A leased link gets in line where it was."""
+        """Put the leased `link` in line again, at its old position."""
         priority = host.queue.put_back(link)
         self._queued_one(host, priority, link, now)
 
     def put_again(self, host: Host, link: Link, now: float) -> None:
-        """A leased link gets in line for another try, at the end."""
+        """Put the leased `link` in line for a retry, behind the links of its priority."""
         host.queue.drop()
         self._enqueue(link._replace(retries=link.retries + 1), now)
 
     def keep(self, host: Host, link: Link, reason: str, due_at: float, now: float) -> None:
-        """`link` failed for a `reason` that may pass: it gets in line behind all others, until
-        `due_at` at least. O(log k).
+        """Put `link`, which failed for a `reason` that may pass, in line behind all others.
 
-        It gives up its cash: it does not move in line any more.
+        It is not tried before `due_at`. It gives up its cash, so it does not move in line any more.
+        O(log k) for the k priorities of its host.
         """
         self._ordering.forfeit(link)
         self._note_failure(link, reason)
@@ -104,8 +107,9 @@ class Candidates:
         self._queued_one(host, priority, link, now)
 
     def retry_kept(self, host: Host, reasons: Container[str], now: float) -> int:
-        """Put the links of `host` that are kept for one of `reasons` into line as new ones; how
-        many.
+        """Put the links of `host` that are kept for one of `reasons` in line as new links.
+
+        Returns how many.
         """
         taken = host.queue.take_kept(reasons)
         for priority, link in taken:
@@ -115,10 +119,10 @@ class Candidates:
         return len(taken)
 
     def keep_refused(self, now: float) -> bool:
-        """Keep the links that `take` refused for now; whether there are any.
+        """Keep the links that `take` refused for a while. Returns whether there are any.
 
-        To be called between the last `take` and the commit: a queue on disk gives what it holds as
-        of the last one.
+        Call it between the last `take` and the commit: a queue on disk reads rows as of the last
+        commit, so a link kept earlier would be missed.
         """
         refused, self._refused_for_now = self._refused_for_now, []
         for host, link, reason, due_at in refused:
@@ -138,7 +142,7 @@ class Candidates:
         self._distributor.link_added(host, now)
 
     def _pay(self, link: Link, cash: float, now: float) -> None:
-        """`link` is known. If it is in line, this may move it there."""
+        """Give `cash` to the known `link`, which may move it in line."""
         move = self._ordering.pay(link, cash)
         if move is not None:
             priority, number, better = move
@@ -155,7 +159,7 @@ class Candidates:
     # Out
 
     def count_ahead(self, host: Host) -> None:
-        """`host` is looked up for its next link, which so passes the host test."""
+        """Count the next link of `host` as past the host test: the host is looked up for it."""
         if host.queue and not host.counted_ahead and not host.queue.peek()[1].link.counted:
             host.counted_ahead = Passed.HOST
             self._counters.pending -= 1
@@ -163,16 +167,16 @@ class Candidates:
             self._counters.host_passed += 1
 
     def count_address_ahead(self, host: Host) -> None:
-        """`host` was looked up: its next link passes the IP test, if the cap lets it."""
+        """Count that link as past the IP test, unless the cap refuses it: `host` has an address."""
         if host.counted_ahead is Passed.HOST and not self._caps.take_ip(host.addresses[0]):
             host.counted_ahead = Passed.IP
             self._counters.ip_passed += 1
 
     def take(self, host: Host, now: float) -> tuple[Link, Refusal | Literal[""]] | None:
-        """The next link, through the rest of the funnel; None when it is refused and so dropped or
-        kept.
+        """Pop the next link of `host` and test it: (link, "").
 
-        A user's Request comes with why it is refused: somebody waits to hear of it.
+        None if it is refused, and so dropped or kept. A refused user's Request is returned with
+        the reason, since its errback must be called.
         """
         priority, (_, link) = host.queue.pop()
         self._backlog.leaves(host, priority, link)
@@ -203,7 +207,7 @@ class Candidates:
         return link, refused
 
     def drop(self, host: Host, link: Link, reason: DropReason, now: float) -> None:
-        """`link`, which was taken, is not fetched."""
+        """Drop `link`, which `take` returned."""
         self._ordering.forfeit(link)
         self._count_drop(link, reason, now)
         host.queue.drop()
@@ -222,9 +226,10 @@ class Candidates:
     def _refused(
         self, host: Host, link: Link, counted: Passed, now: float
     ) -> tuple[Refusal | Literal[""], float]:
-        """Why `link` may not be fetched, "" if it may; and until when, 0.0 for ever.
+        """(reason, until): why and until when `link` may not be fetched.
 
-        Counts the IP test.
+        The reason is "" if it may be fetched; until is 0.0 if it is refused for good. Counts the IP
+        test.
         """
         if host.retired_until > now:
             return host.retired_reason, host.retired_until if host.deferrals else 0.0

@@ -1,9 +1,8 @@
 """The frontier's core: the way of a URL from `put` to its last `release`.
 
-Owns leases, retries and what is carried from run to run, as plain calls in one thread; whoever
-calls says what time it is. Tests and counts on the way in and out of line are the funnel's, where
-hosts wait is placement's, what DNS, robots.txt and failures mean for a host is standing's, and what
-is kept where the store's.
+Owns leases, retries, and the numbers that one run hands to the next. Plain calls in one thread; the
+caller gives the time. `candidates` tests and counts links, `distributor` places hosts,
+`disposition` judges DNS, robots.txt and failures, and `store` keeps the state.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ from webcrawl.frontier.orderings import Level, Ordering
 from webcrawl.frontier.store import Numbers, Store
 from webcrawl.items import Original
 
-_DROPS_MAX = 2_000  # URLs refused in one `acquire` before it gives way to the event loop
-_ROBOTS_STEPS_MAX = 20_000_000  # of robots.txt checks, likewise: 10 ms, and one check more
-_DROPS_OF_A_HOST = 100  # of these, before it lets the others go first
-_RETRIED_HOSTS = 500  # looked at in one call of `retry`
+_DROPS_MAX = 2_000  # URLs dropped in one `acquire`, before the event loop has a turn
+_ROBOTS_STEPS_MAX = 20_000_000  # robots.txt check steps in one `acquire`: 10 ms and one check
+_DROPS_OF_A_HOST = 100  # URLs dropped per host in one `acquire`, before other hosts go first
+_RETRIED_HOSTS = 500  # hosts read in one call of `retry`
 
 
 class CrawlState:
-    """See the module. After an exception of its store it must not be used any more."""
+    """The state of a crawl. It must not be used after an exception of its store."""
 
     def __init__(
         self,
@@ -70,7 +69,7 @@ class CrawlState:
         caps.counts = store.counts("caps")
         self._began_at = now
         self._leases: set[Lease] = set()
-        self._links_out = 0  # of these, those with a link
+        self._links_out = 0  # leases with a link
         self._contents = Contents(store)
         self._backlog = backlog = Backlog(self.counters, now)
         self._distributor = Distributor(
@@ -99,7 +98,7 @@ class CrawlState:
         return accepted
 
     def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
-        if not self._backlog.fresh:  # what is kept is tried beside other work only
+        if not self._backlog.fresh:  # kept links are tried only beside other work
             return []
         distributor = self._distributor
         distributor.wake(now)
@@ -111,7 +110,7 @@ class CrawlState:
             host = self._bench.pop(lane, now)
             if host is None:
                 break
-            if distributor.rank(host) > host.rank:  # others have become better since it was placed
+            if distributor.rank(host) > host.rank:  # its rank has become worse since it was placed
                 distributor.settle(host, now)
                 continue
             lease = self._lease(host, lane, now)
@@ -128,8 +127,7 @@ class CrawlState:
         for host, count in drops.items():
             if count == _DROPS_OF_A_HOST:
                 distributor.settle(host, now)
-        # A lease that is lost comes up again. A drop is final, and hosts that wait or are deferred
-        # are in line from a commit on.
+        # Drops and newly waiting hosts must be committed; leases need not: a lost one comes again.
         kept = self._candidates.keep_refused(now)
         if distributor.has_newly_waiting or drops_left < _DROPS_MAX or kept:
             self._commit(now)
@@ -154,8 +152,10 @@ class CrawlState:
         return not self._backlog.fresh and not self._leases
 
     def retry(self, reasons: Container[str], after: bytes, now: float) -> tuple[int, bytes | None]:
-        """Put links that are kept for one of `reasons` into line as new ones, of some hosts: those
-        behind the key `after`. How many, and where to go on; None at the end.
+        """Put the links that are kept for one of `reasons` in line as new links.
+
+        Of _RETRIED_HOSTS hosts behind the key `after`. Returns how many links, and the key for the
+        next call; None at the end.
         """
         count = 0
         names, following = self._store.hosts_with_kept(after, _RETRIED_HOSTS)
@@ -190,7 +190,7 @@ class CrawlState:
         self._distributor.commit(lambda: self._numbers(now))
 
     def _numbers(self, now: float) -> Numbers:
-        """The counts as they are for the next run, which finds leased links in line."""
+        """The counts for the next run, in which the links of today's leases are in line."""
         out = self._links_out
         counters = self.counters.to_dict()
         counters["pending"] += out
@@ -216,7 +216,7 @@ class CrawlState:
     # Leases out
 
     def _lease(self, host: Host, lane: Lane, now: float) -> Lease | None:
-        """A lease on `host`, popped from `lane`; None: a URL was dropped, or it fits elsewhere."""
+        """A lease on `host`, popped from `lane`. None: a URL was dropped, or the lane is wrong."""
         self._distributor.mark_changed(host)
         step = self._distributor.next_step(host, now)
         if step is None or (step is Step.PAGE) != (lane is Lane.PAGES):
@@ -315,7 +315,7 @@ class CrawlState:
             self._candidates.drop(host, link, outcome.reason, now)
 
     def _keep(self, host: Host, link: Link, outcome: Failed, now: float) -> None:
-        """`link` failed too often for now: it is kept for a later try, each later than the last."""
+        """Keep `link`, which failed too often, for a later try: each time for longer."""
         polite = self._policy.politeness
         deferrals = max(link.retries - self._policy.retry_times, 0) + 1
         due_at = outcome.ended_at + polite.deferral_s(deferrals)

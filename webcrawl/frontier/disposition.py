@@ -1,11 +1,12 @@
-"""The standing of hosts: at which address, by which rules and from when on each may be asked.
+"""What an outcome means for its host: clocks, addresses, rules, back-off, retirement.
 
-Owns what the answers of DNS, robots.txt and servers mean for a host: its clock, its addresses, its
-rules, back-off, and that it is given up: for good, as far as a crawl can say, where an answer was
-definite, else for a while that grows, and its links are kept. Knows nothing of queues.
+Owns the judgement of answers of DNS, robots.txt and servers. Knows nothing of queues.
 
-An errand is run by the host that serves the robots.txt: after a redirect that is not the one it is
-for, its home.
+A host is retired for a while if it fails. If the answer was definite (no such name), its links are
+dropped as they come up. Else its links are kept, and each retirement in a row is longer.
+
+A robots task is carried out by the host that serves the robots.txt. After a redirect this may be
+another host than the task's home, which is the host the rules are for.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from webcrawl.frontier.store import Store
 
 
 class Disposition:
-    """See the module."""
+    """Applies outcomes to hosts."""
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class Disposition:
         self._distributor = distributor
 
     def set_clocks(self, host: Host, lease: Lease, outcome: Outcome) -> None:
-        """Free the host and its address, each with its clock set from the request just made."""
+        """End the lease of the host and its address, and set both clocks from the request."""
         asked_at, ended_at = outcome.asked_at, outcome.ended_at
         if isinstance(outcome, RobotsFetched):
             assert lease.robots_task is not None
@@ -98,7 +99,7 @@ class Disposition:
             host.resolved_until = now + self._policy.stale_s
         else:
             self.defer(host, outcome.reason, now)
-            host.resolve_tries = max(1, self._policy.retry_times)  # one try each from now on
+            host.resolve_tries = max(1, self._policy.retry_times)  # from now on one try per look-up
 
     # robots.txt
 
@@ -143,7 +144,7 @@ class Disposition:
         self._distributor.settle(home, now)
 
     def _robots_unavailable(self, robots_task: RobotsTask, reason: str, now: float) -> None:
-        """Nobody can say what the origin allows: for a while, what it said last or nothing.
+        """A robots.txt cannot be had: use the origin's last rules for a while, or disallow all.
 
         RFC 9309, 2.3.1.4: an unreachable robots.txt is complete disallow.
         """
@@ -165,29 +166,29 @@ class Disposition:
         home.next_at = max(home.next_at, self._polite.next_at(delay_s, home.asked_at, 0.0))
 
     def _home(self, robots_task: RobotsTask) -> Host:
-        """The host whose robots.txt an errand is for."""
+        """The host whose robots.txt the task is for."""
         return self._distributor.host(robots_task.home)
 
-    # Trouble
+    # Failures
 
     def back_off(self, host: Host, tries: int, ended_at: float, retry_after_s: float = 0.0) -> None:
-        """Leave `host` alone for a while after the `tries`-th failure, or as it asked."""
+        """Let `host` wait after the `tries`-th failure, or for as long as its Retry-After asks."""
         polite = self._polite
         wait_s = polite.backoff_s(tries, polite.host_delay_s(host.crawl_delay_s))
         wait_s = max(wait_s, min(retry_after_s, polite.retry_after_max_s))
         host.next_at = max(host.next_at, ended_at + wait_s)
 
     def failed(self, host: Host, now: float) -> None:
-        """`host` gave no answer: too often in a row, and it is given up for a while."""
+        """Count an attempt without an answer; after too many in a row, defer `host`."""
         host.failures += 1
         if host.failures >= self._policy.failures_max or host.deferrals:
             self.defer(host, "host_retired", now)
 
     def try_next_address(self, host: Host, reason: str) -> bool:
-        """Turn to the next address of `host`; True when that is a try for nothing.
+        """Switch to the next address of `host` that the IP cap allows.
 
-        Which it is where nobody answered at an address, until each was tried once (RFC 8305, 5).
-        An address that the IP cap refuses is passed over.
+        True if the next try is not counted as a retry: the old address did not answer, and another
+        one is untried (RFC 8305, 5).
         """
         addresses = host.addresses
         for turn in range(1, len(addresses)):
@@ -199,12 +200,12 @@ class Disposition:
         return False
 
     def retire(self, host: Host, reason: UnresolvedReason, now: float) -> None:
-        """Give `host` up: its links are dropped as they come up, so are new ones for a while."""
+        """Retire `host`: its links, and new links for a while, are dropped as they come up."""
         host.deferrals = 0
         self._give_up(host, reason, now + self._policy.retired_s, now)
 
     def defer(self, host: Host, reason: GivenUpReason, now: float) -> None:
-        """Give `host` up for a while, longer each time: its links are kept as they come up."""
+        """Retire `host`, longer each time in a row: its links are kept as they come up."""
         host.deferrals += 1
         self._give_up(host, reason, now + self._polite.deferral_s(host.deferrals), now)
 
@@ -215,7 +216,7 @@ class Disposition:
         self._flush_robots_tasks(host, now)
 
     def _flush_robots_tasks(self, host: Host, now: float) -> None:
-        """Errands for others cannot be run at a host that is given up."""
+        """Fail the robots tasks of a retired host, of which some may be for other hosts."""
         robots_tasks, host.robots_tasks = host.robots_tasks or (), None
         for robots_task in robots_tasks:
             self._robots_unavailable(robots_task, host.retired_reason, now)

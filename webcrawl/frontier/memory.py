@@ -1,7 +1,7 @@
-"""The frontier in memory: the whole state of a crawl in this process, and gone with it.
+"""The frontier in memory: all state is lost when the process ends.
 
-What it costs stands at `MemoryStore`; none of it is given back before the end. For crawls beyond
-some ten million URLs use the disk (`frontier.disk`).
+`MemoryStore` states the memory it takes; none is freed before the end. For crawls of more than some
+ten million URLs use the frontier on disk (`frontier.disk`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from webcrawl.items import Original
 
 
 class MemoryFrontier(Frontier):
-    """See the module. Every call is done when it returns; none of them waits."""
+    """FRONTIER_STORE "memory". Every call is done when it returns; no call waits."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class MemoryFrontier(Frontier):
         return self._state.is_finished()
 
     async def close(self) -> None:
-        """Nothing outlives the process."""
+        """Does nothing: no state outlives the process."""
 
     def audit(self) -> None:
         """Assert the invariants. O(hosts): for tests and debugging."""
