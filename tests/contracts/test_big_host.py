@@ -43,7 +43,7 @@ def big(count: int) -> list[Link]:
 
 
 class Walk:
-    """Crawls, and notes when each page of the others was leased and what it took in calls."""
+    """Crawls, and records when each page of the other hosts was leased, and the calls it took."""
 
     def __init__(self, store: Store, caps: Caps | None = None, *, big_answers: bool = True) -> None:
         self.state = CrawlState(store, Policy(politeness=POLITE), caps=caps)
@@ -112,7 +112,7 @@ def test_links_over_a_cap_are_never_queued(store: Store) -> None:
 
 
 def test_the_others_go_on_while_its_links_are_kept(store: Store) -> None:
-    """As they are when it is given up: each in its turn, and that takes a while."""
+    """A retired host's links are kept one by one, as they come up."""
     walk = Walk(store, big_answers=False)
     walk.state.put(big(20_000), walk.now)
     while not walk.state.counters.kept["host_retired"]:
@@ -123,7 +123,7 @@ def test_the_others_go_on_while_its_links_are_kept(store: Store) -> None:
 
 
 def test_one_acquire_makes_few_costly_checks(store: Store) -> None:
-    """Of long URLs against many wildcards; the event loop has a turn between."""
+    """Long URLs against many wildcards: the event loop has a turn between two calls."""
     rules = RobotsRules.parse(b"User-agent: *\nDisallow: /\n" + COSTLY, "webcrawl")
     walk = Walk(store)
     walk.rules = rules

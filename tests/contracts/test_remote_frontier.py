@@ -1,6 +1,6 @@
 """A frontier in another process against the contract, over a real socket; the process is this one.
 
-And what a server adds to a frontier: whose a lease is, the target, the end.
+And what a server adds to a frontier: the owner of a lease, the target, the end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from webcrawl.items import Original
 
 
 class Pair:
-    """A process that is served: its end of the socket, and what the server has and hears of it."""
+    """A served process: its end of the socket, the server's member, and the calls of callbacks."""
 
     def __init__(self, server: FrontierServer) -> None:
         ours, theirs = socket.socketpair()
@@ -42,7 +42,7 @@ class Pair:
         self.remote = RemoteFrontier(theirs)
 
     async def die(self) -> None:
-        """As a process that is killed: its sockets end."""
+        """Disconnect, as a killed process does."""
         self.remote._channel.close()
         if self.remote._opening is None:
             self.remote._sock.close()
@@ -79,7 +79,7 @@ class TestRemoteFrontier(FrontierContract):
         return pair.remote
 
 
-# What a server adds
+# A server of several processes
 
 
 def served(**policy: Any) -> FrontierServer:
@@ -150,7 +150,7 @@ def test_the_leases_of_a_process_that_dies_come_back_as_asked() -> None:
     asyncio.run(check())
 
 
-def test_what_a_process_leaves_behind_was_not_asked() -> None:
+def test_leases_of_a_process_that_exits_come_back_as_not_asked() -> None:
     async def check() -> None:
         server = served()
         pair = Pair(server)
@@ -171,7 +171,7 @@ def test_what_a_process_leaves_behind_was_not_asked() -> None:
     asyncio.run(check())
 
 
-def test_what_processes_count_is_added_up() -> None:
+def test_the_counts_of_all_processes_are_added_up() -> None:
     async def check() -> Counters:
         server = served()
         pairs = [Pair(server), Pair(server)]
@@ -213,7 +213,7 @@ def test_a_target_holds_for_all_processes_together() -> None:
     asyncio.run(check())
 
 
-def test_the_others_go_first() -> None:
+def test_served_processes_acquire_before_the_owner() -> None:
     async def check() -> None:
         server = served()
         pair = Pair(server)
@@ -222,18 +222,20 @@ def test_the_others_go_first() -> None:
         await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
         await server.put(links(3), 100.0)
         await looked.wait()
-        assert pair.remote.next_at(Lane.ADMISSIONS) == 0.0, "news comes with the word"
+        assert pair.remote.next_at(Lane.ADMISSIONS) == 0.0, "a notification carries the status"
         assert await server.acquire(100.0, 9, Lane.ADMISSIONS) == []
         assert 100.0 < server.next_at(Lane.ADMISSIONS) < 100.1
         assert len(await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)) == 2
         moment = server.next_at(Lane.ADMISSIONS)
-        assert len(await server.acquire(moment, 9, Lane.ADMISSIONS)) == 1, "it has what it wanted"
+        assert len(await server.acquire(moment, 9, Lane.ADMISSIONS)) == 1, (
+            "the process is not short of the lane any more"
+        )
         await pair.die()
 
     asyncio.run(check())
 
 
-def test_who_wants_pages_and_admissions_is_waited_for_with_both() -> None:
+def test_the_head_start_of_a_process_covers_each_lane_it_is_short_of() -> None:
     async def check() -> None:
         server = served()
         pair = Pair(server)
@@ -253,7 +255,7 @@ def test_who_wants_pages_and_admissions_is_waited_for_with_both() -> None:
     asyncio.run(check())
 
 
-def test_who_is_busier_waits_longer() -> None:
+def test_a_busier_owner_gives_a_longer_head_start() -> None:
     async def check() -> None:
         server = served()
         pair = Pair(server)
@@ -266,7 +268,7 @@ def test_who_is_busier_waits_longer() -> None:
     asyncio.run(check())
 
 
-def test_a_busy_process_does_not_end_the_wait_for_another() -> None:
+def test_a_busy_process_does_not_shorten_the_head_start_of_another() -> None:
     async def check() -> None:
         server = served()
         pairs = [Pair(server), Pair(server)]
@@ -282,7 +284,7 @@ def test_a_busy_process_does_not_end_the_wait_for_another() -> None:
     asyncio.run(check())
 
 
-def test_a_load_is_that_of_the_last_moments() -> None:
+def test_a_load_is_measured_over_a_short_window() -> None:
     load = Load()
     for cpu_s, now, share in ((9.0, 100.0, 0.0), (9.1, 100.1, 0.0), (9.5, 101.0, 0.5)):
         load.update(cpu_s, now)
@@ -291,7 +293,7 @@ def test_a_load_is_that_of_the_last_moments() -> None:
     assert load.share == 0.0
 
 
-def test_who_does_not_look_is_waited_for_once() -> None:
+def test_a_process_that_does_not_acquire_gets_one_head_start() -> None:
     async def check() -> None:
         server = served()
         pair = Pair(server)
@@ -307,7 +309,7 @@ def test_who_does_not_look_is_waited_for_once() -> None:
     asyncio.run(check())
 
 
-def test_the_end_is_told_and_waited_for() -> None:
+def test_close_notifies_the_processes_and_waits_for_their_exit() -> None:
     async def check() -> None:
         server = served()
         server._grace_s = 60
@@ -328,7 +330,7 @@ def test_the_end_is_told_and_waited_for() -> None:
     asyncio.run(check())
 
 
-def test_who_does_not_end_in_time_is_not_waited_for() -> None:
+def test_a_process_that_does_not_exit_in_time_is_disconnected() -> None:
     async def check() -> None:
         server = served()
         pair = Pair(server)
@@ -343,7 +345,7 @@ def test_who_does_not_end_in_time_is_not_waited_for() -> None:
     asyncio.run(check())
 
 
-def test_the_end_of_the_main_process_is_an_error_of_the_store() -> None:
+def test_the_end_of_the_main_process_is_a_store_error() -> None:
     async def check() -> None:
         pair = Pair(served())
         gone = []
@@ -359,7 +361,7 @@ def test_the_end_of_the_main_process_is_an_error_of_the_store() -> None:
     asyncio.run(check())
 
 
-def test_a_lease_of_somebody_else_is_not_taken() -> None:
+def test_a_process_cannot_release_the_lease_of_another() -> None:
     async def check() -> None:
         server = served()
         pairs = [Pair(server), Pair(server)]
@@ -382,7 +384,7 @@ def with_target(target: int) -> FrontierServer:
     return FrontierServer(frontier, target=target)
 
 
-def test_pages_without_a_place_are_leased_beside_slow_ones_only() -> None:
+def test_pages_without_a_place_are_leased_only_beside_slow_pages() -> None:
     async def check() -> None:
         server = with_target(3)
         await server.put(links(9), 100.0)
@@ -406,7 +408,7 @@ def test_pages_without_a_place_are_leased_beside_slow_ones_only() -> None:
     asyncio.run(check())
 
 
-def test_places_without_a_page_at_all_processes_are_as_many_as_the_target() -> None:
+def test_leases_without_a_place_are_at_most_the_target_in_all_processes() -> None:
     async def check() -> None:
         server = with_target(2)
         pair = Pair(server)
@@ -422,7 +424,7 @@ def test_places_without_a_page_at_all_processes_are_as_many_as_the_target() -> N
     asyncio.run(check())
 
 
-def test_a_process_is_told_its_places() -> None:
+def test_each_answer_tells_a_process_its_places() -> None:
     async def check() -> None:
         server = with_target(4)
         pair = Pair(server)
@@ -444,7 +446,7 @@ def test_a_process_is_told_its_places() -> None:
     asyncio.run(check())
 
 
-def test_no_host_is_admitted_while_those_that_are_can_give_what_is_missing() -> None:
+def test_no_host_is_admitted_while_admitted_hosts_can_give_the_missing_pages() -> None:
     async def check() -> None:
         server = with_target(4)
         pages = [link(f"http://host-{host}/{n}") for host in range(20) for n in range(4)]

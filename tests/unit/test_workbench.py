@@ -1,4 +1,4 @@
-"""Where hosts wait: what they leave behind."""
+"""The workbench: the number of stale entries is bounded."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def bench() -> tuple[Workbench, list[Host]]:
     return made, hosts
 
 
-def test_hosts_that_get_better_again_and_again_leave_no_more_behind_than_they_are() -> None:
-    """The lane never gets down to the worst rank, where the entries are that they had before."""
+def test_hosts_that_move_up_again_and_again_leave_a_bounded_number_of_stale_entries() -> None:
+    """No pop of the lane reaches the worst rank, at which the stale entries are."""
     made, hosts = bench()
     for number in range(HOSTS, MOVES):
         host = hosts[number % HOSTS]
@@ -32,7 +32,7 @@ def test_hosts_that_get_better_again_and_again_leave_no_more_behind_than_they_ar
     made.audit()
 
 
-def test_nor_do_those_that_wait_for_an_address() -> None:
+def test_parked_hosts_leave_a_bounded_number_of_stale_entries() -> None:
     made, hosts = bench()
     leased = made.pop(Lane.PAGES, 0.0)
     assert leased is hosts[0]
