@@ -28,6 +28,8 @@ from webcrawl.frontier.politeness import Politeness
 from webcrawl.items import Original
 
 SUPPLY_S = 2.0  # the time that `Frontier.supply` looks ahead
+# Deviation: where new addresses or robots rules cannot be had, the old ones hold for this long.
+STALE_S = 3600.0
 TARGET_MET = "closespider_pagecount"  # the reason for which a crawl ends at its target
 
 
@@ -45,7 +47,7 @@ class Policy:
     failures_max -- HOST_MAX_FAILURES. Deviation: after so many attempts in a row without any
         answer, a host is retired for a while
     retired_s -- seconds for which new links of a host without any address are dropped
-    stale_s -- seconds for which old addresses or rules hold where new ones cannot be had
+    stale_s -- seconds, see STALE_S
     """
 
     politeness: Politeness = field(default_factory=Politeness)
@@ -57,7 +59,7 @@ class Policy:
     retry_codes: frozenset[int] = frozenset({500, 502, 503, 504, 522, 524, 408, 429})
     failures_max: int = 20
     retired_s: float = 3600.0
-    stale_s: float = 3600.0
+    stale_s: float = STALE_S
 
     def refuses_way(self, link: Link) -> Literal["depth", "redirects", ""]:
         """The limit that the way to `link` exceeds. By another way the same URL may come in."""
