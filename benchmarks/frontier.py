@@ -28,9 +28,9 @@ from webcrawl.frontier.base import Policy  # noqa: E402
 from webcrawl.frontier.core import CrawlState  # noqa: E402
 from webcrawl.frontier.disk.database import size_bytes  # noqa: E402
 from webcrawl.frontier.disk.store import DiskStore  # noqa: E402
-from webcrawl.frontier.lease import (
+from webcrawl.frontier.lease import (  # noqa: E402
     Fetched,
-    Lane,  # noqa: E402
+    Lane,
     Lease,
     Link,
     Outcome,
