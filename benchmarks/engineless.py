@@ -25,7 +25,7 @@ from webcrawl.config.fetch import content_type_test, headers_from, limits_from
 from webcrawl.crawl.page_fetch import fetched
 from webcrawl.fetch.client import Client
 from webcrawl.fetch.exchange import Exchange, FetchFailed
-from webcrawl.frontier.lease import Failed, Lease, Link, Outcome
+from webcrawl.frontier.lease import Failed, Lane, Lease, Link, Outcome
 from webcrawl.frontier.outbox import Outbox
 from webcrawl.items import Original, Page
 from webcrawl.parse.page import read_page
@@ -54,8 +54,8 @@ class Crawl:
             settings, outlink=self._outlinks.of_redirect, record=self._record
         )
         self._room = {
-            False: settings.getint("CONCURRENT_REQUESTS"),
-            True: settings.getint("CONCURRENT_ADMISSIONS"),
+            Lane.PAGES: settings.getint("CONCURRENT_REQUESTS"),
+            Lane.ADMISSIONS: settings.getint("CONCURRENT_ADMISSIONS"),
         }
         self._changed = asyncio.Event()
 
@@ -78,20 +78,18 @@ class Crawl:
     async def _turn(self, tasks: asyncio.TaskGroup, now: float) -> float:
         """Release finished leases and start new fetches; return the seconds until the next turn."""
         await self._outbox.deliver(now)
-        for admissions in (False, True):
-            leases = await self._frontier.acquire(
-                now, self._room[admissions], admissions=admissions
-            )
-            self._room[admissions] -= len(leases)
+        for lane in Lane:
+            leases = await self._frontier.acquire(now, self._room[lane], lane)
+            self._room[lane] -= len(leases)
             for lease in leases:
-                tasks.create_task(self._carry_out(lease, admissions))
-        return min(0.25, *(self._frontier.next_at(admissions=each) - now for each in self._room))
+                tasks.create_task(self._carry_out(lease, lane))
+        return min(0.25, *(self._frontier.next_at(lane) - now for lane in Lane))
 
-    async def _carry_out(self, lease: Lease, admission: bool) -> None:
-        run = self._admissions.run if admission else self._visit
+    async def _carry_out(self, lease: Lease, lane: Lane) -> None:
+        run = self._visit if lane is Lane.PAGES else self._admissions.run
         outcome = await run(lease)
         self._outbox.release(lease, outcome)
-        self._room[admission] += 1
+        self._room[lane] += 1
         self._changed.set()
 
     async def _visit(self, lease: Lease) -> Outcome:

@@ -30,6 +30,7 @@ from webcrawl.frontier.disk.database import size_bytes  # noqa: E402
 from webcrawl.frontier.disk.store import DiskStore  # noqa: E402
 from webcrawl.frontier.lease import (  # noqa: E402
     Fetched,
+    Lane,
     Lease,
     Link,
     Outcome,
@@ -182,7 +183,7 @@ def work(state: CrawlState, links: RandomLinks, pages: int) -> dict[str, float]:
 def iter_admissions(state: CrawlState) -> Iterator[Lease]:
     """Admit hosts until TURN pages are ready, or no host is left."""
     for _ in range(4):
-        yield from state.acquire(1.0, TURN, admissions=True)
+        yield from state.acquire(1.0, TURN, Lane.ADMISSIONS)
 
 
 def admitted(lease: Lease) -> Outcome:

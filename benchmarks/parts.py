@@ -27,7 +27,16 @@ from webcrawl.fetch.exchange import Exchange
 from webcrawl.fetch.http1 import ResponseReader
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk.store import DiskStore
-from webcrawl.frontier.lease import Fetched, Lease, Link, Outcome, Resolved, RobotsFetched, Step
+from webcrawl.frontier.lease import (
+    Fetched,
+    Lane,
+    Lease,
+    Link,
+    Outcome,
+    Resolved,
+    RobotsFetched,
+    Step,
+)
 from webcrawl.frontier.store import MemoryStore
 from webcrawl.items import Page
 from webcrawl.parse.page import read_page
@@ -143,8 +152,8 @@ def walk(store: DiskStore | MemoryStore, links: dict[str, tuple[Link, ...]]) -> 
     state = CrawlState(store, build.policy_from(SETTINGS))
     state.put(map(link_to, links), 1.0)
     while not state.is_finished():
-        for admissions in (True, False):
-            leases = state.acquire(1.0, TURN, admissions=admissions)
+        for lane in reversed(Lane):
+            leases = state.acquire(1.0, TURN, lane)
             state.release([(lease, outcome(lease, links)) for lease in leases], 1.0)
 
 

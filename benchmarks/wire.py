@@ -28,7 +28,7 @@ from webcrawl.frontier.disk.queue import DiskQueue
 from webcrawl.frontier.host import Host, Rules
 from webcrawl.frontier.lease import Fetched, Lease, Link, Step
 from webcrawl.frontier.outlinks import Outlinks
-from webcrawl.frontier.shared.wire import Answers, Calls, Leased, News, Release, decode, encode
+from webcrawl.frontier.shared.wire import Answers, Calls, Leased, Release, Status, decode, encode
 from webcrawl.scope import Scope
 
 PAGES, LINKS, LINKS_AWAY = 30, 40, 10
@@ -54,7 +54,7 @@ def measure(arguments: argparse.Namespace) -> str:
     done = [(number, fetched(number)) for number in range(PAGES)]
     leases = [(number, lease(number)) for number in range(PAGES)]
     calls = Calls(7, [Release(done, 1.5)], {"links": PAGES * LINKS}, 0.5)
-    answers = Answers(7, [Leased(leases)], News(1.5, 2.5, False, None, False))
+    answers = Answers(7, [Leased(leases)], Status(1.5, 2.5, False, None, False))
     row = rows.plain(host_row(known_host(), 1.7e9, 1))
     row_read = Decoder(HOST_ROW).decode
     packed_done: Form = (

@@ -1,4 +1,4 @@
-"""What the broad spider yields: one Page for each answer that is kept."""
+"""The broad spider's item: one Page for each answer that is kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from webcrawl.fetch.exchange import Exchange
 
 
 class Original(NamedTuple):
-    """The first page with some content: what a WARC revisit record refers to."""
+    """The first page with some content. A WARC revisit record refers to it."""
 
     url: str  # its WARC-Target-URI
     started_time: float  # UTC seconds, its WARC-Date
@@ -20,28 +20,28 @@ class Original(NamedTuple):
 class Page:
     """One answer, as item pipelines and feed exports see it.
 
-    The fields are plain values, so that `-o pages.jsonl` works; the bytes travel beside them in
-    `exchange` and `original`, which are attributes and not fields.
+    The fields are plain values, so that `-o pages.jsonl` works. The bytes are beside them, in the
+    attributes `exchange` and `original`, which are not fields.
     """
 
     url: str  # canonical, as asked
     status: int
     content_type: str = ""  # media type, lower case, without parameters
-    charset: str = ""  # WHATWG name; "" where nothing was parsed
+    charset: str = ""  # WHATWG name; "" if the page was not parsed
     size_bytes: int = 0  # of the body with transfer and content codings removed
     depth: int = 0  # link hops from a seed
     redirects: int = 0  # redirect hops in a row that led here
-    via: str = ""  # the page it was found on
+    via: str = ""  # the page the link was found on; "" for a seed
     ip: str = ""
     fetched_at: str = ""  # UTC, ISO 8601
     fetch_s: float = 0.0
     truncated: str = ""
-    # "sha1:BASE32" of the body on the wire; behind the archive's pipeline the WARC-Payload-Digest
+    # "sha1:BASE32" of the body on the wire; after the archive's pipeline, the WARC-Payload-Digest
     payload_digest: str = ""
-    duplicate_of: str = ""  # the URL that had this content first
+    duplicate_of: str = ""  # the first URL with this content
     redirect_to: str = ""  # canonical target of a 3xx
     links: list[str] = field(default_factory=list)  # canonical outlinks, each once, in order
-    links_found: int = 0  # http(s) links before repeats were dropped
+    links_found: int = 0  # http(s) links, repeats included
 
     def __post_init__(self) -> None:
         self.exchange: Exchange | None = None

@@ -1,7 +1,7 @@
 """The frontier's interface in executable form: every implementation runs this mixin.
 
-Time is a number that the tests pass in. `answer` gives a lease the outcome a healthy, polite world
-would: the host resolves to an address of its own, robots.txt allows all, pages are 200.
+Time is a number that the tests pass in. `answer` gives a lease the outcome of a healthy world: the
+host resolves to an address of its own, robots.txt allows all, pages are 200.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from webcrawl.frontier.lease import (
     Dropped,
     Failed,
     Fetched,
+    Lane,
     Lease,
     Link,
     Outcome,
@@ -45,7 +46,7 @@ def link(url: str, **fields: Any) -> Link:
 
 
 def answer(lease: Lease, now: float, **overrides: Any) -> Outcome:
-    """What a healthy world answers; `overrides` go to the outcome of a page."""
+    """The outcome in a healthy world; `overrides` are fields of a page's outcome."""
     match lease.step:
         case Step.RESOLVE:
             return Resolved((f"ip of {lease.host}",), FOREVER)
@@ -56,7 +57,7 @@ def answer(lease: Lease, now: float, **overrides: Any) -> Outcome:
 
 
 class Driver:
-    """Runs a frontier by hand, or through to its end."""
+    """Runs a frontier step by step, or to its end."""
 
     def __init__(self, frontier: Frontier) -> None:
         self.frontier = frontier
@@ -67,22 +68,22 @@ class Driver:
         return await self.frontier.put([link(url, **fields) for url in urls], self.now)
 
     async def leases(self, limit: int = 1000) -> list[Lease]:
-        admissions = await self.frontier.acquire(self.now, limit, admissions=True)
+        admissions = await self.frontier.acquire(self.now, limit, Lane.ADMISSIONS)
         return admissions + await self.frontier.acquire(self.now, limit)
 
     async def give_back(self, lease: Lease, outcome: Outcome) -> None:
         await self.frontier.release([(lease, outcome)], self.now)
 
     def wait(self) -> bool:
-        """Let time pass until something may be ready; False if nothing ever will."""
-        at = min(self.frontier.next_at(), self.frontier.next_at(admissions=True))
+        """Let time pass until a host may be ready; False if no host ever will."""
+        at = min(self.frontier.next_at(), self.frontier.next_at(Lane.ADMISSIONS))
         if at >= FOREVER:
             return False
         self.now = max(self.now, at)
         return True
 
     async def until(self, step: Step) -> Lease:
-        """Answer everything as a healthy world does until a lease of `step` comes up."""
+        """Answer as a healthy world until a lease of `step` comes; the lease."""
         for _ in range(1000):
             for lease in await self.leases(1):
                 if lease.step is step:
@@ -92,9 +93,9 @@ class Driver:
         raise AssertionError(f"no lease for {step}")
 
     async def run(self, outcomes: dict[str, list[Outcome]] | None = None) -> list[str]:
-        """Everything to the end; the URLs of the pages in the order in which they were leased.
+        """Crawl to the end; the URLs of the pages in the order of their leases.
 
-        `outcomes` says what a URL is answered, one after the other, before it is healthy.
+        `outcomes` has, by URL or host, its first outcomes; then it is healthy.
         """
         pages: list[str] = []
         for _ in range(10_000):
@@ -117,7 +118,7 @@ def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
 
 
 class FrontierContract:
-    """Subclasses give `make`; `order` is the FRONTIER_ORDER where a test asks for none."""
+    """Subclasses define `make`. `order` is the FRONTIER_ORDER of a test that names none."""
 
     order = "level"
 
@@ -180,7 +181,7 @@ class FrontierContract:
 
         assert run(check()) == ([1, 1], ["http://a/", "http://a/1"])
 
-    def test_force_puts_it_again(self) -> None:
+    def test_force_puts_a_known_url_again(self) -> None:
         async def check() -> list[str]:
             driver = self.driver()
             await driver.put("http://a/")
@@ -244,7 +245,7 @@ class FrontierContract:
 
     # Orderings
 
-    def test_the_lowest_level_first_and_first_in_first_out_within(self) -> None:
+    def test_the_lowest_level_comes_first_and_a_level_is_first_in_first_out(self) -> None:
         async def check() -> list[str]:
             driver = self.driver(order="level")
             urls = ["http://a/1/2", "http://a/1", "http://a/", "http://a/2", "http://a/0"]
@@ -269,7 +270,7 @@ class FrontierContract:
             policy = Policy(politeness=Politeness(0.0, 0.0), obey_robots=False)
             driver, pages = Driver(self.make(policy, order="least-visited")), []
             await driver.put(*(f"http://{n}.a.com/" for n in range(3)), "http://b.com/")
-            while leases := await driver.frontier.acquire(driver.now, 9, admissions=True):
+            while leases := await driver.frontier.acquire(driver.now, 9, Lane.ADMISSIONS):
                 for lease in leases:
                     await driver.give_back(lease, answer(lease, driver.now))
             while leases := await driver.frontier.acquire(driver.now, 1):
@@ -314,7 +315,7 @@ class FrontierContract:
 
         assert [url[9:] for url in run(check())] == ["1", "2", "y", "x", "z"]
 
-    def test_a_lease_that_comes_back_has_the_cash_that_came_meanwhile(self) -> None:
+    def test_a_returned_lease_has_the_cash_that_came_while_it_was_out(self) -> None:
         async def check() -> list[str]:
             driver = self.driver(order="opic", obey_robots=False)
             await driver.put("http://a/1", "http://b/")
@@ -394,7 +395,7 @@ class FrontierContract:
         assert run(check("3")) == 10.0
         assert run(check("100000")) == POLITE.crawl_delay_max_s
 
-    def test_a_failed_request_that_was_asked_stops_the_clock_too(self) -> None:
+    def test_a_failed_request_that_reached_the_server_sets_the_clock_too(self) -> None:
         async def check() -> float:
             driver = self.driver(retry_times=0)
             await driver.put("http://a/1", "http://a/2")
@@ -420,7 +421,7 @@ class FrontierContract:
 
     # robots.txt
 
-    def test_what_robots_refuses_is_dropped(self) -> None:
+    def test_a_url_that_robots_txt_disallows_is_dropped(self) -> None:
         async def check() -> tuple[list[str], Any]:
             driver = self.driver()
             await driver.put("http://a/private/x", "http://a/public")
@@ -434,7 +435,7 @@ class FrontierContract:
         assert counters.dropped == {"robots": 1}
         assert (counters.ip_passed, counters.robots_passed) == (2, 1)
 
-    def test_a_users_request_that_is_refused_is_leased_to_be_told(self) -> None:
+    def test_a_refused_request_of_a_user_is_leased_so_that_its_errback_is_called(self) -> None:
         async def check() -> tuple[list[Lease], Any]:
             driver, told = self.driver(), []
             await driver.put("http://a/private", "http://gone/", payload=b"a Request")
@@ -461,7 +462,7 @@ class FrontierContract:
         assert counters.dropped == {"robots": 1, "dns": 1}
         assert (counters.extracted, counters.robots_passed, counters.pending) == (2, 0, 0)
 
-    def test_each_origin_has_its_own_robots(self) -> None:
+    def test_each_origin_has_its_own_robots_txt(self) -> None:
         async def check() -> list[str]:
             driver, robots = self.driver(), []
             await driver.put("http://a/", "https://a/", "http://a:8080/")
@@ -477,7 +478,7 @@ class FrontierContract:
             "http://a/robots.txt", "http://a:8080/robots.txt", "https://a/robots.txt",
         ]  # fmt: skip
 
-    def test_robots_that_moved_to_another_host_obeys_that_hosts_clock(self) -> None:
+    def test_a_robots_txt_that_moved_to_another_host_obeys_the_clock_of_that_host(self) -> None:
         async def check() -> tuple[list[str], float]:
             driver = self.driver()
             await driver.put("http://a/", "http://b/1")
@@ -489,7 +490,7 @@ class FrontierContract:
         assert sorted(pages) == ["http://a/", "http://b/1"]
         assert now >= 120.0, "b is asked for two robots.txt and a page, 10 s apart"
 
-    def test_two_hosts_whose_robots_point_at_each_other_do_not_lock(self) -> None:
+    def test_two_hosts_whose_robots_txt_redirect_to_each_other_do_not_deadlock(self) -> None:
         async def check() -> list[str]:
             driver = self.driver()
             await driver.put("http://a/", "http://b/")
@@ -501,7 +502,7 @@ class FrontierContract:
 
         assert sorted(run(check())) == ["http://a/", "http://b/"]
 
-    def test_unreachable_robots_is_tried_again_and_then_refuses_all(self) -> None:
+    def test_an_unreachable_robots_txt_is_retried_and_then_disallows_all(self) -> None:
         async def check(failures: int) -> tuple[list[str], Any]:
             driver = self.driver()
             await driver.put("http://a/")
@@ -515,7 +516,9 @@ class FrontierContract:
         assert counters.kept == {"robots_unreachable": 1}
         assert (counters.robots_attempted, counters.pending) == (1, 1)
 
-    def test_what_unreachable_robots_refuses_waits_for_no_further_try(self) -> None:
+    def test_links_that_an_unreachable_robots_txt_refuses_do_not_wait_for_its_next_try(
+        self,
+    ) -> None:
         async def check() -> float:
             driver = self.driver(retry_times=1)
             await driver.put("http://a/")
@@ -525,7 +528,7 @@ class FrontierContract:
 
         assert run(check()) == 110.0  # of the second try
 
-    def test_robots_is_asked_again_when_it_expires(self) -> None:
+    def test_robots_txt_is_fetched_again_when_it_expires(self) -> None:
         async def check() -> int:
             driver = self.driver()
             await driver.put("http://a/1", "http://a/2")
@@ -537,7 +540,7 @@ class FrontierContract:
 
         assert run(check()) == 2
 
-    def test_rules_that_expired_still_hold_when_the_new_ones_are_unreachable(self) -> None:
+    def test_expired_rules_hold_while_new_ones_are_unreachable(self) -> None:
         async def check() -> list[str]:
             driver = self.driver(retry_times=0)
             await driver.put("http://a/1", "http://a/2", "http://a/private")
@@ -565,7 +568,7 @@ class FrontierContract:
         assert (counters.extracted, counters.host_passed, counters.ip_passed) == (4, 4, 1)
         assert (counters.lookups, counters.resolved) == (2, 1)
 
-    def test_a_look_up_that_may_help_later_is_tried_again(self) -> None:
+    def test_a_look_up_that_may_succeed_later_is_retried(self) -> None:
         async def check(failures: int) -> list[str]:
             driver = self.driver()
             await driver.put("http://a/")
@@ -595,7 +598,7 @@ class FrontierContract:
     @pytest.mark.parametrize(
         "outcome", [Failed("reset", 100.0, 100.0), Fetched(503, 100.0, 100.0)], ids=repr
     )
-    def test_what_may_pass_is_tried_again(self, outcome: Outcome) -> None:
+    def test_a_failure_that_may_pass_is_retried(self, outcome: Outcome) -> None:
         async def check(failures: int) -> tuple[int, Any]:
             driver = self.driver()
             await driver.put("http://a/")
@@ -607,7 +610,7 @@ class FrontierContract:
         assert run(check(9))[0] == 3, "the first try and RETRY_TIMES more"
         assert counters.extracted == counters.robots_passed == 1, "a URL is counted once"
 
-    def test_what_will_not_change_is_not_tried_again(self) -> None:
+    def test_a_failure_that_will_not_pass_is_not_retried(self) -> None:
         async def check() -> list[str]:
             driver = self.driver()
             await driver.put("http://a/")
@@ -636,7 +639,7 @@ class FrontierContract:
 
         assert run(check()) == ["http://a/", "http://b/"]
 
-    def test_a_dropped_url_is_not_asked_again(self) -> None:
+    def test_a_dropped_url_is_not_leased_again(self) -> None:
         async def check() -> tuple[list[str], Any]:
             driver = self.driver()
             await driver.put("http://a/")
@@ -648,7 +651,7 @@ class FrontierContract:
         assert counters.dropped == {"middleware": 1}
         assert counters.crawled == 0
 
-    def test_a_host_that_never_answers_is_given_up_for_a_while(self) -> None:
+    def test_a_host_that_never_answers_is_retired_for_a_while(self) -> None:
         async def check() -> tuple[int, Any]:
             driver = self.driver(obey_robots=False, failures_max=4, retry_times=0)
             urls = [f"http://a/{n}" for n in range(10)]
@@ -675,7 +678,7 @@ class FrontierContract:
 
         assert run(check()) == ["10.0.0.1", "10.0.0.2"]
 
-    def test_a_failure_that_was_told_is_final(self) -> None:
+    def test_a_failure_whose_errback_was_called_is_final(self) -> None:
         async def check() -> tuple[list[str], Any]:
             driver = self.driver(obey_robots=False)
             await driver.put("http://a/")
@@ -705,7 +708,7 @@ class FrontierContract:
         assert pages == ["http://a/"]
         assert counters.robots == {"2xx": 1}
 
-    def test_an_address_tried_instead_counts_for_the_ip_cap(self) -> None:
+    def test_a_second_address_counts_for_the_ip_cap(self) -> None:
         async def check() -> list[str]:
             policy = Policy(politeness=POLITE, obey_robots=False)
             driver, asked = Driver(self.make(policy, caps=Caps(per_ip=1))), []
@@ -724,7 +727,7 @@ class FrontierContract:
 
         assert run(check()).count("10.0.0.1") == 1
 
-    def test_hosts_of_one_address_come_up_by_their_best_link_too(self) -> None:
+    def test_hosts_of_one_address_come_up_by_their_best_link(self) -> None:
         async def check() -> list[str]:
             driver = self.driver(order="level")
             hosts = "cabdfe"
@@ -735,7 +738,7 @@ class FrontierContract:
 
         assert run(check()) == list("abcdef")
 
-    def test_a_robots_that_asks_for_patience_is_left_alone_at_the_last_try_too(self) -> None:
+    def test_the_retry_after_of_a_robots_txt_holds_after_the_last_try_too(self) -> None:
         async def check() -> float:
             driver = self.driver(retry_times=0)
             await driver.put("http://a/", "https://a/")
@@ -750,7 +753,7 @@ class FrontierContract:
 
     # What may pass: kept for a later try
 
-    def test_what_may_pass_is_kept_and_tried_beside_other_work(self) -> None:
+    def test_a_kept_url_is_tried_beside_other_work(self) -> None:
         async def check() -> tuple[list[float], Any]:
             driver = self.driver(obey_robots=False, retry_times=0)
             others = [f"http://b/{n}" for n in range(40)]
@@ -780,7 +783,7 @@ class FrontierContract:
         assert counters.kept == {"reset": 1}
         assert (counters.pending, counters.crawled) == (1, 1)
 
-    def test_new_work_brings_what_is_kept_up_again(self) -> None:
+    def test_kept_urls_are_tried_again_when_new_work_comes(self) -> None:
         async def check() -> list[str]:
             driver = self.driver(obey_robots=False, retry_times=0)
             await driver.put("http://a/")
@@ -791,7 +794,7 @@ class FrontierContract:
 
         assert sorted(run(check())) == ["http://a/", "http://b/1", "http://b/2"]
 
-    def test_a_name_that_nobody_knows_for_now_is_asked_for_once_each_time(self) -> None:
+    def test_a_name_that_cannot_be_resolved_for_now_is_looked_up_once_per_retirement(self) -> None:
         async def check() -> tuple[int, Any]:
             driver, tries = self.driver(obey_robots=False, retry_times=1), 0
             await driver.put("http://a/", *(f"http://b/{n}" for n in range(50)))
@@ -810,7 +813,7 @@ class FrontierContract:
         assert (counters.kept, counters.dropped) == ({"dns": 1}, {})
         assert (counters.lookups, counters.extracted, counters.ip_passed) == (2, 51, 50)
 
-    def test_a_host_that_answers_again_gives_all_that_was_kept(self) -> None:
+    def test_all_kept_urls_of_a_host_are_fetched_once_it_answers_again(self) -> None:
         async def check() -> tuple[list[str], Any]:
             driver = self.driver(obey_robots=False, failures_max=2, retry_times=0)
             dead = [f"http://a/{n}" for n in range(6)]
@@ -824,7 +827,7 @@ class FrontierContract:
         assert {f"http://a/{n}" for n in range(6)} <= set(pages)
         assert (counters.crawled, counters.kept.total(), counters.pending) == (66, 0, 0)
 
-    def test_robots_that_answers_again_lets_through_what_was_kept(self) -> None:
+    def test_kept_urls_are_fetched_once_robots_txt_answers_again(self) -> None:
         async def check() -> tuple[list[str], Any]:
             driver = self.driver(retry_times=0)
             await driver.put("http://a/1", "http://a/2", *(f"http://b/{n}" for n in range(20)))
@@ -835,7 +838,7 @@ class FrontierContract:
         assert {"http://a/1", "http://a/2"} <= set(pages)
         assert (counters.extracted, counters.robots_passed, counters.crawled) == (22, 22, 22)
 
-    def test_a_kept_url_takes_no_second_place_of_its_address(self) -> None:
+    def test_a_kept_url_counts_once_for_the_ip_cap(self) -> None:
         async def check() -> tuple[list[str], Any]:
             driver = Driver(
                 self.make(Policy(politeness=POLITE, retry_times=0), caps=Caps(per_ip=1))
@@ -853,7 +856,7 @@ class FrontierContract:
         assert counters.dropped == {}
         assert counters.ip_passed == 11
 
-    def test_the_content_seen_test_names_who_was_first(self) -> None:
+    def test_the_content_seen_test_names_the_first_page(self) -> None:
         async def check() -> list[Original | None]:
             frontier = self.make()
             a, b = Original("http://a/", 1.0, "sha1:A"), Original("http://b/", 2.0, "sha1:A")
@@ -868,7 +871,7 @@ class FrontierContract:
         assert second is not None
         assert second.url == "http://a/"
 
-    def test_of_several_copies_the_one_in_the_same_bytes_is_named(self) -> None:
+    def test_of_several_copies_the_one_sent_in_the_same_bytes_is_named(self) -> None:
         async def check() -> list[Original | None]:
             frontier = self.make()
             forms = (("a", "A"), ("b", "B"), ("c", "B"), ("d", "A"))

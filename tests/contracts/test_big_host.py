@@ -19,7 +19,7 @@ from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.store import DiskStore
-from webcrawl.frontier.lease import Failed, Lease, Link, Outcome, RobotsFetched, Step
+from webcrawl.frontier.lease import Failed, Lane, Lease, Link, Outcome, RobotsFetched, Step
 from webcrawl.frontier.store import MemoryStore, Store
 from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
 
@@ -56,9 +56,9 @@ class Walk:
     def turn(self) -> None:
         """One acquire of each kind, all leases answered at once, then the clock moves on."""
         state = self.state
-        leases = state.acquire(self.now, 1000, admissions=True) + state.acquire(self.now, 1000)
+        leases = state.acquire(self.now, 1000, Lane.ADMISSIONS) + state.acquire(self.now, 1000)
         state.release([(lease, self._outcome(lease)) for lease in leases], self.now)
-        next_at = min(state.next_at(), state.next_at(admissions=True))
+        next_at = min(state.next_at(), state.next_at(Lane.ADMISSIONS))
         self.now = max(self.now + 0.5, next_at)
 
     def _outcome(self, lease: Lease) -> Outcome:

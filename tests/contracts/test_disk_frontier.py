@@ -10,10 +10,10 @@ import pytest
 from tests.contracts.frontier import POLITE, Driver, FrontierContract, answer, run
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.disk.database import StoreError
 from webcrawl.frontier.disk.frontier import ACTIVE_HOSTS_MAX, DiskFrontier
 from webcrawl.frontier.lease import Lease, Step
 from webcrawl.frontier.orderings import ORDERINGS
+from webcrawl.frontier.store import StoreError
 
 
 class TestDiskFrontier(FrontierContract):

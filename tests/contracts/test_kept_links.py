@@ -53,7 +53,7 @@ KEPT = ["http://a/", "http://b/", "http://c/1", "http://c/2"]
 
 
 @ORDERS
-def test_the_next_run_takes_up_all_that_was_kept(tmp_path: Path, order: str) -> None:
+def test_the_next_run_tries_all_kept_links(tmp_path: Path, order: str) -> None:
     async def check() -> None:
         driver = opened(tmp_path, order, retry_times=0)
         await fail_all(driver)
@@ -71,7 +71,7 @@ def test_the_next_run_takes_up_all_that_was_kept(tmp_path: Path, order: str) -> 
 
 
 @ORDERS
-def test_what_is_kept_run_after_run_is_tried_in_each(tmp_path: Path, order: str) -> None:
+def test_a_link_that_is_kept_in_each_run_is_tried_in_each(tmp_path: Path, order: str) -> None:
     async def check() -> None:
         for _ in range(4):
             driver = opened(tmp_path, order, retry_times=0, obey_robots=False)
@@ -84,7 +84,7 @@ def test_what_is_kept_run_after_run_is_tried_in_each(tmp_path: Path, order: str)
     run(check())
 
 
-def test_a_host_that_waits_for_its_time_takes_no_memory(tmp_path: Path) -> None:
+def test_a_deferred_host_takes_no_memory(tmp_path: Path) -> None:
     async def check() -> None:
         driver = opened(tmp_path, retry_times=0)
         await driver.put(*(f"http://{n}.test/" for n in range(50)))
@@ -133,7 +133,7 @@ def command(jobdir: Path, reasons: str) -> None:
 
 
 @pytest.mark.parametrize("when", [between_runs, while_it_runs])
-def test_what_is_kept_gets_in_line_at_once(
+def test_retry_puts_kept_links_in_line_at_once(
     tmp_path: Path, when: Callable[[Driver, Path, str], Coroutine[Any, Any, None]]
 ) -> None:
     async def check() -> None:

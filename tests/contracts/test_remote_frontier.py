@@ -1,6 +1,6 @@
 """A frontier in another process against the contract, over a real socket; the process is this one.
 
-And what a server adds to a frontier: whose a lease is, the target, the end.
+And what a server adds to a frontier: the owner of a lease, the target, the end.
 """
 
 from __future__ import annotations
@@ -18,35 +18,36 @@ from tests.contracts.frontier import POLITE, FrontierContract, answer, link
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.database import StoreError
-from webcrawl.frontier.lease import Failed, Fetched, Link, Returned, Step
+from webcrawl.frontier.lease import Failed, Fetched, Lane, Link, Returned, Step
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
-from webcrawl.frontier.shared.client import GONE, RemoteFrontier
-from webcrawl.frontier.shared.server import FrontierServer, Load
+from webcrawl.frontier.shared.client import MAIN_PROCESS_GONE, RemoteFrontier
+from webcrawl.frontier.shared.member import Load
+from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 
 
 class Pair:
-    """A process that is served: its end of the socket, and what the server has and hears of it."""
+    """A served process: its end of the socket, the server's member, and the calls of callbacks."""
 
     def __init__(self, server: FrontierServer) -> None:
         ours, theirs = socket.socketpair()
         self.heard: list[Any] = []
         self.member = server.serve(
             ours,
-            left=lambda reason, stats: self.heard.append((reason, stats)),
-            gone=self.heard.append,
+            on_exit=lambda reason, stats: self.heard.append((reason, stats)),
+            on_disconnect=self.heard.append,
         )
         self.remote = RemoteFrontier(theirs)
 
     async def die(self) -> None:
-        """As a process that is killed: its sockets end."""
+        """Disconnect, as a killed process does."""
         self.remote._channel.close()
         if self.remote._opening is None:
             self.remote._sock.close()
-        await self.member.gone.wait()
-        await self.member.settle()
+        await self.member.disconnected.wait()
+        await self.member.close()
 
 
 class TestRemoteFrontier(FrontierContract):
@@ -73,12 +74,12 @@ class TestRemoteFrontier(FrontierContract):
         frontier = MemoryFrontier(policy, ordering=ORDERINGS[order or self.order](), caps=caps)
         pair = Pair(FrontierServer(frontier))
         pair.remote.counters = frontier.counters  # those of the crawl, for the contract to see
-        pair.remote._differences = dict  # type: ignore[method-assign]  # and nothing is added
+        pair.remote._changes = dict  # type: ignore[method-assign]  # and nothing is added
         self._pairs.append(pair)
         return pair.remote
 
 
-# What a server adds
+# A server of several processes
 
 
 def served(**policy: Any) -> FrontierServer:
@@ -91,7 +92,7 @@ def links(count: int) -> list[Link]:
 
 async def resolve(frontier: Frontier, now: float = 100.0) -> None:
     """All hosts get their address."""
-    while leases := await frontier.acquire(now, 100, admissions=True):
+    while leases := await frontier.acquire(now, 100, Lane.ADMISSIONS):
         await frontier.release([(lease, answer(lease, now)) for lease in leases], now)
 
 
@@ -129,14 +130,14 @@ def test_the_leases_of_a_process_that_dies_come_back_as_asked() -> None:
         dead, other = Pair(server), Pair(server)
         await dead.remote.put([link("http://a/1"), link("http://a/2"), link("http://b/")], 0.0)
         began = time.monotonic()
-        (resolving,) = await dead.remote.acquire(began, 1, admissions=True)
+        (resolving,) = await dead.remote.acquire(began, 1, Lane.ADMISSIONS)
         await resolve(other.remote, began)
         leases = await dead.remote.acquire(began, 9)
         assert len(leases) == 1
         await dead.die()
         assert dead.heard == [2]
         assert not server.is_finished()
-        (again,) = await other.remote.acquire(began, 9, admissions=True)
+        (again,) = await other.remote.acquire(began, 9, Lane.ADMISSIONS)
         assert (again.host, again.step) == (resolving.host, Step.RESOLVE)
         await other.remote.release([(again, answer(again, began))], began)
         (at_once,) = await other.remote.acquire(time.monotonic(), 9)
@@ -149,7 +150,7 @@ def test_the_leases_of_a_process_that_dies_come_back_as_asked() -> None:
     asyncio.run(check())
 
 
-def test_what_a_process_leaves_behind_was_not_asked() -> None:
+def test_leases_of_a_process_that_exits_come_back_as_not_asked() -> None:
     async def check() -> None:
         server = served()
         pair = Pair(server)
@@ -159,9 +160,9 @@ def test_what_a_process_leaves_behind_was_not_asked() -> None:
         pair.remote.counters.under_way = 5
         await pair.remote.release([(leases[0], Fetched(200, 100.0, 100.0))], 100.0)
         assert server.counters.under_way == 5
-        pair.remote.leave("finished", {"items": 3})
-        await pair.member.left.wait()
-        await pair.member.settle()
+        pair.remote.exit("finished", {"items": 3})
+        await pair.member.ended.wait()
+        await pair.member.close()
         assert server.counters.under_way == 0
         assert [lease.url for lease in await server.acquire(100.0, 9)] == [leases[1].url]
         await pair.die()
@@ -170,7 +171,7 @@ def test_what_a_process_leaves_behind_was_not_asked() -> None:
     asyncio.run(check())
 
 
-def test_what_processes_count_is_added_up() -> None:
+def test_the_counts_of_all_processes_are_added_up() -> None:
     async def check() -> Counters:
         server = served()
         pairs = [Pair(server), Pair(server)]
@@ -212,101 +213,103 @@ def test_a_target_holds_for_all_processes_together() -> None:
     asyncio.run(check())
 
 
-def test_the_others_go_first() -> None:
+def test_served_processes_acquire_before_the_owner() -> None:
     async def check() -> None:
         server = served()
         pair = Pair(server)
         looked = asyncio.Event()
-        pair.remote.when_ready = looked.set
-        await pair.remote.acquire(100.0, 2, admissions=True)
+        pair.remote.on_ready = looked.set
+        await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
         await server.put(links(3), 100.0)
         await looked.wait()
-        assert pair.remote.next_at(admissions=True) == 0.0, "news comes with the word"
-        assert await server.acquire(100.0, 9, admissions=True) == []
-        assert 100.0 < server.next_at(admissions=True) < 100.1
-        assert len(await pair.remote.acquire(100.0, 2, admissions=True)) == 2
-        moment = server.next_at(admissions=True)
-        assert len(await server.acquire(moment, 9, admissions=True)) == 1, "it has what it wanted"
+        assert pair.remote.next_at(Lane.ADMISSIONS) == 0.0, "a notification carries the status"
+        assert await server.acquire(100.0, 9, Lane.ADMISSIONS) == []
+        assert 100.0 < server.next_at(Lane.ADMISSIONS) < 100.1
+        assert len(await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)) == 2
+        moment = server.next_at(Lane.ADMISSIONS)
+        assert len(await server.acquire(moment, 9, Lane.ADMISSIONS)) == 1, (
+            "the process is not short of the lane any more"
+        )
         await pair.die()
 
     asyncio.run(check())
 
 
-def test_who_wants_pages_and_admissions_is_waited_for_with_both() -> None:
+def test_the_head_start_of_a_process_covers_each_lane_it_is_short_of() -> None:
     async def check() -> None:
         server = served()
         pair = Pair(server)
-        for admissions in (False, True):
-            await pair.remote.acquire(100.0, 2, admissions=admissions)
+        for lane in Lane:
+            await pair.remote.acquire(100.0, 2, lane)
         page, admission = links(2)
         await server._frontier.put([page], 100.0)
         await resolve(server._frontier)
         await server._frontier.put([admission], 100.0)
         await server.put([], 100.0)
-        for admissions in (False, True):
-            assert server.ready_at(admissions=admissions) <= 100.0
-            assert server.next_at(admissions=admissions) > 100.0
-            assert await server.acquire(100.0, 9, admissions=admissions) == []
+        for lane in Lane:
+            assert server.ready_at(lane) <= 100.0
+            assert server.next_at(lane) > 100.0
+            assert await server.acquire(100.0, 9, lane) == []
         await pair.die()
 
     asyncio.run(check())
 
 
-def test_who_is_busier_waits_longer() -> None:
+def test_a_busier_owner_gives_a_longer_head_start() -> None:
     async def check() -> None:
         server = served()
         pair = Pair(server)
-        await pair.remote.acquire(100.0, 2, admissions=True)
+        await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
         pair.member.load.share, server._load.share = 0.4, 0.5
         await server.put(links(1), 100.0)
-        assert 100.1 < server.next_at(admissions=True) < 101.0
+        assert 100.1 < server.next_at(Lane.ADMISSIONS) < 101.0
         await pair.die()
 
     asyncio.run(check())
 
 
-def test_a_busy_process_does_not_end_the_wait_for_another() -> None:
+def test_a_busy_process_does_not_shorten_the_head_start_of_another() -> None:
     async def check() -> None:
         server = served()
         pairs = [Pair(server), Pair(server)]
         for pair, share in zip(pairs, (0.4, 0.9), strict=True):
-            await pair.remote.acquire(100.0, 2, admissions=True)
+            await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
             pair.member.load.share = share
         server._load.share = 0.5
         await server.put(links(1), 100.0)
-        assert 100.1 < server.next_at(admissions=True) < 101.0
+        assert 100.1 < server.next_at(Lane.ADMISSIONS) < 101.0
         for pair in pairs:
             await pair.die()
 
     asyncio.run(check())
 
 
-def test_a_load_is_that_of_the_last_moments() -> None:
+def test_a_load_is_measured_over_a_short_window() -> None:
     load = Load()
     for cpu_s, now, share in ((9.0, 100.0, 0.0), (9.1, 100.1, 0.0), (9.5, 101.0, 0.5)):
-        load.see(cpu_s, now)
+        load.update(cpu_s, now)
         assert load.share == share
-    load.see(9.5, 103.0)
+    load.update(9.5, 103.0)
     assert load.share == 0.0
 
 
-def test_who_does_not_look_is_waited_for_once() -> None:
+def test_a_process_that_does_not_acquire_gets_one_head_start() -> None:
     async def check() -> None:
         server = served()
         pair = Pair(server)
-        await pair.remote.acquire(100.0, 2, admissions=True)
+        await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
         await server.put(links(1), 100.0)
-        moment = server.next_at(admissions=True)
+        moment = server.next_at(Lane.ADMISSIONS)
         await server.put(links(2), moment)
-        assert len(await server.acquire(moment, 9, admissions=True)) == 2
+        assert len(await server.acquire(moment, 9, Lane.ADMISSIONS)) == 2
         await pair.die()
         await server.put(links(3), moment)
-        assert len(await server.acquire(moment, 9, admissions=True)) == 1
+        assert len(await server.acquire(moment, 9, Lane.ADMISSIONS)) == 1
 
     asyncio.run(check())
 
 
-def test_the_end_is_told_and_waited_for() -> None:
+def test_close_notifies_the_processes_and_waits_for_their_exit() -> None:
     async def check() -> None:
         server = served()
         server._grace_s = 60
@@ -315,11 +318,11 @@ def test_the_end_is_told_and_waited_for() -> None:
         await resolve(ready.remote)
         leases = await ready.remote.acquire(100.0, 1)
         closing = asyncio.create_task(server.close())
-        assert await ready.remote.ended() == "shutdown"
-        assert await ready.remote.acquire(100.0, 9, admissions=True) == [], "nothing new"
+        assert await ready.remote.wait_for_end() == "shutdown"
+        assert await ready.remote.acquire(100.0, 9, Lane.ADMISSIONS) == [], "nothing new"
         await ready.remote.release([(leases[0], Returned())], 100.0)
         assert not closing.done()
-        ready.remote.leave("shutdown", {})
+        ready.remote.exit("shutdown", {})
         await closing
         await ready.die()
         await never_began.die()
@@ -327,44 +330,44 @@ def test_the_end_is_told_and_waited_for() -> None:
     asyncio.run(check())
 
 
-def test_who_does_not_end_in_time_is_not_waited_for() -> None:
+def test_a_process_that_does_not_exit_in_time_is_disconnected() -> None:
     async def check() -> None:
         server = served()
         pair = Pair(server)
         await pair.remote.put(links(1), 100.0)
-        await pair.remote.acquire(100.0, 1, admissions=True)
+        await pair.remote.acquire(100.0, 1, Lane.ADMISSIONS)
         await server.close()
         assert not server._frontier._state._leases
-        await pair.member.gone.wait()
+        await pair.member.disconnected.wait()
         with pytest.raises(StoreError, match="the main process has ended"):
             await pair.remote.acquire(100.0, 1)
 
     asyncio.run(check())
 
 
-def test_the_end_of_the_main_process_is_an_error_of_the_store() -> None:
+def test_the_end_of_the_main_process_is_a_store_error() -> None:
     async def check() -> None:
         pair = Pair(served())
         gone = []
-        pair.remote.when_gone = lambda: gone.append(True)
+        pair.remote.on_disconnect = lambda: gone.append(True)
         await pair.remote.put(links(1), 100.0)
         pair.member.channel.close()
         with pytest.raises(StoreError):
             await pair.remote.acquire(100.0, 1)
         assert await pair.remote.content_seen(b"content", Original("http://a/", 0.0, "")) is None
-        assert await pair.remote.ended() == GONE
+        assert await pair.remote.wait_for_end() == MAIN_PROCESS_GONE
         assert gone == [True]
 
     asyncio.run(check())
 
 
-def test_a_lease_of_somebody_else_is_not_taken() -> None:
+def test_a_process_cannot_release_the_lease_of_another() -> None:
     async def check() -> None:
         server = served()
         pairs = [Pair(server), Pair(server)]
         for pair in pairs:
             await pair.remote.put(links(1), 100.0)
-        leases = await pairs[0].remote.acquire(100.0, 1, admissions=True)
+        leases = await pairs[0].remote.acquire(100.0, 1, Lane.ADMISSIONS)
         with pytest.raises(KeyError):
             await pairs[1].remote.release([(leases[0], Returned())], 100.0)
         for pair in pairs:
@@ -381,7 +384,7 @@ def with_target(target: int) -> FrontierServer:
     return FrontierServer(frontier, target=target)
 
 
-def test_pages_without_a_place_are_leased_beside_slow_ones_only() -> None:
+def test_pages_without_a_place_are_leased_only_beside_slow_pages() -> None:
     async def check() -> None:
         server = with_target(3)
         await server.put(links(9), 100.0)
@@ -405,7 +408,7 @@ def test_pages_without_a_place_are_leased_beside_slow_ones_only() -> None:
     asyncio.run(check())
 
 
-def test_places_without_a_page_at_all_processes_are_as_many_as_the_target() -> None:
+def test_leases_without_a_place_are_at_most_the_target_in_all_processes() -> None:
     async def check() -> None:
         server = with_target(2)
         pair = Pair(server)
@@ -421,7 +424,7 @@ def test_places_without_a_page_at_all_processes_are_as_many_as_the_target() -> N
     asyncio.run(check())
 
 
-def test_a_process_is_told_its_places() -> None:
+def test_each_answer_tells_a_process_its_places() -> None:
     async def check() -> None:
         server = with_target(4)
         pair = Pair(server)
@@ -436,25 +439,27 @@ def test_a_process_is_told_its_places() -> None:
         assert await pair.remote.acquire_pages(101.0, 0, 0) == []
         assert (pair.remote.places, pair.remote.is_short) == (2, False)
         await pair.die()
-        assert (server.counters.crawled, server._room()) == (1, 3), "what it had is free again"
+        assert (server.counters.crawled, server._free_places()) == (1, 3), (
+            "what it had is free again"
+        )
 
     asyncio.run(check())
 
 
-def test_no_host_is_admitted_while_those_that_are_can_give_what_is_missing() -> None:
+def test_no_host_is_admitted_while_admitted_hosts_can_give_the_missing_pages() -> None:
     async def check() -> None:
         server = with_target(4)
         pages = [link(f"http://host-{host}/{n}") for host in range(20) for n in range(4)]
         await server.put(pages, 100.0)
-        first = await server.acquire(100.0, 4, admissions=True)
+        first = await server.acquire(100.0, 4, Lane.ADMISSIONS)
         await server.release([(lease, answer(lease, 100.0)) for lease in first], 100.0)
         assert server.supply >= 4
-        assert await server.acquire(100.0, 9, admissions=True) == []
-        assert server.next_at(admissions=True) == float("inf")
+        assert await server.acquire(100.0, 9, Lane.ADMISSIONS) == []
+        assert server.next_at(Lane.ADMISSIONS) == float("inf")
         leases = await server.acquire_pages(100.0, 4, 0)
-        assert await server.acquire(100.0, 9, admissions=True) == [], "all are under way"
+        assert await server.acquire(100.0, 9, Lane.ADMISSIONS) == [], "all are under way"
         busy = Fetched(503, 101.0, 101.0, retry_after_s=60.0)
         await server.release([(each, busy) for each in leases], 101.0)
-        assert await server.acquire(101.0, 9, admissions=True), "they give nothing for a while"
+        assert await server.acquire(101.0, 9, Lane.ADMISSIONS), "they give nothing for a while"
 
     asyncio.run(check())

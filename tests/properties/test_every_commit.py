@@ -28,6 +28,7 @@ from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.lease import (
     Failed,
     Fetched,
+    Lane,
     Lease,
     Outcome,
     Resolved,
@@ -186,10 +187,10 @@ async def _crawl(folder: Path, web: Web, chosen: Chosen) -> None:
         for _ in range(2000):
             if frontier.is_finished():
                 break
-            for admissions in (True, False):
-                for lease in await frontier.acquire(web.now, 2, admissions=admissions):
+            for lane in reversed(Lane):
+                for lease in await frontier.acquire(web.now, 2, lane):
                     web.begin(lease)
-            ready_at = min(frontier.next_at(), frontier.next_at(admissions=True))
+            ready_at = min(frontier.next_at(), frontier.next_at(Lane.ADMISSIONS))
             lease = min(web.out, key=web.out.__getitem__, default=None)
             if lease is None or ready_at < web.out[lease]:
                 assert ready_at < FOREVER, f"the crawl is stuck: {frontier!r}"

@@ -24,6 +24,7 @@ from webcrawl.frontier.lease import (
     Dropped,
     Failed,
     Fetched,
+    Lane,
     Lease,
     Outcome,
     Resolved,
@@ -175,12 +176,12 @@ async def crawl(
         )
         if frontier.is_finished():
             return frontier
-        for admissions in (True, False):
-            for lease in await frontier.acquire(now, 3, admissions=admissions):
+        for lane in reversed(Lane):
+            for lease in await frontier.acquire(now, 3, lane):
                 world.begin(lease, now)
                 heapq.heappush(ends, (now + world.random.random() * 4, turn, lease))
                 turn += 1_000_000
-        ready_at = min(frontier.next_at(), frontier.next_at(admissions=True))
+        ready_at = min(frontier.next_at(), frontier.next_at(Lane.ADMISSIONS))
         if ends and ends[0][0] <= max(ready_at, now):
             now, _, lease = heapq.heappop(ends)
             await frontier.release([(lease, world.end(lease, now))], now)

@@ -17,7 +17,7 @@ import pytest
 from tests.contracts.frontier import FOREVER, link
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk.frontier import DiskFrontier
-from webcrawl.frontier.lease import Fetched, Link, Resolved, Step
+from webcrawl.frontier.lease import Fetched, Lane, Link, Resolved, Step
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS, Ordering
 from webcrawl.frontier.politeness import Politeness
@@ -100,7 +100,7 @@ def crawl(
         frontier, fetched, deaths = begin(0.0), [], 0
         await frontier.put([link(url) for url in seeds], 0.0)
         for now in itertools.count(1.0):
-            for lease in await frontier.acquire(now, 1000, admissions=True):
+            for lease in await frontier.acquire(now, 1000, Lane.ADMISSIONS):
                 assert lease.step is Step.RESOLVE
                 await frontier.release([(lease, Resolved(("10.0.0.1",), FOREVER))], now)
             [lease] = await frontier.acquire(now, 1)

@@ -24,7 +24,7 @@ CONTENT = raw_digest(PLAIN)
 
 
 class Kept:
-    """Contents, and the pages told to it, each at a time of its own."""
+    """Contents, and pages that it is given, each with a time of its own."""
 
     def __init__(self) -> None:
         self.store = MemoryStore()
@@ -36,7 +36,7 @@ class Kept:
         return self.contents.content_seen(content, Original(url, self._time, sent))
 
     def page(self, url: str, sent: str = PLAIN, content: bytes = CONTENT) -> str:
-        """A page from lease to release; the URL of its original, "" for none."""
+        """A page from lease to release; the URL of its original, or ""."""
         first = self.ask(url, sent, content)
         self.contents.page_ended(url, DONE)
         return first.url if first else ""
@@ -75,7 +75,7 @@ def test_a_plain_page_after_compressed_ones_is_found_too() -> None:
 
 
 def test_the_same_bytes_under_another_label_are_in_the_archive_once() -> None:
-    """A file that one server calls gzipped HTML, and another plain gzip: two contents."""
+    """A file that one server declares as gzipped HTML, another as plain gzip: two contents."""
     packed = raw_digest(GZIPPED)
     for first, second in ((CONTENT, packed), (packed, CONTENT)):
         kept = Kept()
@@ -84,7 +84,7 @@ def test_the_same_bytes_under_another_label_are_in_the_archive_once() -> None:
         assert kept.page("third", GZIPPED, second) == "first"
 
 
-def test_no_more_than_one_row_for_a_plain_page_and_two_for_another() -> None:
+def test_a_plain_page_takes_one_row_and_any_other_page_two() -> None:
     kept = Kept()
     kept.page("plain")
     assert kept.rows == 1
@@ -96,7 +96,7 @@ def test_no_more_than_one_row_for_a_plain_page_and_two_for_another() -> None:
 
 
 @pytest.mark.parametrize("outcome", [Returned(), Failed("reset", 1.0, 1.0)])
-def test_what_was_not_fetched_was_not_first(outcome: Outcome) -> None:
+def test_a_page_that_was_not_fetched_is_not_the_first(outcome: Outcome) -> None:
     kept = Kept()
     kept.ask("a", GZIPPED)
     kept.contents.page_ended("a", outcome)
@@ -105,7 +105,7 @@ def test_what_was_not_fetched_was_not_first(outcome: Outcome) -> None:
     assert kept.page("c", GZIPPED) == "b"
 
 
-def test_a_page_is_its_own_original_when_it_is_fetched_once_more() -> None:
+def test_a_page_that_is_fetched_again_is_its_own_original() -> None:
     kept = Kept()
     original = Original("a", 1.0, PLAIN)
     for _ in range(2):  # a spider may read an answer twice
@@ -142,8 +142,8 @@ def test_a_page_that_is_not_archived_has_duplicates_and_no_revisits(sent: str) -
     assert kept.page("another form", CHUNKED) == "lost"
 
 
-def test_what_another_page_was_first_with_stays_its_own() -> None:
-    """A copy that is not archived, under another label: its original is in the archive."""
+def test_an_unarchived_copy_does_not_change_the_original_of_another_page() -> None:
+    """A copy that is not archived, with another Content-Encoding: its original is archived."""
     kept = Kept()
     assert kept.page("archived", GZIPPED) == ""
     other = b"another content"
@@ -152,7 +152,7 @@ def test_what_another_page_was_first_with_stays_its_own() -> None:
     assert kept.ask("third", GZIPPED, other) == Original("archived", 1.0, GZIPPED)
 
 
-def test_a_form_that_is_not_archived_is_stored_when_it_comes_again() -> None:
+def test_an_unarchived_form_is_stored_when_it_comes_again() -> None:
     kept = Kept()
     assert kept.page("plain") == ""
     kept.ask("lost", GZIPPED)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from webcrawl.frontier.disk.database import Database, StoreError
+from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.store import StoreError
 
 ROOT = Path(__file__).parents[2]
 

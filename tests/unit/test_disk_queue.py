@@ -12,7 +12,7 @@ from webcrawl.frontier.disk import queue as queue_module
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.queue import DiskQueue, HostLine
-from webcrawl.frontier.lease import Link
+from webcrawl.frontier.lease import Link, Passed
 from webcrawl.frontier.queue import Entry, HeapQueue, HostQueue
 
 
@@ -32,6 +32,18 @@ def db(tmp_path: Path) -> Iterator[Database]:
 )
 def test_a_link_is_read_as_it_was_written(link: Link) -> None:
     assert rows.read_link(rows.link_row(link), link.host) == link
+
+
+@pytest.mark.parametrize(
+    ("counted", "digit"),
+    [(Passed.NO_TEST, b"0"), (Passed.ROBOTS, b"1"), (Passed.IP, b"2"), (Passed.HOST, b"3")],
+)
+def test_a_row_of_format_4_has_a_digit_for_each_test_of_the_funnel(
+    counted: Passed, digit: bytes
+) -> None:
+    row = rows.link_row(Link("http://a/", "a", counted=counted))
+    assert row.split()[4] == digit
+    assert rows.read_link(row, "a").counted is counted
 
 
 def test_waiting_keys_are_in_the_order_of_the_crawl() -> None:

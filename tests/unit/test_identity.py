@@ -14,9 +14,10 @@ import pytest
 
 from tests.contracts.frontier import Driver, link
 from webcrawl.frontier.disk import rows
-from webcrawl.frontier.disk.database import Database, StoreError
+from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier
 from webcrawl.frontier.disk.inspection import Inspection
+from webcrawl.frontier.store import StoreError
 
 
 async def fetch(frontier: DiskFrontier, *urls: str) -> None:

@@ -1,5 +1,4 @@
-"""Where the cash of opic goes. What an order does to a crawl stands in tests/contracts and
-tests/properties/test_opic.py."""
+"""opic: where cash goes. tests/contracts and tests/properties/test_opic.py test whole crawls."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ SEED = Link("http://seed/", "seed")
 
 
 class Cash:
-    """An ordering and what it has to say about cash."""
+    """An opic ordering, and the credits of its URLs."""
 
     def __init__(self) -> None:
         self.store = MemoryStore()
@@ -30,7 +29,7 @@ class Cash:
         return self.order.enter(link, self.number, cash)
 
     def fetch(self, page: Link, *names: str) -> float:
-        """`page` links to the pages of these names, of which the known ones are paid."""
+        """Fetch `page`, which links to the pages of these names; the known ones are paid."""
         links, cash = self.order.spend(page, [named(name) for name in names])
         assert cash is not None
         for link in links:
@@ -62,7 +61,7 @@ def test_a_page_gives_equal_shares_to_its_distinct_links(cash: Cash) -> None:
     assert cash.received(named("a")) == cash.received(named("c")) == pytest.approx(0.3)
 
 
-def test_a_known_url_gathers_what_pages_give_and_moves(cash: Cash) -> None:
+def test_a_known_url_gathers_cash_and_moves(cash: Cash) -> None:
     cash.enter(SEED)
     cash.fetch(SEED, "a", "b", "c")
     move = cash.order.pay(named("b"), 0.3)
@@ -72,7 +71,7 @@ def test_a_known_url_gathers_what_pages_give_and_moves(cash: Cash) -> None:
     assert cash.order.pay(named("b"), 1e-3) is None  # too little for another
 
 
-def test_the_tax_and_what_nobody_takes_is_given_to_all_at_the_next_fetch(cash: Cash) -> None:
+def test_the_tax_and_untaken_shares_go_to_all_urls_at_the_next_fetch(cash: Cash) -> None:
     cash.enter(SEED)
     cash.fetch(SEED, "a", "b", "seed")  # the last was fetched: its third stays with all
     spent = cash.fetch(named("a"), "x")
@@ -107,7 +106,7 @@ def test_a_retry_keeps_its_cash(cash: Cash) -> None:
 
 
 def test_cash_ends_before_numbers_do(cash: Cash) -> None:
-    """A chain of pages with ever less: each comes later than the one before, or as late."""
+    """A chain of pages with less and less cash: no page comes earlier than the one before."""
     cash.enter(SEED)
     page, priorities = SEED, []
     for n in range(5000):
@@ -121,7 +120,7 @@ def test_cash_ends_before_numbers_do(cash: Cash) -> None:
     assert cash.order.enter(named("poorer"), 2, 5e-324) >= max(priorities)
 
 
-def test_the_next_run_goes_on_with_what_there_is(cash: Cash) -> None:
+def test_the_next_run_goes_on_with_the_cash_of_the_last(cash: Cash) -> None:
     cash.enter(SEED)
     cash.fetch(SEED, "a", "b")
     following = Opic()

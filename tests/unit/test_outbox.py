@@ -1,4 +1,4 @@
-"""deliveries: a large page's links go to the frontier a batch at a time."""
+"""The outbox: a large page's links go to the frontier one batch at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 from tests.contracts.frontier import Driver, answer, link
 from webcrawl.frontier.base import Policy
-from webcrawl.frontier.lease import Fetched, Returned, Step
+from webcrawl.frontier.lease import Fetched, Lane, Returned, Step
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.outbox import LINKS_AT_A_TIME, Outbox, urls_at_a_time
 
@@ -14,46 +14,46 @@ from webcrawl.frontier.outbox import LINKS_AT_A_TIME, Outbox, urls_at_a_time
 def test_other_leases_come_and_go_between_the_batches() -> None:
     async def check() -> None:
         driver = Driver(frontier := MemoryFrontier(Policy(obey_robots=False)))
-        deliveries = Outbox(frontier)
+        outbox = Outbox(frontier)
         await driver.put("http://large.example/", "http://small.example/")
         large, small = await driver.until(Step.PAGE), await driver.until(Step.PAGE)
         count = 3 * LINKS_AT_A_TIME
         links = tuple(link(f"http://large.example/{number}") for number in range(count))
-        deliveries.release(large, Fetched(200, driver.now, driver.now, links))
-        await deliveries.deliver(driver.now)
+        outbox.release(large, Fetched(200, driver.now, driver.now, links))
+        await outbox.deliver(driver.now)
         assert frontier.counters.pending == LINKS_AT_A_TIME
-        assert (deliveries.ended, frontier.counters.crawled) == (1, 0)
+        assert (outbox.ended, frontier.counters.crawled) == (1, 0)
 
-        deliveries.release(small, answer(small, driver.now))
-        await deliveries.deliver(driver.now)
-        assert (deliveries.ended, frontier.counters.crawled) == (1, 1)
-        while deliveries:
-            await deliveries.deliver(driver.now)
+        outbox.release(small, answer(small, driver.now))
+        await outbox.deliver(driver.now)
+        assert (outbox.ended, frontier.counters.crawled) == (1, 1)
+        while outbox:
+            await outbox.deliver(driver.now)
         assert frontier.counters.pending == count
-        assert (deliveries.ended, frontier.counters.crawled) == (0, 2)
+        assert (outbox.ended, frontier.counters.crawled) == (0, 2)
         frontier.audit()
 
     asyncio.run(check())
 
 
-def test_what_comes_in_is_known_until_it_is_handed_over() -> None:
+def test_the_outbox_is_true_until_everything_is_handed_over() -> None:
     async def check() -> None:
         frontier = MemoryFrontier(Policy(obey_robots=False))
-        deliveries = Outbox(frontier)
-        assert not deliveries
-        deliveries.put(link("http://a.example/"), force=False)
-        deliveries.put(link("http://a.example/"), force=False)
-        deliveries.put(link("http://a.example/"), force=True)
-        assert deliveries
-        await deliveries.deliver(0.0)
-        assert not deliveries
+        outbox = Outbox(frontier)
+        assert not outbox
+        outbox.put(link("http://a.example/"), force=False)
+        outbox.put(link("http://a.example/"), force=False)
+        outbox.put(link("http://a.example/"), force=True)
+        assert outbox
+        await outbox.deliver(0.0)
+        assert not outbox
         assert frontier.counters.pending == 2
 
-        (lease,) = await frontier.acquire(0.0, 1, admissions=True)
-        deliveries.release(lease, Returned())
-        assert (bool(deliveries), deliveries.ended) == (True, 1)
-        await deliveries.deliver(0.0)
-        assert not deliveries
+        (lease,) = await frontier.acquire(0.0, 1, Lane.ADMISSIONS)
+        outbox.release(lease, Returned())
+        assert (bool(outbox), outbox.ended) == (True, 1)
+        await outbox.deliver(0.0)
+        assert not outbox
 
     asyncio.run(check())
 

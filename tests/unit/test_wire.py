@@ -31,14 +31,14 @@ from webcrawl.frontier.shared.wire import (
     Channel,
     ContentSeen,
     End,
+    Exit,
     FirstSeen,
-    Goodbye,
     Heartbeat,
     Leased,
     Message,
-    News,
     Put,
     Release,
+    Status,
     decode,
     encode,
     frame,
@@ -64,15 +64,15 @@ OUTCOMES: list[Outcome] = [
 ]
 
 
-NEWS = News(1.0, float("inf"), is_finished=False, places=None, is_short=True)
+STATUS = Status(1.0, float("inf"), is_finished=False, places=None, is_short=True)
 ORIGINAL = Original("http://a/", 1.5, "sha1:A")
 MESSAGES: list[Message] = [
     Calls(7, [Put([LINK], 1.0, force=True), Release([(5, OUTCOMES[0])], 2.0)], {}, 0.5),
     Calls(8, [ContentSeen(b"\0\xff", ORIGINAL)], {"links": 3, "codes": {"2xx": 1}}, 0.5),
     Heartbeat({"fetch_s": 1.5}),
-    Answers(7, [Accepted(1), None, CallFailed("why")], NEWS),
-    Answers(8, [FirstSeen(ORIGINAL), FirstSeen(None), Leased([])], NEWS),
-    Goodbye("finished", {"item_scraped_count": 3, "webcrawl/problem": "disk"}, {}),
+    Answers(7, [Accepted(1), None, CallFailed("why")], STATUS),
+    Answers(8, [FirstSeen(ORIGINAL), FirstSeen(None), Leased([])], STATUS),
+    Exit("finished", {"item_scraped_count": 3, "webcrawl/problem": "disk"}, {}),
     End("shutdown"),
 ]
 
@@ -103,7 +103,7 @@ def test_an_outcome_is_the_same(outcome: Outcome) -> None:
     ids=lambda lease: lease.step.value,
 )
 def test_a_lease_is_the_same(lease: Lease) -> None:
-    message = sent(Answers(1, [Leased([(5, lease)])], NEWS))
+    message = sent(Answers(1, [Leased([(5, lease)])], STATUS))
     assert isinstance(message, Answers)
     (answer,) = message.answers
     assert isinstance(answer, Leased)

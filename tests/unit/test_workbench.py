@@ -1,10 +1,11 @@
-"""Where hosts wait: what they leave behind."""
+"""The workbench: the number of stale entries is bounded."""
 
 from __future__ import annotations
 
 from webcrawl.frontier.host import Host
+from webcrawl.frontier.lease import Lane
 from webcrawl.frontier.queue import HostQueue
-from webcrawl.frontier.workbench import PAGES, Workbench
+from webcrawl.frontier.workbench import Workbench
 
 HOSTS, GOOD, BAD = 10, 2, 9
 MOVES = 5_000
@@ -15,42 +16,42 @@ def bench() -> tuple[Workbench, list[Host]]:
     hosts = [made.host(f"h{n}") for n in range(HOSTS)]
     for number, host in enumerate(hosts):
         made.bind(host, "10.0.0.1")
-        made.ready(host, PAGES, BAD, number)
+        made.ready(host, Lane.PAGES, BAD, number)
     return made, hosts
 
 
-def test_hosts_that_get_better_again_and_again_leave_no_more_behind_than_they_are() -> None:
-    """The lane never gets down to the worst rank, where the entries are that they had before."""
+def test_hosts_that_move_up_again_and_again_leave_a_bounded_number_of_stale_entries() -> None:
+    """No pop of the lane reaches the worst rank, at which the stale entries are."""
     made, hosts = bench()
     for number in range(HOSTS, MOVES):
         host = hosts[number % HOSTS]
-        made.ready(host, PAGES, GOOD, number)
-        assert made.pop(PAGES, 0.0) is host
-        made.ready(host, PAGES, BAD, number)
-    assert len(made._lanes[PAGES]) < 200
+        made.ready(host, Lane.PAGES, GOOD, number)
+        assert made.pop(Lane.PAGES, 0.0) is host
+        made.ready(host, Lane.PAGES, BAD, number)
+    assert len(made._lanes[Lane.PAGES]) < 200
     made.audit()
 
 
-def test_nor_do_those_that_wait_for_an_address() -> None:
+def test_parked_hosts_leave_a_bounded_number_of_stale_entries() -> None:
     made, hosts = bench()
-    leased = made.pop(PAGES, 0.0)
+    leased = made.pop(Lane.PAGES, 0.0)
     assert leased is hosts[0]
     made.lease(leased, with_ip=True)
     for number in range(HOSTS, MOVES):
         host = hosts[1 + number % (HOSTS - 1)]
-        made.ready(host, PAGES, GOOD + number % 2, number)
-        assert made.pop(PAGES, 0.0) is None
+        made.ready(host, Lane.PAGES, GOOD + number % 2, number)
+        assert made.pop(Lane.PAGES, 0.0) is None
     assert len(made._ips["10.0.0.1"].parked) < 200
     made.audit()
-    made.vacate(leased, with_ip=True, ip_next_at=1.0)
+    made.end_lease(leased, with_ip=True, ip_next_at=1.0)
     made.idle(leased)
     asked = set()
     for now in range(1, HOSTS):
         made.wake(now)
-        host = made.pop(PAGES, now)
+        host = made.pop(Lane.PAGES, now)
         assert host is not None
         made.lease(host, with_ip=True)
-        made.vacate(host, with_ip=True, ip_next_at=now + 1.0)
+        made.end_lease(host, with_ip=True, ip_next_at=now + 1.0)
         made.idle(host)
         asked.add(host)
     assert asked == set(hosts[1:])

@@ -13,10 +13,10 @@ from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
 from webcrawl.config.build import scope_from
-from webcrawl.frontier.disk.database import StoreError
 from webcrawl.frontier.disk.explanation import explain
 from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.disk.inspection import Inspection
+from webcrawl.frontier.store import StoreError
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.scope import Scope, ScopeError
 from webcrawl.scope.rules import entries_of

@@ -18,11 +18,11 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.base import Policy
-from webcrawl.frontier.disk.database import StoreError
 from webcrawl.frontier.disk.frontier import FOLDER, RETRY, DiskFrontier, InUseError
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.politeness import Politeness
+from webcrawl.frontier.store import StoreError
 
 REASONS = TRANSIENT | {"host_retired", "robots_unreachable"}  # that URLs are kept for
 WAIT_S = 10.0  # time-out for a running crawl to read the RETRY file

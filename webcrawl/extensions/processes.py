@@ -28,7 +28,8 @@ from webcrawl.config.build import is_debugging, processes_from
 from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import FATAL_ERROR_STAT, crawl_of, set_fatal_error
 from webcrawl.extensions.worker import settings_of
-from webcrawl.frontier.shared.server import FrontierServer, Member
+from webcrawl.frontier.shared.member import Member
+from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import frame
 from webcrawl.signals import crawl_closing
 from webcrawl.spiders.broad import BroadSpider
@@ -96,7 +97,7 @@ class Processes:
         """A signal handler. Tells the workers to end, with the reason as far as it is known now."""
         self._server.end("finished" if self._server.is_finished() else "shutdown")
         for member, process in self._running.values():
-            if not member.has_begun:  # it has not connected, and has no lease
+            if not member.has_connected:  # it has no lease
                 process.kill()
 
     async def spider_closed(self) -> None:
@@ -105,13 +106,13 @@ class Processes:
         A clean exit: the worker has sent its last message.
         """
         for member, process in self._running.values():
-            if member.has_left:
+            if member.has_exited:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(EXIT_S):
-                        await member.gone.wait()
+                        await member.disconnected.wait()
             process.kill()
             process.wait()
-            await member.gone.wait()
+            await member.disconnected.wait()
         if self._watch_task:
             self._watch_task.cancel()
         for stats in self._stats:
@@ -125,8 +126,9 @@ class Processes:
         while True:
             await asyncio.sleep(WATCH_S)
             for number, (member, process) in self._running.items():
-                member.looks += 1
-                if member.looks * WATCH_S > self._silence_max_s and process.poll() is None:
+                member.missed_heartbeats += 1
+                silence_s = member.missed_heartbeats * WATCH_S
+                if silence_s > self._silence_max_s and process.poll() is None:
                     logger.warning(
                         "Process %d sent no heartbeat for CRAWL_PROCESS_TIMEOUT = %g s: killed",
                         *(number, self._silence_max_s),
@@ -148,8 +150,10 @@ class Processes:
             except BaseException:
                 ours.close()
                 raise
-        gone = partial(self._on_disconnect, number)
-        member = self._server.serve(ours, left=self._on_exit, gone=gone, greeting=greeting)
+        on_disconnect = partial(self._on_disconnect, number)
+        member = self._server.serve(
+            ours, on_exit=self._on_exit, on_disconnect=on_disconnect, greeting=greeting
+        )
         self._running[number] = _Process(member, process)
 
     def _brief(self, number: int, descriptor: int) -> bytes:
@@ -187,7 +191,7 @@ class Processes:
     def _on_disconnect(self, number: int, leases: int) -> None:
         """Callback: a worker's socket is closed. Without a clean exit it is replaced."""
         member, process = self._running[number]
-        if member.has_left or self._server.is_ending:
+        if member.has_exited or self._server.is_ending:
             return
         process.kill()  # it may live on with its socket closed
         code = process.wait()
@@ -195,7 +199,7 @@ class Processes:
         logger.warning("Process %d ended %s: its %d leases are returned", number, how, leases)
         now = time.monotonic()
         too_often = len(self._restarts) == RESTARTS_MAX and now - self._restarts[0] < 3600
-        if not member.has_worked or too_often:
+        if not member.had_leases or too_often:
             logger.error("Process %d is not started again", number)
             return
         self._restarts.append(now)

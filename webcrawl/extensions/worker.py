@@ -116,14 +116,14 @@ class WorkerMiddleware:
         """Wait until the crawl ends. `start` is not used: the first process runs it."""
         frontier, scheduler = self._frontier, crawl_of(self._crawler).scheduler
         assert scheduler is not None
-        frontier.when_ready = scheduler.wake
-        frontier.when_gone = exit_soon
-        raise CloseSpider(await frontier.ended())
+        frontier.on_ready = scheduler.wake
+        frontier.on_disconnect = exit_soon
+        raise CloseSpider(await frontier.wait_for_end())
         yield
 
     def spider_closed(self, reason: str) -> None:
         """A signal handler: send the last message, with this worker's stats."""
-        self._frontier.leave(reason, self._crawler.stats.get_stats())
+        self._frontier.exit(reason, self._crawler.stats.get_stats())
 
     @property
     def _frontier(self) -> RemoteFrontier:

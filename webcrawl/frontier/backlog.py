@@ -1,17 +1,18 @@
-"""How many links are in line, and how many of these are only kept for a later try.
+"""How many links are in line, and how many of them are only kept for a later try.
 
-A link that failed in a way that may pass (a time-out, a refused connection, a name server that did
-not answer, an unreachable robots.txt) is kept: it stays in its host's queue, behind all others and
-ordered by the time of its next try. A crawl ends when only kept links are left. They are tried
-while it has other work. When their host answers again after it was given up for a while, or in the
-next run, they are links like any other, still behind the others of their host.
+A link that failed for a reason that may pass (a time-out, a refused connection, a name server that
+did not answer, an unreachable robots.txt) is kept: it stays in its host's queue, behind all other
+links and ordered by the time of its next try. Kept links are tried only while the crawl has other
+work, and a crawl ends when only kept links are left. They become ordinary links, still behind the
+other links of their host, when their host answers again after it was retired, and in the next run.
 
-Owns the places of kept links. Of their priority the highest of 32 bits marks them, and the others
-are the host's epoch, which grows when its links are kept no longer: so what was kept before comes
-first. Of their number the upper half is the time of the next try, in seconds since the run began.
+Owns the positions of kept links. In their priority the highest of 32 bits marks a kept link. The
+other bits are the host's epoch, which grows when the host's kept links become ordinary: so links
+kept in an earlier epoch come first. In their number the upper half is the time of the next try, in
+seconds since the run began.
 
-Memory: none for each link, a small dict for a host that has any on the workbench. A kept link takes
-the row that any link in line takes on disk.
+Memory: none per link; a small dict per host on the workbench that has kept links. On disk a kept
+link takes the row of any link in line.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _HALF: Final = 32  # bits of a number
 
 
 def was_kept(priority: int) -> bool:
-    """Whether a link at `priority` is kept, or was."""
+    """Whether a link at `priority` is kept, or was in an earlier epoch."""
     return priority >= FIRST_KEPT
 
 
@@ -37,34 +38,34 @@ def is_kept(priority: int, host: Host) -> bool:
 
 
 def due_s(number: int) -> float:
-    """Seconds from the beginning of the run that keeps a link, as `number`, to its next try."""
+    """The time of the next try of a kept link: seconds since the beginning of its run."""
     return float(number >> _HALF)
 
 
 def begin_epoch(host: Host) -> None:
-    """From now on nothing of `host` is kept."""
+    """Make the kept links of `host` ordinary links."""
     if host.kept:
         host.epoch += 1
         host.kept = None
 
 
 class Backlog:
-    """See the module. `began_at` is the beginning of this run (monotonic)."""
+    """Counts links in line and kept links. `began_at`: the beginning of this run (monotonic)."""
 
     def __init__(self, counters: Counters, began_at: float) -> None:
         self.queued = 0
-        self.arrivals = 0  # links that ever got in line; each is a place in the order of arrival
+        self.arrivals = 0  # links ever put in line: the last number in the order of arrival
         self._counters = counters
         self._began_at = began_at
         self._kept = 0
 
     @property
     def fresh(self) -> int:
-        """Links in line that are not kept: the crawl goes on for these."""
+        """Links in line that are not kept. The crawl goes on while there are any."""
         return self.queued - self._kept
 
     def resume(self, queued: int, arrivals: int) -> None:
-        """Go on with what an earlier run left: nothing of it is kept any more."""
+        """Take over the counts of an earlier run, whose kept links are ordinary links now."""
         self.queued, self.arrivals = queued, arrivals
         self._counters.kept.clear()
 
@@ -73,30 +74,30 @@ class Backlog:
         return self.arrivals
 
     def place(self, host: Host, due_at: float) -> tuple[int, int]:
-        """(priority, number) of a link of `host` that is kept until `due_at`."""
+        """(priority, number) for a link of `host` that is kept until `due_at`."""
         seconds = ceil(max(due_at - self._began_at, 0.0))
         order = self.next_number() & (1 << _HALF) - 1
         return FIRST_KEPT | host.epoch, seconds << _HALF | order
 
     def due_at(self, host: Host) -> float:
-        """When the best link of `host` may be tried; 0.0 if it is not kept."""
+        """When the best link of `host` may be tried; 0.0 if it is not a kept link."""
         priority, number = host.queue.best()
         return self._began_at + due_s(number) if is_kept(priority, host) else 0.0
 
     def enters(self, host: Host, priority: int, link: Link) -> None:
-        """`link` of `host` gets in line at `priority`."""
+        """Count `link` of `host`, which gets in line at `priority`."""
         self.queued += 1
         if is_kept(priority, host):
             self._count_kept(host, link.kept, 1)
 
     def leaves(self, host: Host, priority: int, link: Link) -> None:
-        """`link` of `host` is out of line."""
+        """Count `link` of `host` as out of line."""
         self.queued -= 1
         if is_kept(priority, host):
             self._count_kept(host, link.kept, -1)
 
     def host_answers(self, host: Host) -> None:
-        """`host` answers again: nothing of it is kept any more."""
+        """`host` answers again: its kept links become ordinary links."""
         for reason, count in (host.kept or {}).items():
             self._kept -= count
             self._counters.kept[reason] -= count

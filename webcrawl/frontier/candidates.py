@@ -1,8 +1,10 @@
-"""The funnel: what a link passes on its way in and out of line, and how that is counted.
+"""The tests of a link on its way in and out of line, and their counts: the funnel.
 
-On its way in: depth, redirects, the URL-seen test, the caps. On its way out: the host's standing,
-the IP cap, robots.txt. A link that a host is admitted for counts ahead of its turn. A link that is
-refused for a reason that may pass, or fails so too often, is kept in line for a later try.
+On its way in: depth, redirects, the URL-seen test, the caps per host and domain. On its way out:
+whether its host is retired, the IP cap, robots.txt. A link that is refused, or fails too often, for
+a reason that may pass is kept in line for a later try; else it is dropped.
+
+Counted ahead: a host is looked up for its next link, which then counts as taken before its turn.
 
 Invariant: `counters.pending` is the number of queued links less those counted ahead.
 """
@@ -10,6 +12,7 @@ Invariant: `counters.pending` is the number of queued links less those counted a
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from typing import Literal
 
 from webcrawl.fetch.exchange import REASONS
 from webcrawl.frontier.backlog import Backlog
@@ -18,19 +21,17 @@ from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.host import Host
-from webcrawl.frontier.lease import PAST_HOST, PAST_IP, PAST_ROBOTS, Link
+from webcrawl.frontier.lease import DropReason, Link, Passed, Refusal
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.queue import Entry
 from webcrawl.frontier.store import Store
 from webcrawl.parse.urls import origin_of, target_of
 
-_TESTS_PASSED = {PAST_ROBOTS: 2, PAST_IP: 2, PAST_HOST: 1}  # host test and IP test, by Link.counted
-
-FAILURES_MAX = 10  # seeds of which it is remembered why they failed
+FAILURES_MAX = 10  # failed seeds that are remembered, with their reasons
 
 
 class Candidates:
-    """See the module. `failed_seeds` has the first of them, each with the reason."""
+    """Tests links. `failed_seeds` has (URL, reason) of the first FAILURES_MAX that failed."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class Candidates:
         self._caps = caps
         self._counters = counters
         self._distributor = distributor
-        self.robots_steps = 0  # of all checks, see `RobotsRules.check_steps`
+        self.robots_steps = 0  # of all checks so far (`RobotsRules.check_steps`)
         self.failed_seeds: list[tuple[str, str]] = []
         self._refused_for_now: list[tuple[Host, Link, str, float]] = []
 
@@ -58,9 +59,10 @@ class Candidates:
     def put(
         self, links: Iterable[Link], now: float, *, cash: float | None = None, force: bool = False
     ) -> int:
-        """Queue those of `links` that are new and not refused; how many.
+        """Queue those of `links` that are new and not refused. Returns how many.
 
-        `cash` is what the page that they are on gives to each, known ones too.
+        `cash` is the cash that the page with these links gives to each of them, known ones too;
+        None if they are not from a page. `force` skips the URL-seen test.
         """
         accepted = 0
         links = [link for link in links if not self._refused_before_seen(link)]
@@ -71,7 +73,7 @@ class Candidates:
                     self._pay(link, cash, now)
                 if not force:
                     continue
-                self._ordering.forfeit(link)  # it may be in line, and begins anew
+                self._ordering.forfeit(link)  # it may be in line: its credit begins anew
             refused = self._caps.take_url(link.host)
             if refused:
                 self._counters.extracted += 1
@@ -82,20 +84,20 @@ class Candidates:
         return accepted
 
     def put_back(self, host: Host, link: Link, now: float) -> None:
-        """A leased link gets in line where it was."""
+        """Put the leased `link` in line again, at its old position."""
         priority = host.queue.put_back(link)
         self._queued_one(host, priority, link, now)
 
     def put_again(self, host: Host, link: Link, now: float) -> None:
-        """A leased link gets in line for another try, at the end."""
+        """Put the leased `link` in line for a retry, behind the links of its priority."""
         host.queue.drop()
         self._enqueue(link._replace(retries=link.retries + 1), now)
 
     def keep(self, host: Host, link: Link, reason: str, due_at: float, now: float) -> None:
-        """`link` failed for a `reason` that may pass: it gets in line behind all others, until
-        `due_at` at least. O(log k).
+        """Put `link`, which failed for a `reason` that may pass, in line behind all others.
 
-        It gives up its cash: it does not move in line any more.
+        It is not tried before `due_at`. It gives up its cash, so it does not move in line any more.
+        O(log k) for the k priorities of its host.
         """
         self._ordering.forfeit(link)
         self._note_failure(link, reason)
@@ -104,9 +106,10 @@ class Candidates:
         host.queue.push(priority, Entry(number, link))
         self._queued_one(host, priority, link, now)
 
-    def put_kept(self, host: Host, reasons: Container[str], now: float) -> int:
-        """Put the links of `host` that are kept for one of `reasons` into line as new ones; how
-        many.
+    def retry_kept(self, host: Host, reasons: Container[str], now: float) -> int:
+        """Put the links of `host` that are kept for one of `reasons` in line as new links.
+
+        Returns how many.
         """
         taken = host.queue.take_kept(reasons)
         for priority, link in taken:
@@ -116,10 +119,10 @@ class Candidates:
         return len(taken)
 
     def keep_refused(self, now: float) -> bool:
-        """Keep the links that `take` refused for now; whether there are any.
+        """Keep the links that `take` refused for a while. Returns whether there are any.
 
-        To be called between the last `take` and the commit: a queue on disk gives what it holds as
-        of the last one.
+        Call it between the last `take` and the commit: a queue on disk reads rows as of the last
+        commit, so a link kept earlier would be missed.
         """
         refused, self._refused_for_now = self._refused_for_now, []
         for host, link, reason, due_at in refused:
@@ -136,16 +139,16 @@ class Candidates:
     def _queued_one(self, host: Host, priority: int, link: Link, now: float) -> None:
         self._backlog.enters(host, priority, link)
         self._counters.pending += 1
-        self._distributor.queued(host, now)
+        self._distributor.link_added(host, now)
 
     def _pay(self, link: Link, cash: float, now: float) -> None:
-        """`link` is known. If it is in line, this may move it there."""
+        """Give `cash` to the known `link`, which may move it in line."""
         move = self._ordering.pay(link, cash)
         if move is not None:
             priority, number, better = move
             host = self._distributor.host(link.host)
             host.queue.promote(priority, number, better)
-            self._distributor.promoted(host, (better, number), now)
+            self._distributor.link_promoted(host, (better, number), now)
 
     def _refused_before_seen(self, link: Link) -> bool:
         reason = self._policy.refuses_way(link)
@@ -156,56 +159,55 @@ class Candidates:
     # Out
 
     def count_ahead(self, host: Host) -> None:
-        """`host` is looked up for its next link, which so passes the host test."""
+        """Count the next link of `host` as past the host test: the host is looked up for it."""
         if host.queue and not host.counted_ahead and not host.queue.peek()[1].link.counted:
-            host.counted_ahead = 1
+            host.counted_ahead = Passed.HOST
             self._counters.pending -= 1
             self._counters.extracted += 1
             self._counters.host_passed += 1
 
     def count_address_ahead(self, host: Host) -> None:
-        """`host` was looked up: its next link passes the IP test, if the cap lets it."""
-        if host.counted_ahead == 1 and not self._caps.take_ip(host.addresses[0]):
-            host.counted_ahead = 2
+        """Count that link as past the IP test, unless the cap refuses it: `host` has an address."""
+        if host.counted_ahead is Passed.HOST and not self._caps.take_ip(host.addresses[0]):
+            host.counted_ahead = Passed.IP
             self._counters.ip_passed += 1
 
-    def take(self, host: Host, now: float) -> tuple[Link, str] | None:
-        """The next link, through the rest of the funnel; None when it is refused and so dropped or
-        kept.
+    def take(self, host: Host, now: float) -> tuple[Link, Refusal | Literal[""]] | None:
+        """Pop the next link of `host` and test it: (link, "").
 
-        A user's Request comes with why it is refused: somebody waits to hear of it.
+        None if it is refused, and so dropped or kept. A refused user's Request is returned with
+        the reason, since its errback must be called.
         """
         priority, (_, link) = host.queue.pop()
         self._backlog.leaves(host, priority, link)
         counters = self._counters
-        if link.counted:
-            ahead = _TESTS_PASSED[link.counted]
-        else:
-            ahead, host.counted_ahead = host.counted_ahead, 0
-        if link.counted or not ahead:
+        counted = link.counted
+        if not counted:
+            counted, host.counted_ahead = host.counted_ahead, Passed.NO_TEST
+        if link.counted or not counted:
             counters.pending -= 1
-        if not ahead:
+        if not counted:
             counters.extracted += 1
             counters.host_passed += 1
-        refused, due_at = self._refused(host, link, ahead, now)
+        refused, due_at = self._refused(host, link, counted, now)
         if refused and not link.payload:
             if due_at:
-                if link.counted != PAST_ROBOTS:
-                    before_ip = ahead < 2 and host.retired_until > now
-                    link = link._replace(counted=PAST_HOST if before_ip else PAST_IP)
+                if counted < Passed.IP:  # `_refused` counts the IP test, save at a retired host
+                    counted = Passed.HOST if host.retired_until > now else Passed.IP
+                link = link._replace(counted=counted)
                 host.queue.drop()
                 self._refused_for_now.append((host, link, refused, due_at))
             else:
                 self.drop(host, link, refused, now)
             return None
-        if link.counted != PAST_ROBOTS:
+        if counted < Passed.ROBOTS:
             counters.robots_passed += not refused
-            link = link._replace(counted=PAST_ROBOTS)
+            link = link._replace(counted=Passed.ROBOTS)
             host.queue.keep(link)
         return link, refused
 
-    def drop(self, host: Host, link: Link, reason: str, now: float) -> None:
-        """`link`, which was taken, is not fetched."""
+    def drop(self, host: Host, link: Link, reason: DropReason, now: float) -> None:
+        """Drop `link`, which `take` returned."""
         self._ordering.forfeit(link)
         self._count_drop(link, reason, now)
         host.queue.drop()
@@ -215,20 +217,23 @@ class Candidates:
         if seed and len(self.failed_seeds) < FAILURES_MAX:
             self.failed_seeds.append((link.url, reason))
 
-    def _count_drop(self, link: Link, reason: str, now: float) -> None:
+    def _count_drop(self, link: Link, reason: DropReason, now: float) -> None:
         self._counters.dropped[reason] += 1
         if reason in REASONS:
             self._note_failure(link, reason)
         self._store.record_status(link, reason, now)
 
-    def _refused(self, host: Host, link: Link, ahead: int, now: float) -> tuple[str, float]:
-        """Why `link` may not be fetched, "" if it may; and until when, 0.0 for ever.
+    def _refused(
+        self, host: Host, link: Link, counted: Passed, now: float
+    ) -> tuple[Refusal | Literal[""], float]:
+        """(reason, until): why and until when `link` may not be fetched.
 
-        Counts the IP test.
+        The reason is "" if it may be fetched; until is 0.0 if it is refused for good. Counts the IP
+        test.
         """
         if host.retired_until > now:
             return host.retired_reason, host.retired_until if host.deferrals else 0.0
-        if ahead < 2:
+        if counted < Passed.IP:
             refused = self._caps.take_ip(host.addresses[0])
             if refused:
                 return refused, 0.0

@@ -1,18 +1,20 @@
-"""How many URLs a host, a registered domain and an IP address may take part with.
+"""The caps: how many URLs per host, per registered domain and per IP address are crawled.
 
 Owns the counts; knows nothing of queues or clocks. A cap of 0 is no cap, a cap of 1 is uniqueness.
-Memory: one integer a host, domain and address seen, and none at all for a cap of 0.
+Memory: one integer per host, domain and address seen; none for a cap of 0.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 from webcrawl.parse.domains import registered_domain
 
+CapReason = Literal["host_cap", "domain_cap", "ip_cap"]
+
 
 class Counts(Protocol):
-    """Numbers by name: a dict, or what a store keeps."""
+    """Numbers by name: a dict, or rows of a store."""
 
     def get(self, name: str, default: int, /) -> int: ...
 
@@ -20,7 +22,11 @@ class Counts(Protocol):
 
 
 class Caps:
-    """The three caps: each `take_*` counts one more URL, or says why it may not."""
+    """The three caps. Each `take_*` counts one more URL, or names the cap that refuses it.
+
+    per_host, per_domain, per_ip -- MAX_PAGES_PER_HOST and so on; 0: no cap
+    counts -- "host <name>", "domain <name>", "ip <address>"; set by the frontier
+    """
 
     def __init__(self, per_host: int = 0, per_domain: int = 0, per_ip: int = 0) -> None:
         self.per_host = per_host
@@ -28,8 +34,8 @@ class Caps:
         self.per_ip = per_ip
         self.counts: Counts = {}
 
-    def take_url(self, host: str) -> str:
-        """Count a URL of `host`; "" or the cap it exceeds: "host_cap" or "domain_cap". O(1)."""
+    def take_url(self, host: str) -> CapReason | Literal[""]:
+        """Count a URL of `host`; "", or "host_cap" or "domain_cap" if that cap refuses it. O(1)."""
         counts = self.counts
         if self.per_host:
             of_host = counts.get("host " + host, 0)
@@ -45,8 +51,8 @@ class Caps:
             counts["host " + host] = of_host + 1
         return ""
 
-    def take_ip(self, ip: str) -> str:
-        """Count a URL at the address `ip`; "" or "ip_cap". O(1)."""
+    def take_ip(self, ip: str) -> CapReason | Literal[""]:
+        """Count a URL at the address `ip`; "", or "ip_cap" if the cap refuses it. O(1)."""
         if self.per_ip:
             taken = self.counts.get("ip " + ip, 0)
             if taken >= self.per_ip:
@@ -55,5 +61,5 @@ class Caps:
         return ""
 
     def ip_is_full(self, ip: str) -> bool:
-        """Whether `take_ip` would refuse."""
+        """Whether `take_ip` would refuse a URL."""
         return bool(self.per_ip) and self.counts.get("ip " + ip, 0) >= self.per_ip

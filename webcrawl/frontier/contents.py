@@ -1,12 +1,12 @@
-"""The content-seen test: which page had a content first, and which was sent in the same bytes.
+"""The content-seen test: the first page with some content, and the first sent in the same bytes.
 
-Pages are compared twice: by their content, codings removed, and by the body as it was sent, since
-only pages that were sent in the same form can share one body in an archive. What a page was first
-with is kept with the end of its lease, so both are in the next run, or neither. Memory beside the
-store's: the digests of pages that are still leased.
+Pages are compared twice: by their content with codings removed, and by the body as it was sent,
+since only pages sent in the same bytes can share one body in an archive. A page's digests are
+stored at the release of its lease, so the next run has both the page and its digests, or neither.
+Memory beside the store's: the digests of pages that are still leased.
 
-A page that is not in the archive is kept as the first with its content, without a payload digest:
-later pages are duplicates of it, and none is a revisit.
+A page that is not in the archive is stored as the first with its content, without a payload digest:
+later pages are duplicates of it, but never WARC revisits.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from webcrawl.frontier.store import Store
 from webcrawl.items import Original
 from webcrawl.warc.records import raw_digest
 
-# Stands before the digest of a body as sent. A plain page has the same digest as its content, and
-# one row; any other two at most: 150 bytes on disk, and 100 in memory, each.
+# Prefix of the digest of a body as sent. A page without codings has one digest and one row, any
+# other page at most two rows: 150 bytes each on disk, 100 in memory.
 _SENT = b"w"
 
 
@@ -27,7 +27,7 @@ class Contents:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._fresh: dict[bytes, Original] = {}  # of pages that are still leased
-        self._fresh_of: dict[str, list[bytes]] = {}  # the digests of each of them, by URL
+        self._fresh_of: dict[str, list[bytes]] = {}  # their digests, by URL
 
     def content_seen(self, content: bytes, original: Original) -> Original | None:
         """See `base.Frontier`. Three look-ups at most."""
@@ -50,12 +50,12 @@ class Contents:
         return None if first is None or first[:2] == original[:2] else first
 
     def page_ended(self, url: str, outcome: Outcome) -> None:
-        """Keep what `url` was the first to have if it was fetched, forget it if not."""
+        """Store the digests that `url` had first, if it was fetched; else forget them."""
         for digest in self._fresh_of.pop(url, ()):
             original = self._fresh.pop(digest)
             if not isinstance(outcome, Fetched):
                 continue
-            if not outcome.archived and original.url == url:  # and not another page that is
+            if not outcome.archived and original.url == url:  # else an archived page has the bytes
                 if _is_sent(digest, original):
                     continue
                 original = original._replace(payload_digest="")
@@ -65,12 +65,12 @@ class Contents:
         return self._fresh.get(digest) or self._store.original(digest)
 
     def _keep(self, digest: bytes, original: Original, url: str) -> None:
-        """Until the lease of `url` ends."""
+        """Remember `original` as the first with `digest` until the lease of `url` ends."""
         self._fresh[digest] = original
         self._fresh_of.setdefault(url, []).append(digest)
 
 
 def _is_sent(digest: bytes, original: Original) -> bool:
-    """Whether `digest`, which `original` was first with, is that of its body as sent."""
+    """Whether `digest` is that of the body of `original` as sent."""
     sent = original.payload_digest
     return bool(sent) and digest == _SENT + raw_digest(sent)

@@ -1,9 +1,8 @@
 """The frontier's core: the way of a URL from `put` to its last `release`.
 
-Owns leases, retries and what is carried from run to run, as plain calls in one thread; whoever
-calls says what time it is. Tests and counts on the way in and out of line are the funnel's, where
-hosts wait is placement's, what DNS, robots.txt and failures mean for a host is standing's, and what
-is kept where the store's.
+Owns leases, retries, and the numbers that one run hands to the next. Plain calls in one thread; the
+caller gives the time. `candidates` tests and counts links, `distributor` places hosts,
+`disposition` judges DNS, robots.txt and failures, and `store` keeps the state.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import sys
 from collections.abc import Container, Iterable, Sequence
 
 from webcrawl.fetch.exchange import TRANSIENT
-from webcrawl.frontier import workbench
 from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.candidates import Candidates
@@ -26,6 +24,7 @@ from webcrawl.frontier.lease import (
     Dropped,
     Failed,
     Fetched,
+    Lane,
     Lease,
     Link,
     Outcome,
@@ -42,14 +41,14 @@ from webcrawl.frontier.orderings import Level, Ordering
 from webcrawl.frontier.store import Numbers, Store
 from webcrawl.items import Original
 
-_DROPS_MAX = 2_000  # URLs refused in one `acquire` before it gives way to the event loop
-_ROBOTS_STEPS_MAX = 20_000_000  # of robots.txt checks, likewise: 10 ms, and one check more
-_DROPS_OF_A_HOST = 100  # of these, before it lets the others go first
-_RETRIED_HOSTS = 500  # looked at in one call of `retry`
+_DROPS_MAX = 2_000  # URLs dropped in one `acquire`, before the event loop has a turn
+_ROBOTS_STEPS_MAX = 20_000_000  # robots.txt check steps in one `acquire`: 10 ms and one check
+_DROPS_OF_A_HOST = 100  # URLs dropped per host in one `acquire`, before other hosts go first
+_RETRIED_HOSTS = 500  # hosts read in one call of `retry`
 
 
 class CrawlState:
-    """See the module. After an exception of its store it must not be used any more."""
+    """The state of a crawl. It must not be used after an exception of its store."""
 
     def __init__(
         self,
@@ -70,7 +69,7 @@ class CrawlState:
         caps.counts = store.counts("caps")
         self._began_at = now
         self._leases: set[Lease] = set()
-        self._links_out = 0  # of these, those with a link
+        self._links_out = 0  # leases with a link
         self._contents = Contents(store)
         self._backlog = backlog = Backlog(self.counters, now)
         self._distributor = Distributor(
@@ -98,12 +97,11 @@ class CrawlState:
         self._commit(now)
         return accepted
 
-    def acquire(self, now: float, limit: int, *, admissions: bool = False) -> list[Lease]:
-        if not self._backlog.fresh:  # what is kept is tried beside other work only
+    def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
+        if not self._backlog.fresh:  # kept links are tried only beside other work
             return []
         distributor = self._distributor
         distributor.wake(now)
-        lane = workbench.ADMISSION if admissions else workbench.PAGES
         leases: list[Lease] = []
         drops_left = _DROPS_MAX
         drops: dict[Host, int] = {}
@@ -112,7 +110,7 @@ class CrawlState:
             host = self._bench.pop(lane, now)
             if host is None:
                 break
-            if distributor.rank(host) > host.rank:  # others have become better since it was placed
+            if distributor.rank(host) > host.rank:  # its rank has become worse since it was placed
                 distributor.settle(host, now)
                 continue
             lease = self._lease(host, lane, now)
@@ -121,7 +119,7 @@ class CrawlState:
                 drops[host] = drops.get(host, 0) + 1
                 if drops[host] < _DROPS_OF_A_HOST:
                     distributor.settle(host, now)
-                self._bench.pass_on(host, now)
+                self._bench.unpark_next(host, now)
             else:
                 self._leases.add(lease)
                 self._links_out += lease.link is not None
@@ -129,10 +127,9 @@ class CrawlState:
         for host, count in drops.items():
             if count == _DROPS_OF_A_HOST:
                 distributor.settle(host, now)
-        # A lease that is lost comes up again. A drop is final, and hosts that wait or are deferred
-        # are in line from a commit on.
+        # Drops and newly waiting hosts must be committed; leases need not: a lost one comes again.
         kept = self._candidates.keep_refused(now)
-        if distributor.newly_waiting or drops_left < _DROPS_MAX or kept:
+        if distributor.has_newly_waiting or drops_left < _DROPS_MAX or kept:
             self._commit(now)
         return leases
 
@@ -144,8 +141,8 @@ class CrawlState:
     def content_seen(self, content: bytes, original: Original) -> Original | None:
         return self._contents.content_seen(content, original)
 
-    def next_at(self, *, admissions: bool = False) -> float:
-        return self._distributor.next_at(workbench.ADMISSION if admissions else workbench.PAGES)
+    def next_at(self, lane: Lane = Lane.PAGES) -> float:
+        return self._distributor.next_at(lane)
 
     @property
     def supply(self) -> int:
@@ -155,16 +152,18 @@ class CrawlState:
         return not self._backlog.fresh and not self._leases
 
     def retry(self, reasons: Container[str], after: bytes, now: float) -> tuple[int, bytes | None]:
-        """Put links that are kept for one of `reasons` into line as new ones, of some hosts: those
-        behind the key `after`. How many, and where to go on; None at the end.
+        """Put the links that are kept for one of `reasons` in line as new links.
+
+        Of _RETRIED_HOSTS hosts behind the key `after`. Returns how many links, and the key for the
+        next call; None at the end.
         """
         count = 0
         names, following = self._store.hosts_with_kept(after, _RETRIED_HOSTS)
         for name in names:
             host = self._distributor.host(name)
-            moved = self._candidates.put_kept(host, reasons, now)
+            moved = self._candidates.retry_kept(host, reasons, now)
             if moved:
-                host.forgive()
+                host.clear_failures()
                 self._distributor.settle(host, now)
             count += moved
         self._commit(now)
@@ -191,7 +190,7 @@ class CrawlState:
         self._distributor.commit(lambda: self._numbers(now))
 
     def _numbers(self, now: float) -> Numbers:
-        """The counts as they are for the next run, which finds leased links in line."""
+        """The counts for the next run, in which the links of today's leases are in line."""
         out = self._links_out
         counters = self.counters.to_dict()
         counters["pending"] += out
@@ -211,22 +210,22 @@ class CrawlState:
             self.counters.restore(numbers["counters"])
             self._backlog.resume(numbers["queued"], numbers["arrivals"])
         self._distributor.resume(now)
-        if self._distributor.newly_waiting:
+        if self._distributor.has_newly_waiting:
             self._commit(now)
 
     # Leases out
 
-    def _lease(self, host: Host, lane: int, now: float) -> Lease | None:
-        """A lease on `host`, popped from `lane`; None: a URL was dropped, or it fits elsewhere."""
-        self._distributor.touch(host)
-        step = self._distributor.need(host, now)
-        if step is None or (step is Step.PAGE) != (lane == workbench.PAGES):
+    def _lease(self, host: Host, lane: Lane, now: float) -> Lease | None:
+        """A lease on `host`, popped from `lane`. None: a URL was dropped, or the lane is wrong."""
+        self._distributor.mark_changed(host)
+        step = self._distributor.next_step(host, now)
+        if step is None or (step is Step.PAGE) != (lane is Lane.PAGES):
             return None
         if step is Step.RESOLVE:
             return self._lease_resolve(host, now)
         address = host.addresses[0] if host.addresses else ""
         if step is Step.ROBOTS:
-            robots_task = host.take_errand()
+            robots_task = host.next_robots_task()
             self._bench.lease(host, with_ip=True)
             return Lease(host.name, step, robots_task.url, address, robots_task=robots_task)
         taken = self._candidates.take(host, now)
@@ -240,7 +239,7 @@ class CrawlState:
         self._candidates.count_ahead(host)
         self.counters.lookups += _is_first_look_up(host)
         self._bench.lease(host, with_ip=False)
-        self._bench.pass_on(host, now)
+        self._bench.unpark_next(host, now)
         return Lease(host.name, Step.RESOLVE, "", "")
 
     # Leases back
@@ -249,7 +248,7 @@ class CrawlState:
         self._leases.remove(lease)
         self._links_out -= lease.link is not None
         host, disposition = self._bench.hosts[lease.host], self._disposition
-        disposition.stop_clocks(host, lease, outcome)
+        disposition.set_clocks(host, lease, outcome)
         if lease.link is not None:
             self._contents.page_ended(lease.url, outcome)
         match outcome:
@@ -259,11 +258,11 @@ class CrawlState:
             case Unresolved():
                 disposition.unresolved(host, outcome, now)
             case RobotsFetched():
-                disposition.robots_known(_errand(lease), outcome, now)
+                disposition.robots_fetched(_robots_task(lease), outcome, now)
             case RobotsMoved():
-                disposition.robots_moved(_errand(lease), outcome, now)
+                disposition.robots_moved(_robots_task(lease), outcome, now)
             case RobotsUnreachable():
-                disposition.robots_unreachable(host, _errand(lease), outcome, now)
+                disposition.robots_unreachable(host, _robots_task(lease), outcome, now)
             case Fetched():
                 self._fetched(host, lease, outcome, now)
             case Failed():
@@ -316,7 +315,7 @@ class CrawlState:
             self._candidates.drop(host, link, outcome.reason, now)
 
     def _keep(self, host: Host, link: Link, outcome: Failed, now: float) -> None:
-        """`link` failed too often for now: it is kept for a later try, each later than the last."""
+        """Keep `link`, which failed too often, for a later try: each time for longer."""
         polite = self._policy.politeness
         deferrals = max(link.retries - self._policy.retry_times, 0) + 1
         due_at = outcome.ended_at + polite.deferral_s(deferrals)
@@ -328,7 +327,7 @@ class CrawlState:
         if lease.step is Step.RESOLVE and _is_first_look_up(host):
             self.counters.lookups -= 1
         elif lease.step is Step.ROBOTS:
-            host.add_errand(_errand(lease))
+            host.add_robots_task(_robots_task(lease))
         elif lease.link is not None:
             self._candidates.put_back(host, lease.link, now)
 
@@ -337,6 +336,6 @@ def _is_first_look_up(host: Host) -> bool:
     return not (host.addresses or host.resolve_tries or host.is_literal)
 
 
-def _errand(lease: Lease) -> RobotsTask:
+def _robots_task(lease: Lease) -> RobotsTask:
     assert lease.robots_task is not None
     return lease.robots_task

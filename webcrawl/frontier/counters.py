@@ -1,10 +1,10 @@
 """The crawl in numbers: the funnel of the stats lines and all that the summary prints.
 
-Plain integers that the crawl's parts add to and that one reporter reads, from any thread. Every
-one of them is mirrored to Scrapy's stats under `webcrawl/<name>` (docs/stats.md).
+Plain integers that the parts of the crawl add to. One reporter reads them, from any thread. Each is
+mirrored to Scrapy's stats as `webcrawl/<name>` (docs/stats.md).
 
 Invariant, at any time: extracted >= host_passed >= ip_passed >= robots_passed >= crawled. A URL
-moves through these in that order and is counted once in each, whatever its retries.
+moves through these in this order and is counted once in each, however often it is retried.
 """
 
 from __future__ import annotations
@@ -16,32 +16,60 @@ from typing import Any
 
 @dataclass(slots=True)
 class Counters:
-    """All counts since the crawl began."""
+    """All counts since the crawl began, earlier runs included. All begin at 0.
 
-    pending: int = 0  # Q: URLs waiting in the frontier (goes up and down)
-    under_way: int = 0  # fetches under way now, robots.txt among them
-    earlier_s: float = 0.0  # how long earlier runs of this crawl took
-    extracted: int = 0  # E: URLs taken from the queue, refused by a cap or not
-    host_passed: int = 0  # H: of these, passed the host test
-    lookups: int = 0  # names asked of DNS
-    resolved: int = 0  # D: hosts looked up with success
-    ip_passed: int = 0  # I: URLs that passed the IP test
-    robots_attempted: int = 0  # robots.txt asked for, one an origin and expiry
-    robots_passed: int = 0  # R: URLs that robots.txt allows
-    crawled: int = 0  # C: URLs answered with a valid HTTP code
-    links: int = 0  # L: links found in pages
-    page_bytes: int = 0  # on the wire, answers to pages
-    robots_bytes: int = 0  # on the wire, answers to robots.txt and HEAD
-    fetch_s: float = 0.0  # sum over the pages of request to last byte
-    html_pages: int = 0  # kept: 2xx with a wanted type
-    html_bytes: int = 0  # their size, codings removed
-    codes: Counter[str] = field(default_factory=Counter)  # "2xx" ... "5xx", "other"
-    dropped: Counter[str] = field(default_factory=Counter)  # URLs not fetched, by reason
-    failed: Counter[str] = field(default_factory=Counter)  # fetches that failed, by reason
-    retried: Counter[str] = field(default_factory=Counter)  # tries again, by reason
-    robots: Counter[str] = field(default_factory=Counter)  # robots.txt answers: 2xx, 4xx, ...
-    kept: Counter[str] = field(default_factory=Counter)  # URLs for a later try (up and down)
-    outage_s: float = 0.0  # spent waiting for our own network
+    The letter in brackets is that of the stats lines; behind it stands the writer.
+
+    pending -- [Q] URLs waiting in the frontier; goes up and down (candidates)
+    under_way -- requests under way, robots.txt among them; goes up and down (scheduler)
+    earlier_s -- seconds that earlier runs of this crawl took (core)
+    extracted -- [E] URLs taken from the queue, including those that a cap then refuses (candidates)
+    host_passed -- [H] URLs that passed the host test (candidates)
+    lookups -- hosts looked up in DNS for the first time (core)
+    resolved -- [D] hosts for which an address was found (disposition)
+    ip_passed -- [I] URLs that passed the IP test (candidates)
+    robots_attempted -- robots.txt requests: one per origin each time its rules expire (distributor)
+    robots_passed -- [R] URLs that robots.txt allows (candidates)
+    crawled -- [C] URLs whose final answer has a valid HTTP status (core)
+    links -- [L] http(s) links found in pages, repeats included (scheduler)
+    page_bytes -- bytes on the wire of answers to pages (scheduler)
+    robots_bytes -- bytes on the wire of answers to robots.txt and HEAD (scheduler)
+    fetch_s -- seconds from request to last byte, summed over all pages (scheduler)
+    html_pages -- pages with a 2xx status and a wanted type (scheduler)
+    html_bytes -- bytes of these pages, transfer and content codings removed (scheduler)
+    codes -- final answers by "2xx" ... "5xx", "other" (core)
+    dropped -- URLs that are not fetched, by reason (candidates, outlinks, scheduler, spider)
+    failed -- tries of a page or HEAD without an answer, by reason (core)
+    retried -- retries, by reason or status (core, disposition)
+    robots -- answers to robots.txt, by "2xx", "4xx", "redirects" or a reason (disposition)
+    kept -- URLs kept for a later try, by reason; goes up and down (backlog)
+    outage_s -- seconds that the crawl waited for its own network (scheduler)
+    """
+
+    pending: int = 0
+    under_way: int = 0
+    earlier_s: float = 0.0
+    extracted: int = 0
+    host_passed: int = 0
+    lookups: int = 0
+    resolved: int = 0
+    ip_passed: int = 0
+    robots_attempted: int = 0
+    robots_passed: int = 0
+    crawled: int = 0
+    links: int = 0
+    page_bytes: int = 0
+    robots_bytes: int = 0
+    fetch_s: float = 0.0
+    html_pages: int = 0
+    html_bytes: int = 0
+    codes: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
+    retried: Counter[str] = field(default_factory=Counter)
+    robots: Counter[str] = field(default_factory=Counter)
+    kept: Counter[str] = field(default_factory=Counter)
+    outage_s: float = 0.0
 
     def count_code(self, status: int) -> None:
         """Count the final answer to one URL."""
@@ -50,20 +78,20 @@ class Counters:
         self.codes[f"{family}xx" if 2 <= family <= 5 else "other"] += 1
 
     def to_dict(self) -> dict[str, Any]:
-        """What a store keeps for the next run, as JSON has it."""
+        """All counts as JSON values: what a store keeps for the next run."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
-        # Copied in one step, since another thread may count on.
+        # `dict` copies in one step: another thread may add to the Counter meanwhile.
         return {k: dict(v) if isinstance(v, Counter) else v for k, v in values.items()}
 
     def restore(self, values: dict[str, Any]) -> None:
-        """Go on from what `to_dict` gave; what is under way is not, any more."""
+        """Go on from the values of `to_dict`, except `under_way`: a new run has no requests yet."""
         for each in fields(self):
             if each.name in values and each.name != "under_way":
                 value = values[each.name]
                 setattr(self, each.name, Counter(value) if isinstance(value, dict) else value)
 
     def add(self, changed: dict[str, Any]) -> None:
-        """Add what `differences` gave: another process has counted it."""
+        """Add what another process has counted: the values of `differences`."""
         for name, value in changed.items():
             if isinstance(value, dict):
                 getattr(self, name).update(value)  # a Counter's update adds
@@ -72,7 +100,7 @@ class Counters:
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """What has changed from one `to_dict` to a later one, by name."""
+    """The changes from one `to_dict` to a later one, by name."""
     changed: dict[str, Any] = {}
     for name, value in now.items():
         was = before[name]

@@ -1,11 +1,12 @@
-"""The standing of hosts: at which address, by which rules and from when on each may be asked.
+"""What an outcome means for its host: clocks, addresses, rules, back-off, retirement.
 
-Owns what the answers of DNS, robots.txt and servers mean for a host: its clock, its addresses, its
-rules, back-off, and that it is given up: for good, as far as a crawl can say, where an answer was
-definite, else for a while that grows, and its links are kept. Knows nothing of queues.
+Owns the judgement of answers of DNS, robots.txt and servers. Knows nothing of queues.
 
-An errand is run by the host that serves the robots.txt: after a redirect that is not the one it is
-for, its home.
+A host is retired for a while if it fails. If the answer was definite (no such name), its links are
+dropped as they come up. Else its links are kept, and each retirement in a row is longer.
+
+A robots task is carried out by the host that serves the robots.txt. After a redirect this may be
+another host than the task's home, which is the host the rules are for.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.host import Host, Rules
 from webcrawl.frontier.lease import (
     Fetched,
+    GivenUpReason,
     Lease,
     Outcome,
     Resolved,
@@ -28,12 +30,13 @@ from webcrawl.frontier.lease import (
     RobotsUnreachable,
     Step,
     Unresolved,
+    UnresolvedReason,
 )
 from webcrawl.frontier.store import Store
 
 
 class Disposition:
-    """See the module."""
+    """Applies outcomes to hosts."""
 
     def __init__(
         self,
@@ -52,10 +55,9 @@ class Disposition:
         self._counters = counters
         self._distributor = distributor
 
-    def stop_clocks(self, host: Host, lease: Lease, outcome: Outcome) -> None:
-        """Free the host and its address, each with its clock set from the request just made."""
-        asked_at = getattr(outcome, "asked_at", 0.0)
-        ended_at = getattr(outcome, "ended_at", 0.0)
+    def set_clocks(self, host: Host, lease: Lease, outcome: Outcome) -> None:
+        """End the lease of the host and its address, and set both clocks from the request."""
+        asked_at, ended_at = outcome.asked_at, outcome.ended_at
         if isinstance(outcome, RobotsFetched):
             assert lease.robots_task is not None
             rules, delay_s = outcome.rules, outcome.rules.crawl_delay_s or 0.0
@@ -68,7 +70,7 @@ class Disposition:
         host.next_at = max(host.next_at, polite.next_at(delay_s, asked_at, ended_at))
         ip_next_at = polite.next_at(polite.ip_delay_s, asked_at, ended_at)
         with_ip = lease.step is not Step.RESOLVE
-        self._distributor.bench.vacate(host, with_ip=with_ip, ip_next_at=ip_next_at)
+        self._distributor.bench.end_lease(host, with_ip=with_ip, ip_next_at=ip_next_at)
         if isinstance(outcome, Fetched | RobotsFetched | RobotsMoved):
             if host.deferrals:
                 self._backlog.host_answers(host)
@@ -97,11 +99,11 @@ class Disposition:
             host.resolved_until = now + self._policy.stale_s
         else:
             self.defer(host, outcome.reason, now)
-            host.resolve_tries = max(1, self._policy.retry_times)  # one try each from now on
+            host.resolve_tries = max(1, self._policy.retry_times)  # from now on one try per look-up
 
     # robots.txt
 
-    def robots_known(self, robots_task: RobotsTask, outcome: RobotsFetched, now: float) -> None:
+    def robots_fetched(self, robots_task: RobotsTask, outcome: RobotsFetched, now: float) -> None:
         self._counters.robots[outcome.kind] += 1
         home = self._home(robots_task)
         if home.kept:
@@ -110,13 +112,13 @@ class Disposition:
 
     def robots_moved(self, robots_task: RobotsTask, outcome: RobotsMoved, now: float) -> None:
         home, target = self._home(robots_task), self._distributor.host(outcome.host)
-        target.add_errand(
+        target.add_robots_task(
             robots_task._replace(url=outcome.url, redirects=robots_task.redirects + 1)
         )
         if target is home:
-            home.come_back(robots_task.origin)
+            home.unmark_elsewhere(robots_task.origin)
         else:
-            home.send_away(robots_task.origin)
+            home.mark_elsewhere(robots_task.origin)
             if target.retired_until > now:
                 self._flush_robots_tasks(target, now)
         self._distributor.settle(target, now)
@@ -126,23 +128,23 @@ class Disposition:
     ) -> None:
         home = self._home(robots_task)
         if self.try_next_address(host, outcome.reason):
-            host.add_errand(robots_task)
+            host.add_robots_task(robots_task)
             return
         tries = robots_task.tries + 1
         if tries <= self._policy.retry_times:
             self._counters.retried["robots"] += 1
-            home.come_back(robots_task.origin)
+            home.unmark_elsewhere(robots_task.origin)
             url = robots_task.origin + "/robots.txt"
-            home.add_errand(RobotsTask(robots_task.origin, robots_task.home, url, tries=tries))
+            home.add_robots_task(RobotsTask(robots_task.origin, robots_task.home, url, tries=tries))
         else:
-            self._robots_lost(robots_task, outcome.reason, now)
+            self._robots_unavailable(robots_task, outcome.reason, now)
         # What is refused from now on need not wait to be dropped.
         if home.robots_tasks or outcome.retry_after_s or not home.rules[robots_task.origin].reason:
             self.back_off(home, tries, outcome.ended_at, outcome.retry_after_s)
         self._distributor.settle(home, now)
 
-    def _robots_lost(self, robots_task: RobotsTask, reason: str, now: float) -> None:
-        """Nobody can say what the origin allows: for a while, what it said last or nothing.
+    def _robots_unavailable(self, robots_task: RobotsTask, reason: str, now: float) -> None:
+        """A robots.txt cannot be had: use the origin's last rules for a while, or disallow all.
 
         RFC 9309, 2.3.1.4: an unreachable robots.txt is complete disallow.
         """
@@ -157,36 +159,36 @@ class Disposition:
 
     def _keep_rules(self, robots_task: RobotsTask, rules: Rules) -> None:
         home = self._home(robots_task)
-        home.come_back(robots_task.origin)
+        home.unmark_elsewhere(robots_task.origin)
         home.rules[robots_task.origin] = rules
         home.crawl_delay_s = max(rules.crawl_delay_s for rules in home.rules.values())
         delay_s = self._polite.host_delay_s(home.crawl_delay_s)
         home.next_at = max(home.next_at, self._polite.next_at(delay_s, home.asked_at, 0.0))
 
     def _home(self, robots_task: RobotsTask) -> Host:
-        """The host whose robots.txt an errand is for."""
+        """The host whose robots.txt the task is for."""
         return self._distributor.host(robots_task.home)
 
-    # Trouble
+    # Failures
 
     def back_off(self, host: Host, tries: int, ended_at: float, retry_after_s: float = 0.0) -> None:
-        """Leave `host` alone for a while after the `tries`-th failure, or as it asked."""
+        """Let `host` wait after the `tries`-th failure, or for as long as its Retry-After asks."""
         polite = self._polite
         wait_s = polite.backoff_s(tries, polite.host_delay_s(host.crawl_delay_s))
         wait_s = max(wait_s, min(retry_after_s, polite.retry_after_max_s))
         host.next_at = max(host.next_at, ended_at + wait_s)
 
     def failed(self, host: Host, now: float) -> None:
-        """`host` gave no answer: too often in a row, and it is given up for a while."""
+        """Count an attempt without an answer; after too many in a row, defer `host`."""
         host.failures += 1
         if host.failures >= self._policy.failures_max or host.deferrals:
             self.defer(host, "host_retired", now)
 
     def try_next_address(self, host: Host, reason: str) -> bool:
-        """Turn to the next address of `host`; True when that is a try for nothing.
+        """Switch to the next address of `host` that the IP cap allows.
 
-        Which it is where nobody answered at an address, until each was tried once (RFC 8305, 5).
-        An address that the IP cap refuses is passed over.
+        True if the next try is not counted as a retry: the old address did not answer, and another
+        one is untried (RFC 8305, 5).
         """
         addresses = host.addresses
         for turn in range(1, len(addresses)):
@@ -197,27 +199,27 @@ class Disposition:
                 return reason in UNANSWERED and host.dead_addresses < len(addresses)
         return False
 
-    def retire(self, host: Host, reason: str, now: float) -> None:
-        """Give `host` up: its links are dropped as they come up, so are new ones for a while."""
+    def retire(self, host: Host, reason: UnresolvedReason, now: float) -> None:
+        """Retire `host`: its links, and new links for a while, are dropped as they come up."""
         host.deferrals = 0
         self._give_up(host, reason, now + self._policy.retired_s, now)
 
-    def defer(self, host: Host, reason: str, now: float) -> None:
-        """Give `host` up for a while, longer each time: its links are kept as they come up."""
+    def defer(self, host: Host, reason: GivenUpReason, now: float) -> None:
+        """Retire `host`, longer each time in a row: its links are kept as they come up."""
         host.deferrals += 1
         self._give_up(host, reason, now + self._polite.deferral_s(host.deferrals), now)
 
-    def _give_up(self, host: Host, reason: str, until: float, now: float) -> None:
+    def _give_up(self, host: Host, reason: GivenUpReason, until: float, now: float) -> None:
         host.failures = 0
         host.retired_reason = reason
         host.retired_until = until
         self._flush_robots_tasks(host, now)
 
     def _flush_robots_tasks(self, host: Host, now: float) -> None:
-        """Errands for others cannot be run at a host that is given up."""
+        """Fail the robots tasks of a retired host, of which some may be for other hosts."""
         robots_tasks, host.robots_tasks = host.robots_tasks or (), None
         for robots_task in robots_tasks:
-            self._robots_lost(robots_task, host.retired_reason, now)
+            self._robots_unavailable(robots_task, host.retired_reason, now)
             home = self._home(robots_task)
             if home is not host:
                 self._distributor.settle(home, now)

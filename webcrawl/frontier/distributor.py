@@ -1,17 +1,17 @@
-"""Where each host is to be: on the workbench, by what it needs next, or waiting in the store.
+"""Fills the bounded workbench with the best hosts; the others wait in the store.
 
-Owns the places on the workbench and which hosts have changed since the last commit. Knows nothing
-of outcomes: whoever changes a host has it settled anew.
+Owns where each host is, its next step, and which hosts have changed since the last commit. Knows
+nothing of outcomes: a module that changes a host then calls `settle`.
 
-Hosts on the workbench are bounded: at most `active_max` are active at a time, the others wait in
-the store, best first. A host takes its place anew after each lease: where one that waits has a
-better URL, they change places. So of the active hosts the order is exact, and a better URL on a
-waiting host comes up one release of any lease later, not at once.
+At most `active_max` hosts are active at a time (ready, parked, snoozed or leased). The others wait
+in the store, best first. A host competes for its place again after each lease: if a waiting host
+has a better URL, the two change places. So the order among active hosts is exact, and a better URL
+on a waiting host comes up at the next release of any lease, not at once.
 
-A host of which all links are kept for a later try is deferred: it has no place and waits in the
-store for its time. It is taken from there only while the crawl has other work.
+A host is deferred if all its links are kept for a later try: it waits in the store for their time,
+and leaves it only while the crawl has other work.
 
-Invariants: a host is in one place (host.State); only `settle` places hosts that are not leased.
+Invariants: a host is in one state (`host.State`); only `settle` places hosts that are not leased.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ import sys
 from collections.abc import Callable
 from math import inf
 
-from webcrawl.frontier import workbench
 from webcrawl.frontier.backlog import Backlog, was_kept
 from webcrawl.frontier.base import SUPPLY_S, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.host import Host, State
-from webcrawl.frontier.lease import PAST_IP, PAST_ROBOTS, Link, RobotsTask, Step
+from webcrawl.frontier.lease import Lane, Link, Passed, RobotsTask, Step
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.store import Numbers, Store
+from webcrawl.frontier.workbench import Workbench
 from webcrawl.parse.urls import origin_of
 
-_TURNS_MAX = 2_000  # hosts taken from the waiting line in one `fill`
+_TURNS_MAX = 2_000  # hosts taken out of the store in one `wake`, per kind
 
 
 class Distributor:
-    """See the module. `began_at` is the beginning of this run."""
+    """Places hosts. `active_max`: active hosts at most; `began_at`: the beginning of this run."""
 
     def __init__(
         self,
@@ -58,30 +58,32 @@ class Distributor:
         self._active_max = active_max
         self._began_at = began_at
         polite = policy.politeness
-        # An address that an earlier run asked was asked before now: it waits as for a request.
-        self.bench = workbench.Workbench(
+        # The store does not keep the clocks of addresses. An earlier run may have used any address
+        # until its end, so each waits one delay.
+        self.bench = Workbench(
             self._load,
             ip_clocks=polite.ip_delay_s > 0,
             ips_at=began_at + polite.ip_delay_s if store.resumed else 0.0,
         )
-        # Hosts wait or are deferred since the last commit, so they are in no line yet.
-        self.newly_waiting = False
-        self._touched: set[Host] = set()  # changed since the last commit
+        # Some hosts have begun to wait, or were deferred, since the last commit: the store does not
+        # return them before the next one.
+        self.has_newly_waiting = False
+        self._changed: set[Host] = set()  # since the last commit
 
     def host(self, name: str) -> Host:
         return self.bench.host(name)
 
     def rank(self, host: Host) -> int:
-        """Place among the ready hosts. Errands for other hosts go first: these wait for them."""
+        """Rank among the ready hosts. Robots tasks for other hosts go first, since they wait."""
         if not host.queue or (host.robots_tasks and host.robots_tasks[0].home != host.name):
             return -1
         priority = host.queue.best()[0]
         return priority if was_kept(priority) else self._ordering.rank(host.name, priority)
 
-    def need(self, host: Host, now: float) -> Step | None:
-        """The step `host` is to be leased for; None when there is nothing to do for now."""
+    def next_step(self, host: Host, now: float) -> Step | None:
+        """The step of the next lease of `host`; None if there is nothing to do for now."""
         if host.retired_until > now:
-            return Step.PAGE if host.queue else None  # each is dropped or kept as it comes up
+            return Step.PAGE if host.queue else None  # `candidates.take` drops or keeps each link
         if not host.robots_tasks and not host.queue:
             return None
         if host.resolved_until <= now:
@@ -93,50 +95,52 @@ class Distributor:
             origin = origin_of(link.url)
             known = host.rules.get(origin)
             if known is None or known.expires_at <= now:
-                if origin in host.away:
+                if origin in host.robots_elsewhere:
                     return None
                 self._counters.robots_attempted += 1
                 tries = self._policy.retry_times if known is not None and known.losses else 0
-                host.add_errand(RobotsTask(origin, host.name, origin + "/robots.txt", tries=tries))
+                host.add_robots_task(
+                    RobotsTask(origin, host.name, origin + "/robots.txt", tries=tries)
+                )
                 return Step.ROBOTS
         if self._policy.head_first and not link.head_done and not link.payload:
             return Step.HEAD
         return Step.PAGE
 
-    def touch(self, host: Host) -> None:
-        """`host` has changed, and is to be kept as it is at the next commit."""
-        self._touched.add(host)
+    def mark_changed(self, host: Host) -> None:
+        """Have the next commit store `host`, which has changed."""
+        self._changed.add(host)
 
-    def queued(self, host: Host, now: float) -> None:
-        """`host` has a link more: move it if that one is its best."""
-        self._touched.add(host)
+    def link_added(self, host: Host, now: float) -> None:
+        """`host` has a new link: place the host anew if the link is its best."""
+        self._changed.add(host)
         if host.state in (State.IDLE, State.DEFERRED) or (
             host.state in (State.READY, State.PARKED, State.WAITING) and self.rank(host) < host.rank
         ):
             self.settle(host, now)
 
-    def promoted(self, host: Host, place: tuple[int, int], now: float) -> None:
-        """A link of `host` has got up to `place` in its queue: its best may be another now."""
+    def link_promoted(self, host: Host, place: tuple[int, int], now: float) -> None:
+        """A link of `host` has moved up to `place`, (priority, number): it may be the best now."""
         if host.state is State.LEASED:
-            self._touched.add(host)
+            self._changed.add(host)
         elif host.queue.best() == place:
-            self._touched.add(host)
+            self._changed.add(host)
             if host.state is not State.SNOOZED:
                 self.settle(host, now)
         elif host.state in (State.IDLE, State.WAITING, State.DEFERRED):
-            self._touched.add(host)  # so that it need not stay in memory
+            self._changed.add(host)  # the commit lets it leave memory again
 
     def settle(self, host: Host, now: float) -> None:
-        """Put a host that is not leased where it belongs."""
-        self._touched.add(host)
+        """Place a host where it belongs, unless it is leased."""
+        self._changed.add(host)
         if host.state is State.LEASED:
             return
         due_at = self._due_at(host, now)
         if due_at > now:
             self.bench.defer(host, due_at)
-            self.newly_waiting = True
+            self.has_newly_waiting = True
             return
-        step = self.need(host, now)
+        step = self.next_step(host, now)
         if step is None:
             self.bench.idle(host)
             return
@@ -144,25 +148,25 @@ class Distributor:
         resting = host.state in (State.IDLE, State.WAITING, State.DEFERRED)
         if resting and not self._has_place(rank, number):
             self.bench.wait(host, rank)
-            self.newly_waiting = True
+            self.has_newly_waiting = True
             return
         at = host.resolve_at if step is Step.RESOLVE else host.next_at
         supply = self._supply(host, at, now) if step is Step.PAGE else 0
         if at > now and host.retired_until <= now:
             self.bench.snooze(host, at, supply)
             return
-        lane = workbench.PAGES if step is Step.PAGE else workbench.ADMISSION
+        lane = Lane.PAGES if step is Step.PAGE else Lane.ADMISSIONS
         self.bench.ready(host, lane, rank, number, supply)
 
     def wake(self, now: float) -> None:
-        """Settle the hosts whose clock has come, and the best of those that wait for a place."""
+        """Settle the hosts whose clock is due, and the best waiting hosts while there is room."""
         self._fill(now)
         self._try_deferred(now)
         for woken in self.bench.wake(now):
             self.settle(woken, now)
 
-    def next_at(self, lane: int) -> float:
-        """When `lane` may have a host: 0.0 now, inf never unless something changes."""
+    def next_at(self, lane: Lane) -> float:
+        """When `lane` may have a host: 0.0 is now; inf is not before a host changes."""
         if not self._backlog.fresh:
             return inf
         if self.bench.active < self._active_max and self._store.best_waiting() is not None:
@@ -170,20 +174,23 @@ class Distributor:
         return min(self.bench.next_at(lane), self._store.next_due_at())
 
     def resume(self, now: float) -> None:
-        """Give the hosts that an earlier run had on its workbench their places again."""
+        """Settle the hosts that were active when an earlier run ended."""
         for name in self._store.active_before():
             self.settle(self.host(name), now)
 
     def commit(self, numbers: Callable[[], Numbers]) -> None:
-        """Have the store keep everything up to here, at once or not at all."""
-        for host in self._store.commit(self._touched, numbers):
+        """Have the store keep all changes so far: all of them or none."""
+        for host in self._store.commit(self._changed, numbers):
             self.bench.forget(host)
-        self._touched.clear()
-        self.newly_waiting = False
+        self._changed.clear()
+        self.has_newly_waiting = False
 
     def _load(self, name: str) -> Host:
-        """A host from the store. One of an earlier run was asked at the end of it, for all we know:
-        it waits its whole delay, counted from the beginning of this one."""
+        """A host from the store.
+
+        An earlier run may have asked it until its end. So a host of an earlier run waits its whole
+        delay, counted from the beginning of this run.
+        """
         host = self._store.host(name)
         if self._store.is_of_earlier_run(host):
             host.asked_at = max(host.asked_at, self._began_at)
@@ -192,16 +199,16 @@ class Distributor:
         return host
 
     def _due_at(self, host: Host, now: float) -> float:
-        """When anything of `host` may be tried, if all its links are kept; else 0.0."""
+        """When a link of `host` may be tried, if all its links are kept; else 0.0."""
         if host.robots_tasks or not host.queue:
             return 0.0
         due_at = self._backlog.due_at(host)
-        if due_at and host.deferrals:  # they need not be kept anew, one by one
+        if due_at and host.deferrals:  # so its links need not be kept anew, one by one
             return max(due_at, host.retired_until)
         return due_at
 
     def _supply(self, host: Host, at: float, now: float) -> int:
-        """How many of its pages `host`, free from `at` on, can give within SUPPLY_S."""
+        """How many pages `host`, whose clock is due at `at`, can give within SUPPLY_S."""
         left_s = now + SUPPLY_S - max(at, now)
         if left_s < 0 or host.retired_until > now:
             return 0
@@ -210,19 +217,19 @@ class Distributor:
         return min(queued, 1 + int(left_s / delay_s)) if delay_s > 0 else queued
 
     def _ip_exhausted(self, host: Host, link: Link) -> bool:
-        """The IP cap lets `link`, the next of `host`, not pass, so robots.txt is not asked for."""
-        passed = host.counted_ahead == 2 or link.counted in (PAST_ROBOTS, PAST_IP)
+        """Whether the IP cap refuses `link`, the next of `host`: then robots.txt is not needed."""
+        passed = link.counted >= Passed.IP or host.counted_ahead is Passed.IP
         return not passed and self._caps.ip_is_full(host.addresses[0])
 
     def _has_place(self, rank: int, number: int) -> bool:
-        """Whether a host with this best link may be active: there is room and no better one."""
+        """Whether a host may be active: there is room, and no better host waits."""
         if self.bench.active >= self._active_max:
             return False
         best = self._store.best_waiting()
         return best is None or (rank, number) <= best
 
     def _fill(self, now: float) -> None:
-        """Make the best of the waiting hosts active while there is room."""
+        """Make the best waiting hosts active while there is room."""
         turns = _TURNS_MAX
         while turns and self.bench.active < self._active_max:
             name = self._store.next_waiting()

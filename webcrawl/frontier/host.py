@@ -1,68 +1,63 @@
-"""What the frontier knows of one host and of one IP address.
+"""The state of one host and of one IP address.
 
-Plain state, changed only by the frontier and its workbench. Memory of a host: about 500 bytes and
-its links; the robots.txt rules of its origins come on top (admission.robots bounds each).
+Plain data, changed by the frontier's core modules only. Memory: about 500 bytes per host, its
+links, and the robots.txt rules of its origins (`parse.robots` bounds each).
 """
 
 from __future__ import annotations
 
 from collections import deque
 from enum import Enum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from webcrawl.frontier.lease import RobotsTask
+from webcrawl.frontier.lease import GivenUpReason, Lane, Passed, RobotsTask
 from webcrawl.frontier.queue import Queue
 
-_NONE: frozenset[str] = frozenset()  # each new one that is empty takes 200 bytes
+_EMPTY: frozenset[str] = frozenset()  # shared: each new empty set takes 200 bytes
 
 
 class State(Enum):
-    """Where a host is. At any time it is in exactly one of these."""
+    """Where a host is: in exactly one of these. `webcrawl.frontier` has the transitions."""
 
-    IDLE = "idle"  # nothing to do, or waiting for its robots.txt that another host serves
+    IDLE = "idle"  # has no link or task, or waits for its robots.txt, which another host serves
     READY = "ready"  # in a lane of the workbench: may be leased now
-    PARKED = "parked"  # would be ready, but its IP address is not
-    SNOOZED = "snoozed"  # its clock has not come yet
-    WAITING = "waiting"  # in the store, for a place among the active hosts
+    PARKED = "parked"  # would be ready, but its IP address is leased or its clock is not due
+    SNOOZED = "snoozed"  # its clock is not due
+    WAITING = "waiting"  # in the store: waits for a place among the active hosts
     DEFERRED = "deferred"  # in the store: all its links are kept for a later try
-    LEASED = "leased"
+    LEASED = "leased"  # a request to it is under way
 
 
 class Rules(NamedTuple):
-    """What is known of an origin's robots.txt; its text is in the store.
+    """A summary of an origin's robots.txt; its rules are in the store."""
 
-    `reason` says why all is refused; "" for rules as served. Of those that allow all, the text need
-    not be read for each page. `losses` counts how often in a row new ones could not be had.
-    """
-
-    expires_at: float
-    crawl_delay_s: float = 0.0
-    reason: str = ""
-    allows_all: bool = False
-    losses: int = 0
+    expires_at: float  # monotonic; RFC 9309, 2.4
+    crawl_delay_s: float = 0.0  # 0.0: the file asks for none
+    reason: Literal["", "robots_unreachable"] = ""  # why all is refused; "": rules as served
+    allows_all: bool = False  # the store need not be read for each page
+    losses: int = 0  # how often in a row a new robots.txt could not be had
 
 
 class Ip:
-    """Clock and lease of one IP address, and the hosts that wait for it."""
+    """The clock and the lease of one IP address, and the hosts that wait for it."""
 
     __slots__ = ("address", "armed", "hosts", "leased", "next_at", "parked")
 
     def __init__(self, address: str, next_at: float) -> None:
         self.address = address
-        self.hosts = 0  # on the workbench that are bound to it
+        self.hosts = 0  # hosts of the workbench that are bound to it
         self.leased = False
-        self.armed = False  # a timer of the workbench will unpark the next host
-        self.next_at = next_at
-        self.parked: list[tuple[int, int, int, Host, int]] = []  # heap of the workbench's entries
+        self.armed = False  # the workbench has a timer that unparks the next host
+        self.next_at = next_at  # the politeness clock
+        self.parked: list[tuple[int, int, int, Host, Lane]] = []  # heap of the workbench's entries
 
 
 class Host:
-    """State of one host; `frontier.placement` and `frontier.standing` own its meaning."""
+    """The state of one host. `distributor` and `disposition` decide on it."""
 
     __slots__ = (
         "addresses",
         "asked_at",
-        "away",
         "counted_ahead",
         "crawl_delay_s",
         "dead_addresses",
@@ -81,6 +76,7 @@ class Host:
         "resolved_until",
         "retired_reason",
         "retired_until",
+        "robots_elsewhere",
         "robots_tasks",
         "rules",
         "state",
@@ -92,32 +88,32 @@ class Host:
         self.name = name
         self.state = State.IDLE
         self.queue = queue
-        self.supply = 0  # pages that it can give soon, as last placed while admitted
-        self.rank = 0  # as last placed in a lane
-        self.token = 0  # of the one valid entry in the workbench
-        self.asked_at = 0.0  # when the last request was answered or given up; 0 for never
+        self.supply = 0  # pages it can give within SUPPLY_S, when it was last placed
+        self.rank = 0  # its rank in a lane, when it was last placed
+        self.token = 0  # marks its one valid entry in the workbench
+        self.asked_at = 0.0  # when the last request was answered or given up; 0.0: never asked
         self.next_at = 0.0  # the politeness clock
-        self.crawl_delay_s = 0.0
+        self.crawl_delay_s = 0.0  # the largest of its robots.txt files
         self.failures = 0  # attempts in a row without any answer
-        self.addresses: tuple[str, ...] = ()  # the first is in use
-        self.dead_addresses = 0  # given up in a row
+        self.addresses: tuple[str, ...] = ()  # the first one is in use
+        self.dead_addresses = 0  # addresses given up in a row
         self.ip: Ip | None = None
-        self.resolved_until = 0.0
-        self.resolve_at = 0.0  # not to be looked up before
-        self.resolve_tries = 0
-        self.rules: dict[str, Rules] = {}
-        # Never an empty one, which takes 700 bytes.
+        self.resolved_until = 0.0  # when the addresses expire
+        self.resolve_at = 0.0  # no look-up before
+        self.resolve_tries = 0  # failed look-ups in a row
+        self.rules: dict[str, Rules] = {}  # by origin
+        # To be carried out by this host. None if empty: an empty deque takes 700 bytes.
         self.robots_tasks: deque[RobotsTask] | None = None
-        self.away: frozenset[str] = _NONE  # origins whose robots.txt another host fetches
-        self.deferrals = 0  # given up for a while in a row, with its links kept
-        self.epoch = 0  # of what is kept for a later try (frontier.backlog)
-        self.kept: dict[str, int] | None = None  # in this epoch: how many of its links, by reason
-        self.due_at = 0.0  # of a DEFERRED host: when the next of its links may be tried
+        # Its origins whose robots.txt another host fetches.
+        self.robots_elsewhere: frozenset[str] = _EMPTY
+        self.deferrals = 0  # how often in a row it was retired with its links kept
+        self.epoch = 0  # of its kept links (frontier.backlog)
+        self.kept: dict[str, int] | None = None  # kept links of this epoch, by reason
+        self.due_at = 0.0  # DEFERRED: when the next of its links may be tried
         self.retired_until = 0.0
-        self.retired_reason = ""
-        # How far the next link went through the funnel when the host was admitted:
-        # 0 not at all, 1 host test, 2 IP test.
-        self.counted_ahead = 0
+        self.retired_reason: GivenUpReason | Literal[""] = ""
+        # Funnel tests that the next link is counted for since the host was looked up; not ROBOTS.
+        self.counted_ahead = Passed.NO_TEST
 
     def __repr__(self) -> str:
         return f"<Host {self.name} {self.state.value}, {len(self.queue)} queued>"
@@ -127,27 +123,27 @@ class Host:
         """Whether the host is an IP address: no top-level domain is all digits (RFC 3696, 2)."""
         return ":" in self.name or self.name[-1:].isdigit()
 
-    def forgive(self) -> None:
-        """Nothing is held against it any more that made its links wait for a later try."""
+    def clear_failures(self) -> None:
+        """Forget the failures for which its links were kept."""
         if self.deferrals:
             self.deferrals, self.retired_until = 0, 0.0
             self.resolve_at, self.resolve_tries = 0.0, 0
         self.rules = {origin: known for origin, known in self.rules.items() if not known.reason}
 
-    def add_errand(self, robots_task: RobotsTask) -> None:
+    def add_robots_task(self, robots_task: RobotsTask) -> None:
         if self.robots_tasks is None:
             self.robots_tasks = deque()
         self.robots_tasks.append(robots_task)
 
-    def send_away(self, origin: str) -> None:
-        """Another host fetches the robots.txt of `origin`, one of ours."""
-        self.away |= {origin}
+    def mark_elsewhere(self, origin: str) -> None:
+        """Another host fetches the robots.txt of `origin`, which is an origin of this host."""
+        self.robots_elsewhere |= {origin}
 
-    def come_back(self, origin: str) -> None:
-        self.away = self.away - {origin} or _NONE
+    def unmark_elsewhere(self, origin: str) -> None:
+        self.robots_elsewhere = self.robots_elsewhere - {origin} or _EMPTY
 
-    def take_errand(self) -> RobotsTask:
-        """The oldest. There must be one."""
+    def next_robots_task(self) -> RobotsTask:
+        """Remove and return the oldest task. There must be one."""
         assert self.robots_tasks
         robots_task = self.robots_tasks.popleft()
         if not self.robots_tasks:

@@ -1,65 +1,91 @@
 """The values that go in and out of a frontier: links, leases and outcomes.
 
-Plain data: no policy, no clock, no I/O. Leases and outcomes are msgspec structs, so that they go
-from process to process as they are (`frontier.shared.wire`).
+Plain data: no policy, no clock, no I/O. Leases and outcomes are msgspec structs, so that
+`frontier.shared.wire` sends them from process to process as they are. Times are monotonic seconds.
 """
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import NamedTuple
+from enum import Enum, IntEnum
+from typing import ClassVar, Literal, NamedTuple
 
 from msgspec import Struct
 
+from webcrawl.frontier.caps import CapReason
 from webcrawl.parse.robots import RobotsRules
 
-FIRST_KEPT = 1 << 31  # of the priorities of links that are kept for a later try (frontier.backlog)
-# How far a link was counted in the funnel, beside 0 for not at all.
-PAST_ROBOTS, PAST_IP, PAST_HOST = 1, 2, 3
+FIRST_KEPT = 1 << 31  # priorities from here on are those of kept links (frontier.backlog)
+
+# Each reason is one statistic: `webcrawl/failed/<reason>`, `/dropped/<reason>`, `/kept/<reason>`.
+FailureReason = str  # one of fetch.exchange.REASONS
+OurFault = Literal["error"]  # an exception in our own code or in a user's component, logged there
+# No address of a host could be had.
+UnresolvedReason = Literal["dns", "blocked_address"] | OurFault
+# A whole host or origin is not asked for a while.
+GivenUpReason = UnresolvedReason | Literal["host_retired", "robots_unreachable"]
+# The frontier refuses a link whose turn has come.
+Refusal = GivenUpReason | Literal["robots", "ip_cap"] | CapReason
+# A page's request ended without an answer, by a component of the user's.
+ComponentReason = Literal["middleware", "replaced", "unreadable", "unsendable"]
+# A link is never fetched, or not again. Links out of scope never get here: frontier.outlinks.
+DropReason = Refusal | ComponentReason | FailureReason
+
+
+class Passed(IntEnum):
+    """The last test of the funnel (H, I, R of the stats lines) that a link is counted for."""
+
+    NO_TEST = 0
+    HOST = 1
+    IP = 2
+    ROBOTS = 3
 
 
 class Link(NamedTuple):
-    """A URL on its way through the crawl.
+    """A URL on its way through the crawl."""
 
-    `url` is canonical (`parse.urls.canonicalize`) and `host` is the host part of it.
-    """
-
-    url: str
-    host: str
+    url: str  # canonical (`parse.urls.canonicalize`)
+    host: str  # the host part of `url`
     depth: int = 0  # link hops from a seed; redirects do not count
     redirects: int = 0  # redirect hops in a row that led here
-    via: str = ""  # the page it was found on; "" for a seed
+    via: str = ""  # the page the link was found on; "" for a seed
     retries: int = 0  # tries before this one
-    head_done: bool = False  # HEAD said it is worth a GET
-    counted: int = 0  # PAST_ROBOTS, PAST_IP or PAST_HOST: it went so far through the funnel before
+    head_done: bool = False  # the answer to HEAD was wanted: a GET follows
+    counted: Passed = Passed.NO_TEST  # by an earlier lease: no test is counted twice
     payload: bytes = b""  # a user's own Request, serialised by the adapter that made it
-    sequence: int = 0  # hops in a row that led here, between numbered URLs of its host
-    kept: str = ""  # why it was kept for a later try, the last time
+    sequence: int = 0  # hops in a row between numbered URLs of this host that led here
+    kept: str = ""  # why the link was last kept for a later try; "" if it never was
 
 
 class RobotsTask(NamedTuple):
     """A robots.txt to fetch."""
 
-    origin: str  # scheme+authority the rules are for
-    home: str  # host of the origin; after a redirect, `url` may be on another
-    url: str
+    origin: str  # scheme+authority that the rules are for
+    home: str  # host of the origin
+    url: str  # after a redirect it may be on another host, whose lease then carries the task out
     redirects: int = 0  # hops so far (RFC 9309, 2.3.1.2)
-    tries: int = 0  # before this one
+    tries: int = 0  # tries before this one
 
 
 class Step(Enum):
-    """What a lease asks for."""
+    """The request that a lease is for."""
 
-    RESOLVE = "resolve"  # look up the host's address: touches no clock
+    RESOLVE = "resolve"  # look up the host's address in DNS: no clock of the host is set
     ROBOTS = "robots"  # fetch a robots.txt from this host
-    HEAD = "head"
-    PAGE = "page"
+    HEAD = "head"  # ask for the type of the page
+    PAGE = "page"  # fetch the page
+
+
+class Lane(IntEnum):
+    """The steps that one `acquire` asks for. Each lane has its own order of hosts."""
+
+    PAGES = 0  # PAGE
+    ADMISSIONS = 1  # RESOLVE, ROBOTS, HEAD
 
 
 class Lease(Struct, frozen=True, eq=False, array_like=True, gc=False):
     """The right to one request at one host (and one IP address), until it is released.
 
-    For RESOLVE `url` and `address` are empty; for ROBOTS there is an errand; else there is a link.
+    RESOLVE has neither `url` nor `address`. ROBOTS has a `robots_task`, HEAD and PAGE a `link`.
     """
 
     host: str
@@ -68,40 +94,46 @@ class Lease(Struct, frozen=True, eq=False, array_like=True, gc=False):
     address: str  # IP address to connect to
     link: Link | None = None
     robots_task: RobotsTask | None = None
-    refused: str = ""  # why a user's Request may not be asked: to be told, then given back Dropped
+    # Why a user's Request is not sent: its errback is called, then the lease is Dropped.
+    refused: Refusal | Literal[""] = ""
 
 
 class _Outcome(Struct, frozen=True, array_like=True, gc=False, tag=True):
-    """An outcome never leads back to itself: the garbage collector need not trace it (`gc`)."""
+    """Base of the outcomes. They hold no cycles, so the garbage collector skips them (`gc`)."""
 
 
 class Resolved(_Outcome, frozen=True):
-    """RESOLVE: addresses the guard allows, best first; `expires_at` is monotonic."""
+    """RESOLVE: the addresses that the guard allows, best first, valid until `expires_at`."""
+
+    asked_at: ClassVar[float] = 0.0  # no clock of a host is touched
+    ended_at: ClassVar[float] = 0.0
 
     addresses: tuple[str, ...]
     expires_at: float
 
 
 class Unresolved(_Outcome, frozen=True):
-    """RESOLVE: no usable address. `again` when a later try may help (SERVFAIL, timeout)."""
+    """RESOLVE: no usable address. `again` if a later try may help (SERVFAIL, time-out)."""
 
-    reason: str  # a fetch.exchange.REASONS value: "dns" or "blocked_address"
+    asked_at: ClassVar[float] = 0.0  # no clock of a host is touched
+    ended_at: ClassVar[float] = 0.0
+    reason: UnresolvedReason
     again: bool
     detail: str = ""  # an admission.dns.ResolutionFailed's reason
 
 
 class RobotsFetched(_Outcome, frozen=True):
-    """ROBOTS: the rules of the errand's origin, good until `expires_at` (monotonic)."""
+    """ROBOTS: the rules of the task's origin, valid until `expires_at`."""
 
     rules: RobotsRules
     expires_at: float
     asked_at: float
     ended_at: float
-    kind: str = "2xx"  # of answer, for the statistics: "2xx", "4xx", "redirects"
+    kind: Literal["2xx", "4xx", "redirects"] = "2xx"  # the statistic `webcrawl/robots/<kind>`
 
 
 class RobotsMoved(_Outcome, frozen=True):
-    """ROBOTS: go on at `url` (canonical, on `host`)."""
+    """ROBOTS: a redirect to `url` (canonical), which is on `host`."""
 
     url: str
     host: str
@@ -110,9 +142,9 @@ class RobotsMoved(_Outcome, frozen=True):
 
 
 class RobotsUnreachable(_Outcome, frozen=True):
-    """ROBOTS: 5xx, no answer, or not to be had: complete disallow, asked again later."""
+    """ROBOTS: a 5xx or no answer. All is disallowed until a later try (RFC 9309, 2.3.1.4)."""
 
-    reason: str
+    reason: FailureReason | OurFault | Literal["5xx"]
     asked_at: float  # 0.0 when no request can have reached the server
     ended_at: float
     retry_after_s: float = 0.0
@@ -124,40 +156,40 @@ class Fetched(_Outcome, frozen=True):
     status: int
     asked_at: float
     ended_at: float
-    links: tuple[Link, ...] = ()  # outlinks and the redirect target, in scope
+    links: tuple[Link, ...] = ()  # outlinks and the redirect target, all in scope
     retry_after_s: float = 0.0
     size_bytes: int = 0  # on the wire
-    took_s: float = 0.0
-    wanted: bool = True  # HEAD: worth a GET
-    duplicate_of: str = ""  # the URL that had its content first
-    archived: bool = True  # PAGE: a later page may be a revisit of it
+    took_s: float = 0.0  # from the request to the last byte
+    wanted: bool = True  # HEAD: a GET follows
+    duplicate_of: str = ""  # the first URL with the same content
+    archived: bool = True  # PAGE: its records are in the archive, so a later page may refer to it
 
 
 class Failed(_Outcome, frozen=True):
-    """PAGE or HEAD: no answer. `reason` is a fetch.exchange.REASONS value."""
+    """PAGE or HEAD: no answer."""
 
-    reason: str
+    reason: FailureReason | OurFault
     asked_at: float  # 0.0 when no request can have reached the server
     ended_at: float
-    final: bool = False  # not to be tried again: its end was told
+    final: bool = False  # no retry: the Request's errback was called
 
 
 class Returned(_Outcome, frozen=True):
-    """Any step: not carried out; the lease goes back as if it had never been taken.
+    """Any step: not carried out. The link or task goes back in line at its old position.
 
-    A request that was cut off may have reached the server: then the times are set. `reason` is a
-    fetch.exchange.REASONS value where the fault is ours, else "".
+    The times are set if a request that was cut off may have reached the server. `reason` is one of
+    fetch.exchange.OURS if the fault is ours.
     """
 
     asked_at: float = 0.0
     ended_at: float = 0.0
-    reason: str = ""
+    reason: FailureReason | Literal[""] = ""
 
 
 class Dropped(_Outcome, frozen=True):
-    """PAGE: a component of the user's refused the request, or put another in its place."""
+    """PAGE: not fetched: refused, unusable, or replaced by a component of the user's."""
 
-    reason: str
+    reason: Refusal | ComponentReason
     asked_at: float = 0.0
     ended_at: float = 0.0
 

@@ -1,7 +1,7 @@
-"""The frontier in memory: the whole state of a crawl in this process, and gone with it.
+"""The frontier in memory: all state is lost when the process ends.
 
-What it costs stands at `MemoryStore`; none of it is given back before the end. For crawls beyond
-some ten million URLs use the disk (`frontier.disk`).
+`MemoryStore` states the memory it takes; none is freed before the end. For crawls of more than some
+ten million URLs use the frontier on disk (`frontier.disk`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
-from webcrawl.frontier.lease import Lease, Link, Outcome
+from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.queue import HeapQueue, HostQueue
 from webcrawl.frontier.store import MemoryStore
@@ -19,7 +19,7 @@ from webcrawl.items import Original
 
 
 class MemoryFrontier(Frontier):
-    """See the module. Every call is done when it returns; none of them waits."""
+    """FRONTIER_STORE "memory". Every call is done when it returns; no call waits."""
 
     def __init__(
         self,
@@ -39,8 +39,8 @@ class MemoryFrontier(Frontier):
     async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
         return self._state.put(links, now, force=force)
 
-    async def acquire(self, now: float, limit: int, *, admissions: bool = False) -> list[Lease]:
-        return self._state.acquire(now, limit, admissions=admissions)
+    async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
+        return self._state.acquire(now, limit, lane)
 
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
         self._state.release(done, now)
@@ -48,8 +48,8 @@ class MemoryFrontier(Frontier):
     async def content_seen(self, content: bytes, original: Original) -> Original | None:
         return self._state.content_seen(content, original)
 
-    def next_at(self, *, admissions: bool = False) -> float:
-        return self._state.next_at(admissions=admissions)
+    def next_at(self, lane: Lane = Lane.PAGES) -> float:
+        return self._state.next_at(lane)
 
     @property
     def supply(self) -> int:
@@ -59,7 +59,7 @@ class MemoryFrontier(Frontier):
         return self._state.is_finished()
 
     async def close(self) -> None:
-        """Nothing outlives the process."""
+        """Does nothing: no state outlives the process."""
 
     def audit(self) -> None:
         """Assert the invariants. O(hosts): for tests and debugging."""

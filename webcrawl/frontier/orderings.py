@@ -1,8 +1,7 @@
-"""Which URL is best: the crawl's orderings.
+"""The crawl's orderings (FRONTIER_ORDER): which URL is best.
 
-An ordering gives each link a priority within its host's queue and each host a rank among the
-hosts that are ready; lower is earlier, and equals go first in, first out. Names are the values
-of FRONTIER_ORDER.
+An ordering gives each link a priority in its host's queue and each host a rank among the ready
+hosts. Lower is earlier; equals are first in, first out.
 """
 
 from __future__ import annotations
@@ -20,51 +19,51 @@ from webcrawl.parse.urls import level_of
 
 Move = tuple[int, int, int]  # priority, number, better priority
 
-TAX = 0.1  # the virtual page's part of what a page spends
-_MOST, _LEAST = 24, 104  # powers of two between which cash is told apart
+TAX = 0.1  # the part of a page's cash that goes to the virtual page
+_MOST, _LEAST = 24, 104  # cash is told apart from 2^-_LEAST to 2^_MOST
 
 
 class Ordering(ABC):
-    """Policy of one crawl. All methods are O(1), or O(links of a page)."""
+    """The order of one crawl. All methods are O(1), or O(links of a page)."""
 
-    moves_links = False  # whether links get better while they wait
+    moves_links = False  # whether `pay` may move links that wait
 
     def open(self, store: Store) -> None:  # noqa: B027  (most orderings keep nothing)
-        """Go on with what `store` has, or begin. Called once, before anything else."""
+        """Go on with the state in `store`, or begin. Called once, before any other method."""
 
     def numbers(self) -> dict[str, Any]:
-        """What `open` is to find in `store.numbers["ordering"]`, as JSON has it."""
+        """JSON values that the next run's `open` finds in `store.numbers["ordering"]`."""
         return {}
 
     @abstractmethod
     def enter(self, link: Link, number: int, cash: float | None) -> int:
-        """Priority of `link`, which gets in line as `number`: new, or for another try.
+        """Priority of `link`, which gets in line as `number`: a new link, or a retry.
 
-        `cash` is what the page it is on gives it; None where it is not from a page.
+        `cash` is the cash from the page with the link; None if the link is not from a page.
         """
 
     def rank(self, host: str, priority: int) -> int:
-        """Place of `host`, whose best link has `priority`, among the ready hosts."""
+        """Rank of `host`, whose best link has `priority`, among the ready hosts."""
         return priority
 
-    def visited(self, host: str) -> None:  # noqa: B027  (most orderings do not care)
+    def visited(self, host: str) -> None:  # noqa: B027  (most orderings ignore it)
         """A page of `host` was fetched."""
 
     # For orderings by cash
 
     def spend(self, page: Link, links: Sequence[Link]) -> tuple[Sequence[Link], float | None]:
-        """`page` was fetched: its outlinks, each once, and the cash that it gives to each.
+        """`page` was fetched: (its outlinks, each once; the cash for each of them).
 
-        None is no cash, ever: then nobody calls `pay`.
+        An ordering without cash returns None as the cash, and `pay` is never called.
         """
         return links, None
 
     def pay(self, link: Link, cash: float) -> Move | None:
-        """A page gives `cash` to `link`, a known one: where that moves it to, if it does."""
+        """A page gives `cash` to the known `link`. Returns its move in line, if it moves."""
         return None
 
     def forfeit(self, link: Link) -> None:  # noqa: B027
-        """`link` will not be fetched."""
+        """`link` is not fetched, or stops moving: it gives up its cash."""
 
     def audit(self) -> None:  # noqa: B027
         """Assert the invariants. O(pending links): for tests and debugging."""
@@ -85,9 +84,9 @@ class Depth(Ordering):
 
 
 class LeastVisited(Ordering):
-    """Hosts whose registered domain has the fewest pages so far first.
+    """Hosts whose registered domain has the fewest fetched pages first.
 
-    One integer a registered domain fetched from.
+    Memory: one integer per registered domain with a fetched page.
     """
 
     def open(self, store: Store) -> None:
@@ -108,25 +107,27 @@ class Opic(Ordering):
     """The most cash first (Abiteboul, Preda, Cobena, "Adaptive On-Line Page Importance
     Computation", WWW 2003), in a crawl that fetches each page once.
 
-    A seed begins with a cash of 1. A page that is fetched gives 90 % of its cash in equal shares to
-    its distinct outlinks, known or not. The rest goes to the virtual page, and so does what nobody
-    takes: shares of links that were fetched before or are refused, cash of URLs that are dropped.
-    The virtual page gives all it has to the URLs in line, in equal shares, at each fetch.
+    A seed begins with a cash of 1. A fetched page gives 90 % of its cash in equal shares to its
+    distinct outlinks, known or not. The rest goes to the virtual page, together with all cash that
+    no URL in line can take: shares for links that were fetched before or are refused, and the cash
+    of dropped URLs. At each fetch the virtual page gives all its cash to the URLs in line, in equal
+    shares.
 
-    Its gifts are one addition to what it has given to each so far: a credit knows how much that was
-    when its URL came in. Cash is neither made nor lost on the way: what the URLs in line and the
-    virtual page have is what came in with the seeds (`audit`).
+    These gifts cost one addition to the total that each URL was given so far. A credit has that
+    total as of when its URL came in. Cash is neither made nor lost: the cash of the URLs in line
+    and of the virtual page is the cash that came in with the seeds (`audit`).
 
-    Deviation: the order is by the cash that came from pages. Gifts count when a page spends, not where
-    it stands in line: they are equal, and would put URLs that wait for long before better ones.
+    Deviation: the order is by the cash from pages. The virtual page's gifts count when a page
+    spends its cash, not for its position in line: they are equal for all, and would put URLs that
+    wait for long before better ones.
 
-    A link to a URL in line costs a look-up and a write. It moves when its cash has doubled.
+    A link to a URL in line costs a look-up and a write. The URL moves when its cash has doubled.
     """
 
     moves_links = True
 
     def __init__(self) -> None:
-        self._given = 0.0  # by the virtual page to each URL, since the crawl began
+        self._given = 0.0  # by the virtual page to each URL in line, since the crawl began
         self._virtual = 0.0  # cash of the virtual page
         self._made = 0.0  # cash of all seeds
         self._in_line = 0  # URLs with a credit: in line or leased
@@ -161,7 +162,7 @@ class Opic(Ordering):
 
     def pay(self, link: Link, cash: float) -> Move | None:
         credit = self._credits.get(link.url)
-        if credit is None:  # it was fetched, or refused
+        if credit is None:  # fetched, or refused
             return None
         received, given_before, number = credit
         self._credits[link.url] = received + self._take(cash), given_before, number
@@ -178,7 +179,7 @@ class Opic(Ordering):
         assert isclose(cash, self._made, rel_tol=1e-9), f"{cash} of {self._made}"
 
     def _collect(self, link: Link) -> float:
-        """What `link` has goes to the virtual page; how much it was."""
+        """Move the cash of `link` to the virtual page. Returns how much it was."""
         credit = self._credits.pop(link.url, None)
         if credit is None:
             return 0.0
@@ -189,8 +190,11 @@ class Opic(Ordering):
         return cash
 
     def _make(self, link: Link) -> float:
-        """Cash for what comes in beside the pages' links: a seed, or a user's own Request, which
-        gets the mean of the URLs in line. Links of a page too large for one batch get none."""
+        """Cash for a link that no page pays for.
+
+        A seed gets 1. A user's own Request gets the mean of the URLs in line. A link of a page too
+        large for one batch gets 0.
+        """
         if link.via:
             return 0.0
         cash = 1.0 if link.depth == 0 else self._made / max(self._in_line, 1)
@@ -198,12 +202,12 @@ class Opic(Ordering):
         return cash
 
     def _take(self, cash: float) -> float:
-        """A share of the page that was spent last, from the virtual page, who has it till then."""
+        """Take a share of the page spent last from the virtual page, which holds it until then."""
         self._virtual -= cash
         return cash
 
     def _give(self) -> None:
-        """The virtual page is fetched, so to speak. What rounding leaves stays with it."""
+        """Give the cash of the virtual page to the URLs in line; it keeps the rounding error."""
         if self._in_line:
             given = self._given + self._virtual / self._in_line
             self._virtual -= (given - self._given) * self._in_line

@@ -1,9 +1,9 @@
-"""What is on its way from the crawl to the frontier: new links, and leases that have ended.
+"""Buffers new links and finished leases until the scheduler's pump hands them to the frontier.
 
-Owns how much of it is handed over at a time. One page may have 750,000 links; they are put in
-batches while its lease is still out, so other hosts' leases come and go between them, and no call
-of a store is long. A kill in between finds the page in line and some of its links known: it is
-fetched again, and what it links to is found or known.
+Owns how much is handed over at a time. One page may have 750,000 links. They are put in batches
+while its lease is still out, so other hosts' leases are released between the batches, and no call
+of the store is long. If the process is killed between two batches, the next run finds the page in
+line and some of its links known; it fetches the page again and finds the other links.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.lease import Fetched, Lease, Link, Outcome
 from webcrawl.frontier.urlcache import UrlCache
 
-LINKS_AT_A_TIME = 2_000  # some 10 ms of a store's time
-_CHARACTERS_AT_A_TIME = 400_000  # of URLs: the longest that scope lets by take it 0.1 ms each
+LINKS_AT_A_TIME = 2_000  # about 10 ms of a store's time
+_CHARACTERS_AT_A_TIME = 400_000  # scope takes 0.1 ms per URL of the longest allowed
 
 
 class Outbox:
-    """True while there is something that the frontier has not got. What it has goes to `known`."""
+    """True while the frontier has not got everything. URLs that it has got go to `url_cache`."""
 
     def __init__(self, frontier: Frontier, url_cache: UrlCache | None = None) -> None:
         self._frontier = frontier
@@ -31,16 +31,16 @@ class Outbox:
         self._links: dict[bool, list[Link]] = {False: [], True: []}  # by `force`
         self._ended: list[tuple[Lease, Outcome]] = []
         self._large: deque[tuple[Iterator[Link], Lease, Outcome]] = deque()
-        self._under_way = False
+        self._is_delivering = False
         # Leases whose answers have a place of the target, until the frontier has them back.
         self.placed: set[Lease] = set()
 
     def __bool__(self) -> bool:
-        return any(self._links.values()) or bool(self.ended or self._under_way)
+        return any(self._links.values()) or bool(self.ended or self._is_delivering)
 
     @property
     def ended(self) -> int:
-        """Leases that have ended and are not released."""
+        """Leases that have ended and are not released yet."""
         return len(self._ended) + len(self._large)
 
     def put(self, link: Link, *, force: bool) -> None:
@@ -53,12 +53,12 @@ class Outbox:
             self._ended.append((lease, outcome))
 
     async def deliver(self, now: float) -> None:
-        """Hand over what has come in, of large pages one batch. Whether that is all: `bool`.
+        """Hand over all links and leases; of a large page one batch. `bool`: is anything left?
 
-        Each thing is taken from here in the step that hands it over, so a caller that is cancelled
-        loses nothing.
+        Each link or lease leaves the buffer in the step that hands it over, so nothing is lost if
+        the caller is cancelled.
         """
-        self._under_way = True  # on the way to a store, and in neither place
+        self._is_delivering = True  # links and leases may be neither here nor in the frontier
         for force, links in self._links.items():
             if links:
                 self._links[force] = []
@@ -69,28 +69,28 @@ class Outbox:
             for lease, outcome in ended:
                 self.placed.discard(lease)
                 if isinstance(outcome, Fetched):
-                    self._have_put(outcome.links)
+                    self._remember(outcome.links)
         if self._large:
-            await self._put_some(now)
-        self._under_way = False
+            await self._put_batch(now)
+        self._is_delivering = False
 
-    async def _put_some(self, now: float) -> None:
+    async def _put_batch(self, now: float) -> None:
         links, lease, outcome = self._large[0]
         batch = list(islice(links, LINKS_AT_A_TIME))
         if batch:
             await self._frontier.put(batch, now)
-            self._have_put(batch)
+            self._remember(batch)
         else:
             self._large.popleft()
             self._ended.append((lease, outcome))
 
-    def _have_put(self, links: Iterable[Link]) -> None:
+    def _remember(self, links: Iterable[Link]) -> None:
         if self._url_cache is not None:
             self._url_cache.add(links)
 
 
 def urls_at_a_time(urls: Sequence[str]) -> int:
-    """How many of `urls` to look at before the event loop has a turn. 10 ns for each."""
+    """How many of `urls` to work on before the event loop has a turn. 10 ns per URL."""
     length = sum(map(len, urls))
     if length <= _CHARACTERS_AT_A_TIME:
         return LINKS_AT_A_TIME

@@ -1,7 +1,7 @@
-"""From the URLs of a page to the links that the frontier is given.
+"""Turns the URLs of a page into links for the frontier.
 
-Owns who may come in: what scope refuses, and a sequence that has gone on for too long, is counted
-here and goes no further. A sequence is a matter of the way a URL was reached, so it is judged
+Owns the first refusals: URLs out of scope, and sequences of numbered pages that go on for too long,
+are counted and dropped here. A sequence depends on the way a URL was reached, so it is tested
 before the URL-seen test: by another way the same URL may still come in.
 """
 
@@ -15,13 +15,15 @@ from webcrawl.frontier.urlcache import UrlCache
 from webcrawl.parse.urls import host_of
 from webcrawl.scope import Scope, is_numbered
 
-_link = Link._make  # 0.21 µs, where Link(...) takes 0.37
+_link = Link._make  # takes 0.21 µs, Link(...) 0.37
 
 
 class Outlinks:
-    """Makes links of canonical URLs. `dropped` is where refusals are counted.
+    """Makes links of canonical URLs.
 
-    Of a page's links, none to those of `known`; None: the frontier wants them all.
+    dropped -- counts the refusals
+    sequence_max -- SEQUENCE_LIMIT; 0: no limit
+    url_cache -- URLs in it are left out of a page's links; None: the ordering needs all links
     """
 
     def __init__(
@@ -37,34 +39,32 @@ class Outlinks:
         self.url_cache = url_cache
 
     def refuses(self, url: str, host: str) -> bool:
-        """Whether scope refuses `url`; each refusal is counted."""
+        """Whether scope refuses `url`. Counts each refusal."""
         reason = self._scope.refuses(url, host)
         if reason:
             self._dropped["scope_" + reason] += 1
         return bool(reason)
 
     def of_seeds(self, urls: Iterable[str]) -> list[Link]:
-        """The links that a seed list has."""
+        """The links of a seed list, without those out of scope."""
         seeds = (Link(url, host_of(url)) for url in urls)
         return [seed for seed in seeds if not self.refuses(seed.url, seed.host)]
 
     def of_page(self, urls: Iterable[str], page: Link) -> list[Link]:
-        """The links that `page` has to `urls`. O(length) a URL: about 1 us for a new one."""
-        return self._leading_on(urls, page, page.depth + 1, 0)
+        """The links from `page` to `urls`. O(length) per URL: about 1 µs for a new one."""
+        return self._links_to(urls, page, page.depth + 1, 0)
 
     def of_redirect(self, url: str, page: Link) -> Link | None:
-        """The link that a redirect from `page` makes; None when it is refused, or known."""
-        return next(iter(self._leading_on((url,), page, page.depth, page.redirects + 1)), None)
+        """The link of a redirect from `page` to `url`; None if it is refused, or in the cache."""
+        return next(iter(self._links_to((url,), page, page.depth, page.redirects + 1)), None)
 
-    def _leading_on(
-        self, urls: Iterable[str], page: Link, depth: int, redirects: int
-    ) -> list[Link]:
+    def _links_to(self, urls: Iterable[str], page: Link, depth: int, redirects: int) -> list[Link]:
         via, home, longest = page.url, page.host, self._sequence_max
         further = page.sequence + 1 if longest and is_numbered(via) else 0
         origin = via[: via.index("/", 8) + 1]
         refuses, dropped = self._scope.refuses, self._dropped
         links = []
-        for url in urls if self.url_cache is None else self.url_cache.others(urls):
+        for url in urls if self.url_cache is None else self.url_cache.maybe_new(urls):
             host = home if url.startswith(origin) else host_of(url)
             if reason := refuses(url, host):
                 dropped["scope_" + reason] += 1
@@ -73,5 +73,6 @@ class Outlinks:
             if sequence > longest:
                 dropped["scope_sequence"] += 1
                 continue
+            # The second 0 is Passed.NO_TEST: a plain number is quicker to send between processes.
             links.append(_link((url, host, depth, redirects, via, 0, False, 0, b"", sequence, "")))
         return links

@@ -1,6 +1,9 @@
-"""The queue of one host: links by priority, first in first out within one.
+"""The queue of one host: links by priority, first in first out within one priority.
 
 Owns the order of the links of a single host. Knows nothing of clocks or other hosts.
+
+A popped link is not in line, but a lasting queue keeps its row until `drop`, so a killed run does
+not lose it. At most one link is popped at a time, and the queue remembers its position.
 """
 
 from __future__ import annotations
@@ -15,18 +18,14 @@ from webcrawl.frontier.lease import FIRST_KEPT, Link
 
 
 class Entry(NamedTuple):
-    """A link in the queue. `number` is its place in the order of arrival over all hosts."""
+    """A link in the queue. `number` is its position in the order of arrival over all hosts."""
 
     number: int
     link: Link
 
 
 class Queue(ABC):
-    """Links of one host, the lowest priority number first.
-
-    A link that was popped is out of line but not gone: a store that lasts has it until `drop`.
-    One is out at a time, and the queue knows where it was.
-    """
+    """Links of one host, the lowest (priority, number) first."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -34,43 +33,41 @@ class Queue(ABC):
 
     @abstractmethod
     def push(self, priority: int, entry: Entry) -> None:
-        """Add to the line of `priority`, at its end but for a kept link: `entry.number` is the
-        highest so far.
-        """
+        """Add a link. `entry.number` is the highest so far, except for kept links."""
 
     @abstractmethod
     def best(self) -> tuple[int, int]:
-        """Priority and number of what `peek` shows. IndexError when empty."""
+        """(priority, number) of the next pop. IndexError if empty."""
 
     @abstractmethod
     def peek(self) -> tuple[int, Entry]:
-        """(priority, entry) of the next pop. IndexError when empty."""
+        """(priority, entry) of the next pop. IndexError if empty."""
 
     @abstractmethod
     def pop(self) -> tuple[int, Entry]:
-        """Take out of line and return what `peek` shows. IndexError when empty."""
+        """Take the best entry out of line: (priority, entry). IndexError if empty."""
 
     @abstractmethod
     def put_back(self, link: Link) -> int:
-        """What was popped last gets in line again, as `link`, where it was; its priority."""
+        """Put the popped link in line again as `link`, at its old position; its priority."""
 
     def keep(self, link: Link) -> None:  # noqa: B027  (nothing in memory)
-        """What was popped last has changed to `link`."""
+        """Replace the popped link by `link`, which is still out of line."""
 
     def drop(self) -> None:  # noqa: B027  (nothing in memory)
-        """What was popped last is done."""
+        """Forget the popped link: it is done."""
 
     def take_kept(self, reasons: Container[str]) -> list[tuple[int, Link]]:
-        """Take links out of line that are kept for one of `reasons`: (priority, link) of each."""
-        raise NotImplementedError(f"no run but this one has kept anything in {self!r}")
+        """Take the links that are kept for one of `reasons` out of line: (priority, link)."""
+        raise NotImplementedError(f"{self!r} has no kept links of an earlier run")
 
     def promote(self, priority: int, number: int, better: int) -> None:
-        """Move the link at (priority, number), in line or out of it, to (better, number)."""
-        raise NotImplementedError(f"links do not move in {self!r}")
+        """Move the link at (priority, number), in line or popped, to (better, number)."""
+        raise NotImplementedError(f"{self!r} does not move links")
 
 
 class Fifo:
-    """First in first out on a list with a read mark: lighter than a deque for short queues."""
+    """First in first out, on a list with a read position. Lighter than a deque if it is short."""
 
     __slots__ = ("_items", "_read")
 
@@ -85,11 +82,11 @@ class Fifo:
         self._items.append(entry)
 
     def insert(self, entry: Entry) -> None:
-        """Add by its number. O(n) for the move, a pointer each."""
+        """Add in the order of the numbers. O(n): moves one pointer per entry behind it."""
         insort(self._items, entry, lo=self._read, key=lambda each: each.number if each else 0)
 
     def push_front(self, entry: Entry) -> None:
-        """O(1) after a pop; O(n) else, which only a returned lease on a fresh bucket meets."""
+        """O(1) after a pop. Else O(n): only for a link that comes back to a new bucket."""
         if self._read:
             self._read -= 1
             self._items[self._read] = entry
@@ -112,11 +109,11 @@ class Fifo:
 
 
 class HostQueue(Queue):
-    """In memory, a bucket a priority, for links that stay where they are.
+    """In memory, a bucket per priority, for orderings that do not move links.
 
-    Push and pop are O(1) amortised for a priority already present and O(log k) for the k distinct
-    priorities of the host (at most 10 for `level`). Memory: two pointers and a small integer a
-    link beside the link itself.
+    Push and pop are O(1) amortised for a priority already present, else O(log k) for the k distinct
+    priorities of the host (at most 10 for `level`). Memory: two pointers and a small integer per
+    link, beside the link itself.
     """
 
     __slots__ = ("_buckets", "_length", "_out", "_priorities")
@@ -125,7 +122,7 @@ class HostQueue(Queue):
         self._buckets: dict[int, Fifo] = {}
         self._priorities: list[int] = []  # heap of the keys of _buckets
         self._length = 0
-        self._out = (0, 0)  # place of what was popped last
+        self._out = (0, 0)  # (priority, number) of the popped link
 
     def __len__(self) -> int:
         return self._length
@@ -175,18 +172,19 @@ class HostQueue(Queue):
 
 
 class HeapQueue(Queue):
-    """In memory, one heap, for links that get better while they wait.
+    """In memory, one heap, for orderings that move links while they wait.
 
-    All moves are O(log n) for the n links of the host and the moves that have left an entry behind;
-    those are skipped as they come up. Memory: about 200 bytes a link beside the link itself.
+    All moves are O(log n) for n entries: the links of the host, and stale entries, which `promote`
+    leaves behind and which are skipped when they come up. Memory: about 200 bytes per link, beside
+    the link itself.
     """
 
     __slots__ = ("_heap", "_links", "_out")
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int]] = []  # (priority, number)
-        self._links: dict[int, tuple[int, Link]] = {}  # by number: where it is, and the link
-        self._out = (0, 0)  # place of what was popped last
+        self._links: dict[int, tuple[int, Link]] = {}  # by number: (priority, link)
+        self._out = (0, 0)  # (priority, number) of the popped link
 
     def __len__(self) -> int:
         return len(self._links)

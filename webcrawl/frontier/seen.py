@@ -1,8 +1,8 @@
-"""The URL-seen test: has this URL been put before?
+"""The URL-seen test: was this URL ever put?
 
-Owns the fingerprints of all URLs ever put. 128-bit XXH3, keyed by a number drawn for each crawl:
-a hostile page cannot compute two URLs that collide, and by the birthday bound a billion honest
-ones collide with probability 1.5e-21.
+Owns the fingerprints of all URLs ever put: 128-bit XXH3, with a random key per crawl. So a hostile
+page cannot compute two URLs that collide, and by the birthday bound a collision among a billion
+other URLs has a probability of 1.5e-21.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ def new_key() -> int:
 
 
 def fingerprint(url: str, key: int) -> bytes:
-    """16 bytes that stand for `url`, which is canonical."""
+    """16 bytes for `url`, which is canonical."""
     return xxh3_128_digest(url.encode(), key)
 
 
 class SeenSet:
-    """In memory: about 100 bytes a URL."""
+    """The test in memory: about 100 bytes per URL."""
 
     __slots__ = ("_key", "_seen")
 
@@ -37,18 +37,17 @@ class SeenSet:
         return len(self._seen)
 
     def add(self, url: str) -> bool:
-        """True when `url` (canonical) is new; it is then known."""
+        """True if `url` (canonical) is new. It is known from then on."""
         before = len(self._seen)
         self._seen.add(fingerprint(url, self._key))
         return len(self._seen) > before
 
 
 class RecentRows:
-    """Rows by key, of the keys that were met lately: most links of a page are on others too.
+    """A cache of rows by key: most links of a page are on other pages too.
 
-    A table of one place a slot, so a key is forgotten when another comes to its slot, and never
-    taken for another. At most 9 MB, and the rows; 0.4 µs a key, where a look-up on disk takes 6 to
-    15.
+    A table with one key per slot: a key replaces the one in its slot, and is never mistaken for
+    another. At most 9 MB and the rows. 0.4 µs per look-up; a look-up on disk takes 6 to 15 µs.
     """
 
     __slots__ = ("_keys", "_rows")

@@ -1,7 +1,7 @@
-"""What a frontier keeps: the interface between its core and the places where state can be.
+"""The state of a crawl as the core sees it: the interface of a store, and the store in memory.
 
-Plain calls, made by one thread at a time. What a store is told between two commits is there at
-once for those who ask it, and lasts, if the store does, from the next `commit` on: all or nothing.
+Plain calls, by one thread at a time. A change is visible at once. If the store is lasting, all
+changes between two commits become lasting at the second one, or none of them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,18 @@ from webcrawl.frontier.seen import SeenSet
 from webcrawl.items import Original
 from webcrawl.parse.robots import RobotsRules
 
-Numbers = dict[str, Any]  # as JSON has it
-# Of a URL in line: cash received, what each had been given before, number in its host's queue.
+Numbers = dict[str, Any]  # JSON values
+# Of a URL in line: cash from pages, the virtual page's total when it came in (orderings.Opic), and
+# its number.
 Credit = tuple[float, float, int]
 
 
+class StoreError(Exception):
+    """The fault of a folder, a disk or the main process: one line for the user, which names it."""
+
+
 class Credits(Protocol):
-    """Credits of URLs in line: a dict, or what a store keeps."""
+    """Credits of URLs in line: a dict, or rows of a store."""
 
     def get(self, url: str, /) -> Credit | None: ...
 
@@ -39,91 +44,97 @@ class Credits(Protocol):
 
 
 class Store(ABC):
-    """All that a crawl knows."""
+    """All state of a crawl.
 
-    # Hosts that an earlier run knew were last asked before this one began: nobody knows when.
+    resumed -- an earlier run began this crawl. Its hosts were asked until an unknown time
+    numbers -- of the last commit of the earlier run; {} without one
+    run -- how many runs of this crawl came before
+    """
+
     resumed: bool = False
-    numbers: Numbers = {}  # of the last commit of an earlier run
-    run: int = 0  # how many runs of this crawl were before
+    numbers: Numbers = {}
+    run: int = 0
 
     @abstractmethod
     def add_urls(self, urls: Sequence[str]) -> list[bool]:
-        """The URL-seen test: for each of `urls` (canonical) whether it is new; it is then known."""
+        """The URL-seen test: whether each of `urls` (canonical) is new. Then all are known."""
 
     @abstractmethod
     def record_status(self, link: Link, outcome: str, now: float, duplicate_of: str = "") -> None:
-        """Record how a URL ended, for `scrapy explain`: a status code, or why it was dropped."""
+        """Keep the end of a URL for `scrapy explain`: `outcome` is a status code or drop reason."""
 
     @abstractmethod
     def counts(self, kind: str) -> Counts:
-        """The numbers of one kind, by name."""
+        """The numbers of one kind ("caps", "pages"), by name."""
 
     @abstractmethod
     def credits(self) -> Credits:
-        """What the ordering keeps of URLs in line, where it does."""
+        """The credits of the URLs in line, for an ordering by cash."""
 
     @abstractmethod
     def original(self, content: bytes) -> Original | None:
-        """Who had `content` (a digest, or what stands for one) first."""
+        """The first page with `content`, a digest or a prefixed digest (`contents`)."""
 
     @abstractmethod
     def keep_original(self, content: bytes, original: Original) -> None: ...
 
     @abstractmethod
     def rules(self, origin: str) -> RobotsRules:
-        """What was kept for `origin`; KeyError if nothing was."""
+        """The rules kept for `origin`; KeyError if there are none."""
 
     @abstractmethod
     def keep_rules(self, origin: str, rules: RobotsRules) -> None: ...
 
     @abstractmethod
     def host(self, name: str) -> Host:
-        """A host that is not on the workbench: as it was when `commit` gave it up, or new."""
+        """A host that is not on the workbench: as of its last commit, or new."""
 
     @abstractmethod
     def best_waiting(self) -> tuple[int, int] | None:
-        """(rank, number) of the best host that waits for a place on the workbench."""
+        """(rank, number) of the best waiting host; None if no host waits."""
 
     @abstractmethod
     def next_waiting(self) -> str | None:
-        """Name of that host, which no longer waits."""
+        """Take the best waiting host out of line: its name."""
 
     @abstractmethod
     def next_due_at(self) -> float:
-        """When the first of the deferred hosts is due: inf never; one of an earlier run, now."""
+        """When the first deferred host is due; inf without one; 0.0 for one of an earlier run."""
 
     @abstractmethod
     def next_due(self) -> str | None:
-        """Name of that host, which is no longer in line."""
+        """Take the first deferred host out of line: its name."""
 
     def hosts_with_kept(self, after: bytes, limit: int) -> tuple[list[str], bytes | None]:
-        """Names of those among the next `limit` hosts behind the key `after` that had kept links
-        at the last commit, and where to go on; None at the end.
+        """Hosts with kept links at the last commit, among the next `limit` behind the key `after`.
+
+        Returns their names, and the key for the next call; None at the end.
         """
         return [], None
 
     def active_before(self) -> list[str]:
-        """Names of the hosts that had a place on the workbench when an earlier run ended."""
+        """Names of the hosts that were active when an earlier run ended."""
         return []
 
     def is_of_earlier_run(self, host: Host) -> bool:
+        """Whether an earlier run created `host`."""
         return False
 
     @abstractmethod
     def commit(self, changed: Iterable[Host], numbers: Callable[[], Numbers]) -> Iterable[Host]:
-        """Keep everything; those of `changed` that need not stay in memory."""
+        """Keep all changes. Returns those of `changed` that may leave the workbench."""
 
     @abstractmethod
     def all_hosts(self, at_hand: Mapping[str, Host]) -> list[Host]:
-        """Every host ever seen; those `at_hand` are on the workbench. For tests."""
+        """Every host ever seen; `at_hand` are those on the workbench. For tests."""
 
 
 class MemoryStore(Store):
-    """State that ends with the process. All hosts stay on the workbench, so none waits.
+    """State that ends with the process. All hosts stay on the workbench, so no host waits.
 
-    Memory: 100 bytes a URL ever seen, 350 a pending one, 500 a host, 250 a distinct content and 100
-    more where it was sent compressed or in chunks, and the rules of each origin (admission.robots
-    bounds them).
+    Memory: 100 bytes per URL ever seen, 350 per pending URL, 500 per host, 250 per distinct content
+    and 100 more if it was sent compressed or in chunks, and the rules of each origin
+    (`parse.robots` bounds them).
     """
 
     def __init__(self, queue: Callable[[], Queue] = HostQueue) -> None:
@@ -131,13 +142,15 @@ class MemoryStore(Store):
         self._seen = SeenSet()
         self._contents: dict[bytes, Original] = {}
         self._rules: dict[str, RobotsRules] = {}
-        self._deferred: list[tuple[float, str]] = []  # heap; one that is no more stays until due
+        self._deferred: list[
+            tuple[float, str]
+        ] = []  # heap; a host no longer deferred stays until then
 
     def add_urls(self, urls: Sequence[str]) -> list[bool]:
         return [self._seen.add(url) for url in urls]
 
     def record_status(self, link: Link, outcome: str, now: float, duplicate_of: str = "") -> None:
-        """Nobody can ask."""
+        """Does nothing: `scrapy explain` reads stores on disk only."""
 
     def counts(self, kind: str) -> Counts:
         return {}

@@ -1,9 +1,9 @@
-"""Links that a frontier need not be given: it has their URLs already.
+"""A cache of URLs that the frontier has got lately, so that links to them need not be put again.
 
-Most links of a page are on the other pages of its host too. Whoever makes links asks here first,
-and saves their way through scope, to the frontier and through its URL-seen test. Nothing is lost by
-it: a URL comes in here when the frontier has kept it, and for a URL that it has seen it does
-nothing. Not for an order in which a known link counts (opic).
+Most links of a page are on the other pages of its host too. `outlinks` looks here first, which
+saves the scope test, the way to the frontier and its URL-seen test. No URL is lost: a URL comes in
+here only once the frontier has it, and the frontier ignores a URL that it has seen. Not used with
+an ordering in which a known link counts (opic).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _SLOTS = 1 << 19
 
 
 class UrlCache:
-    """URLs that were put lately. 4 MB.
+    """Hashes of URLs that were put lately. 4 MB.
 
-    A table of hashes, one place a slot: a URL is forgotten when another comes to its slot. It is
-    taken for another when they have the same 64 bits, which of a billion look-ups one has with a
-    probability of 3e-5; a page cannot bring it about, since Python draws the key of its hash for
-    each process (where PYTHONHASHSEED does not set it).
+    A table with one hash per slot: a URL replaces the one in its slot. A URL is mistaken for
+    another if both have the same 64 bits. The probability of that in a billion look-ups is 3e-5. A
+    page cannot cause it, since Python draws the key of its hash for each process (unless
+    PYTHONHASHSEED sets it).
     """
 
     __slots__ = ("_hashes", "_policy")
@@ -32,14 +32,15 @@ class UrlCache:
         self._policy = policy
         self._hashes = array("q", bytes(8 * _SLOTS))
 
-    def others(self, urls: Iterable[str]) -> list[str]:
-        """Those of `urls` that may be new. 0.1 us each."""
+    def maybe_new(self, urls: Iterable[str]) -> list[str]:
+        """Those of `urls` that may be new. 0.1 µs per URL."""
         hashes, last = self._hashes, _SLOTS - 1
         return [url for url in urls if hashes[(key := hash(url)) & last] != key]
 
     def add(self, links: Iterable[Link]) -> None:
-        """The frontier has kept `links`. What was refused for the way it was reached is not known:
-        by another way it may come in.
+        """Add `links`, which the frontier has got.
+
+        Not those that it refused for the way to them: by another way the URL may come in.
         """
         for link in links:
             if not self._policy.refuses_way(link):

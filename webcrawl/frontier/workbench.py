@@ -1,16 +1,17 @@
-"""Where hosts wait: ready in a lane, snoozed on a clock, or parked behind their IP address.
+"""The hosts in memory: ready in a lane, snoozed on a clock, or parked behind their IP address.
 
-Owns the order in which hosts come up. Knows nothing of links, robots.txt or outcomes: the frontier
-says where a host belongs and the workbench says who is next (BUbiNG's term, after Boldi et al.,
+Owns the order of the hosts. Knows nothing of links, robots.txt or outcomes: the distributor says
+where a host belongs, the workbench says which host is next. The name is BUbiNG's (Boldi et al.,
 "BUbiNG: Massive Crawling for the Masses", 2014).
 
 Every move is O(log hosts), amortised. A host has one valid entry: the one with its current token.
-Entries it left behind are skipped when they come up; the worst ranks may never come up, so where
-entries are twice the hosts that can have one, those left behind are taken out.
+A move leaves the old entry in its heap. Such stale entries are skipped when they come up. Those of
+the worst ranks may never come up, so a heap with twice as many entries as hosts is cleaned.
 
 Invariants, checked by `audit`:
-- an IP address with a lease has exactly one;
-- an address with parked hosts is leased, or armed, or has a host in a lane: none waits for ever.
+- an IP address has at most one lease;
+- an address with parked hosts is leased, or has a timer, or has a host in a lane: no host waits for
+  ever.
 """
 
 from __future__ import annotations
@@ -20,29 +21,30 @@ from heapq import heapify, heappop, heappush
 from itertools import chain
 
 from webcrawl.frontier.host import Host, Ip, State
+from webcrawl.frontier.lease import Lane
 
-ADMISSION, PAGES = 0, 1  # the lanes
-
-_Entry = tuple[int, int, int, Host, int]  # rank, number, token, host, lane
-_LEFT_BEHIND = 100  # entries that are not worth a scan
+_Entry = tuple[int, int, int, Host, Lane]  # rank, number, token, host, lane
+_STALE_MIN = 100  # fewer stale entries are not worth a scan
 
 
 class Workbench:
-    """All hosts of a frontier and their clocks."""
+    """The hosts of a frontier that are in memory, and their clocks."""
 
     def __init__(
         self, load: Callable[[str], Host], *, ip_clocks: bool = True, ips_at: float = 0.0
     ) -> None:
-        """`load` gives a host that is not here; no address is asked before `ips_at`."""
+        """`load` reads a host from the store. No address may be asked before `ips_at`."""
         self.hosts: dict[str, Host] = {}
-        self.active = 0  # hosts that are neither idle, waiting nor deferred
-        self.supply = 0  # the sum over hosts that are ready or snoozed of `Host.supply`
+        self.active = 0  # hosts that are ready, parked, snoozed or leased
+        self.supply = 0  # the sum of `Host.supply`
         self._load = load
         self._ips_at = ips_at
         self._ip_clocks = ip_clocks
         self._ips: dict[str, Ip] = {}
         self._lanes: tuple[list[_Entry], list[_Entry]] = ([], [])
-        self._timers: list[tuple[float, int, int, Host | Ip]] = []  # at, order, token, who
+        self._timers: list[
+            tuple[float, int, int, Host | Ip]
+        ] = []  # time, order, token, host or address
         self._tokens = 0
 
     def __repr__(self) -> str:
@@ -58,13 +60,16 @@ class Workbench:
         return host
 
     def forget(self, host: Host) -> None:
-        """`host`, not active, is in the store; so is not its address, until it is free."""
+        """Remove `host`, which is not active and is in the store.
+
+        Its IP entry stays until the clock of the address is due.
+        """
         del self.hosts[host.name]
         self._token(host)
         self._unbind(host)
 
     def bind(self, host: Host, address: str) -> None:
-        """From now on `host` is served by `address`."""
+        """Set the address of `host`."""
         if self._ip_clocks and (host.ip is None or host.ip.address != address):
             self._unbind(host)
             ip = self._ips.get(address)
@@ -73,17 +78,17 @@ class Workbench:
             ip.hosts += 1
             host.ip = ip
 
-    # Moves. Each makes the entry that the host had before invalid.
+    # Moves. Each one invalidates the host's earlier entry.
 
-    def ready(self, host: Host, lane: int, rank: int, number: int, supply: int = 0) -> None:
-        """`host` may be leased from `lane`: the lowest (rank, number) first."""
+    def ready(self, host: Host, lane: Lane, rank: int, number: int, supply: int = 0) -> None:
+        """Put `host` in `lane`, where the lowest (rank, number) is popped first."""
         self._move(host, State.READY, supply)
         host.rank = rank
         entry = (rank, number, self._token(host), host, lane)
         _push(self._lanes[lane], entry, self.active)
 
     def snooze(self, host: Host, at: float, supply: int = 0) -> None:
-        """`host` comes back from `wake` at `at`."""
+        """Have `wake` return `host` at `at`."""
         self._move(host, State.SNOOZED, supply)
         token = self._token(host)
         heappush(self._timers, (at, token, token, host))
@@ -93,27 +98,27 @@ class Workbench:
         self._token(host)
 
     def wait(self, host: Host, rank: int) -> None:
-        """`host` has no place here for now."""
+        """`host` waits in the store: the active hosts are too many."""
         self._move(host, State.WAITING)
         host.rank = rank
         self._token(host)
 
     def defer(self, host: Host, at: float) -> None:
-        """All links of `host` are kept: none is to be tried before `at`."""
+        """`host` waits in the store: all its links are kept, and none may be tried before `at`."""
         self._move(host, State.DEFERRED)
         host.due_at = at
         self._token(host)
 
     def lease(self, host: Host, *, with_ip: bool) -> None:
-        """`host` is asked now, and its address too unless only DNS is."""
+        """Lease `host`, and its address with it unless only DNS is asked."""
         self._move(host, State.LEASED)
         self._token(host)
         if with_ip and host.ip is not None:
             assert not host.ip.leased
             host.ip.leased = True
 
-    def vacate(self, host: Host, *, with_ip: bool, ip_next_at: float) -> None:
-        """The lease is over: its address is free at `ip_next_at`. The caller places the host."""
+    def end_lease(self, host: Host, *, with_ip: bool, ip_next_at: float) -> None:
+        """The lease is over. Its address is free at `ip_next_at`. The caller places the host."""
         ip = host.ip
         if with_ip and ip is not None:
             ip.leased = False
@@ -121,8 +126,8 @@ class Workbench:
             if ip.parked:
                 self._arm(ip)
 
-    def pop(self, lane: int, now: float) -> Host | None:
-        """The best host of `lane` whose IP address is free too; it must be leased or placed."""
+    def pop(self, lane: Lane, now: float) -> Host | None:
+        """The best host of `lane` whose IP address is free. The caller must lease or place it."""
         entries = self._lanes[lane]
         while entries:
             entry = heappop(entries)
@@ -131,7 +136,7 @@ class Workbench:
                 continue
             ip = host.ip
             free = ip is None or (not ip.leased and ip.next_at <= now)
-            if ip is None or (free and not self._better_parked(ip, entry)):
+            if ip is None or (free and not self._has_better_parked(ip, entry)):
                 return host
             self._move(host, State.PARKED)
             _push(ip.parked, entry, ip.hosts)
@@ -141,30 +146,33 @@ class Workbench:
                 self._arm(ip)
         return None
 
-    def pass_on(self, host: Host, now: float) -> None:
-        """`host` was popped and makes no use of its address: let the next one have it."""
+    def unpark_next(self, host: Host, now: float) -> None:
+        """`host` was popped and does not use its address: unpark the next host of the address."""
         ip = host.ip
         if ip is not None and ip.parked and not ip.leased and not ip.armed:
             self._unpark(ip)
 
     def wake(self, now: float) -> list[Host]:
-        """Hosts whose snooze is over: the caller places each. Unparks hosts of free addresses."""
+        """The snoozed hosts whose clock is due: the caller places each.
+
+        Unparks a host of each address that is free.
+        """
         woken: list[Host] = []
         timers = self._timers
         while timers and timers[0][0] <= now:
-            _, _, token, who = heappop(timers)
-            if isinstance(who, Ip):
-                who.armed = False
-                if not who.leased:
-                    self._unpark(who)
-                if not who.hosts and who.next_at <= now:
-                    del self._ips[who.address]
-            elif who.token == token:
-                woken.append(who)
+            _, _, token, waiting = heappop(timers)
+            if isinstance(waiting, Ip):
+                waiting.armed = False
+                if not waiting.leased:
+                    self._unpark(waiting)
+                if not waiting.hosts and waiting.next_at <= now:
+                    del self._ips[waiting.address]
+            elif waiting.token == token:
+                woken.append(waiting)
         return woken
 
-    def next_at(self, lane: int) -> float:
-        """When `pop(lane)` may give a host: 0.0 now, inf never unless something is put."""
+    def next_at(self, lane: Lane) -> float:
+        """When `pop(lane)` may give a host: 0.0 is now; inf is not before a host is placed."""
         entries = self._lanes[lane]
         while entries and entries[0][3].token != entries[0][2]:
             heappop(entries)
@@ -172,8 +180,8 @@ class Workbench:
             return 0.0
         timers = self._timers
         while timers:
-            at, _, token, who = timers[0]
-            if isinstance(who, Ip) or who.token == token:
+            at, _, token, waiting = timers[0]
+            if isinstance(waiting, Ip) or waiting.token == token:
                 return at
             heappop(timers)
         return float("inf")
@@ -199,15 +207,15 @@ class Workbench:
         host.state, host.supply = state, supply
 
     def _unbind(self, host: Host) -> None:
-        """An address that no host is bound to goes when its clock has come."""
+        """Remove the address of `host` once its clock is due, if no other host is bound to it."""
         ip, host.ip = host.ip, None
         if ip is not None:
             ip.hosts -= 1
             if not ip.hosts:
                 self._arm(ip)
 
-    def _better_parked(self, ip: Ip, entry: _Entry) -> bool:
-        """Whether a host that waits for `ip`, in whichever lane, comes before `entry`."""
+    def _has_better_parked(self, ip: Ip, entry: _Entry) -> bool:
+        """Whether a host parked behind `ip`, of any lane, comes before `entry`."""
         parked = ip.parked
         while parked and parked[0][3].token != parked[0][2]:
             heappop(parked)
@@ -219,13 +227,14 @@ class Workbench:
         return self._tokens
 
     def _arm(self, ip: Ip) -> None:
+        """Set a timer that unparks the next host of `ip`."""
         if not ip.armed:
             ip.armed = True
             self._tokens += 1
             heappush(self._timers, (ip.next_at, self._tokens, 0, ip))
 
     def _unpark(self, ip: Ip) -> None:
-        """Move the best host that waits for `ip` back to its lane."""
+        """Move the best host parked behind `ip` back to its lane."""
         while ip.parked:
             entry = heappop(ip.parked)
             host = entry[3]
@@ -240,8 +249,8 @@ def _is_active(state: State) -> bool:
 
 
 def _push(entries: list[_Entry], entry: _Entry, hosts: int) -> None:
-    """Add to a heap in which at most `hosts` have a valid entry."""
+    """Add to a heap in which at most `hosts` entries are valid."""
     heappush(entries, entry)
-    if len(entries) > 2 * hosts + _LEFT_BEHIND:
+    if len(entries) > 2 * hosts + _STALE_MIN:
         entries[:] = [each for each in entries if each[3].token == each[2]]
         heapify(entries)

@@ -43,11 +43,11 @@ from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.base import TARGET_MET, Frontier, Policy
 from webcrawl.frontier.candidates import FAILURES_MAX
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.database import StoreError
-from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
+from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lane, Lease, Link, Outcome, Returned
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.outbox import Outbox, urls_at_a_time
 from webcrawl.frontier.outlinks import Outlinks
+from webcrawl.frontier.store import StoreError
 from webcrawl.items import Page
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.report.lines import by_reason
@@ -484,15 +484,15 @@ class Scheduler(BaseScheduler):
         room = self._admissions_max - len(self._admitting)
         if room <= 0:
             return _LOOK_S
-        ready_at = self.frontier.next_at(admissions=True)
+        ready_at = self.frontier.next_at(Lane.ADMISSIONS)
         if ready_at > now:  # so there are none, without a call
             return ready_at - now
-        leases = await self.frontier.acquire(now, room, admissions=True)
+        leases = await self.frontier.acquire(now, room, Lane.ADMISSIONS)
         for lease in leases:
             task = asyncio.create_task(self._run_admission(lease))
             self._admitting.add(task)
             task.add_done_callback(self._admitting.discard)
-        return _LOOK_S if len(leases) == room else self.frontier.next_at(admissions=True) - now
+        return _LOOK_S if len(leases) == room else self.frontier.next_at(Lane.ADMISSIONS) - now
 
     def _count_outage(self) -> None:
         """Update the counter of the seconds that our network was out."""

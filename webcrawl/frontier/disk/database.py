@@ -33,6 +33,7 @@ from rocksdict import (
     WriteBatch,
 )
 
+from webcrawl.frontier.store import StoreError
 from webcrawl.openfiles import plan
 
 _CACHE_BYTES = 1 << 20  # for blocks that are read in order; 8 MB saved no CPU
@@ -47,10 +48,6 @@ _NOT_BEGUN = re.compile(
     r"LOCK|LOG(\.old\.\d+)?|IDENTITY|MANIFEST-000001|00000\d\.dbtmp|rocksdict-config\.json"
 )
 _LOG_BLOCK_BYTES, _LOG_HEAD_BYTES = 32 << 10, 7  # of RocksDB's log format
-
-
-class StoreError(Exception):
-    """A fault of the folder or the disk: one line for the user that names the folder."""
 
 
 class Database:

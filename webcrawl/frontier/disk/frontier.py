@@ -22,11 +22,12 @@ from webcrawl.executor import AdaptiveExecutor
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
-from webcrawl.frontier.disk.database import StoreError, is_begun
+from webcrawl.frontier.disk.database import is_begun
 from webcrawl.frontier.disk.identity import Identity
 from webcrawl.frontier.disk.store import DiskStore
-from webcrawl.frontier.lease import Lease, Link, Outcome
+from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.frontier.orderings import Ordering
+from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 
 FOLDER = "frontier"  # in JOBDIR
@@ -94,10 +95,10 @@ class DiskFrontier(Frontier):
         batch = list(links)
         return await self._run(lambda: self._state.put(batch, now, force=force))
 
-    async def acquire(self, now: float, limit: int, *, admissions: bool = False) -> list[Lease]:
-        return await self._run(lambda: self._acquire(now, limit, admissions=admissions))
+    async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
+        return await self._run(lambda: self._acquire(now, limit, lane))
 
-    def _acquire(self, now: float, limit: int, *, admissions: bool) -> list[Lease]:
+    def _acquire(self, now: float, limit: int, lane: Lane) -> list[Lease]:
         if now >= self._checked_at + 1.0:
             self._checked_at = now
             self._retrying = self._retrying or self._take_retry_file()
@@ -105,7 +106,7 @@ class DiskFrontier(Frontier):
             reasons, after = self._retrying
             _, following = self._state.retry(reasons, after, now)
             self._retrying = None if following is None else (reasons, following)
-        return self._state.acquire(now, limit, admissions=admissions)
+        return self._state.acquire(now, limit, lane)
 
     def _take_retry_file(self) -> tuple[frozenset[str], bytes] | None:
         """The reasons of `scrapy frontier --retry`, and the key to begin at."""
@@ -140,8 +141,8 @@ class DiskFrontier(Frontier):
         except StoreError:  # the release of the page raises it too; nothing is committed any more
             return None
 
-    def next_at(self, *, admissions: bool = False) -> float:
-        return self._next_at[admissions]
+    def next_at(self, lane: Lane = Lane.PAGES) -> float:
+        return self._next_at[lane]
 
     @property
     def supply(self) -> int:
@@ -183,7 +184,7 @@ class DiskFrontier(Frontier):
         return result
 
     def _publish(self) -> None:
-        self._next_at = (self._state.next_at(), self._state.next_at(admissions=True))
+        self._next_at = [self._state.next_at(lane) for lane in Lane]
         self._finished = self._state.is_finished()
 
 

@@ -13,6 +13,7 @@ from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.queue import DiskQueue
 from webcrawl.frontier.host import Host, Rules, State
+from webcrawl.frontier.lease import Passed
 
 _ROUNDING_S = 1e-6  # UTC seconds as a float are exact to 0.2 µs; no clock may be early
 
@@ -28,7 +29,7 @@ def host_row(host: Host, utc_s: float, run: int) -> bytes:
     row = (
         (queue.host_id, queue.place, *queue.stored()),
         (host.asked_at and host.asked_at + utc_s, host.next_at + utc_s),
-        (host.crawl_delay_s, host.failures, host.dead_addresses, host.counted_ahead),
+        (host.crawl_delay_s, host.failures, host.dead_addresses, int(host.counted_ahead)),
         (host.addresses, host.resolved_until + utc_s, host.resolve_at + utc_s, host.resolve_tries),
         (host.retired_until + utc_s, host.retired_reason),
         {origin: (r[0] + utc_s, *r[1:]) for origin, r in host.rules.items()},
@@ -56,7 +57,8 @@ def read_host(db: Database, name: str, row: bytes, utc_s: float, run: int) -> Ho
         host.state, host.due_at = State.DEFERRED, rows.deferred_place(place)[1] - utc_s
     host.asked_at = clocks[0] and clocks[0] - utc_s + _ROUNDING_S
     host.next_at = clocks[1] - utc_s + _ROUNDING_S
-    host.crawl_delay_s, host.failures, host.dead_addresses, host.counted_ahead = tallies
+    host.crawl_delay_s, host.failures, host.dead_addresses = tallies[:3]
+    host.counted_ahead = Passed(tallies[3])
     host.addresses, host.resolve_tries = dns[0], dns[3]
     host.resolved_until, host.resolve_at = dns[1] - utc_s, dns[2] - utc_s
     host.retired_until, host.retired_reason = retired[0] - utc_s, retired[1]
@@ -64,6 +66,6 @@ def read_host(db: Database, name: str, row: bytes, utc_s: float, run: int) -> Ho
     if deferred:
         written_in, host.deferrals, host.epoch, host.kept = deferred[0]
         if written_in != run:
-            host.forgive()
+            host.clear_failures()
             begin_epoch(host)
     return host

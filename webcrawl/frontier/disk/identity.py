@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from webcrawl.frontier.disk import rows
-from webcrawl.frontier.disk.database import Database, StoreError, is_begun, refuse_lost_files
+from webcrawl.frontier.disk.database import Database, is_begun, refuse_lost_files
 from webcrawl.frontier.seen import new_key
+from webcrawl.frontier.store import StoreError
 
 Identity = dict[str, Any]  # settings that tell this crawl from another, by name
 Row = dict[str, Any]  # the JSON of the identity, or of the numbers

@@ -20,13 +20,14 @@ from typing import NamedTuple
 from webcrawl.frontier.backlog import due_s, is_kept, was_kept
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.disk import rows
-from webcrawl.frontier.disk.database import Database, StoreError, is_begun, size_bytes
+from webcrawl.frontier.disk.database import Database, is_begun, size_bytes
 from webcrawl.frontier.disk.hostrows import queue_of, read_host
 from webcrawl.frontier.disk.identity import read_identity, read_numbers
 from webcrawl.frontier.disk.queue import DiskQueue
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.seen import fingerprint
+from webcrawl.frontier.store import StoreError
 from webcrawl.parse.robots import RobotsRules
 
 LARGEST = 10

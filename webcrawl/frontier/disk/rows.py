@@ -15,8 +15,8 @@ from math import ceil
 from struct import Struct
 from typing import Any, NamedTuple
 
-from webcrawl.frontier.disk.database import StoreError
-from webcrawl.frontier.lease import Link
+from webcrawl.frontier.lease import Link, Passed
+from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 
 FORMAT = 4  # of all rows; raised by a change that an older version would misread
@@ -27,6 +27,10 @@ SEEN, QUEUE, HOST, WAITING, DEFERRED, ACTIVE, RULES, CONTENT, COUNT = (
     *(b"a", b"r", b"d", b"c"),
 )
 IDENTITY, NUMBERS = b"m", b"n"
+
+# `Link.counted` of each digit in a link's row; the digit of each `Link.counted`.
+_COUNTED = (Passed.NO_TEST, Passed.ROBOTS, Passed.IP, Passed.HOST)
+_DIGITS = tuple(map(_COUNTED.index, Passed))
 
 # Deviation: for URLs that a cap refuses when they are found, `via` is not stored. These can be most
 # of all URLs.
@@ -127,7 +131,7 @@ def active_key(host_id: int) -> bytes:
 def link_row(link: Link) -> bytes:
     """Lines of text, then the payload. URLs have no line ends. The host is not in it."""
     url, _, depth, redirects, via, retries, head_done, counted, payload, sequence, kept = link
-    numbers = f"{depth} {redirects} {retries} {head_done:d} {counted} {sequence}"
+    numbers = f"{depth} {redirects} {retries} {head_done:d} {_DIGITS[counted]} {sequence}"
     if kept:
         numbers += f" {kept}"
     head = f"{numbers}\n{via}\n{url}\n"
@@ -145,7 +149,7 @@ def read_link(row: bytes, host: str) -> Link:
         via.decode(),
         int(retries),
         head_done == b"1",
-        int(counted),
+        _COUNTED[int(counted)],
         payload,
         int(sequence),
         kept[0].decode() if kept else "",

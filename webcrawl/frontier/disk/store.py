@@ -161,7 +161,7 @@ class DiskStore(Store):
             self._move(host, queue_of(host))
             row = host_row(host, self._utc_s, self.run)
             self._db.put(rows.HOST + host.name.encode(), row)
-            if host.state in _RESTING and not host.robots_tasks and not host.away:
+            if host.state in _RESTING and not host.robots_tasks and not host.robots_elsewhere:
                 dispensable.append(host)
         self._taken.clear()
         kept = numbers()

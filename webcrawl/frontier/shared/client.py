@@ -1,8 +1,9 @@
-"""A frontier that lives in another process: the end of it that crawls.
+"""The frontier of a process that crawls for another one: each call goes there over a socket.
 
-Calls of one turn of the event loop go in one message and are answered in one. What is counted here
-goes along as differences, and what `next_at` and `is_finished` tell comes with each answer: it is
-news of the moment of the last one, and whoever waits asks again now and then.
+All calls of one turn of the event loop go in one message, and their results come back in one. Each
+message carries the changes of this process's counters. Each answer carries the values that are read
+without a call (`next_at`, `is_finished`, `places`, `is_short`): they are as of that answer, so a
+caller that waits for a change must poll.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ from typing import Any
 
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.counters import Counters, differences
-from webcrawl.frontier.disk.database import StoreError
-from webcrawl.frontier.lease import Lease, Link, Outcome
+from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.frontier.shared.wire import (
     Acquire,
     Answer,
@@ -27,65 +27,69 @@ from webcrawl.frontier.shared.wire import (
     Channel,
     ContentSeen,
     End,
-    Goodbye,
+    Exit,
     Heartbeat,
     Message,
-    News,
     Put,
     Release,
+    Status,
     WakeUp,
     valid_text,
 )
+from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 
-GONE = "main_process_gone"
-ALIVE_S = 1.0
+MAIN_PROCESS_GONE = "main_process_gone"  # why this process's crawl ends
+HEARTBEAT_S = 1.0
 
 
 class RemoteFrontier(Frontier):
-    """See the module. `counters` are what this process counts, not what the crawl does.
+    """A frontier in another process, the main process of the crawl.
 
-    `when_ready` is called when `acquire` may have something of which an answer did not tell;
-    `when_gone` when the other process is no more: then every call is a StoreError.
+    `counters` are the counts of this process, not those of the crawl. `on_ready` is called when
+    `acquire` may return leases although the last answer said that there are none. `on_disconnect`
+    is called when the main process has ended; each call is a StoreError from then on.
     """
 
     shared = True
 
     def __init__(self, sock: socket.socket) -> None:
-        self.when_gone: Callable[[], None] = lambda: None
-        self.when_ready: Callable[[], None] = lambda: None
+        self.on_ready: Callable[[], None] = lambda: None
+        self.on_disconnect: Callable[[], None] = lambda: None
         self.counters = Counters()
         self._sock = sock
-        self._channel = Channel(self._heard, self._lost)
+        self._channel = Channel(self._on_message, self._on_lost)
         self._opening: asyncio.Task[None] | None = None
         self._is_lost = False
-        self._counted: dict[str, Any] = self.counters.to_dict()  # of these, the server knows
+        self._counted: dict[str, Any] = self.counters.to_dict()  # as last sent
         self._keys: dict[Lease, int] = {}
-        self._calls: list[Call] = []  # not sent yet, with their futures
-        self._futures: list[asyncio.Future[Any]] = []
+        self._calls: list[Call] = []  # of this turn of the event loop, not sent yet
+        self._futures: list[asyncio.Future[Any]] = []  # one for each of them
         self._unanswered: dict[int, list[asyncio.Future[Any]]] = {}  # by number of message
-        self._sent = 0
-        self._next_at = (0.0, 0.0)
-        self._finished = False
-        self._reason = ""
+        self._sent = 0  # messages with calls
+        self._next_at = (0.0, 0.0)  # by lane
+        self._is_finished = False
+        self._end_reason = ""
         self._end = asyncio.Event()
 
     def __repr__(self) -> str:
         return f"<RemoteFrontier {len(self._keys)} leased>"
 
+    # The frontier's interface
+
     async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
         accepted: int = (await self._call(Put(list(links), now, force))).links
         return accepted
 
-    async def acquire(self, now: float, limit: int, *, admissions: bool = False) -> list[Lease]:
-        return await self._acquire(now, limit, admissions, 0)
+    async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
+        return await self._acquire(now, limit, lane, 0)
 
     async def acquire_pages(self, now: float, limit: int, spare: int) -> list[Lease]:
-        return await self._acquire(now, limit, False, spare)
+        return await self._acquire(now, limit, Lane.PAGES, spare)
 
-    async def _acquire(self, now: float, limit: int, admissions: bool, spare: int) -> list[Lease]:
+    async def _acquire(self, now: float, limit: int, lane: Lane, spare: int) -> list[Lease]:
         leases = []
-        for key, lease in (await self._call(Acquire(now, limit, admissions, spare))).leases:
+        for key, lease in (await self._call(Acquire(now, limit, lane, spare))).leases:
             self._keys[lease] = key
             leases.append(lease)
         return leases
@@ -97,35 +101,39 @@ class RemoteFrontier(Frontier):
     async def content_seen(self, content: bytes, original: Original) -> Original | None:
         try:
             first: Original | None = (await self._call(ContentSeen(content, original))).original
-        except StoreError:  # who releases the page hears of it
+        except StoreError:  # the release of the page raises it again
             return None
         return first
 
-    def next_at(self, *, admissions: bool = False) -> float:
-        return self._next_at[admissions]
+    def next_at(self, lane: Lane = Lane.PAGES) -> float:
+        return self._next_at[lane]
 
     def is_finished(self) -> bool:
-        return self._finished and not self._unanswered and not self._calls
+        return self._is_finished and not self._unanswered and not self._calls
 
     async def close(self) -> None:
-        """The frontier goes on without us; `leave` says goodbye."""
+        """Does nothing: the frontier goes on without this process. `exit` is the last message."""
 
-    async def ended(self) -> str:
-        """Wait until the crawl ends, for whatever reason; the reason. Shows that we live."""
+    # The life of this process
+
+    async def wait_for_end(self) -> str:
+        """Send heartbeats until the crawl ends, for any reason; the reason."""
         self._open()
         while not self._end.is_set():
             try:
-                async with asyncio.timeout(ALIVE_S):
+                async with asyncio.timeout(HEARTBEAT_S):
                     await self._end.wait()
             except TimeoutError:
-                self._channel.send(Heartbeat(self._differences()))
-        return self._reason
+                self._channel.send(Heartbeat(self._changes()))
+        return self._end_reason
 
-    def leave(self, reason: str, stats: dict[str, Any]) -> None:
-        """The last message: why this process stops crawling, and its numbers and words."""
+    def exit(self, reason: str, stats: dict[str, Any]) -> None:
+        """Send the last message: why this process stops crawling, and its stats that add up."""
         words = {name: valid_text(value) for name, value in stats.items() if type(value) is str}
         numbers = {name: value for name, value in stats.items() if type(value) is int}
-        self._channel.send(Goodbye(reason, words | numbers, self._differences()))
+        self._channel.send(Exit(reason, words | numbers, self._changes()))
+
+    # Messages
 
     async def _call(self, call: Call) -> Any:
         if self._is_lost:
@@ -147,29 +155,32 @@ class RemoteFrontier(Frontier):
         self._sent += 1
         self._unanswered[self._sent] = self._futures
         cpu_s = time.process_time()
-        self._channel.send(Calls(self._sent, self._calls, self._differences(), cpu_s))
+        self._channel.send(Calls(self._sent, self._calls, self._changes(), cpu_s))
         self._calls, self._futures = [], []
 
-    def _differences(self) -> dict[str, Any]:
+    def _changes(self) -> dict[str, Any]:
+        """How the counters have changed since the last message."""
         before, self._counted = self._counted, self.counters.to_dict()
         return differences(before, self._counted)
 
-    def _heard(self, message: Message) -> None:
+    def _on_message(self, message: Message) -> None:
         match message:
             case End(reason):
-                self._conclude(reason)
-            case WakeUp(news):
-                self._take(news)
-                self.when_ready()
-            case Answers(number, answers, news):
-                self._take(news)
-                self._answered(number, answers)
+                self._end_crawl(reason)
+            case WakeUp(status):
+                self._update(status)
+                self.on_ready()
+            case Answers(number, answers, status):
+                self._update(status)
+                self._resolve(number, answers)
 
-    def _take(self, news: News) -> None:
-        self._next_at = news.next_page_at, news.next_admission_at
-        self._finished, self.places, self.is_short = news.is_finished, news.places, news.is_short
+    def _update(self, status: Status) -> None:
+        self._next_at = status.next_page_at, status.next_admission_at
+        self._is_finished = status.is_finished
+        self.places, self.is_short = status.places, status.is_short
 
-    def _answered(self, number: int, answers: list[Answer]) -> None:
+    def _resolve(self, number: int, answers: list[Answer]) -> None:
+        """Give the calls of message `number` their results."""
         for future, answer in zip(self._unanswered.pop(number), answers, strict=True):
             if future.done():  # its caller was cancelled
                 continue
@@ -178,15 +189,15 @@ class RemoteFrontier(Frontier):
             else:
                 future.set_result(answer)
 
-    def _lost(self) -> None:
+    def _on_lost(self) -> None:
         self._is_lost = True
         for future in sum(self._unanswered.values(), self._futures):
             if not future.done():
                 future.set_exception(StoreError("the main process has ended"))
-        self._conclude(GONE)
-        self.when_gone()
+        self._end_crawl(MAIN_PROCESS_GONE)
+        self.on_disconnect()
 
-    def _conclude(self, reason: str) -> None:
-        self._reason = self._reason or reason
-        self.is_met = self._reason == TARGET_MET
+    def _end_crawl(self, reason: str) -> None:
+        self._end_reason = self._end_reason or reason
+        self.is_met = self._end_reason == TARGET_MET
         self._end.set()

@@ -1,160 +1,91 @@
-"""One frontier for several processes: of the process that owns it, and of those it serves.
+"""One frontier for several processes: for the process that owns it, and for those it serves.
 
-The state stays in one place, so everything that a frontier promises holds for the crawl as a whole.
-What is added here: whose a lease is, so that it comes back when its process dies; who is next; and
-the crawl's target, since no process knows by itself how many pages the others have under way. A
-crawl of one process that has a target is served here as well.
+All state stays in one process, so each promise of the frontier holds for the crawl as a whole. This
+module adds which process gets leases next, and the crawl's target: no process knows by itself how
+many pages the others have under way. A crawl in one process is served here as well if it has a
+target. `member` adds whose a lease is.
 
-The others go first, since the owner has the frontier to keep as well: when one of them has found
-less than it had room for and there is something now, it is told, and the owner waits a moment; a
-long one while the other has more time to spare.
+Order. The served processes acquire before the owner, since the owner also has the frontier to run.
+A process is short of a lane if its last `acquire` got less than it asked for. When the lane has
+leases again, the process is notified and the owner leaves it a head start: a long one while the
+owner is the busier of the two.
 
-The target. An answer counts only if it has one of the target's n places. A process has places of
-its own for the pages that it has leased, and its scheduler gives them to the answers that come
-first. When all are given out, a process may lease pages without a place beside those that are slow
-(`spare`): as many as n at the most, in all processes. No host is admitted while those that are
-admitted can give what is missing.
+The target is n answered pages. An answer counts only if it has one of the n places. A process has
+places for the pages it has leased, and its scheduler gives them to the answers that come first.
+When all places are given out, a process may lease pages without a place, as spares for pages that
+are slow: at most n in all processes together. No host is admitted while the admitted hosts can give
+all the pages that are missing.
 
-Invariant: pages answered and places held are at most n; a process holds at most one place for each
-of its PAGE leases.
+Invariant: answered pages and held places together are at most n.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any
 
 from webcrawl.frontier.base import TARGET_MET, Frontier
-from webcrawl.frontier.disk.database import StoreError
-from webcrawl.frontier.lease import Fetched, Lease, Link, Outcome, Returned, Step
-from webcrawl.frontier.shared.wire import (
-    Accepted,
-    Acquire,
-    Answer,
-    Answers,
-    CallFailed,
-    Calls,
-    Channel,
-    ContentSeen,
-    End,
-    FirstSeen,
-    Goodbye,
-    Heartbeat,
-    Leased,
-    Message,
-    News,
-    Put,
-    Release,
-    WakeUp,
-    valid_text,
-)
+from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Step
+from webcrawl.frontier.shared.member import Load, Member, OnDisconnect, OnExit, Share
 from webcrawl.items import Original
 
-logger = logging.getLogger(__name__)
-
-_MOMENT_S = 0.02
-_LONG_MOMENT_S = 0.5
-_LOAD_OVER_S = 0.5
-
-Left = Callable[[str, dict[str, Any]], None]
-Gone = Callable[[int], None]
-
-
-class Load:
-    """How busy a process is: the part of a processor that it used lately."""
-
-    def __init__(self) -> None:
-        self.share = 0.0
-        self._cpu_s = self._seen_at = 0.0
-
-    def see(self, cpu_s: float, now: float) -> None:
-        """It had used `cpu_s` in all by `now`."""
-        past_s = now - self._seen_at
-        if past_s < _LOAD_OVER_S:
-            return
-        if self._seen_at:
-            self.share = (cpu_s - self._cpu_s) / past_s
-        self._cpu_s, self._seen_at = cpu_s, now
-
-
-class Share:
-    """What a process has of the target: `places` of it, for its `leases` of pages.
-
-    `asked` are places that an `acquire` under way may come to need, `spare` how many of its leases
-    may be without one.
-    """
-
-    __slots__ = ("asked", "leases", "places", "spare")
-
-    def __init__(self) -> None:
-        self.leases = self.places = self.asked = self.spare = 0
-
-    @property
-    def placeless(self) -> int:
-        return self.leases - self.places
-
-    def leased(self, leases: int, placed: int) -> None:
-        """`leases` are given, of which as many as can be have one of `placed` places."""
-        self.leases += leases
-        self.places += min(leases, placed)
-
-    def released(self, leases: int, answered: int) -> None:
-        """`leases` are over. An answer had a place; the others leave theirs to those still out."""
-        self.leases -= leases
-        self.places = min(max(self.places - answered, 0), self.leases)
+_HEAD_START_S = 0.02
+_LONG_HEAD_START_S = 0.5
 
 
 class FrontierServer(Frontier):
-    """See the module. `target` 0 is none; `grace_s` is what processes are given to end."""
+    """A frontier that other processes use too, each over a socket.
+
+    target -- pages to be answered (CLOSESPIDER_PAGECOUNT); 0: no target
+    grace_s -- how long `close` waits for the other processes
+    """
 
     def __init__(self, frontier: Frontier, *, target: int = 0, grace_s: float = 0.0) -> None:
         self.counters = frontier.counters
         self.failed_seeds = frontier.failed_seeds
         self.resumed = frontier.resumed
         self.warnings = frontier.warnings
+        self.is_ending = False
         self._frontier = frontier
         self._target = target
         self._grace_s = grace_s
-        self._share = Share()  # of the owner of the frontier
+        self._share = Share()  # the owner's
+        self._load = Load()  # the owner's
+        self._own_next_at = [0.0 for _ in Lane]  # the owner acquires nothing of the lane before
         self._members: list[Member] = []
-        self._ours_at = [0.0, 0.0]  # PAGE leases and the others, for the owner of the frontier
-        self.is_ending = False
-        self._load = Load()
 
     def __repr__(self) -> str:
         return f"<FrontierServer of {self._frontier!r} for {len(self._members)} processes>"
 
-    # The frontier's interface
+    # The frontier's interface, for the owner
 
     async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
         accepted = await self._frontier.put(links, now, force=force)
-        self._offer(now)
+        self._notify_members(now)
         return accepted
 
-    async def acquire(self, now: float, limit: int, *, admissions: bool = False) -> list[Lease]:
-        self._offer(now)
-        if now < self._ours_at[admissions]:
+    async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
+        self._notify_members(now)
+        if now < self._own_next_at[lane]:
             return []
-        return await self.lease(now, limit, self._share, admissions=admissions)
+        return await self.acquire_for(self._share, now, limit, lane)
 
     async def acquire_pages(self, now: float, limit: int, spare: int) -> list[Lease]:
         self._share.spare = spare
-        self._place(self._share)
+        self._give_places(self._share)
         return await self.acquire(now, limit)
 
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
-        await self.take(done, now, self._share)
+        await self.release_for(self._share, done, now)
 
     async def content_seen(self, content: bytes, original: Original) -> Original | None:
         return await self._frontier.content_seen(content, original)
 
-    def next_at(self, *, admissions: bool = False) -> float:
-        return max(self.ready_at(admissions=admissions), self._ours_at[admissions])
+    def next_at(self, lane: Lane = Lane.PAGES) -> float:
+        return max(self.ready_at(lane), self._own_next_at[lane])
 
     @property
     def places(self) -> int | None:  # type: ignore[override]  # of the interface, an attribute
@@ -162,7 +93,7 @@ class FrontierServer(Frontier):
 
     @property
     def is_short(self) -> bool:  # type: ignore[override]
-        return bool(self._target) and self._room() <= 0
+        return bool(self._target) and self._free_places() <= 0
 
     @property
     def is_met(self) -> bool:  # type: ignore[override]
@@ -176,47 +107,51 @@ class FrontierServer(Frontier):
         return self._frontier.is_finished()
 
     async def close(self) -> None:
-        """End the crawl for all, wait for the others a bounded time, and close the frontier."""
+        """End the crawl in all processes, wait for them at most `grace_s`, close the frontier."""
         self.end("shutdown")
         with suppress(TimeoutError):
             async with asyncio.timeout(self._grace_s):
                 for member in self._members:
-                    await member.left.wait()
+                    await member.ended.wait()
         for member in self._members:
-            await member.settle()
+            await member.close()
         await self._frontier.close()
 
-    # The other processes
+    # The interface for any process, given by its share
 
-    async def lease(self, now: float, limit: int, share: Share, *, admissions: bool) -> list[Lease]:
-        """`acquire` for whomever."""
+    async def acquire_for(self, share: Share, now: float, limit: int, lane: Lane) -> list[Lease]:
         if self._target:
-            allowed = self._allowed(share) if not admissions else limit * (self._wanted() > 0)
-            limit = min(limit, allowed)
+            if lane is Lane.PAGES:
+                limit = min(limit, self._allowed_pages(share))
+            elif self._missing_pages() <= 0:
+                limit = 0
         if limit <= 0:
             return []
-        if admissions or not self._target:
-            return await self._frontier.acquire(now, limit, admissions=admissions)
-        placed = min(limit, self._room())
-        share.asked += placed
+        if lane is Lane.ADMISSIONS or not self._target:
+            return await self._frontier.acquire(now, limit, lane)
+        reserved = min(limit, self._free_places())
+        share.reserved += reserved
         leases = await self._frontier.acquire(now, limit)
-        share.asked -= placed
-        share.leased(len(leases), placed)
+        share.reserved -= reserved
+        share.leased(len(leases), reserved)
         return leases
 
-    async def take(self, done: Sequence[tuple[Lease, Outcome]], now: float, share: Share) -> None:
-        """`release` for whomever."""
+    async def release_for(
+        self, share: Share, done: Sequence[tuple[Lease, Outcome]], now: float
+    ) -> None:
         if self._target:
-            await self._count(done, now, share)
+            await self._release_to_target(share, done, now)
         else:
             await self._frontier.release(done, now)
-        self._offer(now)
+        self._notify_members(now)
 
-    def ready_at(self, *, admissions: bool) -> float:
-        """`next_at` for whomever."""
-        if self._target and (self._wanted() if admissions else self._room()) <= 0:
-            return float("inf")
-        return self._frontier.next_at(admissions=admissions)
+    def ready_at(self, lane: Lane) -> float:
+        """When an `acquire` of any process may give leases of `lane`."""
+        if self._target:
+            pages = self._missing_pages() if lane is Lane.ADMISSIONS else self._free_places()
+            if pages <= 0:
+                return float("inf")
+        return self._frontier.next_at(lane)
 
     # The target
 
@@ -224,240 +159,86 @@ class FrontierServer(Frontier):
     def _shares(self) -> list[Share]:
         return [self._share, *(member.share for member in self._members)]
 
-    async def _count(self, done: Sequence[tuple[Lease, Outcome]], now: float, share: Share) -> None:
-        """Release, and give up the places of what was answered."""
+    async def _release_to_target(
+        self, share: Share, done: Sequence[tuple[Lease, Outcome]], now: float
+    ) -> None:
+        """Release leases; their answered pages use up places."""
         pages = [outcome for lease, outcome in done if lease.step is Step.PAGE]
         heads = 0
-        room = self._room()
+        free = self._free_places()
         counted: list[tuple[Lease, Outcome]] = []
         for lease, outcome in done:
-            if isinstance(outcome, Fetched) and not outcome.wanted:  # the last of a URL is its HEAD
+            # An unwanted HEAD is the final answer of its URL, and counts as a page.
+            if isinstance(outcome, Fetched) and not outcome.wanted:
                 heads += 1
-                if heads > room:
+                if heads > free:
                     outcome = Returned(outcome.asked_at, outcome.ended_at)
             counted.append((lease, outcome))
-        self._share.asked += min(heads, room)
+        self._share.reserved += min(heads, free)
         await self._frontier.release(counted, now)
-        self._share.asked -= min(heads, room)
+        self._share.reserved -= min(heads, free)
         share.released(len(pages), sum(isinstance(outcome, Fetched) for outcome in pages))
-        self._place(share)
+        self._give_places(share)
 
-    def _room(self) -> int:
-        """Places that nobody has."""
-        held = sum(share.places + share.asked for share in self._shares)
+    def _free_places(self) -> int:
+        """Places that no process holds."""
+        held = sum(share.places + share.reserved for share in self._shares)
         return max(self._target - self.counters.crawled - held, 0)
 
-    def _place(self, share: Share) -> None:
-        """Give places to the leases that have none."""
+    def _give_places(self, share: Share) -> None:
+        """Give free places to the leases of `share` that have none."""
         if self._target and share.placeless:
-            share.places += min(self._room(), share.placeless)
+            share.places += min(self._free_places(), share.placeless)
 
-    def _allowed(self, share: Share) -> int:
-        """How many pages more a process may lease."""
-        self._place(share)
+    def _allowed_pages(self, share: Share) -> int:
+        """How many more pages the process of `share` may lease."""
+        self._give_places(share)
         placeless = sum(each.placeless for each in self._shares)
         spare = min(share.spare - share.placeless, self._target - placeless)
-        return self._room() + max(spare, 0)
+        return self._free_places() + max(spare, 0)
 
-    def _wanted(self) -> int:
-        """How many pages hosts that are not admitted yet have to give."""
+    def _missing_pages(self) -> int:
+        """How many pages are needed from hosts that are not admitted yet."""
         spare = sum(max(share.spare - share.placeless, 0) for share in self._shares)
-        return self._room() + spare - self._frontier.supply
+        return self._free_places() + spare - self._frontier.supply
 
-    def _offer(self, now: float) -> None:
-        """Tell those who have found too little before, if there is something now."""
-        ready = [kind for kind in (False, True) if self.ready_at(admissions=kind) <= now]
-        for member in self._members:
-            wanted = [kind for kind in ready if member.wants[kind]]
-            if wanted and not member.told:
-                member.tell()
-                self._load.see(time.process_time(), now)
-                busier = self._load.share > member.load.share
-                moment_s = _LONG_MOMENT_S if busier else _MOMENT_S
-                for kind in wanted:
-                    self._ours_at[kind] = max(self._ours_at[kind], now + moment_s)
+    # The other processes
 
     def serve(
-        self, sock: socket.socket, *, left: Left, gone: Gone, greeting: bytes = b""
+        self,
+        sock: socket.socket,
+        *,
+        on_exit: OnExit,
+        on_disconnect: OnDisconnect,
+        greeting: bytes = b"",
     ) -> Member:
-        """Serve the process at the other end of `sock`, from now on until it ends.
+        """Serve the process at the other end of `sock` until it disconnects.
 
-        `greeting` is a frame that it reads first. `left` hears its goodbye, with its reason and
-        numbers; `gone` that it is no more, with the number of leases it had not given back.
+        `greeting` is a frame that the process reads first. `on_exit` is called at a clean exit,
+        with its reason and stats; `on_disconnect` with the number of leases that were still out.
         """
         self.shared = True
-        member = Member(self, sock, left, gone)
+        member = Member(self, sock, on_exit, on_disconnect)
         member.channel.write(greeting)
         self._members.append(member)
         return member
 
     def end(self, reason: str) -> None:
-        """Tell all to end, and lease nothing more to them. Only the first call counts."""
+        """Tell all processes to end, and give them no more leases. Only the first call counts."""
         if not self.is_ending:
             self.is_ending = True
             for member in self._members:
                 member.end(TARGET_MET if self.is_met else reason)
 
-
-class Member:
-    """A process that is served. Its leases are its own, what it counts is everybody's.
-
-    `left` is set when it has said goodbye or is gone; then `gone`, when it is no more.
-    """
-
-    def __init__(self, server: FrontierServer, sock: socket.socket, left: Left, gone: Gone) -> None:
-        self.left = asyncio.Event()
-        self.gone = asyncio.Event()
-        self._server = server
-        self._tell_left = left
-        self._tell_gone = gone
-        self.wants = [False, False]  # PAGE leases, others: it had room for more than it got
-        self.told = False  # to look again, since it did last
-        self.share = Share()
-        self._leases: dict[int, Lease] = {}
-        self._leased = 0  # ever
-        self._under_way = 0  # its part of `counters.under_way`
-        self.has_left = False  # with a goodbye
-        self.has_begun = False
-        self.looks = 0  # at it by who watches, since it was heard last
-        self.load = Load()
-        self.channel = Channel(self._heard, self._lost)
-        self._calls: dict[type, Callable[..., Coroutine[Any, Any, Answer]]] = {
-            Put: self._put,
-            Acquire: self._acquire,
-            Release: self._release,
-            ContentSeen: self._content_seen,
-        }
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._do(self.channel.open(sock))
-
-    @property
-    def has_worked(self) -> bool:
-        """Whether it was ever given a lease."""
-        return self._leased > 0
-
-    def tell(self) -> None:
-        """Have it look again."""
-        self.told = True
-        self.channel.send(WakeUp(self._news()))
-
-    def end(self, reason: str) -> None:
-        """Have it end. Nobody waits for one that has not begun: who started it may kill it."""
-        if self.has_begun:
-            self.channel.send(End(reason))
-        else:
-            self.left.set()
-
-    async def settle(self) -> None:
-        """Wait for no more of it: return once all it had is given back."""
-        if not self.left.is_set():
-            self._take_back(asked=True)
-            self.channel.close()
-        while self._tasks:
-            await asyncio.wait(self._tasks)
-
-    def _heard(self, message: Message) -> None:
-        self.has_begun = True
-        self.looks = 0
-        match message:
-            case Heartbeat(counted):
-                self._count(counted)
-            case Calls(number, calls, counted, cpu_s):
-                self.load.see(cpu_s, time.monotonic())
-                self._count(counted)
-                self._do(self._answer(number, [self._calls[type(each)](each) for each in calls]))
-            case Goodbye(reason, stats, counted):
-                self._count(counted)
-                self.has_left = True
-                self._take_back(asked=False)
-                self._tell_left(reason, stats)
-
-    def _lost(self) -> None:
-        leases = len(self._leases)
-        self._take_back(asked=True)
-        self.gone.set()
-        self._tell_gone(leases)
-
-    def _take_back(self, *, asked: bool) -> None:
-        """Give back the leases that it will not; it may have `asked` the hosts until now."""
-        self.left.set()
-        self.told = True  # it does not look any more
-        self.share.spare = 0
-        self._server.counters.under_way -= self._under_way
-        self._under_way = 0
-        leases, self._leases = list(self._leases.values()), {}
-        if leases:
-            self._do(self._return(leases, asked=asked))
-
-    async def _return(self, leases: list[Lease], *, asked: bool) -> None:
-        now = time.monotonic()
-        outcome = Returned(now, now) if asked else Returned()
-        done = [(each, Returned() if each.step is Step.RESOLVE else outcome) for each in leases]
-        with suppress(StoreError):  # the next call of this process's own scheduler tells of it
-            await self._server.take(done, now, self.share)
-
-    def _count(self, counted: dict[str, Any]) -> None:
-        self._under_way += counted.get("under_way", 0)
-        self._server.counters.add(counted)
-
-    async def _answer(self, number: int, calls: list[Coroutine[Any, Any, Answer]]) -> None:
-        """Carry out calls, begun in their order, and answer all of them at once."""
-        if len(calls) == 1:  # saves a task
-            answers = [await self._result(calls[0])]
-        else:
-            answers = await asyncio.gather(*map(self._result, calls))
-        self.channel.send(Answers(number, answers, self._news()))
-
-    def _news(self) -> News:
-        """What its frontier tells without a call."""
-        server = self._server
-        return News(
-            server.ready_at(admissions=False),
-            server.ready_at(admissions=True),
-            server.is_finished(),
-            None if server.places is None else self.share.places,
-            server.is_short,
-        )
-
-    async def _result(self, call: Coroutine[Any, Any, Answer]) -> Answer:
-        try:
-            return await call
-        except StoreError as error:
-            return CallFailed(valid_text(str(error)))
-        except Exception as error:  # ours, and the end of the crawl for who called
-            logger.exception("Error in a call of another process")
-            return CallFailed(valid_text(repr(error)))
-
-    async def _put(self, call: Put) -> Accepted:
-        return Accepted(await self._server.put(call.links, call.now, force=call.force))
-
-    async def _acquire(self, call: Acquire) -> Leased:
-        if self._server.is_ending:
-            return Leased([])
-        self.told = False
-        now, limit, admissions = call.now, call.limit, call.admissions
-        if not admissions:
-            self.share.spare = call.spare
-        leases = await self._server.lease(now, limit, self.share, admissions=admissions)
-        self.wants[admissions] = len(leases) < limit
-        if self.left.is_set():  # meanwhile
-            await self._return(leases, asked=False)
-            return Leased([])
-        keys = range(self._leased + 1, self._leased + len(leases) + 1)
-        self._leased += len(leases)
-        keyed = list(zip(keys, leases, strict=True))
-        self._leases.update(keyed)
-        return Leased(keyed)
-
-    def _release(self, call: Release) -> Coroutine[Any, Any, None]:
-        """From this moment on the leases are given back, even if the process ends in the next."""
-        done = [(self._leases.pop(key), outcome) for key, outcome in call.done]
-        return self._server.take(done, call.now, self.share)
-
-    async def _content_seen(self, call: ContentSeen) -> FirstSeen:
-        return FirstSeen(await self._server.content_seen(call.content, call.original))
-
-    def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _notify_members(self, now: float) -> None:
+        """Notify the processes that are short of a lane which has leases now."""
+        ready = [lane for lane in Lane if self.ready_at(lane) <= now]
+        for member in self._members:
+            lanes = [lane for lane in ready if member.short_of[lane]]
+            if lanes and not member.notified:
+                member.notify()
+                self._load.update(time.process_time(), now)
+                is_busier = self._load.share > member.load.share
+                head_start_s = _LONG_HEAD_START_S if is_busier else _HEAD_START_S
+                for lane in lanes:
+                    self._own_next_at[lane] = max(self._own_next_at[lane], now + head_start_s)

@@ -18,12 +18,12 @@ from typing import Any
 from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
 
-from webcrawl.frontier.lease import Lease, Link, Outcome
+from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.items import Original
 
 _LENGTH = struct.Struct("!I")
 
-Counted = dict[str, Any]  # of `counters.differences`
+Changes = dict[str, Any]  # of counters: `counters.differences`
 
 
 class _Tagged(Struct, frozen=True, array_like=True, gc=False, tag=True):
@@ -42,7 +42,7 @@ class Put(_Tagged, frozen=True):
 class Acquire(_Tagged, frozen=True):
     now: float
     limit: int
-    admissions: bool
+    lane: Lane
     spare: int  # how many of the process's leases of pages may be without a place of the target
 
 
@@ -76,7 +76,7 @@ Call = Put | Acquire | Release | ContentSeen
 Answer = Accepted | Leased | FirstSeen | CallFailed | None
 
 
-class News(_Tagged, frozen=True):
+class Status(_Tagged, frozen=True):
     """State of the frontier, sent with each answer and each wake-up."""
 
     next_page_at: float
@@ -92,18 +92,18 @@ class News(_Tagged, frozen=True):
 class Calls(_Tagged, frozen=True):
     number: int  # of the message
     calls: list[Call]
-    counted: Counted
+    changes: Changes
     cpu_s: float  # that the process has used
 
 
 class Heartbeat(_Tagged, frozen=True):
-    counted: Counted
+    changes: Changes
 
 
-class Goodbye(_Tagged, frozen=True):
+class Exit(_Tagged, frozen=True):
     reason: str
     stats: dict[str, int | str]
-    counted: Counted
+    changes: Changes
 
 
 # Messages from the frontier to a process
@@ -112,18 +112,18 @@ class Goodbye(_Tagged, frozen=True):
 class Answers(_Tagged, frozen=True):
     number: int  # of the `Calls`
     answers: list[Answer]
-    news: News
+    status: Status
 
 
 class WakeUp(_Tagged, frozen=True):
-    news: News
+    status: Status
 
 
 class End(_Tagged, frozen=True):
     reason: str
 
 
-Message = Calls | Heartbeat | Goodbye | Answers | WakeUp | End
+Message = Calls | Heartbeat | Exit | Answers | WakeUp | End
 
 encode: Callable[[Message], bytes] = Encoder().encode
 decode: Callable[[bytes | bytearray], Message] = Decoder(Message).decode

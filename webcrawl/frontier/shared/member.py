@@ -1,0 +1,276 @@
+"""One process that a `FrontierServer` serves: its calls, its leases, its part of the target.
+
+Owns which leases a process has, so that they go back when the process exits or dies. Knows nothing
+of hosts and orderings. Runs in the process that owns the frontier, on its event loop.
+
+Invariant: a process holds at most one place of the target for each of its PAGE leases.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from webcrawl.frontier.lease import Lane, Lease, Returned, Step
+from webcrawl.frontier.shared.wire import (
+    Accepted,
+    Acquire,
+    Answer,
+    Answers,
+    CallFailed,
+    Calls,
+    Changes,
+    Channel,
+    ContentSeen,
+    End,
+    Exit,
+    FirstSeen,
+    Heartbeat,
+    Leased,
+    Message,
+    Put,
+    Release,
+    Status,
+    WakeUp,
+    valid_text,
+)
+from webcrawl.frontier.store import StoreError
+
+if TYPE_CHECKING:
+    from webcrawl.frontier.shared.server import FrontierServer
+
+logger = logging.getLogger(__name__)
+
+_LOAD_WINDOW_S = 0.5
+
+OnExit = Callable[[str, dict[str, int | str]], None]  # the reason and Scrapy's stats
+OnDisconnect = Callable[[int], None]  # the number of leases that were still out
+
+
+class Load:
+    """The share of one processor that a process used lately: 0.0 to about 1.0."""
+
+    def __init__(self) -> None:
+        self.share = 0.0
+        self._cpu_s = self._updated_at = 0.0
+
+    def update(self, cpu_s: float, now: float) -> None:
+        """The process had used `cpu_s` seconds of processor time since its start by `now`."""
+        elapsed_s = now - self._updated_at
+        if elapsed_s < _LOAD_WINDOW_S:
+            return
+        if self._updated_at:
+            self.share = (cpu_s - self._cpu_s) / elapsed_s
+        self._cpu_s, self._updated_at = cpu_s, now
+
+
+class Share:
+    """The part of the target that one process has.
+
+    leases -- its PAGE leases that are not released
+    places -- its places of the target: so many of its answers may count
+    reserved -- places held back while an `acquire` or a `release` of it runs
+    spare -- how many of its leases may be without a place; its scheduler says so
+    """
+
+    __slots__ = ("leases", "places", "reserved", "spare")
+
+    def __init__(self) -> None:
+        self.leases = self.places = self.reserved = self.spare = 0
+
+    @property
+    def placeless(self) -> int:
+        """Leases without a place."""
+        return self.leases - self.places
+
+    def leased(self, leases: int, reserved: int) -> None:
+        """Add `leases`; as many of them as possible take one of the `reserved` places."""
+        self.leases += leases
+        self.places += min(leases, reserved)
+
+    def released(self, leases: int, answered: int) -> None:
+        """Remove `leases`. Each answer used up a place; the other places go to leases still out."""
+        self.leases -= leases
+        self.places = min(max(self.places - answered, 0), self.leases)
+
+
+class Member:
+    """A process that is served. Its leases are its own; its counts are added to the crawl's.
+
+    The event `ended` is set at a clean exit or at the disconnect, whichever comes first, and for a
+    process that never connected when the crawl ends. `disconnected` is set at the disconnect.
+    """
+
+    def __init__(
+        self,
+        server: FrontierServer,
+        sock: socket.socket,
+        on_exit: OnExit,
+        on_disconnect: OnDisconnect,
+    ) -> None:
+        self.ended = asyncio.Event()
+        self.disconnected = asyncio.Event()
+        self.has_connected = False  # its first message has arrived
+        self.has_exited = False  # cleanly, with an "exit" message
+        self.missed_heartbeats = 0  # the watchdog's ticks since its last message
+        self.short_of = [False for _ in Lane]  # its last `acquire` of the lane got less than asked
+        self.notified = False  # a wake-up was sent after its last `acquire`
+        self.share = Share()
+        self.load = Load()
+        self._server = server
+        self._on_exit = on_exit
+        self._on_disconnect = on_disconnect
+        self._leases: dict[int, Lease] = {}  # by key, which stands for the lease on the wire
+        self._last_key = 0
+        self._under_way = 0  # its part of `counters.under_way`
+        self._calls: dict[type, Callable[..., Coroutine[Any, Any, Answer]]] = {
+            Put: self._put,
+            Acquire: self._acquire,
+            Release: self._release,
+            ContentSeen: self._content_seen,
+        }
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.channel = Channel(self._on_message, self._on_lost)
+        self._start(self.channel.open(sock))
+
+    @property
+    def had_leases(self) -> bool:
+        """Whether it was ever given a lease."""
+        return self._last_key > 0
+
+    def notify(self) -> None:
+        """Wake the process up: an `acquire` may give it leases now."""
+        self.notified = True
+        self.channel.send(WakeUp(self._status()))
+
+    def end(self, reason: str) -> None:
+        """Tell the process that the crawl ends. One that never connected is not waited for."""
+        if self.has_connected:
+            self.channel.send(End(reason))
+        else:
+            self.ended.set()
+
+    async def close(self) -> None:
+        """Disconnect a process that has not exited, and wait until all its leases are back."""
+        if not self.ended.is_set():
+            self._return_all(asked=True)
+            self.channel.close()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    # Messages
+
+    def _on_message(self, message: Message) -> None:
+        self.has_connected = True
+        self.missed_heartbeats = 0
+        match message:
+            case Heartbeat(changes):
+                self._count(changes)
+            case Calls(number, calls, changes, cpu_s):
+                self.load.update(cpu_s, time.monotonic())
+                self._count(changes)
+                work = [self._calls[type(call)](call) for call in calls]
+                self._start(self._answer(number, work))
+            case Exit(reason, stats, changes):
+                self._count(changes)
+                self.has_exited = True
+                self._return_all(asked=False)
+                self._on_exit(reason, stats)
+
+    def _on_lost(self) -> None:
+        leases = len(self._leases)
+        self._return_all(asked=True)
+        self.disconnected.set()
+        self._on_disconnect(leases)
+
+    def _count(self, changes: Changes) -> None:
+        self._under_way += changes.get("under_way", 0)
+        self._server.counters.add(changes)
+
+    async def _answer(self, number: int, calls: list[Coroutine[Any, Any, Answer]]) -> None:
+        """Carry out the calls of one message, begun in their order; answer them in one message."""
+        if len(calls) == 1:  # saves a task
+            answers = [await self._result(calls[0])]
+        else:
+            answers = await asyncio.gather(*map(self._result, calls))
+        self.channel.send(Answers(number, answers, self._status()))
+
+    def _status(self) -> Status:
+        """Values that the process reads without a call."""
+        server = self._server
+        return Status(
+            server.ready_at(Lane.PAGES),
+            server.ready_at(Lane.ADMISSIONS),
+            server.is_finished(),
+            None if server.places is None else self.share.places,
+            server.is_short,
+        )
+
+    async def _result(self, call: Coroutine[Any, Any, Answer]) -> Answer:
+        try:
+            return await call
+        except StoreError as error:
+            return CallFailed(valid_text(str(error)))
+        except Exception as error:  # our own fault: it ends the calling process's crawl
+            logger.exception("Error in a call of another process")
+            return CallFailed(valid_text(repr(error)))
+
+    # Calls of the frontier's interface
+
+    async def _put(self, call: Put) -> Accepted:
+        return Accepted(await self._server.put(call.links, call.now, force=call.force))
+
+    async def _acquire(self, call: Acquire) -> Leased:
+        if self._server.is_ending:
+            return Leased([])
+        self.notified = False
+        if call.lane is Lane.PAGES:
+            self.share.spare = call.spare
+        leases = await self._server.acquire_for(self.share, call.now, call.limit, call.lane)
+        self.short_of[call.lane] = len(leases) < call.limit
+        if self.ended.is_set():  # while the frontier worked
+            await self._return(leases, asked=False)
+            return Leased([])
+        keys = range(self._last_key + 1, self._last_key + len(leases) + 1)
+        self._last_key += len(leases)
+        keyed = list(zip(keys, leases, strict=True))
+        self._leases.update(keyed)
+        return Leased(keyed)
+
+    def _release(self, call: Release) -> Coroutine[Any, Any, None]:
+        """Takes the leases from the process at once, even if it disconnects before the release."""
+        done = [(self._leases.pop(key), outcome) for key, outcome in call.done]
+        return self._server.release_for(self.share, done, call.now)
+
+    async def _content_seen(self, call: ContentSeen) -> FirstSeen:
+        return FirstSeen(await self._server.content_seen(call.content, call.original))
+
+    # The end
+
+    def _return_all(self, *, asked: bool) -> None:
+        """Give back all its leases; with `asked`, hosts may have had requests until now."""
+        self.ended.set()
+        self.notified = True  # it acquires nothing any more
+        self.share.spare = 0
+        self._server.counters.under_way -= self._under_way
+        self._under_way = 0
+        leases, self._leases = list(self._leases.values()), {}
+        if leases:
+            self._start(self._return(leases, asked=asked))
+
+    async def _return(self, leases: list[Lease], *, asked: bool) -> None:
+        now = time.monotonic()
+        outcome = Returned(now, now) if asked else Returned()
+        done = [(each, Returned() if each.step is Step.RESOLVE else outcome) for each in leases]
+        with suppress(StoreError):  # the owner's own next call raises it again, and reports it
+            await self._server.release_for(self.share, done, now)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
