@@ -1,4 +1,4 @@
-"""`scrapy crawl` and `runspider`: what they say and how they exit, before and after a crawl."""
+"""`scrapy crawl` and `runspider`: their messages and exit codes, before and after a crawl."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Theirs(BroadSpider):
 
 @pytest.fixture
 def silent_dns() -> tuple[str, socket.socket]:
-    """A DNS server that never answers, and remembers whether it was asked."""
+    """A DNS server that never answers, and its socket, which has any query it got."""
     server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     server.bind(("127.0.0.1", 0))
     server.setblocking(False)
@@ -54,7 +54,7 @@ def silent_dns() -> tuple[str, socket.socket]:
         (["-a", "seeds=ftp://ufmg.br/"], "bad seed: 'ftp://ufmg.br/' is no http"),
     ],
 )
-def test_a_bad_seed_is_told_before_anything_is_asked(
+def test_a_bad_seed_is_reported_before_any_query(
     scrapy: Scrapy, silent_dns: tuple[str, socket.socket], seeds: list[str], line: str
 ) -> None:
     address, server = silent_dns
@@ -90,7 +90,7 @@ def test_settings_that_cannot_be_used(scrapy: Scrapy) -> None:
         (["-s", "SCOPE_DENY=(("], "SCOPE_DENY = '((' cannot be used: not a host, and not a regul"),
     ],
 )
-def test_mistakes_are_told_in_one_line(scrapy: Scrapy, arguments: list[str], line: str) -> None:
+def test_a_mistake_is_one_line(scrapy: Scrapy, arguments: list[str], line: str) -> None:
     done = scrapy("crawl", "broad", *arguments, "-s", "LOG_LEVEL=WARNING")
     assert done.returncode == 2
     (said,) = done.stderr.splitlines()
@@ -104,12 +104,12 @@ def test_mistakes_are_told_in_one_line(scrapy: Scrapy, arguments: list[str], lin
         ("nosuch", "there is no spider 'nosuch'; there are broad"),
     ],
 )
-def test_a_spider_that_there_is_not(scrapy: Scrapy, name: str, line: str) -> None:
+def test_a_spider_that_does_not_exist(scrapy: Scrapy, name: str, line: str) -> None:
     done = scrapy("crawl", name, "-a", "seeds=ufmg.br", "-s", "LOG_LEVEL=WARNING")
     assert (done.returncode, done.stderr) == (2, line + "\n")
 
 
-def test_custom_settings_are_looked_at_too(tmp_path: Path, scrapy: Scrapy) -> None:
+def test_custom_settings_are_checked_too(tmp_path: Path, scrapy: Scrapy) -> None:
     for spider in (BROAD_SPIDER, PLAIN_SPIDER.replace("DOWNLOAD_DELAY", "DOWNLOAD_DELYA")):
         file = tmp_path / "misspelt.py"
         file.write_text(
@@ -136,7 +136,7 @@ def test_a_crawl_of_the_open_web_without_a_contact(scrapy: Scrapy) -> None:
 
 
 def test_seeds_on_standard_input_are_read_to_the_end(scrapy: Scrapy) -> None:
-    """The check before the crawl reads some of them: the crawl must get those as well."""
+    """The crawl must also get the seeds that the check before the crawl has read."""
     with running(*SIMWEB) as web:
         seeds = web.seeds
         done = scrapy("crawl", "broad", "-a", "seeds=-", *crawl_of(web.dns), stdin="\n".join(seeds))
@@ -179,7 +179,7 @@ def test_a_spider_that_is_not_broad_runs_as_in_scrapy(
     assert "cannot be used" not in done.stderr
 
 
-def test_a_proxy_that_is_down_is_a_number(scrapy: Scrapy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_that_is_down_is_counted(scrapy: Scrapy, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with running(*SIMWEB) as web:
@@ -204,7 +204,7 @@ def refusing_proxy(connection: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("reactor", [True, False], ids=["reactor", "no reactor"])
-def test_what_a_proxy_refuses_is_a_number(
+def test_refusals_of_a_proxy_are_counted(
     scrapy: Scrapy, monkeypatch: pytest.MonkeyPatch, reactor: bool
 ) -> None:
     settings = crawl_of(
@@ -225,7 +225,7 @@ def test_what_a_proxy_refuses_is_a_number(
 
 
 @pytest.mark.parametrize("arguments", [[], ["broad", "broad"], ["nosuch"]])
-def test_wrong_arguments_are_told_as_in_scrapy(scrapy: Scrapy, arguments: list[str]) -> None:
+def test_wrong_arguments_are_reported_as_in_scrapy(scrapy: Scrapy, arguments: list[str]) -> None:
     assert scrapy("crawl", *arguments, "-a", "seeds=ufmg.br").returncode != 0
 
 
@@ -248,7 +248,7 @@ def test_runspider_checks_what_crawl_does(
 
 
 def test_a_plain_spider_with_a_value_that_cannot_be_used(tmp_path: Path, scrapy: Scrapy) -> None:
-    """It runs on this project's scheduler: another reads none of its settings."""
+    """It runs on this project's scheduler. Another scheduler reads none of these settings."""
     file = tmp_path / "plain.py"
     file.write_text(PLAIN_SPIDER.replace('"SCHEDULER"', '"OWN"'))
     done = scrapy("runspider", str(file), "-a", "seeds=x", "-s", "LOG_LEVEL=WARNING")

@@ -1,4 +1,4 @@
-"""What is said before a crawl that no command of ours has checked."""
+"""The checks of a crawl that a script or another command starts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import Settings
 
 from webcrawl import settings as defaults
-from webcrawl.config.kinds import SettingError
 from webcrawl.config.fetch import user_agent_of
+from webcrawl.config.kinds import SettingError
 from webcrawl.extensions.startcheck import StartCheck
 from webcrawl.spiders.broad import BroadSpider
 
@@ -26,7 +26,9 @@ def crawler_of(spider: type[Spider] = BroadSpider, **given: Any) -> Any:
 
 
 def test_a_script_with_a_misspelt_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="SCOPE_SUFFIX is not a setting; did you mean SCOPE_SUFFIX"):
+    with pytest.raises(
+        ValueError, match="SCOPE_SUFFIX is not a setting; did you mean SCOPE_SUFFIX"
+    ):
         StartCheck.from_crawler(crawler_of(SCOPE_SUFFIX=".br"))
     crawler = crawler_of()
     crawler.spider.crawl_arguments = (), {"seed": "x"}
@@ -34,7 +36,7 @@ def test_a_script_with_a_misspelt_name_is_refused() -> None:
         StartCheck.from_crawler(crawler)
 
 
-def test_what_gets_a_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unread_name_and_a_missing_contact_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         StartCheck.from_crawler(crawler_of(OWN_THING=1))
     assert len(caplog.records) == 6
@@ -49,7 +51,7 @@ def test_what_gets_a_line(caplog: pytest.LogCaptureFixture) -> None:
         ({"LOG_ENABLED": "0"}, 5), ({"LOG_LEVEL": "WARNING"}, 0), ({}, 0),
     ],
 )  # fmt: skip
-def test_no_setting_of_the_log_hides_that_there_is_no_contact(
+def test_no_setting_of_the_log_hides_a_missing_contact(
     setting: dict[str, Any], lines: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     StartCheck.from_crawler(crawler_of(OWN_THING=1, **setting))
@@ -58,7 +60,7 @@ def test_no_setting_of_the_log_hides_that_there_is_no_contact(
     assert ("names no contact" in said) == (lines > 0)
 
 
-def test_a_worker_says_nothing() -> None:
+def test_a_worker_checks_nothing() -> None:
     with pytest.raises(NotConfigured):
         StartCheck.from_crawler(crawler_of(FRONTIER_STORE="socket:3", SCOPE_SUFFIX="x"))
 

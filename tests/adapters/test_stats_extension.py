@@ -122,7 +122,7 @@ SUMMARY = re.compile(
 
 
 def without_legend(out: str) -> str:
-    """What follows the legend, which must be first."""
+    """`out` after its legend, which must be at the start."""
     legend = "\n".join(LEGEND) + "\n\n"
     assert out.startswith(legend)
     return out.removeprefix(legend)
@@ -133,7 +133,7 @@ def spider(work: str) -> str:
 
 
 def assert_on_time(crawl: Run) -> None:
-    """No pair of lines was early, and the intervals between them are all of the time."""
+    """No pair of lines was early, and the intervals add up to the whole time."""
     said = crawl.stats["said"]
     over_s = [0.0, *(each[2] for each in said)]
     for number, (at_s, *_) in enumerate(said, 1):
@@ -221,7 +221,7 @@ def test_a_wrong_interval_is_named(tmp_path: Path) -> None:
     assert "STATS_INTERVAL = 'soon' cannot be used: a number of seconds" in crawl.log
 
 
-def test_a_reader_that_goes_away_changes_nothing(tmp_path: Path) -> None:
+def test_a_closed_pipe_changes_nothing(tmp_path: Path) -> None:
     """`scrapy crawl ... | head -1`."""
     process = subprocess.Popen(
         command(tmp_path, spider("waits"), SETTINGS),
@@ -242,8 +242,8 @@ def test_a_reader_that_goes_away_changes_nothing(tmp_path: Path) -> None:
     assert read_stats(tmp_path)["webcrawl/crawled"] == 15
 
 
-def test_a_reader_that_does_not_read_holds_up_nothing(tmp_path: Path) -> None:
-    """The pipe is full before the crawl begins; it ends all the same, and cleanly."""
+def test_a_full_pipe_blocks_no_crawl(tmp_path: Path) -> None:
+    """The pipe is full before the crawl begins. The crawl still ends cleanly."""
     fill = "\n    import os\n    os.set_blocking(1, False)\n    FULL = b'.' * 4096\n    try:\n"
     fill += "        while os.write(1, FULL):\n            pass\n    except BlockingIOError:\n"
     fill += "        os.set_blocking(1, True)\n"
@@ -266,7 +266,7 @@ def test_a_reader_that_does_not_read_holds_up_nothing(tmp_path: Path) -> None:
     assert read_stats(tmp_path)["webcrawl/crawled"] == 15
 
 
-def test_ctrl_c_says_the_summary_and_ends(tmp_path: Path) -> None:
+def test_ctrl_c_prints_the_summary_and_ends(tmp_path: Path) -> None:
     process = subprocess.Popen(
         command(tmp_path, spider("long"), SETTINGS),
         stdout=subprocess.PIPE,
@@ -331,7 +331,7 @@ def test_each_run_leaves_its_report(tmp_path: Path) -> None:
     assert json.loads(own)["settings"]["SCOPE_SUFFIXES"] == [".br"]
 
 
-def test_the_report_stands_beside_the_warc_files(tmp_path: Path) -> None:
+def test_the_report_is_in_the_folder_of_the_warc_files(tmp_path: Path) -> None:
     run(tmp_path, spider("short"), REPORTING | {"WARC_DIR": str(tmp_path / "warc")})
     assert (tmp_path / "warc" / "report.json").exists()
 
@@ -347,7 +347,7 @@ def test_a_failing_disk_is_one_line(tmp_path: Path) -> None:
 
 
 class Fake:
-    """A crawler as far as GcTuning looks at one."""
+    """The part of a crawler that GcTuning uses."""
 
     def __init__(self, **settings: Any) -> None:
         self.settings = Settings(settings)
