@@ -36,7 +36,7 @@ class Theirs(BroadSpider):
 
 @pytest.fixture
 def silent_dns() -> tuple[str, socket.socket]:
-    """A DNS server that never answers; its socket shows whether it got a query."""
+    """A DNS server that never answers, and its socket, which has any query it got."""
     server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     server.bind(("127.0.0.1", 0))
     server.setblocking(False)
@@ -54,7 +54,7 @@ def silent_dns() -> tuple[str, socket.socket]:
         (["-a", "seeds=ftp://ufmg.br/"], "bad seed: 'ftp://ufmg.br/' is not an http"),
     ],
 )
-def test_a_bad_seed_is_reported_before_any_request(
+def test_a_bad_seed_is_reported_before_any_query(
     scrapy: Scrapy, silent_dns: tuple[str, socket.socket], seeds: list[str], line: str
 ) -> None:
     address, server = silent_dns
@@ -90,7 +90,7 @@ def test_invalid_settings_are_reported(scrapy: Scrapy) -> None:
         (["-s", "SCOPE_DENY=(("], "SCOPE_DENY = '((' cannot be used: not a host, and not a regul"),
     ],
 )
-def test_a_mistake_is_reported_in_one_line(scrapy: Scrapy, arguments: list[str], line: str) -> None:
+def test_a_mistake_is_one_line(scrapy: Scrapy, arguments: list[str], line: str) -> None:
     done = scrapy("crawl", "broad", *arguments, "-s", "LOG_LEVEL=WARNING")
     assert done.returncode == 2
     (said,) = done.stderr.splitlines()
@@ -104,7 +104,7 @@ def test_a_mistake_is_reported_in_one_line(scrapy: Scrapy, arguments: list[str],
         ("nosuch", "there is no spider 'nosuch'; there are broad"),
     ],
 )
-def test_an_unknown_spider_is_reported(scrapy: Scrapy, name: str, line: str) -> None:
+def test_a_spider_that_does_not_exist(scrapy: Scrapy, name: str, line: str) -> None:
     done = scrapy("crawl", name, "-a", "seeds=ufmg.br", "-s", "LOG_LEVEL=WARNING")
     assert (done.returncode, done.stderr) == (2, line + "\n")
 
@@ -136,7 +136,7 @@ def test_a_crawl_of_the_open_web_without_a_contact(scrapy: Scrapy) -> None:
 
 
 def test_seeds_on_standard_input_are_read_to_the_end(scrapy: Scrapy) -> None:
-    """The check before the crawl reads some seeds: the crawl must get these as well."""
+    """The crawl must also get the seeds that the check before the crawl has read."""
     with running(*SIMWEB) as web:
         seeds = web.seeds
         done = scrapy("crawl", "broad", "-a", "seeds=-", *crawl_of(web.dns), stdin="\n".join(seeds))
@@ -204,7 +204,7 @@ def refusing_proxy(connection: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("reactor", [True, False], ids=["reactor", "no reactor"])
-def test_a_request_that_a_proxy_refuses_is_counted(
+def test_refusals_of_a_proxy_are_counted(
     scrapy: Scrapy, monkeypatch: pytest.MonkeyPatch, reactor: bool
 ) -> None:
     settings = crawl_of(
@@ -247,8 +247,8 @@ def test_runspider_checks_the_same_as_crawl(
     assert "Traceback" not in done.stderr
 
 
-def test_a_plain_spider_with_an_invalid_value_is_refused(tmp_path: Path, scrapy: Scrapy) -> None:
-    """Only with this project's scheduler, which reads the setting."""
+def test_a_plain_spider_with_a_value_that_cannot_be_used(tmp_path: Path, scrapy: Scrapy) -> None:
+    """It runs on this project's scheduler. Another scheduler reads none of these settings."""
     file = tmp_path / "plain.py"
     file.write_text(PLAIN_SPIDER.replace('"SCHEDULER"', '"OWN"'))
     done = scrapy("runspider", str(file), "-a", "seeds=x", "-s", "LOG_LEVEL=WARNING")

@@ -1,4 +1,4 @@
-"""Debugging commands leave no archive, no report and no JOBDIR, and do not wait long."""
+"""Debugging commands leave no archive, no report and no JOBDIR, and wait for 1 s only."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def scrapy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-LOOKS = [
+COMMANDS = [
     ("fetch",),
     ("fetch", "--spider=broad"),
     ("parse", "--spider=broad"),
@@ -57,8 +57,8 @@ LOOKS = [
 ]
 
 
-@pytest.mark.parametrize("command", LOOKS, ids=" ".join)
-def test_a_debugging_command_leaves_no_files(tmp_path: Path, command: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_debugging_command_leaves_nothing(tmp_path: Path, command: tuple[str, ...]) -> None:
     with site() as url:
         done = scrapy(tmp_path / "crawl", *command, url, "-s", "CRAWL_PROCESSES=2")
     assert done.returncode == 0, done.stderr
@@ -87,7 +87,7 @@ def test_a_mistake_in_settings_is_one_line(
     assert (done.returncode, done.stdout) == (2, "")
 
 
-def test_a_debugging_command_ignores_unused_folders(tmp_path: Path) -> None:
+def test_folders_that_a_debugging_command_does_not_use_may_have_any_value(tmp_path: Path) -> None:
     with site() as url:
         done = scrapy(
             tmp_path / "crawl", "fetch", url, "-s", "WARC_PREFIX=a", "-s", "REPORT_DIR=/dev/null"

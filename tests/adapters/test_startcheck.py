@@ -1,4 +1,4 @@
-"""The check at the start of a crawl that no command of this project has checked."""
+"""The checks of a crawl that a script or another command starts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_script_with_a_misspelt_name_is_refused() -> None:
         StartCheck.from_crawler(crawler)
 
 
-def test_what_gets_a_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unread_name_and_a_missing_contact_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         StartCheck.from_crawler(crawler_of(OWN_THING=1))
     assert len(caplog.records) == 6
@@ -51,7 +51,7 @@ def test_what_gets_a_line(caplog: pytest.LogCaptureFixture) -> None:
         ({"LOG_ENABLED": "0"}, 5), ({"LOG_LEVEL": "WARNING"}, 0), ({}, 0),
     ],
 )  # fmt: skip
-def test_no_setting_of_the_log_hides_that_there_is_no_contact(
+def test_no_setting_of_the_log_hides_a_missing_contact(
     setting: dict[str, Any], lines: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     StartCheck.from_crawler(crawler_of(OWN_THING=1, **setting))
@@ -60,7 +60,7 @@ def test_no_setting_of_the_log_hides_that_there_is_no_contact(
     assert ("names no contact" in said) == (lines > 0)
 
 
-def test_a_worker_logs_no_line() -> None:
+def test_a_worker_checks_nothing() -> None:
     with pytest.raises(NotConfigured):
         StartCheck.from_crawler(crawler_of(FRONTIER_STORE="socket:3", SCOPE_SUFFIX="x"))
 

@@ -126,7 +126,7 @@ SUMMARY = re.compile(
 
 
 def without_legend(out: str) -> str:
-    """What follows the legend, which must be first."""
+    """`out` after its legend, which must be at the start."""
     legend = "\n".join(LEGEND) + "\n\n"
     assert out.startswith(legend)
     return out.removeprefix(legend)
@@ -137,7 +137,7 @@ def spider(work: str) -> str:
 
 
 def assert_on_time(crawl: Run) -> None:
-    """Assert that no pair of lines is early, and that the intervals add up to the whole time."""
+    """No pair of lines was early, and the intervals add up to the whole time."""
     said = crawl.stats["said"]
     over_s = [0.0, *(each[2] for each in said)]
     for number, (at_s, *_) in enumerate(said, 1):
@@ -246,8 +246,8 @@ def test_a_closed_pipe_changes_nothing(tmp_path: Path) -> None:
     assert read_stats(tmp_path)["webcrawl/crawled"] == 15
 
 
-def test_a_full_pipe_holds_up_nothing(tmp_path: Path) -> None:
-    """The pipe is full before the crawl begins; the crawl still ends cleanly."""
+def test_a_full_pipe_blocks_no_crawl(tmp_path: Path) -> None:
+    """The pipe is full before the crawl begins. The crawl still ends cleanly."""
     fill = "\n    import os\n    os.set_blocking(1, False)\n    FULL = b'.' * 4096\n    try:\n"
     fill += "        while os.write(1, FULL):\n            pass\n    except BlockingIOError:\n"
     fill += "        os.set_blocking(1, True)\n"
@@ -335,7 +335,7 @@ def test_each_run_leaves_its_report(tmp_path: Path) -> None:
     assert json.loads(own)["settings"]["SCOPE_SUFFIXES"] == [".br"]
 
 
-def test_the_report_is_written_beside_the_warc_files(tmp_path: Path) -> None:
+def test_the_report_is_in_the_folder_of_the_warc_files(tmp_path: Path) -> None:
     run(tmp_path, spider("short"), REPORTING | {"WARC_DIR": str(tmp_path / "warc")})
     assert (tmp_path / "warc" / "report.json").exists()
 

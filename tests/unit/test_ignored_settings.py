@@ -1,4 +1,4 @@
-"""Each of Scrapy's settings is honoured, or a line says that it is not."""
+"""Each of Scrapy's settings is honoured, or a log line says that it has no effect."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_docs_list_them() -> None:
         assert each.instead in section
 
 
-def test_a_crawl_as_it_comes_has_no_line() -> None:
+def test_the_defaults_give_no_line() -> None:
     assert list(unused(of_a_crawl())) == []
     assert set(AS_HERE) <= set(LISTED)
     for name in LISTED:
@@ -91,7 +91,7 @@ def test_a_crawl_as_it_comes_has_no_line() -> None:
 
 
 @pytest.mark.parametrize("name", LISTED)
-def test_one_line_for_each_that_is_set(name: str) -> None:
+def test_each_setting_without_effect_gives_a_line(name: str) -> None:
     is_dict = isinstance(vars(default_settings).get(name), dict)
     (line,) = unused(of_a_crawl(**{name: {"some": {}} if is_dict else "something"}))
     assert line.startswith(f"{name} has no effect here: ")
@@ -108,7 +108,7 @@ def test_one_line_for_each_that_is_set(name: str) -> None:
         {"HTTPERROR_ALLOW_ALL": "true"},
     ],
 )
-def test_none_for_what_the_crawl_does_anyway(chosen: dict[str, Any]) -> None:
+def test_no_line_for_what_the_crawl_does_anyway(chosen: dict[str, Any]) -> None:
     assert list(unused(of_a_crawl(**chosen))) == []
 
 
@@ -121,7 +121,7 @@ def test_none_for_what_the_crawl_does_anyway(chosen: dict[str, Any]) -> None:
     ],
 )  # fmt: skip
 def test_a_line_for_scrapys_default_too(name: str, value: object) -> None:
-    """Whoever sets it expects it to work."""
+    """A user who sets it expects an effect."""
     (line,) = unused(of_a_crawl(**{name: value}))
     assert line.startswith(f"{name} has no effect here: ")
 
@@ -133,7 +133,7 @@ def test_a_line_for_scrapys_default_too(name: str, value: object) -> None:
         ("COOKIES_DEBUG", "DOWNLOADER", "scrapy.downloadermiddlewares.cookies.CookiesMiddleware"),
     ],
 )
-def test_none_where_the_middleware_that_reads_it_is_on(
+def test_no_line_if_the_middleware_that_reads_it_is_on(
     name: str, kind: str, component: str
 ) -> None:
     on = {f"{kind}_MIDDLEWARES": {**getattr(project, f"{kind}_MIDDLEWARES"), component: 700}}

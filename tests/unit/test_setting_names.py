@@ -1,4 +1,4 @@
-"""Which names of settings and of spider arguments are taken for mistakes, and which are not."""
+"""Which names of settings and spider arguments count as misspelt, and which do not."""
 
 from __future__ import annotations
 
@@ -89,18 +89,18 @@ def test_a_misspelt_setting(name: str, meant: str) -> None:
 @pytest.mark.parametrize(
     "name", ["PLAYWRIGHT_BROWSER_TYPE", "SPIDERMON_ENABLED", "REDIS_URL", "MY_PIPELINE_FILE"]
 )
-def test_a_name_that_nobody_knows_gets_a_line(name: str) -> None:
+def test_an_unknown_name_gets_a_line(name: str) -> None:
     line = f"{name} is set, but no code in this crawl reads it; it may be misspelt"
     assert checked(**{name: 1}) == Names([], [line])
 
 
-def test_an_unknown_name_with_a_near_one() -> None:
+def test_the_line_for_an_unknown_name_hints_at_a_near_one() -> None:
     (line,) = checked(SCOPE_DENIED="x").unread
     assert line.endswith("; the nearest is SCOPE_DENY")
 
 
 def test_names_that_a_users_own_code_reads(write: Write) -> None:
-    """However near they are to known ones."""
+    """Such names are known, however near they are to other known names."""
     spider = write(
         spider=spider_text(
             "custom_settings = {'CONTENT_TYPE': 1, 'OWN_LIMIT': 2, 'ITEM_PIPELINES':"
@@ -134,7 +134,7 @@ def test_names_that_a_components_package_reads(write: Write, tmp_path: Path) -> 
         "@classmethod\n    def update_settings(cls, s):\n        s.setdefault('SCOPE_SUFFIX', 1)",
     ],
 )
-def test_to_give_a_value_is_not_to_read_it(write: Write, giving: str) -> None:
+def test_code_that_sets_a_name_does_not_read_it(write: Write, giving: str) -> None:
     spider = write(spider=spider_text(giving), settings="SCOPE_SUFFIX: str = '.br'\n")
     line = "SCOPE_SUFFIX is not a setting; did you mean SCOPE_SUFFIXES?"
     assert checked(spider) == Names([line], [])
@@ -155,7 +155,7 @@ def test_names_that_a_users_own_code_builds(write: Write, reading: str) -> None:
     assert len(checked(spider, SCOPE_SUFFIX=1, KAFKAPRODUCER="x").misspelt) == 1
 
 
-def test_a_prefix_is_no_name_to_propose(write: Write) -> None:
+def test_a_prefix_is_never_proposed_as_a_name(write: Write) -> None:
     spider = write(spider=spider_text("pass"), pipelines="PREFIX = 'MONGO_URI_'\n")
     line = "MONGO_URI is set, but no code in this crawl reads it; it may be misspelt"
     assert checked(spider, MONGO_URI="x") == Names([], [line])
@@ -164,7 +164,7 @@ def test_a_prefix_is_no_name_to_propose(write: Write) -> None:
 def test_names_that_the_settings_module_reads_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file of its own, as README advises."""
+    """A separate settings module, as README advises."""
     text = (
         "from webcrawl.settings import *\nUSER_AGENTS = ['a', 'b']\nUSER_AGENT = USER_AGENTS[0]\n"
     )
@@ -176,7 +176,7 @@ def test_names_that_the_settings_module_reads_itself(
 
 
 def test_a_constant_of_a_settings_module(write: Write) -> None:
-    """SCOPE_SUFFIX is not the setting: it is used to make another."""
+    """The module uses its constant SCOPE_SUFFIX to make another setting."""
     spider = write(
         spider=spider_text("pass"),
         settings="SCOPE_SUFFIX = '.br'\nSCOPE_SUFFIXES = [SCOPE_SUFFIX]\n",

@@ -1,4 +1,4 @@
-"""What each setting may be, and the line that says so."""
+"""The allowed values of each setting, and the error line for others."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def test_the_defaults_pass() -> None:
     assert problems() == []
 
 
-def test_every_rule_is_for_a_setting_that_there_is() -> None:
+def test_every_row_has_a_default() -> None:
     assert [name for name in TABLE if name not in project_settings()] == []
 
 
-def test_every_line_says_name_value_and_what_is_allowed() -> None:
+def test_a_line_names_the_setting_its_value_and_the_allowed_values() -> None:
     delay, order = problems(DOWNLOAD_DELAY="soon", FRONTIER_ORDER="random")
     assert delay == "DOWNLOAD_DELAY = 'soon' cannot be used: a number of seconds, 0 or more"
     assert order.startswith("FRONTIER_ORDER = 'random' cannot be used: level or depth or least-vis")
@@ -84,7 +84,7 @@ def test_scope_rules_that_do_not_load(rules: Any) -> None:
     assert line.startswith(f"SCOPE_RULES = {rules!r}")
 
 
-def test_a_regular_expression_that_is_none_is_told_as_that() -> None:
+def test_an_invalid_regular_expression_is_reported_as_one() -> None:
     (line,) = problems(SCOPE_DENY="a.example,((")
     assert line == (
         "SCOPE_DENY = '((' cannot be used: not a host, and not a regular expression: "
@@ -92,7 +92,7 @@ def test_a_regular_expression_that_is_none_is_told_as_that() -> None:
     )
 
 
-def test_settings_with_their_types() -> None:
+def test_the_report_has_settings_with_their_types() -> None:
     settings = project_settings()
     texts = {
         "DOWNLOAD_DELAY": "0.1", "MAX_PAGES_PER_HOST": "10", "ALLOW_PRIVATE_ADDRESSES": "1",
@@ -165,7 +165,7 @@ def test_a_user_agent_with_a_contact(agent: str) -> None:
         "x/1 (+https://localhost:80)", "x (http://127.0.0.1/)", "x (http://[::1]/)", "x/1+2.0",
     ],
 )  # fmt: skip
-def test_a_user_agent_without(agent: str) -> None:
+def test_a_user_agent_without_a_contact(agent: str) -> None:
     assert len(lines := contact_warning(settings_with(USER_AGENT=agent))) >= 4
     assert f"USER_AGENT = {agent!r} names no contact." in lines
 

@@ -95,8 +95,11 @@ def tls_context_from(settings: BaseSettings) -> ssl.SSLContext:
         ("DOWNLOAD_TLS_MIN_VERSION", "minimum_version"),
         ("DOWNLOAD_TLS_MAX_VERSION", "maximum_version"),
     ):
-        if settings[name] is not None:
-            setattr(context, bound, TLS_VERSIONS[read(settings, name, str)])
+        if settings[name] is None:
+            continue
+        if settings[name] not in TLS_VERSIONS:  # not by `read`: these are Scrapy's words
+            raise ValueError(f"Unknown {name} value: {settings[name]}")
+        setattr(context, bound, TLS_VERSIONS[settings[name]])
     ciphers = settings["DOWNLOADER_CLIENT_TLS_CIPHERS"]
     if ciphers and ciphers != "DEFAULT":  # the context's own, which has old ciphers too
         context.set_ciphers(ciphers)
