@@ -15,7 +15,7 @@ from webcrawl.admission.dns import ResolutionFailed, Resolver
 from webcrawl.admission.guard import AddressGuard
 from webcrawl.admission.outage import Outage
 from webcrawl.fetch.client import Client
-from webcrawl.fetch.exchange import OURS, TRANSIENT, Exchange, FetchFailed
+from webcrawl.fetch.exchange import OURS, TRANSIENT, Exchange, FailureReason, FetchFailed
 from webcrawl.fetch.retryafter import asked_to_wait_s
 from webcrawl.frontier.lease import (
     Failed,
@@ -39,6 +39,10 @@ ROBOTS_EXPIRY_S = 24 * 3600.0  # RFC 9309, 2.4: not longer than 24 hours
 ADDRESSES_MAX = 8  # of a host: each may cost a connect time-out
 ROBOTS_REDIRECTS_MAX = 5  # RFC 9309, 2.3.1.2
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+class _AllBlocked(Exception):  # noqa: N818  (an outcome, not an error of ours)
+    """The guard refuses every address of a host."""
 
 
 @dataclass(slots=True)
@@ -85,10 +89,13 @@ class Admissions:
 
     async def address(self, host: str) -> str:
         """Where a request without a lease may connect to. Raises FetchFailed."""
-        outcome = await self._resolve(host)
-        if not isinstance(outcome, Resolved):
-            raise FetchFailed(outcome.reason, host, ended_at=time.monotonic())
-        return outcome.addresses[0]
+        try:
+            return (await self._resolve(host)).addresses[0]
+        except ResolutionFailed as failure:
+            reason: FailureReason = "no_socket" if failure.reason == "no_socket" else "dns"
+        except _AllBlocked:
+            reason = "blocked_address"
+        raise FetchFailed(reason, host, ended_at=time.monotonic())
 
     def answered(self, exchange: Exchange, lease: Lease) -> None:
         """A request of `lease` was answered: our network works."""
@@ -103,27 +110,33 @@ class Admissions:
             failure.reason = "outage"
 
     async def _resolve_lease(self, host: str) -> Resolved | Unresolved | Returned:
-        outcome = await self._resolve(host)
-        if isinstance(outcome, Unresolved) and outcome.again:
-            listens = outcome.detail != "unreachable"
-            if await self.outage.is_ours_for_name(host, nobody_listens=not listens):
+        try:
+            return await self._resolve(host)
+        except _AllBlocked:
+            return Unresolved("blocked_address", again=False)
+        except ResolutionFailed as failure:
+            if failure.reason == "no_socket":
+                return Returned(reason="no_socket")
+            nobody_listens = failure.reason == "unreachable"
+            if failure.again and await self.outage.is_ours_for_name(
+                host, nobody_listens=nobody_listens
+            ):
                 return Returned()
-        return outcome
+            return Unresolved("dns", failure.again, failure.reason)
 
-    async def _resolve(self, host: str) -> Resolved | Unresolved | Returned:
+    async def _resolve(self, host: str) -> Resolved:
+        """The addresses that the guard allows. Raises ResolutionFailed or _AllBlocked."""
         try:
             resolution = await self.resolver.resolve(host, time.monotonic())
         except ResolutionFailed as failure:
-            if failure.reason == "no_socket":
-                return Returned(reason=failure.reason)
             if failure.reason in ("nxdomain", "nodata"):
                 self.outage.name_answered(host, time.monotonic(), has_address=False)
-            return Unresolved("dns", failure.again, failure.reason)
-        if resolution.took_s:  # else it was known
+            raise
+        if resolution.took_s:  # 0.0 for an answer from the cache
             self.outage.name_answered(host, time.monotonic(), has_address=True)
         addresses = self.guard.filter(resolution.addresses)
         if not addresses:
-            return Unresolved("blocked_address", again=False)
+            raise _AllBlocked
         return Resolved(addresses[:ADDRESSES_MAX], resolution.expires_at)
 
     async def _robots(self, exchange: Exchange, robots_task: RobotsTask) -> Outcome:

@@ -27,7 +27,7 @@ from scrapy.utils.python import global_object_name
 from twisted.python.failure import Failure
 
 from webcrawl.crawl.reconstruction import exchange_of
-from webcrawl.fetch.exchange import OURS, Exchange, FetchFailed
+from webcrawl.fetch.exchange import OURS, Exchange, FailureReason, FetchFailed
 from webcrawl.fetch.mediatypes import media_type_test
 from webcrawl.fetch.retryafter import asked_to_wait_s
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 # What Scrapy's download handlers and others raise, as our own client says it; by name, not to
 # import them for it.
-SCRAPYS_FAILURES = {
+SCRAPYS_FAILURES: dict[str, FailureReason] = {
     "CannotResolveHostError": "connect",  # through a proxy: the proxy's own name
     "DownloadConnectionRefusedError": "connect",
     "TunnelError": "connect",

@@ -166,9 +166,10 @@ class BodyRules:
                 " False. This message won't be shown in further requests",
                 request.url,
             )
-        reason = "reset" if lost else "timeout"
         del request.meta["exchange"]
-        request.meta["fetch_failed"] = FetchFailed(reason, problem, True, exchange.ended_at)
+        request.meta["fetch_failed"] = FetchFailed(
+            "reset" if lost else "timeout", problem, True, exchange.ended_at
+        )
         raise (ResponseDataLossError if lost else DownloadTimeoutError)(problem)
 
     def _warn_of_size(self, request: Request, expected: int, received: int) -> None:

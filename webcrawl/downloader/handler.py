@@ -58,7 +58,7 @@ from webcrawl.crawl.page_fetch import NotSent, is_users, lease_of
 from webcrawl.crawl.user_requests import BodyRules
 from webcrawl.fastpath.receivers import listeners
 from webcrawl.fetch.client import Client, Limits, split_url
-from webcrawl.fetch.exchange import Exchange, FetchFailed
+from webcrawl.fetch.exchange import Exchange, FailureReason, FetchFailed, is_failure_reason
 from webcrawl.fetch.http1 import Headers as WireHeaders
 from webcrawl.fetch.http1 import content_length
 from webcrawl.fetch.mediatypes import Wants
@@ -80,7 +80,7 @@ _is_html = re.compile(rb"text/html[ \t]*(?:;|\Z)", re.IGNORECASE).match
 
 _ip_address = lru_cache(4096)(ip_address)  # 2 us else
 
-FAILURES: dict[str, type[Exception]] = {
+FAILURES: dict[FailureReason, type[Exception]] = {
     "dns": CannotResolveHostError,
     "blocked_address": CannotResolveHostError,
     "connect": DownloadConnectionRefusedError,
@@ -325,7 +325,9 @@ def _make_sendable(request: Request) -> None:
 def refusal(lease: Lease) -> Exception:
     """What a user's Request that the frontier refused ends with."""
     silent = lease.refused in ("host_retired", "robots_unreachable")  # nobody answered there
-    error = FAILURES.get(lease.refused, DownloadFailedError if silent else IgnoreRequest)
+    error: type[Exception] = DownloadFailedError if silent else IgnoreRequest
+    if is_failure_reason(lease.refused):
+        error = FAILURES.get(lease.refused, error)
     return error(f"{lease.url}: {lease.refused}")
 
 

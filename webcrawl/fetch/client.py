@@ -248,8 +248,8 @@ class _Fetch(asyncio.Protocol):
         except ssl.SSLError as error:
             self._decide(FetchFailed("tls", error.reason or str(error)))
         except OSError as error:
-            reason = "no_socket" if is_ours(error) or self._lacks_port(error) else "connect"
-            self._decide(FetchFailed(reason, str(error)))
+            ours = is_ours(error) or self._lacks_port(error)
+            self._decide(FetchFailed("no_socket" if ours else "connect", str(error)))
         except ValueError as error:  # a name that TLS cannot ask for
             self._decide(FetchFailed("connect", str(error)))
         finally:

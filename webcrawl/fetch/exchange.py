@@ -7,6 +7,41 @@ frontier. Knows nothing of sockets, Scrapy or WARC. Both are plain data: nothing
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final, Literal, TypeGuard, get_args
+
+# Every reason for which a fetch can fail: each is one statistic, `webcrawl/failed/<reason>`.
+FailureReason = Literal[
+    "dns",  # the name has no address, or no name server answered
+    "blocked_address",  # the address guard refused every address
+    "connect",  # refused, unreachable, or reset while connecting
+    "connect_timeout",
+    "tls",  # the handshake failed even with every check off
+    "timeout",  # connected, but no complete response head in time
+    "reset",  # closed or reset before a complete response head
+    "bad_response",  # the answer is not HTTP
+    "header_too_large",
+    "too_large",  # the body came through a proxy's handler, which cannot cut it
+    "cancelled",  # by us: the crawl is closing
+    "outage",  # our own network is out
+    "no_socket",  # we had no socket or port left: no server was asked
+]
+REASONS: Final[tuple[FailureReason, ...]] = get_args(FailureReason)
+
+# The fault is ours: the lease goes back as if it had never been taken.
+OURS: Final[frozenset[FailureReason]] = frozenset({"cancelled", "outage", "no_socket"})
+
+# A retry may succeed. All other reasons describe the server itself.
+TRANSIENT: Final[frozenset[FailureReason]] = frozenset(
+    {"dns", "connect", "connect_timeout", "timeout", "reset"}
+)
+
+# No server answered at this address: try the host's next address.
+UNANSWERED: Final[frozenset[FailureReason]] = frozenset({"connect", "connect_timeout"})
+
+
+def is_failure_reason(reason: str) -> TypeGuard[FailureReason]:
+    """Whether `reason` is one of REASONS. Links are dropped for other reasons too."""
+    return reason in REASONS
 
 
 @dataclass(slots=True, frozen=True)
@@ -69,41 +104,14 @@ class Exchange:
 class FetchFailed(Exception):  # noqa: N818  (an outcome, not an error of ours)
     """The peer's fault: no usable answer came.
 
-    `reason` is one of REASONS; `asked` is True when any byte of the request may have reached
-    the server, so that the politeness clocks must count from `ended_at` (monotonic).
+    `asked` is True when any byte of the request may have reached the server: then the politeness
+    clocks must count from `ended_at` (monotonic).
     """
 
-    reason: str
+    reason: FailureReason
     detail: str = ""
     asked: bool = False
     ended_at: float = field(default=0.0)
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.detail}" if self.detail else self.reason
-
-
-# Every reason a fetch can fail for: each is one stat, `webcrawl/failed/<reason>`.
-REASONS = (
-    "dns",  # the name has no address, or no server said
-    "blocked_address",  # the address guard refused every address
-    "connect",  # refused, unreachable, reset while connecting
-    "connect_timeout",
-    "tls",  # handshake failed even with every check off
-    "timeout",  # connected, but no complete response head in time
-    "reset",  # closed or reset before a complete response head
-    "bad_response",  # what came is not HTTP
-    "header_too_large",
-    "too_large",  # the body, of which a proxy's answer cannot be cut
-    "cancelled",  # we stopped it: the crawl is closing
-    "outage",  # our own network is out
-    "no_socket",  # we had none left, nor a port: nobody was asked
-)
-
-# Those that are our own: the lease goes back, as if it had never been taken.
-OURS = frozenset({"cancelled", "outage", "no_socket"})
-
-# Those that another try may mend: the others are how this server is.
-TRANSIENT = frozenset({"dns", "connect", "connect_timeout", "timeout", "reset"})
-
-# Those in which nobody was there to ask: another address of the host may do.
-UNANSWERED = frozenset({"connect", "connect_timeout"})
