@@ -1,7 +1,7 @@
 """The steps that come before a page: DNS, robots.txt and HEAD, run beside the downloads.
 
-Turns one lease that is not a PAGE into its outcome. Owns what an answer *means* for admission
-(RFC 9309, 2.3.1); asks nothing of the frontier and keeps no state of its own.
+Turns one lease that is not a PAGE into its outcome. Asks nothing of the frontier and keeps no state
+of its own. The meaning of an answer to robots.txt is `robotspolicy`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,14 @@ from dataclasses import dataclass
 from webcrawl.admission.dns import ResolutionFailed, Resolver
 from webcrawl.admission.guard import AddressGuard
 from webcrawl.admission.outage import Outage
+from webcrawl.admission.robotspolicy import (
+    ROBOTS_EXPIRY_S,
+    AllowsAll,
+    HasRules,
+    Redirects,
+    Unreachable,
+    robots_answer,
+)
 from webcrawl.fetch.client import Client
 from webcrawl.fetch.exchange import OURS, TRANSIENT, Exchange, FailureReason, FetchFailed
 from webcrawl.fetch.retryafter import asked_to_wait_s
@@ -35,9 +43,7 @@ from webcrawl.frontier.lease import (
 from webcrawl.parse.robots import ALLOW_ALL, LARGE_BODY_BYTES, RobotsRules
 from webcrawl.parse.urls import host_of, redirect_target
 
-ROBOTS_EXPIRY_S = 24 * 3600.0  # RFC 9309, 2.4: not longer than 24 hours
 ADDRESSES_MAX = 8  # of a host: each may cost a connect time-out
-ROBOTS_REDIRECTS_MAX = 5  # RFC 9309, 2.3.1.2
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
@@ -140,22 +146,20 @@ class Admissions:
         return Resolved(addresses[:ADDRESSES_MAX], resolution.expires_at)
 
     async def _robots(self, exchange: Exchange, robots_task: RobotsTask) -> Outcome:
-        """RFC 9309, 2.3.1: 2xx as it says, 3xx go on, 4xx (429 too) no rules, 5xx no access."""
         times = (exchange.asked_at, exchange.ended_at)
-        status = exchange.status
         expires_at = exchange.ended_at + ROBOTS_EXPIRY_S
-        if 300 <= status < 400:
-            target = redirect_target(exchange.header(b"location"), robots_task.url)
-            if robots_task.redirects >= ROBOTS_REDIRECTS_MAX or target is None:
-                return RobotsFetched(ALLOW_ALL, expires_at, *times, kind="redirects")
-            return RobotsMoved(target, host_of(target), *times)
-        if 200 <= status < 300:
-            rules = await read_robots(exchange.payload, self.robots_token)
-            return RobotsFetched(rules, expires_at, *times)
-        if 400 <= status < 500:
-            return RobotsFetched(ALLOW_ALL, expires_at, *times, kind="4xx")
-        again_s = asked_to_wait_s(exchange)
-        return RobotsUnreachable("5xx", *times, retry_after_s=again_s)
+        location = exchange.header(b"location")
+        match robots_answer(exchange.status, location, robots_task.url, robots_task.redirects):
+            case HasRules():
+                rules = await read_robots(exchange.payload, self.robots_token)
+                return RobotsFetched(rules, expires_at, *times)
+            case AllowsAll(kind):
+                return RobotsFetched(ALLOW_ALL, expires_at, *times, kind=kind)
+            case Redirects(url):
+                return RobotsMoved(url, host_of(url), *times)
+            case Unreachable():
+                again_s = asked_to_wait_s(exchange)
+                return RobotsUnreachable("5xx", *times, retry_after_s=again_s)
 
     def _head(self, exchange: Exchange, link: Link) -> Outcome:
         """Worth a GET: HTML, or a server that does not know HEAD (RFC 9110, 9.1)."""

@@ -27,6 +27,8 @@ from webcrawl.frontier.politeness import Politeness
 from webcrawl.items import Original
 
 SUPPLY_S = 2.0
+# Deviation: where new addresses or robots rules cannot be had, the old ones hold for this long.
+STALE_S = 3600.0
 TARGET_MET = "closespider_pagecount"  # why a crawl ends
 
 
@@ -44,7 +46,7 @@ class Policy:
     # Deviation: after so many attempts in a row without any answer a host is given up for a while.
     failures_max: int = 20  # HOST_MAX_FAILURES
     retired_s: float = 3600.0  # new links of a host that has no address are dropped for so long
-    stale_s: float = 3600.0  # old rules or addresses hold for so long where new ones cannot be had
+    stale_s: float = STALE_S
 
     def refuses_way(self, link: Link) -> str:
         """The limit that the way to `link` exceeds: "depth", "redirects" or "". By another way the

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from itertools import count
 from time import monotonic
 from typing import Self
 
@@ -18,16 +19,24 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
-from webcrawl.admission.runner import REDIRECTS, ROBOTS_EXPIRY_S, ROBOTS_REDIRECTS_MAX, read_robots
+from webcrawl.admission.robotspolicy import (
+    ROBOTS_EXPIRY_S,
+    AllowsAll,
+    HasRules,
+    Redirects,
+    Unreachable,
+    robots_answer,
+)
+from webcrawl.admission.runner import read_robots
 from webcrawl.config.build import robots_token
+from webcrawl.frontier.base import STALE_S
 from webcrawl.middlewares.verifier import Verifier, robots_task
 from webcrawl.parse.robots import ALLOW_ALL, DISALLOW_ALL, RobotsRules
-from webcrawl.parse.urls import origin_of, redirect_target, target_of
+from webcrawl.parse.urls import origin_of, target_of
 
 logger = logging.getLogger(__name__)
 
 ORIGINS_MAX = 10_000  # rules kept, those used last; up to 500 KiB each, 1 KB on the average
-AGAIN_S = 3600.0  # Deviation: an unreachable robots.txt is asked for again after an hour
 
 
 class RobotsTxt(Verifier):
@@ -73,7 +82,7 @@ class RobotsTxt(Verifier):
         rules = await self._fetch(origin + "/robots.txt")
         kept_s = ROBOTS_EXPIRY_S
         if rules is None:
-            rules, kept_s = DISALLOW_ALL, AGAIN_S
+            rules, kept_s = DISALLOW_ALL, STALE_S
             self._crawler.stats.inc_value(f"webcrawl/middleware/{self.name}/unreachable")
         self._known[origin] = rules, monotonic() + kept_s
         while len(self._known) > ORIGINS_MAX:
@@ -81,18 +90,22 @@ class RobotsTxt(Verifier):
         return rules
 
     async def _fetch(self, url: str) -> RobotsRules | None:
-        """RFC 9309, 2.3.1: 2xx as it says, 3xx go on, 4xx no rules, all else None: no access."""
-        for _ in range(1 + ROBOTS_REDIRECTS_MAX):
+        """The rules at `url`; None if they are unreachable."""
+        for redirects in count():
             response = await self._get(url)
             if response is None:
                 return None
-            if response.status not in REDIRECTS:
-                return await self._read(response)
-            target = redirect_target(response.headers.get("Location") or b"", url)
-            if target is None:
-                break
-            url = target
-        return ALLOW_ALL
+            location = response.headers.get("Location") or b""
+            match robots_answer(response.status, location, url, redirects):
+                case HasRules():
+                    return await read_robots(response.body, self._token)
+                case AllowsAll():
+                    return ALLOW_ALL
+                case Redirects(target):
+                    url = target
+                case Unreachable():
+                    break
+        return None
 
     async def _get(self, url: str) -> Response | None:
         try:
@@ -100,14 +113,6 @@ class RobotsTxt(Verifier):
         except Exception as error:  # whatever this project's handlers and middlewares raise
             logger.debug("No robots.txt at %s: %r", url, error)
             return None
-
-    async def _read(self, response: Response) -> RobotsRules | None:
-        if 200 <= response.status < 300:
-            return await read_robots(response.body, self._token)
-        # Deviation: 429 says "not now", as 5xx does.
-        if 400 <= response.status < 500 and response.status != 429:
-            return ALLOW_ALL
-        return None
 
     def spider_closed(self) -> None:
         for task in self._under_way.values():
