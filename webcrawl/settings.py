@@ -22,6 +22,7 @@ DEFAULT_REQUEST_HEADERS = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"
 
 # Politeness.
 ROBOTSTXT_OBEY = True
+ROBOTS_PARSER = "webcrawl"  # protego, or the import path of a parser: parse/robotsparsers.py
 DOWNLOAD_DELAY = 30  # half a minute between two requests to a server harms nobody
 IP_DELAY = 1.0
 CRAWL_DELAY_MAX = 300.0  # a robots.txt that asks for more is given this much

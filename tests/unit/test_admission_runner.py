@@ -41,7 +41,7 @@ def outcome_of(head: bytes) -> Fetched:
         guard=stub,
         client=OneAnswer(exchange(head, b"", method="HEAD")),  # type: ignore[arg-type]
         headers=[],
-        robots_token="webcrawl",
+        read_rules=stub,
         wants=lambda status, headers: (b"Content-Type", b"text/html") in headers,
         outlink=lambda url, link: Link(url, link.host, redirects=1),
         record=keep_nothing,
@@ -77,18 +77,13 @@ def test_a_retry_after_is_told() -> None:
 
 
 @pytest.mark.parametrize(("size", "in_place"), [(100, True), (LARGE_BODY_BYTES + 1, False)])
-def test_a_large_robots_txt_is_read_beside_the_loop(
-    size: int, in_place: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_robots_txt_is_read_on_a_thread(size: int, in_place: bool) -> None:
     threads = []
 
-    class Noting(RobotsRules):
-        @classmethod
-        def parse(cls, body: bytes, product_token: str) -> Any:
-            threads.append(threading.current_thread() is threading.main_thread())
-            return RobotsRules.parse(body, product_token)
+    def read_rules(body: bytes) -> RobotsRules:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return RobotsRules.parse(body, "webcrawl")
 
-    monkeypatch.setattr("webcrawl.admission.runner.RobotsRules", Noting)
     body = b"User-agent: *\nDisallow: /a\n" + b"#" * size
-    rules = asyncio.run(read_robots(body, "webcrawl"))
+    rules = asyncio.run(read_robots(body, read_rules))
     assert (rules.literals, threads) == ("-/a", [in_place])

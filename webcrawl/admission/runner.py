@@ -59,7 +59,7 @@ class Admissions:
     guard: AddressGuard
     client: Client  # with the limits of robots.txt
     headers: list[tuple[bytes, bytes]]
-    robots_token: str
+    read_rules: Callable[[bytes], RobotsRules]  # of a robots.txt, by ROBOTS_PARSER
     wants: Callable[[int, list[tuple[bytes, bytes]]], bool]  # is this answer to a HEAD wanted?
     outlink: Callable[[str, Link], Link | None]  # a redirect's target, if it is in scope
     record: Callable[[Exchange], Awaitable[None]]
@@ -151,7 +151,7 @@ class Admissions:
         location = exchange.header(b"location")
         match robots_answer(exchange.status, location, robots_task.url, robots_task.redirects):
             case HasRules():
-                rules = await read_robots(exchange.payload, self.robots_token)
+                rules = await read_robots(exchange.payload, self.read_rules)
                 return RobotsFetched(rules, expires_at, *times)
             case AllowsAll(kind):
                 return RobotsFetched(ALLOW_ALL, expires_at, *times, kind=kind)
@@ -177,11 +177,11 @@ class Admissions:
         return Fetched(status, *times, links, retry_after_s=again_s, wanted=wanted)
 
 
-async def read_robots(body: bytes, token: str) -> RobotsRules:
-    """`RobotsRules.parse`, beside the event loop where it would be held up."""
+async def read_robots(body: bytes, read_rules: Callable[[bytes], RobotsRules]) -> RobotsRules:
+    """The rules in `body`. A large body is read on a thread: it would block the event loop."""
     if len(body) <= LARGE_BODY_BYTES:
-        return RobotsRules.parse(body, token)
-    return await asyncio.to_thread(RobotsRules.parse, body, token)
+        return read_rules(body)
+    return await asyncio.to_thread(read_rules, body)
 
 
 def broken(lease: Lease, now: float) -> Outcome:

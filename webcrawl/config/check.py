@@ -11,6 +11,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Collection, Iterable
+from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from webcrawl.config.build import SettingError, robots_token, scope_from
 from webcrawl.config.fetch import TLS_VERSIONS, headers_from, user_agent_of
 from webcrawl.config.names import check_names
 from webcrawl.crawl.page_fetch import LeaseKeeper
+from webcrawl.parse.robotsparsers import OURS, PROTEGO
 from webcrawl.scope import ScopeError
 
 
@@ -215,6 +217,15 @@ def _are_loadable(value: Any) -> bool:
     return True
 
 
+def _is_robots_parser(value: Any) -> bool:
+    if value in (OURS, PROTEGO):
+        return value == OURS or find_spec("protego") is not None
+    try:
+        return callable(load_object(value))
+    except (ImportError, NameError, TypeError, ValueError):
+        return False
+
+
 def _is_scheduler(value: Any) -> bool:
     try:
         return issubclass(load_object(value), LeaseKeeper)
@@ -259,6 +270,7 @@ RULES: dict[str, Rule] = {
         lambda value: Settings({"headers": value}).getdict("headers"),
     ),
     "ROBOTSTXT_OBEY": _BOOL,
+    "ROBOTS_PARSER": Rule(_is_robots_parser, "webcrawl, protego, or the import path of a parser"),
     "DOWNLOAD_DELAY": _seconds(),
     "IP_DELAY": _seconds(),
     "CRAWL_DELAY_MAX": _seconds(),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from collections.abc import Callable
 from itertools import count
 from time import monotonic
 from typing import Self
@@ -28,7 +29,7 @@ from webcrawl.admission.robotspolicy import (
     robots_answer,
 )
 from webcrawl.admission.runner import read_robots
-from webcrawl.config.build import robots_token
+from webcrawl.config.build import robots_reader
 from webcrawl.frontier.base import STALE_S
 from webcrawl.middlewares.verifier import Verifier, robots_task
 from webcrawl.parse.robots import ALLOW_ALL, DISALLOW_ALL, RobotsRules
@@ -44,9 +45,9 @@ class RobotsTxt(Verifier):
 
     name = "robots_txt"
 
-    def __init__(self, crawler: Crawler, token: str) -> None:
+    def __init__(self, crawler: Crawler, read_rules: Callable[[bytes], RobotsRules]) -> None:
         super().__init__(crawler)
-        self._token = token
+        self._read_rules = read_rules
         self._known: OrderedDict[str, tuple[RobotsRules, float]] = OrderedDict()
         self._under_way: dict[str, asyncio.Task[RobotsRules]] = {}
 
@@ -54,7 +55,7 @@ class RobotsTxt(Verifier):
     def from_crawler(cls, crawler: Crawler) -> Self:
         if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
             raise NotConfigured
-        middleware = cls(crawler, robots_token(crawler.settings))
+        middleware = cls(crawler, robots_reader(crawler.settings))
         crawler.signals.connect(middleware.spider_closed, signals.spider_closed)
         return middleware
 
@@ -98,7 +99,7 @@ class RobotsTxt(Verifier):
             location = response.headers.get("Location") or b""
             match robots_answer(response.status, location, url, redirects):
                 case HasRules():
-                    return await read_robots(response.body, self._token)
+                    return await read_robots(response.body, self._read_rules)
                 case AllowsAll():
                     return ALLOW_ALL
                 case Redirects(target):

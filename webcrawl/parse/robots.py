@@ -107,7 +107,7 @@ class RobotsRules:
         O(body), of which MAX_BODY_BYTES are read.
         """
         parser = _Parser(product_token.lower().encode())
-        for line in _lines(body):
+        for line in readable(body).splitlines():
             parser.feed(line)
         group = parser.ours if parser.named else parser.everyone
         if len(group.wildcards) > MAX_WILDCARDS:
@@ -247,15 +247,18 @@ class _Parser:
             group.crawl_delay_s = max(delay_s, group.crawl_delay_s or 0.0)
 
 
-def _lines(body: bytes) -> list[bytes]:
-    """The lines that are read. One cut in two by the limit is not: it would say something else."""
+def readable(body: bytes) -> bytes:
+    """The text that a parser reads: whole lines within MAX_BODY_BYTES, no byte order mark, no NULs.
+
+    A line that the limit cuts in two is left out: its first half is another rule.
+    """
     if len(body) >= MAX_BODY_BYTES:
         body = body[:MAX_BODY_BYTES]
         body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
     for bom in _BOMS:
         body = body.removeprefix(bom)
-    # Deviation: RFC 9309, 2.3 says UTF-8; what editors write as UTF-16 reads well without its NULs.
-    return body.replace(b"\0", b"").splitlines()
+    # Deviation: RFC 9309, 2.3 says UTF-8. ASCII that an editor saved as UTF-16 is read too.
+    return body.replace(b"\0", b"")
 
 
 def _split(line: bytes) -> tuple[bytes, bytes]:

@@ -28,6 +28,7 @@ from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.seen import fingerprint
 from webcrawl.parse.robots import RobotsRules
+from webcrawl.parse.robotsparsers import read_rules
 
 LARGEST = 10
 _KEPT = -1  # stands for all priorities of links that are kept, or were
@@ -122,7 +123,7 @@ class Inspection:
 
     def rules(self, origin: str) -> RobotsRules | None:
         row = self._db.get(rows.RULES + origin.encode())
-        return None if row is None else RobotsRules.from_bytes(row)
+        return None if row is None else read_rules(row)
 
     def summary(self, now: float) -> list[str]:
         """The crawl in some lines. O(hosts + pending): 2 µs each."""
