@@ -24,7 +24,16 @@ from tests.adapters.rawserver import (
     server_context,
     until,
 )
-from webcrawl.fetch.client import Client, Limits, Target, _Fetch, build_request, split_url
+from webcrawl.fetch.client import (
+    Client,
+    FetchRequest,
+    Limits,
+    State,
+    Target,
+    _Fetch,
+    build_request,
+    split_url,
+)
 from webcrawl.fetch.decode import Decoded, decode
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.tls import CertificateJudge, client_context
@@ -55,7 +64,7 @@ def get(
             client = Client(limits)
             url = f"http://www.example.com:{server.port}{path}"
             try:
-                return await client.fetch("GET", url, "127.0.0.1", HEADERS, **kwargs)
+                return await client.fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS, **kwargs))
             finally:
                 assert client.active == 0
 
@@ -96,6 +105,49 @@ def test_an_exchange_is_what_was_on_the_wire(run: Run) -> None:
     assert 0 < exchange.connect_s < exchange.connect_s + exchange.first_byte_s <= exchange.total_s
 
 
+@pytest.fixture
+def entered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The states that fetches enter, as their `repr` says them."""
+    states: list[str] = []
+    enter = _Fetch._enter
+
+    def noting(fetch: _Fetch, state: State, now: float) -> None:
+        enter(fetch, state, now)
+        states.append(repr(fetch).split("/ ")[1])
+
+    monkeypatch.setattr(_Fetch, "_enter", noting)
+    return states
+
+
+ALL_STATES = [f"{state.value}>" for state in State]
+
+
+@pytest.mark.parametrize(
+    ("parts", "passed"),
+    [
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"], ALL_STATES),
+        ([b"HTTP/1.1 200 OK\r\n", b"\r\n", b"hi"], ALL_STATES),
+        ([b"HTTP/1.1 103 Early Hints\r\n\r\n", b"HTTP/1.1 404 No\r\n\r\n"], ALL_STATES),
+        ([], [*ALL_STATES[:2], "done>"]),
+        ([b"HTTP/1.1 200 "], [*ALL_STATES[:3], "done>"]),
+        ([b"no HTTP"], [*ALL_STATES[:3], "done>"]),
+    ],
+)
+def test_the_states_of_a_fetch(
+    run: Run, entered: list[str], parts: list[bytes], passed: list[str]
+) -> None:
+    if len(passed) == len(State):
+        get(run, answering(*parts))
+    else:
+        failure(run, answering(*parts))
+    assert entered == passed
+
+
+def test_the_states_of_a_fetch_that_finds_no_server(run: Run, entered: list[str]) -> None:
+    test_refused(run)
+    assert entered == ["connecting>", "done>"]
+
+
 def test_a_post_has_its_body(run: Run) -> None:
     received: list[bytes] = []
 
@@ -111,7 +163,7 @@ def test_a_post_has_its_body(run: Run) -> None:
         body = b"x" * 3_000_000 + b"end"
 
         async def go() -> Exchange:
-            return await Client(Limits()).fetch("POST", url, "127.0.0.1", [], body)
+            return await Client(Limits()).fetch(FetchRequest("POST", url, "127.0.0.1", [], body))
 
         exchange = run(go())
     assert exchange.payload == b"ok"
@@ -128,7 +180,7 @@ def test_ipv6(run: Run) -> None:
         url = f"http://[::1]:{server.port}/"
 
         async def go() -> Exchange:
-            return await Client(Limits()).fetch("GET", url, "::1", [])
+            return await Client(Limits()).fetch(FetchRequest("GET", url, "::1", []))
 
         exchange = run(go())
     assert exchange.ip == "::1"
@@ -199,7 +251,7 @@ def test_refused(run: Run) -> None:
         port = unheard.getsockname()[1]
 
     async def go() -> None:
-        await Client(Limits()).fetch("GET", f"http://a.test:{port}/", "127.0.0.1", [])
+        await Client(Limits()).fetch(FetchRequest("GET", f"http://a.test:{port}/", "127.0.0.1", []))
 
     with pytest.raises(FetchFailed) as caught:
         run(go())
@@ -217,7 +269,9 @@ def test_connect_timeout(run: Run) -> None:
             each.connect_ex(("127.0.0.1", port))
 
         async def go() -> None:
-            await Client(QUICK).fetch("GET", f"http://a.test:{port}/", "127.0.0.1", [])
+            await Client(QUICK).fetch(
+                FetchRequest("GET", f"http://a.test:{port}/", "127.0.0.1", [])
+            )
 
         with pytest.raises(FetchFailed) as caught:
             run(go())
@@ -356,13 +410,17 @@ def test_abort(run: Run) -> None:
         async def go() -> list[object]:
             client = Client(Limits())
             tasks = [
-                asyncio.create_task(client.fetch("GET", f"{url}/{at}", "127.0.0.1", []))
+                asyncio.create_task(
+                    client.fetch(FetchRequest("GET", f"{url}/{at}", "127.0.0.1", []))
+                )
                 for at in range(3)
             ]
             under_way = client._under_way
-            await until(lambda: sum(each.connected_at > 0 for each in under_way) == 3)
+            await until(lambda: State.CONNECTING not in {each.state for each in under_way})
             await until(lambda: sum(each.first_byte_at > 0 for each in under_way) == 2)
-            tasks.append(asyncio.create_task(client.fetch("GET", f"{url}/0", "127.0.0.1", [])))
+            tasks.append(
+                asyncio.create_task(client.fetch(FetchRequest("GET", f"{url}/0", "127.0.0.1", [])))
+            )
             await asyncio.sleep(0)
             assert repr(client) == "<Client 4 active, 0 idle>"
             await client.close()
@@ -382,7 +440,7 @@ def test_the_caller_may_be_cancelled(run: Run, connected: bool) -> None:
         async def go() -> None:
             client = Client(Limits())
             url = f"http://a.test:{server.port}/"
-            task = asyncio.create_task(client.fetch("GET", url, "127.0.0.1", []))
+            task = asyncio.create_task(client.fetch(FetchRequest("GET", url, "127.0.0.1", [])))
             await asyncio.sleep(0)
             (fetch,) = client._under_way
             if connected:
@@ -420,7 +478,9 @@ def test_a_thousand_at_once(run: Run) -> None:
         loop = asyncio.get_running_loop()
         server = await loop.create_server(Peer, "127.0.0.1", 0, backlog=1100)
         url = f"http://a.test:{server.sockets[0].getsockname()[1]}/"
-        fetches = [client.fetch("GET", url, "127.0.0.1", HEADERS) for _ in range(1000)]
+        fetches = [
+            client.fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS)) for _ in range(1000)
+        ]
         exchanges = await asyncio.gather(*fetches)
         server.close()
         await server.wait_closed()
@@ -444,7 +504,7 @@ def https(run: Run, presented: ssl.SSLContext, **kwargs: Any) -> Exchange:
         async def go() -> Exchange:
             client = Client(Limits(), judge=CertificateJudge([AUTHORITY.certificate]), **kwargs)
             url = f"https://www.example.com:{server.port}/"
-            return await client.fetch("GET", url, "127.0.0.1", HEADERS)
+            return await client.fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS))
 
         exchange = run(go())
     assert isinstance(exchange, Exchange)
@@ -501,7 +561,7 @@ def test_plain_http_on_the_tls_port(run: Run) -> None:
 
         async def go() -> None:
             url = f"https://www.example.com:{server.port}/"
-            await Client(Limits()).fetch("GET", url, "127.0.0.1", HEADERS)
+            await Client(Limits()).fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS))
 
         with pytest.raises(FetchFailed) as caught:
             run(go())
@@ -513,7 +573,7 @@ def test_a_handshake_that_hangs(run: Run) -> None:
 
         async def go() -> None:
             url = f"https://www.example.com:{server.port}/"
-            await Client(QUICK).fetch("GET", url, "127.0.0.1", HEADERS)
+            await Client(QUICK).fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS))
 
         with pytest.raises(FetchFailed) as caught:
             run(go())

@@ -37,6 +37,7 @@ from webcrawl.config.build import admissions_from
 from webcrawl.config.fetch import content_type_test, headers_from, limits_from
 from webcrawl.crawl.page_fetch import NotSent, PageFetch
 from webcrawl.downloader.handler import FAILURES, DownloadHandler, _make_sendable
+from webcrawl.fetch.client import FetchRequest
 from webcrawl.fetch.exchange import REASONS, Exchange, FetchFailed
 from webcrawl.frontier.lease import Lease, Step
 
@@ -425,7 +426,7 @@ async def ask_before_a_page(url: str, crawler: Crawler) -> None:
     """As robots.txt is asked for."""
     nothing: Any = None
     admissions = admissions_from(crawler.settings, outlink=nothing, record=nothing)
-    await admissions.client.fetch("GET", url, "127.0.0.1", [])
+    await admissions.client.fetch(FetchRequest("GET", url, "127.0.0.1", []))
     await admissions.close()
 
 

@@ -23,7 +23,7 @@ from tests.adapters.rawserver import (
     until,
 )
 from webcrawl.fetch import connections
-from webcrawl.fetch.client import Client, Limits
+from webcrawl.fetch.client import Client, FetchRequest, Limits
 from webcrawl.fetch.connections import Connections
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 
@@ -76,7 +76,7 @@ def fetching(run: Run, server: Server, script: Callable[[Client, Fetch], Awaitab
             host: str = "a.test", method: str = "GET", scheme: str = "http", **kwargs: Any
         ) -> Exchange:
             url = f"{scheme}://{host}:{server.port}/"
-            return await client.fetch(method, url, "127.0.0.1", [], **kwargs)
+            return await client.fetch(FetchRequest(method, url, "127.0.0.1", [], **kwargs))
 
         try:
             await script(client, fetch)

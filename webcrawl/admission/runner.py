@@ -22,7 +22,7 @@ from webcrawl.admission.robotspolicy import (
     Unreachable,
     robots_answer,
 )
-from webcrawl.fetch.client import Client
+from webcrawl.fetch.client import Client, FetchRequest
 from webcrawl.fetch.exchange import OURS, TRANSIENT, Exchange, FailureReason, FetchFailed
 from webcrawl.fetch.retryafter import asked_to_wait_s
 from webcrawl.frontier.lease import (
@@ -70,9 +70,9 @@ class Admissions:
         if lease.step is Step.RESOLVE:
             return await self._resolve_lease(lease.host)
         try:
-            exchange = await self.client.fetch(
-                "HEAD" if lease.step is Step.HEAD else "GET", lease.url, lease.address, self.headers
-            )
+            method = "HEAD" if lease.step is Step.HEAD else "GET"
+            request = FetchRequest(method, lease.url, lease.address, self.headers)
+            exchange = await self.client.fetch(request)
         except FetchFailed as failure:
             await self.judge(failure, lease)
             asked_at = failure.ended_at if failure.asked else 0.0

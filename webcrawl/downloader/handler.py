@@ -57,7 +57,7 @@ from webcrawl.config.fetch import (
 from webcrawl.crawl.page_fetch import NotSent, is_users, lease_of
 from webcrawl.crawl.user_requests import BodyRules
 from webcrawl.fastpath.receivers import listeners
-from webcrawl.fetch.client import Client, Limits, split_url
+from webcrawl.fetch.client import Client, FetchRequest, Limits, split_url
 from webcrawl.fetch.exchange import Exchange, FailureReason, FetchFailed, is_failure_reason
 from webcrawl.fetch.http1 import Headers as WireHeaders
 from webcrawl.fetch.http1 import content_length
@@ -198,7 +198,7 @@ class DownloadHandler(BaseDownloadHandler):
         lease = lease_of(request)
         address = lease.address if lease is not None else await self._address(url)
         dns_s = time.monotonic() - started_at
-        exchange = await self._client.fetch(
+        fetch_request = FetchRequest(
             request.method,
             url,
             address,
@@ -209,6 +209,7 @@ class DownloadHandler(BaseDownloadHandler):
             limits=self._limits(meta),
             local_address=bind_address(meta.get("bindaddress")),
         )
+        exchange = await self._client.fetch(fetch_request)
         exchange.dns_s = dns_s
         return exchange
 

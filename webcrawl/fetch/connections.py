@@ -40,7 +40,7 @@ class Connections:
     def __len__(self) -> int:
         return sum(map(len, self._idle))
 
-    def trusts(self, server: Server) -> bool:
+    def is_reliable(self, server: Server) -> bool:
         """Whether a connection to `server` is worth keeping."""
         return server not in self._unreliable
 
