@@ -391,22 +391,22 @@ def test_uvloop() -> None:
 
 
 @pytest.fixture
-def always_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+def endless_burst(monkeypatch: pytest.MonkeyPatch) -> None:
     """What has no answer yet stays fresh, however slow the machine is."""
-    monkeypatch.setattr(dnsclient, "FRESH_S", 600.0)
+    monkeypatch.setattr(dnsclient, "BURST_S", 600.0)
 
 
-@pytest.mark.usefixtures("always_fresh")
+@pytest.mark.usefixtures("endless_burst")
 @in_loop
 async def test_no_burst_is_larger_than_a_servers_buffer() -> None:
     async with dns_server() as server, resolver_of(server, timeout_s=600.0) as resolver:
         server.hold = True
-        hosts = [f"h{number}.br" for number in range(dnsclient.MAX_FRESH + 5)]
+        hosts = [f"h{number}.br" for number in range(dnsclient.MAX_BURST + 5)]
         lookups = [asyncio.create_task(failure(resolver, host)) for host in hosts]
-        await server.receive(dnsclient.MAX_FRESH)
+        await server.receive(dnsclient.MAX_BURST)
         for _ in range(10):
             await asyncio.sleep(0)
-        assert server.received == dnsclient.MAX_FRESH
+        assert server.received == dnsclient.MAX_BURST
         server.hold = False
         for reply in server.held:
             reply()
@@ -415,7 +415,7 @@ async def test_no_burst_is_larger_than_a_servers_buffer() -> None:
 
 @in_loop
 async def test_silent_names_do_not_hold_up_the_others() -> None:
-    silent = [f"s{number}.br" for number in range(dnsclient.MAX_FRESH)]
+    silent = [f"s{number}.br" for number in range(dnsclient.MAX_BURST)]
     async with dns_server(a_br=[[ipv4("127.0.0.5")]]) as server:
         server.zone |= {(name, A): [None] for name in silent}
         async with resolver_of(server, timeout_s=60.0) as resolver:

@@ -1,7 +1,7 @@
-"""The steps that come before a page: DNS, robots.txt and HEAD, run beside the downloads.
+"""Admissions: the steps before a page (DNS, robots.txt, HEAD), run beside the downloads.
 
-Turns one lease that is not a PAGE into its outcome. Asks nothing of the frontier and keeps no state
-of its own. The meaning of an answer to robots.txt is `robotspolicy`.
+Turns one lease that is not a PAGE into its outcome. Does not call the frontier and keeps no state
+of its own. `robotspolicy` has the meaning of an answer to robots.txt.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from webcrawl.frontier.lease import (
 from webcrawl.parse.robots import ALLOW_ALL, LARGE_BODY_BYTES, RobotsRules
 from webcrawl.parse.urls import host_of, redirect_target
 
-ADDRESSES_MAX = 8  # of a host: each may cost a connect time-out
+ADDRESSES_MAX = 8  # per host: each may cost a connect time-out
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
@@ -60,13 +60,13 @@ class Admissions:
     client: Client  # with the limits of robots.txt
     headers: list[tuple[bytes, bytes]]
     read_rules: Callable[[bytes], RobotsRules]  # of a robots.txt, by ROBOTS_PARSER
-    wants: Callable[[int, list[tuple[bytes, bytes]]], bool]  # is this answer to a HEAD wanted?
-    outlink: Callable[[str, Link], Link | None]  # a redirect's target, if it is in scope
+    wants: Callable[[int, list[tuple[bytes, bytes]]], bool]  # whether an answer to HEAD is wanted
+    outlink: Callable[[str, Link], Link | None]  # the target of a redirect, if it is in scope
     record: Callable[[Exchange], Awaitable[None]]
     outage: Outage
 
     async def run(self, lease: Lease) -> Outcome:
-        """The outcome of `lease`. Raises only what is our own fault."""
+        """The outcome of `lease`. Any exception is a fault of ours."""
         if lease.step is Step.RESOLVE:
             return await self._resolve_lease(lease.host)
         try:
@@ -94,7 +94,7 @@ class Admissions:
         await self.resolver.close()
 
     async def address(self, host: str) -> str:
-        """Where a request without a lease may connect to. Raises FetchFailed."""
+        """The address to connect to for a request without a lease. Raises FetchFailed."""
         try:
             return (await self._resolve(host)).addresses[0]
         except ResolutionFailed as failure:
@@ -104,11 +104,13 @@ class Admissions:
         raise FetchFailed(reason, host, ended_at=time.monotonic())
 
     def answered(self, exchange: Exchange, lease: Lease) -> None:
-        """A request of `lease` was answered: our network works."""
+        """Note that a request of `lease` was answered, so our network works."""
         self.outage.server_answered(lease.host, lease.address, lease.url, exchange.ended_at)
 
     async def judge(self, failure: FetchFailed, lease: Lease) -> None:
-        """Have `failure`, the end of a request of `lease`, say whether it is our network's."""
+        """Set the reason of `failure`, the end of a request of `lease`, to "outage" if our network
+        is to blame.
+        """
         if failure.reason in TRANSIENT and await self.outage.is_ours_for_server(
             *(lease.host, lease.address, lease.url),
             timed_out=failure.reason in ("timeout", "connect_timeout"),
@@ -162,7 +164,7 @@ class Admissions:
                 return RobotsUnreachable("5xx", *times, retry_after_s=again_s)
 
     def _head(self, exchange: Exchange, link: Link) -> Outcome:
-        """Worth a GET: HTML, or a server that does not know HEAD (RFC 9110, 9.1)."""
+        """A GET is worth it for HTML, and where the server does not know HEAD (RFC 9110, 9.1)."""
         status = exchange.status
         links: tuple[Link, ...] = ()
         if status in REDIRECTS:
@@ -185,7 +187,7 @@ async def read_robots(body: bytes, read_rules: Callable[[bytes], RobotsRules]) -
 
 
 def broken(lease: Lease, now: float) -> Outcome:
-    """The outcome of a lease that met a fault of ours: the same would happen again."""
+    """The outcome of a lease that ended by a fault of ours. Not retried: it would fail again."""
     match lease.step:
         case Step.RESOLVE:
             return Unresolved("error", again=False)

@@ -1,12 +1,12 @@
 """The HTTP client: one request, one answer, one `Exchange`, on plain asyncio.
 
-Owns sockets, TLS connections and the limits of time and size. Connects to the IP address it is
-given and never looks up a name, follows no redirect, keeps no cookie. Keeps a connection open for
-the next request to its server where the limits say so.
+Owns sockets, TLS connections and the limits of time and size. Connects to the IP address of the
+request; looks up no name, follows no redirect, keeps no cookie. Keeps connections alive
+(`connections`) if `Limits.keep_alive_s` says so.
 
-Invariants: a peer gets `fetch` to return an Exchange or raise FetchFailed, nothing else; by then
-its socket is closed or idle and its timer cancelled. No peer can make a fetch last longer than
-`timeout_s`, nor hold more memory than `http1` states.
+Invariants: whatever a peer sends, `fetch` returns an Exchange or raises FetchFailed. Its connection
+is then closed or idle, and its timer cancelled. No peer can make a fetch last longer than
+`timeout_s`, or use more memory than `http1` states.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from webcrawl.openfiles import IDLE, is_ours
 OnContent = Callable[[bytes], bool]
 
 _URL = re.compile(r"(https?)://(?:[^/?#]*@)?(\[[^\]]+\]|[^/?#:]+)(?::(\d*))?([^#]*)", re.IGNORECASE)
-# Seconds that the bytes of one peer may take before others have a turn: uvloop gives up to 32 reads
-# of 256 KB at once, 10 MiB of tiny chunks among them, which take 0.8 s.
+# Reading the bytes of one peer may take this long before other tasks have a turn. uvloop gives up
+# to 32 reads of 256 KB at once: 10 MiB of tiny chunks take 0.8 s.
 _TURN_S = 0.005
-_REPEATABLE = frozenset({"GET", "HEAD"})  # may be asked again where a kept connection failed
+_REPEATABLE = frozenset({"GET", "HEAD"})  # may be sent again if a reused connection fails
 _NO_LINGER = struct.pack("ii", 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one fetch may cost. Seconds count from the start of the fetch, name lookup excluded."""
+    """What one fetch may cost. Seconds count from the start of the fetch, after the DNS look-up."""
 
     timeout_s: float = 15.0
     connect_timeout_s: float = 10.0  # TCP and TLS
     first_byte_timeout_s: float = 0.0  # from the request sent; 0 is no limit of its own
     max_size_bytes: int = 10 << 20  # of the body on the wire, and again once decoded
     max_header_bytes: int = 64 << 10
-    keep_alive_s: float = 0.0  # how long a connection may wait for the next request to its server
+    keep_alive_s: float = 0.0  # how long a connection may stay idle; 0 turns keep-alive off
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class Target(NamedTuple):
 
 
 class Client:
-    """Fetches, any number at a time. `repr` says how many connections are in use and idle."""
+    """Runs any number of fetches at a time. `repr` counts its active and idle connections."""
 
     def __init__(
         self,
@@ -421,8 +421,8 @@ class _Fetch(asyncio.Protocol):
 
 
 def _forget(transport: asyncio.Transport) -> None:
-    """Have the system send nothing more: a request that did not get through now would reach the
-    server when the network is back, unasked and too early.
+    """Have the system discard what it has not sent yet. Otherwise, after an outage, it would still
+    send the request: the crawl knows nothing of it, and it comes too early.
     """
     sock = transport.get_extra_info("socket")
     if sock is not None:
@@ -431,7 +431,7 @@ def _forget(transport: asyncio.Transport) -> None:
 
 
 def split_url(url: str) -> Target:
-    """The parts of an absolute http or https URL that a request needs. 1 us; ValueError."""
+    """The parts of an absolute http or https URL; ValueError for any other. 1 us."""
     match = _URL.match(url)
     if match is None:
         raise ValueError(f"not an http or https URL: {url!r}")
@@ -451,10 +451,11 @@ def split_url(url: str) -> Target:
 def build_request(
     method: str, target: Target, headers: Headers, body: bytes, *, keep: bool = False
 ) -> bytes:
-    """The bytes of the request (RFC 9112, 3 and 6), `headers` as they are given. UnsendableError.
+    """The bytes of the request (RFC 9112, 3 and 6). Raises UnsendableError.
 
-    Connection and framing are ours to say; Host is the caller's if given. A method that means a
-    body has a Content-Length even for an empty one (RFC 9110, 8.6).
+    `headers` are sent as given, without those of connection and framing, which the client sets.
+    Host is added if missing. POST, PUT and PATCH have a Content-Length even for an empty body
+    (RFC 9110, 8.6).
     """
     lines = [request_line(method, target.path), host_line(target.netloc)]
     if any(name.lower() == b"host" for name, _ in headers):

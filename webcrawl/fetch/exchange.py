@@ -1,7 +1,7 @@
-"""One HTTP exchange as it was on the wire, and the error for one that did not happen.
+"""One HTTP exchange as it was on the wire, and the failure of one that did not happen.
 
-Owns the value objects that travel from the fetcher to the parser, the WARC writer and the
-frontier. Knows nothing of sockets, Scrapy or WARC. Both are plain data: nothing here reads a clock.
+Owns the value objects that the client gives to the parser, the WARC writer and the frontier. Knows
+nothing of sockets, Scrapy or WARC. Plain data: nothing here reads a clock.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def is_failure_reason(reason: str) -> TypeGuard[FailureReason]:
 
 @dataclass(slots=True, frozen=True)
 class Tls:
-    """What the TLS handshake agreed on. `problem` is empty for a certificate that verifies."""
+    """The result of a TLS handshake. `problem` is "" for a certificate that verifies."""
 
     version: str
     cipher: str
@@ -59,10 +59,10 @@ class Tls:
 class Exchange:
     """A request and its answer, byte for byte.
 
-    `head` + `body` are the bytes of the final response as received (interim 1xx responses are not
-    part of it): chunk framing and content coding are still in `body`. `payload` is the body with
-    both removed. `*_s` are seconds; `asked_at` and `ended_at` are monotonic; `started_time` is UTC
-    seconds since the epoch.
+    `head` + `body` are the bytes of the final response as received, without interim 1xx responses:
+    `body` still has its chunk framing and content coding. `payload` is the body without both.
+    `*_s` are seconds; `asked_at` and `ended_at` are monotonic; `started_time` is UTC, seconds since
+    the epoch.
     """
 
     method: str
@@ -70,14 +70,14 @@ class Exchange:
     request: bytes
     head: bytes
     status: int
-    http_version: str  # "1.0" or "1.1", as the server said
+    http_version: str  # of the response: "1.0" or "1.1"
     headers: list[tuple[bytes, bytes]]  # order, case and repeats as sent; values stripped
     ip: str
     body: bytes = b""
     payload: bytes = b""
-    body_skipped: bool = False  # decided at the header: the body was not read
+    body_skipped: bool = False  # the head was not wanted, so the body was not read
     truncated: str = ""  # "", "length", "time", "disconnect" or "unspecified" (WARC 1.1, 5.13)
-    started_time: float = 0.0  # UTC, when the connection was begun
+    started_time: float = 0.0  # UTC, when connecting began
     asked_at: float = 0.0  # monotonic, when the first byte of the answer arrived
     ended_at: float = 0.0  # monotonic
     dns_s: float = 0.0
@@ -85,10 +85,10 @@ class Exchange:
     first_byte_s: float = 0.0  # from the last byte sent to the first received
     total_s: float = 0.0
     tls: Tls | None = None
-    decode_problem: str = ""  # a content coding that could not be removed in full
+    decode_problem: str = ""  # why a content coding could not be removed in full
     codings_left: tuple[bytes, ...] = ()  # content codings still on `payload`: unknown to us
-    reconstructed: bool = False  # not from the wire: put together from what Scrapy had
-    cached: bool = False  # nobody was asked: an HTTP cache answered
+    reconstructed: bool = False  # not from the wire: built from Scrapy's request and response
+    cached: bool = False  # an HTTP cache answered: no server was asked
     body_replaced: bool = False  # a middleware gave the spider another body than `payload`
     archived: bool = False  # its records are in the archive
 
@@ -102,7 +102,7 @@ class Exchange:
 
 @dataclass(slots=True, eq=False)
 class FetchFailed(Exception):  # noqa: N818  (an outcome, not an error of ours)
-    """The peer's fault: no usable answer came.
+    """No usable answer came: the peer's fault, or one of OURS.
 
     `asked` is True when any byte of the request may have reached the server: then the politeness
     clocks must count from `ended_at` (monotonic).

@@ -1,4 +1,4 @@
-"""Requests stay in the crawl's scope."""
+"""Keeps requests within the crawl's scope."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.config.build import scope_from
-from webcrawl.middlewares.verifier import Verifier, is_errand
+from webcrawl.middlewares.verifier import Verifier, is_robots_task
 from webcrawl.parse.urls import host_of
 from webcrawl.scope import Scope
 
@@ -17,7 +17,7 @@ SETTINGS = ("SCOPE_SUFFIXES", "SCOPE_DENY", "SCOPE_ALLOW", "SCOPE_RULES")
 
 
 class DomainFilter(Verifier):
-    """Drops what `SCOPE_SUFFIXES`, `SCOPE_DENY`, `SCOPE_ALLOW` and `SCOPE_RULES` leave out."""
+    """Drops requests that SCOPE_SUFFIXES, SCOPE_DENY, SCOPE_ALLOW or SCOPE_RULES exclude."""
 
     name = "domain_filter"
 
@@ -32,7 +32,7 @@ class DomainFilter(Verifier):
         return cls(crawler, scope_from(crawler.settings))
 
     def decide(self, url: str, request: Request) -> None:
-        if is_errand(request):  # RFC 9309, 2.3.1.2: a robots.txt may redirect to other hosts
+        if is_robots_task(request):  # RFC 9309, 2.3.1.2: a robots.txt may redirect to other hosts
             return
         if reason := self._scope.refuses(url, host_of(url)):
             self.refuse(reason)

@@ -1,8 +1,8 @@
 """robots.txt by RFC 9309, for requests that did not come through the frontier.
 
-Stands in for Scrapy's own middleware, which allows what it cannot ask, keeps a robots.txt for ever
-and follows its redirects like any. The crawl delay is not waited for here: a middleware that waits
-holds a place of the downloader.
+Replaces Scrapy's own middleware, which allows everything when a robots.txt is unreachable, keeps it
+for ever, and follows its redirects as those of pages. Does not wait for the crawl delay: a
+middleware that waits would occupy a place of the downloader.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from webcrawl.parse.urls import origin_of, target_of
 
 logger = logging.getLogger(__name__)
 
-ORIGINS_MAX = 10_000  # rules kept, those used last; up to 500 KiB each, 1 KB on the average
+ORIGINS_MAX = 10_000  # size of the cache of rules (LRU); up to 500 KiB each, 1 KB on average
 
 
 class RobotsTxt(Verifier):
-    """Drops what robots.txt disallows; fetches it first, once an origin and day."""
+    """Drops requests that robots.txt disallows. Fetches it once per origin and day."""
 
     name = "robots_txt"
 
@@ -67,7 +67,7 @@ class RobotsTxt(Verifier):
             self.refuse("robots")
 
     async def _rules(self, origin: str) -> RobotsRules:
-        """The rules of `origin`; all who ask at once wait for one fetch."""
+        """The rules of `origin`. Requests that need them at the same time share one fetch."""
         rules, expires_at = self._known.get(origin, (ALLOW_ALL, 0.0))
         if expires_at > monotonic():
             self._known.move_to_end(origin)
@@ -79,7 +79,7 @@ class RobotsTxt(Verifier):
         return await asyncio.shield(task)
 
     async def _ask(self, origin: str) -> RobotsRules:
-        """Fetch and keep the rules of `origin`."""
+        """Fetch the rules of `origin` and put them into the cache."""
         rules = await self._fetch(origin + "/robots.txt")
         kept_s = ROBOTS_EXPIRY_S
         if rules is None:
@@ -111,7 +111,7 @@ class RobotsTxt(Verifier):
     async def _get(self, url: str) -> Response | None:
         try:
             return await self._crawler.engine.download_async(robots_task(url))
-        except Exception as error:  # whatever this project's handlers and middlewares raise
+        except Exception as error:  # handlers and middlewares of this project may raise anything
             logger.debug("No robots.txt at %s: %r", url, error)
             return None
 
