@@ -40,7 +40,7 @@ from webcrawl.fetch.tls import CertificateJudge, client_context
 
 GENEROUS = Limits()
 QUICK = Limits(timeout_s=0.3, connect_timeout_s=0.3)
-# Time enough to connect, and for what the server sends at once.
+# Enough time to connect, and to receive the first bytes of the server.
 SENT_S = 2.0
 HEADERS = [(b"User-Agent", b"webcrawl"), (b"Accept", b"*/*")]
 PAGE = b"<html>" + b"x" * 30_000
@@ -219,7 +219,7 @@ def test_reset_after_the_request(run: Run) -> None:
     assert (failed.reason, failed.asked) == ("reset", True)
 
 
-def test_reset_in_the_body_keeps_what_came(run: Run) -> None:
+def test_a_reset_in_the_body_keeps_the_bytes_before(run: Run) -> None:
     came = bytearray()
     has_come = threading.Event()
 
@@ -283,7 +283,7 @@ def test_connect_timeout(run: Run) -> None:
 def hanging(*parts: bytes) -> Script:
     def script(connection: socket.socket) -> None:
         answering(*parts)(connection)
-        connection.recv(1)  # until the client has gone
+        connection.recv(1)  # until the client disconnects
 
     return script
 
@@ -303,14 +303,14 @@ def test_the_first_byte_ends_the_first_byte_timeout(run: Run) -> None:
     def script(connection: socket.socket) -> None:
         read_request(connection)
         connection.sendall(b"HTTP/1.1 200 OK\r\n")
-        time.sleep(SENT_S + 0.2)  # begun after the timeout was set
+        time.sleep(SENT_S + 0.2)  # the time-out was armed before
         connection.sendall(b"\r\nhi")
 
     limits = Limits(timeout_s=60, first_byte_timeout_s=SENT_S)
     assert get(run, script, limits=limits).payload == b"hi"
 
 
-def test_timeout_in_the_body_keeps_what_came(run: Run) -> None:
+def test_a_timeout_in_the_body_keeps_the_bytes_before(run: Run) -> None:
     script = hanging(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhell")
     exchange = get(run, script, limits=Limits(timeout_s=SENT_S))
     assert (exchange.truncated, exchange.payload) == ("time", b"hell")
@@ -319,7 +319,7 @@ def test_timeout_in_the_body_keeps_what_came(run: Run) -> None:
 
 @pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["head", "body"])
 def test_a_drip_lasts_no_longer_than_the_timeout(run: Run, start: bytes) -> None:
-    """It would go on for nine seconds, and then end in another way."""
+    """Without the time-out it would last for nine seconds, and end otherwise."""
 
     def script(connection: socket.socket) -> None:
         read_request(connection)
@@ -361,7 +361,7 @@ def test_a_body_that_is_not_wanted_is_not_read(run: Run) -> None:
     assert asked == [(200, [(b"Content-Length", b"99")])]
 
 
-def test_wanted_is_asked_once(run: Run) -> None:
+def test_wants_is_called_once(run: Run) -> None:
     asked: list[int] = []
 
     def wants(status: int, _: object) -> bool:
@@ -373,7 +373,7 @@ def test_wanted_is_asked_once(run: Run) -> None:
     assert asked == [200]
 
 
-def test_content_is_given_as_it_comes_and_may_be_ended(run: Run) -> None:
+def test_on_content_gets_each_part_and_may_end_the_body(run: Run) -> None:
     given: list[bytes] = []
 
     def on_content(data: bytes) -> bool:
@@ -386,7 +386,7 @@ def test_content_is_given_as_it_comes_and_may_be_ended(run: Run) -> None:
     assert exchange.truncated == "unspecified"
 
 
-def test_what_a_callback_raises_is_raised(run: Run) -> None:
+def test_an_exception_of_a_callback_is_raised(run: Run) -> None:
     def wants(status: int, _: object) -> bool:
         raise ZeroDivisionError
 
@@ -462,7 +462,7 @@ def test_a_thousand_at_once(run: Run) -> None:
             self.transport = transport
 
         def data_received(self, data: bytes) -> None:
-            # All stay open until the last has come, so that all are under way at once.
+            # No answer is sent before the last connection is open, so all are active at once.
             waiting.append(self.transport)
             if len(waiting) == 1000:
                 most.append(client.active)
@@ -543,7 +543,7 @@ def test_a_bad_certificate_fails_when_verified(run: Run, tmp_path: Path) -> None
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1:DeprecationWarning")
-def test_an_old_server_is_fetched(run: Run, tmp_path: Path) -> None:
+def test_an_old_tls_server_is_fetched(run: Run, tmp_path: Path) -> None:
     context = server_context(tmp_path, identity("www.example.com", names=NAMES))
     context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1
     context.set_ciphers("ALL:@SECLEVEL=0")
@@ -621,7 +621,7 @@ def test_build_request() -> None:
     )
 
 
-def test_a_large_body_is_decoded_beside_the_loop(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_body_is_decoded_on_a_thread(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     large = bytes(3 << 20)
     threads = []
 
@@ -638,8 +638,10 @@ def test_a_large_body_is_decoded_beside_the_loop(run: Run, monkeypatch: pytest.M
     assert threads[0] is not threading.main_thread()
 
 
-def test_costly_bytes_give_others_a_turn(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And nothing is lost by it, whether the answer ends with a length or with the connection."""
+def test_reading_costly_bytes_yields_to_other_tasks(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is lost, whether the answer ends with a length or with the connection."""
     monkeypatch.setattr("webcrawl.fetch.client._TURN_S", 0.0)
     turns = []
     give_turn = _Fetch._give_turn

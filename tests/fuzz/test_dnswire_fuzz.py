@@ -1,4 +1,4 @@
-"""Whatever a DNS server sends: an Answer with addresses or a problem, and never an exception."""
+"""Any bytes of a DNS server give an Answer with addresses or a problem, never an exception."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a server sends: a response within the bounds or the peer's fault, nothing else."""
+"""Any bytes of a server give a response within the bounds, or the peer's fault."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webcrawl.fetch.http1 import Framing, ResponseReader
 HEADER_LIMIT = 300
 BODY_LIMIT = 500
 
-# Bytes that get far into the reader, with anything between them.
+# Tokens that lead far into the reader, with any bytes between them.
 TOKENS = [
     b"HTTP/1.1 200 OK\r\n",
     b"HTTP/1.1 100 Continue\r\n\r\n",
@@ -87,7 +87,7 @@ def test_the_cut_into_reads_changes_nothing(
     pieces.append(data[at:])
     whole = outcome(method, [data], end)
     in_pieces = outcome(method, pieces, end)
-    # A head too large may show its garbage, or its size, first.
+    # A head that is too large and garbage may fail for either reason.
     if whole[0] == in_pieces[0] or isinstance(whole[0], int) or isinstance(in_pieces[0], int):
         assert in_pieces == whole
 
@@ -101,7 +101,7 @@ def test_any_body_decodes_to_something(body: bytes, coding: bytes) -> None:
 
 
 def test_the_fuzz_reaches_every_framing() -> None:
-    """The token list must not rot: each framing is within its reach."""
+    """The tokens can produce each framing."""
     heads = {
         Framing.LENGTH: TOKENS[0] + TOKENS[7] + TOKENS[4],
         Framing.CHUNKED: TOKENS[0] + TOKENS[9] + TOKENS[4],

@@ -1,4 +1,4 @@
-"""Any bytes make a page, in time in proportion to their number."""
+"""Any bytes can be read as a page, in linear time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webcrawl.parse.page import read_page
 from webcrawl.parse.urls import canonicalize
 
 SIZE = 1_000_000
-TIMEOUT_S = 20  # 100 times what it takes
+TIMEOUT_S = 20  # 100 times the usual time
 TYPES = ["text/html", "text/html; charset=iso-2022-jp", "application/xhtml+xml; charset=utf-16"]
 
 PIECES = [
@@ -37,7 +37,7 @@ def time_limit() -> Iterator[None]:
         raise AssertionError(f"took more than {TIMEOUT_S} s")
 
     before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, TIMEOUT_S)  # of CPU time: others may have the processor
+    signal.setitimer(signal.ITIMER_PROF, TIMEOUT_S)  # of CPU time: the machine may be busy
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Whatever a robots.txt holds: rules, in bounded space, and never an exception."""
+"""Any robots.txt gives rules in bounded space, never an exception."""
 
 from __future__ import annotations
 

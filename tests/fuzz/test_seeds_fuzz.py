@@ -1,4 +1,4 @@
-"""Seeds of any kind: canonical URLs and counted lines, or BadSeed; nothing else."""
+"""Any seed list gives canonical URLs and counted lines, or BadSeed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A damaged archive: recovery keeps what is whole and `check` tells, and neither ever raises."""
+"""A damaged archive: recovery keeps the complete records, `check` reports the damage, and neither
+raises anything.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def _flip(data: bytes, at: int, by: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes, list[int]]:
-    """The name and the bytes of a good file, and where its records end."""
+    """The name and the bytes of a good file, and the ends of its records."""
     (path,) = write(tmp_path_factory.mktemp("good"), [capture(EXCHANGES[kind]) for kind in KINDS])
     starts = [record.offset for record in read(path)]
     return path.name, path.read_bytes(), [*starts[1:], path.stat().st_size]
@@ -62,7 +64,7 @@ def test_recovery_keeps_each_record_before_the_damage(
 
 
 @given(damage=st.one_of(cuts, flips, tails))
-def test_check_tells_of_any_damage(archive: tuple[str, bytes, list[int]], damage: Damage) -> None:
+def test_check_reports_any_damage(archive: tuple[str, bytes, list[int]], damage: Damage) -> None:
     name, good, ends = archive
     damaged = damage(good)
     with TemporaryDirectory() as folder:
@@ -76,7 +78,7 @@ def test_check_tells_of_any_damage(archive: tuple[str, bytes, list[int]], damage
 
 
 def _only_in_a_gzip_header(good: bytes, damaged: bytes, ends: list[int]) -> bool:
-    """Its time, extra flags and system are not covered by any sum (RFC 1952)."""
+    """No checksum covers its time, extra flags and system (RFC 1952)."""
     at = next(at for at, (a, b) in enumerate(zip(good, damaged, strict=False)) if a != b)
     start = max(end for end in (0, *ends) if end <= at)
     return at - start < 10

@@ -1,4 +1,4 @@
-"""RFC 9309, section by section, and the cases of other projects' own test suites."""
+"""RFC 9309, section by section, and the cases of other projects' test suites."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from webcrawl.parse.robotsparsers import OURS, PROTEGO, reader
 
 CASES = Path(__file__).parents[2].parent / "shared" / "cases" / "robots_cases.json"
 
-# Cases outside of `core` that RFC 9309 (or the house) decides otherwise than their authors, by id.
+# Cases outside of `core` that RFC 9309, or a deviation of ours, decides otherwise than their
+# authors, by id.
 DIFFERENT = {
     "an agent's name is one product token, not a list of words": [
         *(40, 275, 278, 287, 296, 322, 324, 326, 330, 332, 344, 346, 352, 364, 401, 402, 403),
         *(410, 411, 414, 415, 999),
     ],
-    "2.2.2: octets compare percent-encoded, whoever encoded them": [63, 65, 66],
+    "2.2.2: octets are compared percent-encoded, in whichever form they were written": [63, 65, 66],
     "Deviation: a line that is too long is dropped, not cut": [83, 85, 86],
     "Deviation: HTML tags are not robots.txt": [451, 1264],
     "Deviation: no more misspellings than Google's parser takes": [516, 519],
@@ -39,16 +40,16 @@ DIFFERENT = {
     "2.2.1: '*' in a name is no wildcard": [1002],
     "2.2.3: '$' ends a pattern, it is no literal": [1067, 1068],
     "2.2.2: a pattern is a path": [1070],
-    "2.2: a rule before any user-agent line binds nobody": [1193],
+    "2.2: a rule before any user-agent line applies to no agent": [1193],
 }
 
 
 # Of the cases of `core`, those that Protego decides otherwise than RFC 9309: it allows them all.
 PROTEGOS_DIFFERENT_CASES = {
-    "2.2.1: a product token ends at the first character that is none": [
+    "2.2.1: a product token ends at the first character that is not allowed in it": [
         *(30, 31, 32, 36, 37, 38, 409, 478, 480, 624, 625, 626),
     ],
-    "2.2.1: a line that is no rule, such as Crawl-delay, does not end a group": [
+    "2.2.1: other lines, such as Crawl-delay, do not end the user-agent lines of a group": [
         *(19, 168, 169, 174, 175, 212, 213, 215, 216, 227, 653, 1265),
     ],
 }
@@ -56,7 +57,7 @@ PROTEGOS_DIFFERENT_CASES = {
 PROTEGOS_DIFFERENT = {
     "test_token_is_matched_whole_and_without_case[protego-webcrawl/1.0]",
     "test_token_is_matched_whole_and_without_case[protego-webcrawl (bot)]",
-    "test_other_tokens_do_not_bind[protego-web]",
+    "test_other_tokens_do_not_apply[protego-web]",
     "test_other_lines_do_not_close_a_group[protego-Crawl-delay: 1]",
     "test_other_lines_do_not_close_a_group[protego-Noindex: /x]",
     "test_robots_txt_itself_is_allowed[protego-/robots.txt]",
@@ -77,7 +78,7 @@ def load_cases() -> list[Any]:
 
 
 def target_of(url: str) -> str:
-    """Path and query as they stand in `url`."""
+    """Path and query of `url`, unchanged."""
     rest = url.partition("#")[0].partition("://")[2]
     start = min((at for at in (rest.find("/"), rest.find("?")) if at >= 0), default=len(rest))
     return rest[start:] if rest[start:].startswith("/") else "/" + rest[start:]
@@ -121,7 +122,7 @@ class TestUserAgentLine:
         assert not allows(f"User-agent: {name}\nDisallow: /", "/a")
 
     @pytest.mark.parametrize("name", ["web", "webcrawler", "xwebcrawl", "crawl", "", "-"])
-    def test_other_tokens_do_not_bind(self, allows: Allows, name: str) -> None:
+    def test_other_tokens_do_not_apply(self, allows: Allows, name: str) -> None:
         assert allows(f"User-agent: {name}\nDisallow: /", "/a")
 
     def test_groups_of_one_agent_are_merged(self, allows: Allows) -> None:
@@ -135,7 +136,9 @@ class TestUserAgentLine:
         body = "User-agent: x\nUser-agent: webcrawl\nUser-agent: y\nDisallow: /a"
         assert not allows(body, "/a")
 
-    def test_everyones_group_binds_only_who_has_no_own(self, allows: Allows) -> None:
+    def test_the_group_of_all_agents_applies_only_without_an_own_group(
+        self, allows: Allows
+    ) -> None:
         body = "User-agent: *\nDisallow: /a\nUser-agent: webcrawl\nDisallow: /b"
         assert allows(body, "/a")
         assert not allows(body, "/a", agent="other")
@@ -146,7 +149,7 @@ class TestUserAgentLine:
     def test_no_group_allows_all(self, allows: Allows) -> None:
         assert allows("User-agent: x\nDisallow: /", "/a")
 
-    def test_rules_before_any_group_bind_nobody(self, allows: Allows) -> None:
+    def test_rules_before_any_group_apply_to_no_agent(self, allows: Allows) -> None:
         assert allows("Disallow: /", "/a")
 
     @pytest.mark.parametrize(
@@ -244,7 +247,7 @@ class TestSpecialCharacters:
             ("/*", "/", True),
             ("*/x", "/a/x", True),
             ("/**x", "/ax", True),
-            ("/a$b", "/a$b", True),  # inside a pattern it is an octet like others
+            ("/a$b", "/a$b", True),  # inside a pattern it is an ordinary octet
             ("/a$b", "/a", False),
             ("/a%2A", "/a*", True),
             ("/a%2A", "/ab", False),
