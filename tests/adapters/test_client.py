@@ -24,18 +24,10 @@ from tests.adapters.rawserver import (
     server_context,
     until,
 )
-from webcrawl.fetch.client import (
-    Client,
-    FetchRequest,
-    Limits,
-    State,
-    Target,
-    _Fetch,
-    build_request,
-    split_url,
-)
+from webcrawl.fetch.client import Client, FetchRequest, Limits, State, _Fetch
 from webcrawl.fetch.decode import Decoded, decode
 from webcrawl.fetch.exchange import Exchange, FetchFailed
+from webcrawl.fetch.requesthead import Target, build_request, split_url
 from webcrawl.fetch.tls import CertificateJudge, client_context
 
 GENEROUS = Limits()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webcrawl.fetch.client import build_request, split_url
-from webcrawl.fetch.requesthead import UnsendableError
+from webcrawl.fetch.requesthead import UnsendableError, build_request, split_url
 
 TARGET = split_url("http://a.example/x")
 SMUGGLED = "a\r\nX-I: 1\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: h\r\n"

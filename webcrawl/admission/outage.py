@@ -23,7 +23,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from webcrawl.fetch.client import split_url
+from webcrawl.fetch.requesthead import split_url
 from webcrawl.openfiles import is_ours
 
 logger = logging.getLogger(__name__)
@@ -269,7 +269,7 @@ class Outage:
         asked = ", ".join([*{**kind.failed, **kind.answered}][:PROBES])
         logger.warning(
             "No answer from any %s since %s UTC (asked for %s): this is an outage of our own"
-            " network, and the crawl waits for its end",
+            " network, and the crawl pauses until it is over",
             *(what, began, asked),
         )
         self._judge_all(ours=True)
@@ -290,7 +290,7 @@ class Outage:
         self._judged_at = time.monotonic()
         self._nobody_listens = False
         if self._are_hosts:
-            logger.warning("No answer for %.0f s: what fails now counts as the hosts'", took_s)
+            logger.warning("No answer for %.0f s: from now on failures count as the hosts'", took_s)
         else:
             self._ended_at = time.monotonic()
             logger.warning("The network is back after %.0f s: the crawl goes on", took_s)

@@ -57,7 +57,7 @@ from webcrawl.config.fetch import (
 from webcrawl.crawl.page_fetch import NotSent, is_users, lease_of
 from webcrawl.crawl.user_requests import BodyRules
 from webcrawl.fastpath.receivers import listeners
-from webcrawl.fetch.client import Client, FetchRequest, Limits, split_url
+from webcrawl.fetch.client import Client, FetchRequest, Limits
 from webcrawl.fetch.exchange import Exchange, FailureReason, FetchFailed, is_failure_reason
 from webcrawl.fetch.http1 import Headers as WireHeaders
 from webcrawl.fetch.http1 import content_length
@@ -69,6 +69,7 @@ from webcrawl.fetch.requesthead import (
     is_visible,
     one_line,
     request_line,
+    split_url,
 )
 from webcrawl.frontier.lease import Lease
 from webcrawl.openfiles import raise_limit

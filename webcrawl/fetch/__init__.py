@@ -6,6 +6,7 @@ Knows nothing of hosts' clocks, queues and robots.txt. In the order to read it:
 - `client`: sockets, TLS, time-outs. `Client.fetch` is the way in.
 - `http1`: the framing of a response, without I/O.
 - `connections`: keep-alive.
-- `requesthead`: which requests may be sent. `tls`: contexts, and the verdict on a certificate.
+- `requesthead`: the parts of a URL, the bytes of a request, and which requests may be sent.
+- `tls`: contexts, and the verdict on a certificate.
 - `decode`: content codings. `mediatypes`: which bodies are read. `retryafter`: Retry-After.
 """

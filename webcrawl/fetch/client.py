@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import re
 import socket
 import ssl
 import struct
@@ -22,20 +21,18 @@ from collections.abc import Callable, Container
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
 
 from webcrawl.fetch.connections import Connections, Server
 from webcrawl.fetch.decode import decode, decode_quickly
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.http1 import Headers, ResponseReader
 from webcrawl.fetch.mediatypes import Wants
-from webcrawl.fetch.requesthead import header_line, host_line, request_line
+from webcrawl.fetch.requesthead import build_request, split_url
 from webcrawl.fetch.tls import CertificateJudge, client_context
 from webcrawl.openfiles import IDLE, is_ours
 
 OnContent = Callable[[bytes], bool]
 
-_URL = re.compile(r"(https?)://(?:[^/?#]*@)?(\[[^\]]+\]|[^/?#:]+)(?::(\d*))?([^#]*)", re.IGNORECASE)
 # Reading the bytes of one peer may take this long before other tasks have a turn. uvloop gives up
 # to 32 reads of 256 KB at once: 10 MiB of tiny chunks take 0.8 s.
 _TURN_S = 0.005
@@ -73,16 +70,6 @@ class FetchRequest:
     on_content: OnContent | None = None
     limits: Limits | None = None  # None: the client's
     local_address: tuple[str, int] | None = None  # None: the client's
-
-
-class Target(NamedTuple):
-    """The parts of a URL: `host` as the URL has it, without brackets."""
-
-    secure: bool
-    host: str
-    port: int
-    netloc: str  # for the Host header: the port only where it is not the default
-    path: str  # with the query; never empty
 
 
 class Client:
@@ -147,7 +134,7 @@ class Client:
         """End all fetches and wait until the last socket is closed."""
         self.abort()
         self._idle.close()
-        while self._under_way:  # noqa: ASYNC110  (three turns of the loop, once a crawl)
+        while self._under_way:  # noqa: ASYNC110  (three turns of the loop, once per crawl)
             await asyncio.sleep(0)
 
     async def _exchange(self, fetch: _Fetch) -> Exchange:
@@ -428,40 +415,3 @@ def _forget(transport: asyncio.Transport) -> None:
     if sock is not None:
         with suppress(OSError):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
-
-
-def split_url(url: str) -> Target:
-    """The parts of an absolute http or https URL; ValueError for any other. 1 us."""
-    match = _URL.match(url)
-    if match is None:
-        raise ValueError(f"not an http or https URL: {url!r}")
-    scheme, host, port, path = match.groups()
-    secure = scheme.lower() == "https"
-    default = 443 if secure else 80
-    number = int(port or default)
-    return Target(
-        secure=secure,
-        host=host[1:-1] if host.startswith("[") else host,
-        port=number,
-        netloc=host if number == default else f"{host}:{number}",
-        path=path if path.startswith("/") else "/" + path,
-    )
-
-
-def build_request(
-    method: str, target: Target, headers: Headers, body: bytes, *, keep: bool = False
-) -> bytes:
-    """The bytes of the request (RFC 9112, 3 and 6). Raises UnsendableError.
-
-    `headers` are sent as given, without those of connection and framing, which the client sets.
-    Host is added if missing. POST, PUT and PATCH have a Content-Length even for an empty body
-    (RFC 9110, 8.6).
-    """
-    lines = [request_line(method, target.path), host_line(target.netloc)]
-    if any(name.lower() == b"host" for name, _ in headers):
-        del lines[1]
-    lines += [line for header in headers if (line := header_line(*header))]
-    if body or method in ("POST", "PUT", "PATCH"):
-        lines.append(b"Content-Length: %d" % len(body))
-    lines.append(b"Connection: keep-alive\r\n\r\n" if keep else b"Connection: close\r\n\r\n")
-    return b"\r\n".join(lines) + body

@@ -93,7 +93,7 @@ def _nofollow(attributes: bytes) -> bool:
 
 def _texts(hrefs: list[bytes], charset: str) -> list[str]:
     """The text of each. Plain ones are decoded all at once, joined by `"`: an href that the scanner
-    found was between quotation marks, so it has none inside.
+    found was between quotation marks, so it contains none.
     """
     together = b'"'.join(hrefs)
     if not hrefs or b"&" in together or b"\0" in together or not together.isascii():
