@@ -23,7 +23,7 @@ from webcrawl.admission.runner import REDIRECTS
 from webcrawl.config import build
 from webcrawl.config.fetch import content_type_test, headers_from, limits_from
 from webcrawl.crawl.page_fetch import fetched
-from webcrawl.fetch.client import Client
+from webcrawl.fetch.client import Client, FetchRequest
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.frontier.lease import Failed, Lane, Lease, Link, Outcome
 from webcrawl.frontier.outbox import Outbox
@@ -96,9 +96,10 @@ class Crawl:
         link = lease.link
         assert link is not None
         try:
-            exchange = await self._client.fetch(
+            request = FetchRequest(
                 "GET", lease.url, lease.address, self._headers, wants=self._wants
             )
+            exchange = await self._client.fetch(request)
         except FetchFailed as failure:
             return Failed(failure.reason, failure.ended_at * failure.asked, failure.ended_at)
         links: list[Link] = []

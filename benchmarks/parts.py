@@ -21,10 +21,10 @@ from simweb.model import World
 from simweb.spec import Place
 from webcrawl.config import build
 from webcrawl.config.fetch import headers_from, limits_from
-from webcrawl.fetch.client import build_request, split_url
 from webcrawl.fetch.decode import decode
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.fetch.http1 import ResponseReader
+from webcrawl.fetch.requesthead import build_request, split_url
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.lease import (

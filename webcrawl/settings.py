@@ -24,6 +24,7 @@ DEFAULT_REQUEST_HEADERS = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"
 
 # Politeness.
 ROBOTSTXT_OBEY = True
+ROBOTS_PARSER = "webcrawl"  # protego, or the import path of a parser: parse/robotsparsers.py
 DOWNLOAD_DELAY = 30  # a request every half minute harms no server
 IP_DELAY = 1.0
 CRAWL_DELAY_MAX = 300.0  # a longer Crawl-delay in robots.txt is cut to this

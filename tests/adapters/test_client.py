@@ -24,14 +24,15 @@ from tests.adapters.rawserver import (
     server_context,
     until,
 )
-from webcrawl.fetch.client import Client, Limits, Target, _Fetch, build_request, split_url
+from webcrawl.fetch.client import Client, FetchRequest, Limits, State, _Fetch
 from webcrawl.fetch.decode import Decoded, decode
 from webcrawl.fetch.exchange import Exchange, FetchFailed
+from webcrawl.fetch.requesthead import Target, build_request, split_url
 from webcrawl.fetch.tls import CertificateJudge, client_context
 
 GENEROUS = Limits()
 QUICK = Limits(timeout_s=0.3, connect_timeout_s=0.3)
-# Enough time to connect and to receive the bytes that the server sends at once.
+# Enough time to connect, and to receive the first bytes of the server.
 SENT_S = 2.0
 HEADERS = [(b"User-Agent", b"webcrawl"), (b"Accept", b"*/*")]
 PAGE = b"<html>" + b"x" * 30_000
@@ -55,7 +56,7 @@ def get(
             client = Client(limits)
             url = f"http://www.example.com:{server.port}{path}"
             try:
-                return await client.fetch("GET", url, "127.0.0.1", HEADERS, **kwargs)
+                return await client.fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS, **kwargs))
             finally:
                 assert client.active == 0
 
@@ -96,6 +97,49 @@ def test_an_exchange_has_the_bytes_of_the_wire(run: Run) -> None:
     assert 0 < exchange.connect_s < exchange.connect_s + exchange.first_byte_s <= exchange.total_s
 
 
+@pytest.fixture
+def entered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The states that fetches enter, as their `repr` says them."""
+    states: list[str] = []
+    enter = _Fetch._enter
+
+    def noting(fetch: _Fetch, state: State, now: float) -> None:
+        enter(fetch, state, now)
+        states.append(repr(fetch).split("/ ")[1])
+
+    monkeypatch.setattr(_Fetch, "_enter", noting)
+    return states
+
+
+ALL_STATES = [f"{state.value}>" for state in State]
+
+
+@pytest.mark.parametrize(
+    ("parts", "passed"),
+    [
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"], ALL_STATES),
+        ([b"HTTP/1.1 200 OK\r\n", b"\r\n", b"hi"], ALL_STATES),
+        ([b"HTTP/1.1 103 Early Hints\r\n\r\n", b"HTTP/1.1 404 No\r\n\r\n"], ALL_STATES),
+        ([], [*ALL_STATES[:2], "done>"]),
+        ([b"HTTP/1.1 200 "], [*ALL_STATES[:3], "done>"]),
+        ([b"no HTTP"], [*ALL_STATES[:3], "done>"]),
+    ],
+)
+def test_the_states_of_a_fetch(
+    run: Run, entered: list[str], parts: list[bytes], passed: list[str]
+) -> None:
+    if len(passed) == len(State):
+        get(run, answering(*parts))
+    else:
+        failure(run, answering(*parts))
+    assert entered == passed
+
+
+def test_the_states_of_a_fetch_that_finds_no_server(run: Run, entered: list[str]) -> None:
+    test_a_refused_connection_is_a_failure(run)
+    assert entered == ["connecting>", "done>"]
+
+
 def test_a_post_has_its_body(run: Run) -> None:
     received: list[bytes] = []
 
@@ -111,7 +155,7 @@ def test_a_post_has_its_body(run: Run) -> None:
         body = b"x" * 3_000_000 + b"end"
 
         async def go() -> Exchange:
-            return await Client(Limits()).fetch("POST", url, "127.0.0.1", [], body)
+            return await Client(Limits()).fetch(FetchRequest("POST", url, "127.0.0.1", [], body))
 
         exchange = run(go())
     assert exchange.payload == b"ok"
@@ -128,7 +172,7 @@ def test_the_client_connects_over_ipv6(run: Run) -> None:
         url = f"http://[::1]:{server.port}/"
 
         async def go() -> Exchange:
-            return await Client(Limits()).fetch("GET", url, "::1", [])
+            return await Client(Limits()).fetch(FetchRequest("GET", url, "::1", []))
 
         exchange = run(go())
     assert exchange.ip == "::1"
@@ -167,7 +211,7 @@ def test_a_reset_after_the_request_is_a_failure(run: Run) -> None:
     assert (failed.reason, failed.asked) == ("reset", True)
 
 
-def test_a_reset_in_the_body_keeps_the_bytes_received(run: Run) -> None:
+def test_a_reset_in_the_body_keeps_the_bytes_before(run: Run) -> None:
     came = bytearray()
     has_come = threading.Event()
 
@@ -199,7 +243,7 @@ def test_a_refused_connection_is_a_failure(run: Run) -> None:
         port = unheard.getsockname()[1]
 
     async def go() -> None:
-        await Client(Limits()).fetch("GET", f"http://a.test:{port}/", "127.0.0.1", [])
+        await Client(Limits()).fetch(FetchRequest("GET", f"http://a.test:{port}/", "127.0.0.1", []))
 
     with pytest.raises(FetchFailed) as caught:
         run(go())
@@ -217,7 +261,9 @@ def test_a_connect_timeout_is_a_failure(run: Run) -> None:
             each.connect_ex(("127.0.0.1", port))
 
         async def go() -> None:
-            await Client(QUICK).fetch("GET", f"http://a.test:{port}/", "127.0.0.1", [])
+            await Client(QUICK).fetch(
+                FetchRequest("GET", f"http://a.test:{port}/", "127.0.0.1", [])
+            )
 
         with pytest.raises(FetchFailed) as caught:
             run(go())
@@ -229,7 +275,7 @@ def test_a_connect_timeout_is_a_failure(run: Run) -> None:
 def hanging(*parts: bytes) -> Script:
     def script(connection: socket.socket) -> None:
         answering(*parts)(connection)
-        connection.recv(1)  # until the client closes
+        connection.recv(1)  # until the client disconnects
 
     return script
 
@@ -249,14 +295,14 @@ def test_the_first_byte_ends_the_first_byte_timeout(run: Run) -> None:
     def script(connection: socket.socket) -> None:
         read_request(connection)
         connection.sendall(b"HTTP/1.1 200 OK\r\n")
-        time.sleep(SENT_S + 0.2)  # begun after the timeout was set
+        time.sleep(SENT_S + 0.2)  # the time-out was armed before
         connection.sendall(b"\r\nhi")
 
     limits = Limits(timeout_s=60, first_byte_timeout_s=SENT_S)
     assert get(run, script, limits=limits).payload == b"hi"
 
 
-def test_a_timeout_in_the_body_keeps_the_bytes_received(run: Run) -> None:
+def test_a_timeout_in_the_body_keeps_the_bytes_before(run: Run) -> None:
     script = hanging(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhell")
     exchange = get(run, script, limits=Limits(timeout_s=SENT_S))
     assert (exchange.truncated, exchange.payload) == ("time", b"hell")
@@ -265,7 +311,7 @@ def test_a_timeout_in_the_body_keeps_the_bytes_received(run: Run) -> None:
 
 @pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["head", "body"])
 def test_a_drip_lasts_no_longer_than_the_timeout(run: Run, start: bytes) -> None:
-    """The drip would last nine seconds, and then end in another way."""
+    """Without the time-out it would last for nine seconds, and end otherwise."""
 
     def script(connection: socket.socket) -> None:
         read_request(connection)
@@ -307,7 +353,7 @@ def test_an_unwanted_body_is_not_read(run: Run) -> None:
     assert asked == [(200, [(b"Content-Length", b"99")])]
 
 
-def test_wanted_is_called_once(run: Run) -> None:
+def test_wants_is_called_once(run: Run) -> None:
     asked: list[int] = []
 
     def wants(status: int, _: object) -> bool:
@@ -319,7 +365,7 @@ def test_wanted_is_called_once(run: Run) -> None:
     assert asked == [200]
 
 
-def test_content_is_passed_on_as_received_and_may_be_stopped(run: Run) -> None:
+def test_on_content_gets_each_part_and_may_end_the_body(run: Run) -> None:
     given: list[bytes] = []
 
     def on_content(data: bytes) -> bool:
@@ -332,7 +378,7 @@ def test_content_is_passed_on_as_received_and_may_be_stopped(run: Run) -> None:
     assert exchange.truncated == "unspecified"
 
 
-def test_an_error_of_a_callback_is_raised(run: Run) -> None:
+def test_an_exception_of_a_callback_is_raised(run: Run) -> None:
     def wants(status: int, _: object) -> bool:
         raise ZeroDivisionError
 
@@ -356,13 +402,17 @@ def test_abort_ends_fetches_in_every_state(run: Run) -> None:
         async def go() -> list[object]:
             client = Client(Limits())
             tasks = [
-                asyncio.create_task(client.fetch("GET", f"{url}/{at}", "127.0.0.1", []))
+                asyncio.create_task(
+                    client.fetch(FetchRequest("GET", f"{url}/{at}", "127.0.0.1", []))
+                )
                 for at in range(3)
             ]
             under_way = client._under_way
-            await until(lambda: sum(each.connected_at > 0 for each in under_way) == 3)
+            await until(lambda: State.CONNECTING not in {each.state for each in under_way})
             await until(lambda: sum(each.first_byte_at > 0 for each in under_way) == 2)
-            tasks.append(asyncio.create_task(client.fetch("GET", f"{url}/0", "127.0.0.1", [])))
+            tasks.append(
+                asyncio.create_task(client.fetch(FetchRequest("GET", f"{url}/0", "127.0.0.1", [])))
+            )
             await asyncio.sleep(0)
             assert repr(client) == "<Client 4 active, 0 idle>"
             await client.close()
@@ -382,7 +432,7 @@ def test_the_caller_may_be_cancelled(run: Run, connected: bool) -> None:
         async def go() -> None:
             client = Client(Limits())
             url = f"http://a.test:{server.port}/"
-            task = asyncio.create_task(client.fetch("GET", url, "127.0.0.1", []))
+            task = asyncio.create_task(client.fetch(FetchRequest("GET", url, "127.0.0.1", [])))
             await asyncio.sleep(0)
             (fetch,) = client._under_way
             if connected:
@@ -404,7 +454,7 @@ def test_a_thousand_fetches_run_at_once(run: Run) -> None:
             self.transport = transport
 
         def data_received(self, data: bytes) -> None:
-            # All stay open until the last has connected, so that all are in progress at once.
+            # No answer is sent before the last connection is open, so all are active at once.
             waiting.append(self.transport)
             if len(waiting) == 1000:
                 most.append(client.active)
@@ -420,7 +470,9 @@ def test_a_thousand_fetches_run_at_once(run: Run) -> None:
         loop = asyncio.get_running_loop()
         server = await loop.create_server(Peer, "127.0.0.1", 0, backlog=1100)
         url = f"http://a.test:{server.sockets[0].getsockname()[1]}/"
-        fetches = [client.fetch("GET", url, "127.0.0.1", HEADERS) for _ in range(1000)]
+        fetches = [
+            client.fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS)) for _ in range(1000)
+        ]
         exchanges = await asyncio.gather(*fetches)
         server.close()
         await server.wait_closed()
@@ -444,7 +496,7 @@ def https(run: Run, presented: ssl.SSLContext, **kwargs: Any) -> Exchange:
         async def go() -> Exchange:
             client = Client(Limits(), judge=CertificateJudge([AUTHORITY.certificate]), **kwargs)
             url = f"https://www.example.com:{server.port}/"
-            return await client.fetch("GET", url, "127.0.0.1", HEADERS)
+            return await client.fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS))
 
         exchange = run(go())
     assert isinstance(exchange, Exchange)
@@ -483,7 +535,7 @@ def test_a_bad_certificate_fails_when_verified(run: Run, tmp_path: Path) -> None
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1:DeprecationWarning")
-def test_a_server_with_old_tls_is_fetched(run: Run, tmp_path: Path) -> None:
+def test_an_old_tls_server_is_fetched(run: Run, tmp_path: Path) -> None:
     context = server_context(tmp_path, identity("www.example.com", names=NAMES))
     context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1
     context.set_ciphers("ALL:@SECLEVEL=0")
@@ -501,7 +553,7 @@ def test_plain_http_on_the_tls_port_is_a_failure(run: Run) -> None:
 
         async def go() -> None:
             url = f"https://www.example.com:{server.port}/"
-            await Client(Limits()).fetch("GET", url, "127.0.0.1", HEADERS)
+            await Client(Limits()).fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS))
 
         with pytest.raises(FetchFailed) as caught:
             run(go())
@@ -513,7 +565,7 @@ def test_a_hanging_handshake_times_out(run: Run) -> None:
 
         async def go() -> None:
             url = f"https://www.example.com:{server.port}/"
-            await Client(QUICK).fetch("GET", url, "127.0.0.1", HEADERS)
+            await Client(QUICK).fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS))
 
         with pytest.raises(FetchFailed) as caught:
             run(go())
@@ -561,7 +613,7 @@ def test_build_request() -> None:
     )
 
 
-def test_a_large_body_is_decoded_in_a_thread(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_body_is_decoded_on_a_thread(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     large = bytes(3 << 20)
     threads = []
 
@@ -578,8 +630,10 @@ def test_a_large_body_is_decoded_in_a_thread(run: Run, monkeypatch: pytest.Monke
     assert threads[0] is not threading.main_thread()
 
 
-def test_a_costly_body_yields_to_other_fetches(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No byte is lost, whether a length or the connection ends the answer."""
+def test_reading_costly_bytes_yields_to_other_tasks(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is lost, whether the answer ends with a length or with the connection."""
     monkeypatch.setattr("webcrawl.fetch.client._TURN_S", 0.0)
     turns = []
     give_turn = _Fetch._give_turn

@@ -39,6 +39,7 @@ from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.outcomes import NotSent
 from webcrawl.crawl.page_fetch import PageFetch, note, state_of
 from webcrawl.downloader.handler import FAILURES, DownloadHandler, _make_sendable
+from webcrawl.fetch.client import FetchRequest
 from webcrawl.fetch.exchange import REASONS, Exchange, FetchFailed
 from webcrawl.frontier.lease import Lease, Step
 
@@ -427,7 +428,7 @@ async def ask_before_a_page(url: str, crawler: Crawler) -> None:
     """Send a request before the page, as for robots.txt."""
     nothing: Any = None
     admissions = admissions_from(crawler.settings, outlink=nothing, record=nothing)
-    await admissions.client.fetch("GET", url, "127.0.0.1", [])
+    await admissions.client.fetch(FetchRequest("GET", url, "127.0.0.1", []))
     await admissions.close()
 
 

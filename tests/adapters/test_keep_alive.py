@@ -1,4 +1,4 @@
-"""Keep-alive: idle connections kept for the next request, with real sockets."""
+"""Keep-alive against real sockets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.adapters.rawserver import (
     until,
 )
 from webcrawl.fetch import connections
-from webcrawl.fetch.client import Client, Limits
+from webcrawl.fetch.client import Client, FetchRequest, Limits
 from webcrawl.fetch.connections import Connections
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 
@@ -34,7 +34,7 @@ Fetch = Callable[..., Awaitable[Exchange]]
 
 
 class Server(RawServer):
-    """Answers each request with the next of `answers`, then always with the last.
+    """Answers each request with the next of `answers`, and with the last one from then on.
 
     `asked` are the requests, each with the number of its connection; `closed` has the number of
     each connection that the client has closed.
@@ -67,7 +67,7 @@ class Server(RawServer):
 
 
 def fetching(run: Run, server: Server, script: Callable[[Client, Fetch], Awaitable[None]]) -> None:
-    """Run `script` with a client and a short function to fetch with it."""
+    """Run `script` with a client and a short form of its fetch."""
 
     async def go() -> None:
         client = Client(LIMITS)
@@ -76,7 +76,7 @@ def fetching(run: Run, server: Server, script: Callable[[Client, Fetch], Awaitab
             host: str = "a.test", method: str = "GET", scheme: str = "http", **kwargs: Any
         ) -> Exchange:
             url = f"{scheme}://{host}:{server.port}/"
-            return await client.fetch(method, url, "127.0.0.1", [], **kwargs)
+            return await client.fetch(FetchRequest(method, url, "127.0.0.1", [], **kwargs))
 
         try:
             await script(client, fetch)
@@ -92,7 +92,7 @@ def idle(client: Client) -> int:
     return int(repr(client).split()[3])
 
 
-def test_a_connection_is_reused_for_the_next_request(run: Run) -> None:
+def test_a_connection_serves_several_requests(run: Run) -> None:
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
     empty = b"HTTP/1.1 204 No Content\r\n\r\n"
     server = Server(OK, chunked, empty, OK)
@@ -147,7 +147,7 @@ def test_a_connection_with_an_unread_body_is_closed(run: Run) -> None:
     fetching(run, server, script)
 
 
-def test_a_kept_connection_is_for_one_host_and_repeatable_requests(run: Run) -> None:
+def test_a_connection_is_not_shared(run: Run) -> None:
     """Not with another host at the same address, nor with a request that must not be repeated."""
     server = Server(OK)
 
@@ -156,7 +156,9 @@ def test_a_kept_connection_is_for_one_host_and_repeatable_requests(run: Run) -> 
             await fetch(host, method)
         await fetch("a.test", local_address=("127.0.0.1", 0))
         assert idle(client) == 3
-        await asyncio.gather(fetch("b.test"), fetch("b.test"))  # one of them needs a new connection
+        await asyncio.gather(
+            fetch("b.test"), fetch("b.test")
+        )  # one of them needs another connection
         assert idle(client) == 3
 
     fetching(run, server, script)
@@ -166,7 +168,9 @@ def test_a_kept_connection_is_for_one_host_and_repeatable_requests(run: Run) -> 
 
 
 @pytest.mark.parametrize("unasked", [b"", b"HTTP/1.1 408 Request Timeout\r\n\r\n"])
-def test_an_idle_connection_that_closes_or_sends_is_dropped(run: Run, unasked: bytes) -> None:
+def test_an_idle_connection_that_is_closed_or_gets_data_is_dropped(
+    run: Run, unasked: bytes
+) -> None:
     server = Server(OK)
 
     async def script(client: Client, fetch: Fetch) -> None:
@@ -183,7 +187,7 @@ def test_an_idle_connection_that_closes_or_sends_is_dropped(run: Run, unasked: b
     assert server.connections == [1, 2]
 
 
-def test_an_unreliable_server_gets_no_kept_connection_again(run: Run) -> None:
+def test_connections_of_an_unreliable_server_are_not_reused(run: Run) -> None:
     server = Server(OK, b"reset", OK)
 
     async def script(client: Client, fetch: Fetch) -> None:
@@ -200,8 +204,8 @@ def test_an_unreliable_server_gets_no_kept_connection_again(run: Run) -> None:
     assert [b"keep-alive" in request for _, request in server.asked] == [True, True, False, False]
 
 
-def test_a_truncated_answer_does_not_make_a_server_unreliable(run: Run) -> None:
-    """It would break off on a new connection as well."""
+def test_an_answer_that_breaks_off_does_not_make_a_server_unreliable(run: Run) -> None:
+    """It would have broken off on a new connection too."""
     server = Server(OK, b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\nand then close", OK)
 
     async def script(client: Client, fetch: Fetch) -> None:
@@ -227,7 +231,7 @@ def test_an_idle_connection_is_closed_after_its_time(run: Run) -> None:
     fetching(run, server, script)
 
 
-def test_the_longest_idle_connection_is_closed_first(run: Run) -> None:
+def test_the_longest_idle_connection_is_closed_for_a_new_one(run: Run) -> None:
     server = Server(OK)
 
     async def script(client: Client, fetch: Fetch) -> None:
@@ -240,7 +244,7 @@ def test_the_longest_idle_connection_is_closed_first(run: Run) -> None:
     assert server.connections == [1, 2, 1, 3, 1, 3, 4]
 
 
-def test_the_memory_of_unreliable_servers_is_bounded(
+def test_the_list_of_unreliable_servers_is_bounded(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "UNRELIABLE_MAX", 1)
@@ -253,7 +257,7 @@ def test_the_memory_of_unreliable_servers_is_bounded(
                 await fetch(host)
         await fetch("a.test")
         await fetch("b.test")
-        assert idle(client) == 1  # a.test is forgotten, and so reused
+        assert idle(client) == 1  # a.test was dropped from the list
 
     fetching(run, server, script)
 
@@ -273,7 +277,7 @@ def test_a_tls_connection_is_reused(run: Run, tmp_path: Path) -> None:
     assert server.connections == [1, 1, 2]
 
 
-def test_abort_ends_a_fetch_on_a_kept_connection(run: Run) -> None:
+def test_abort_while_a_reused_connection_is_active(run: Run) -> None:
     server = Server(OK, b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n")
 
     async def script(client: Client, fetch: Fetch) -> None:

@@ -47,6 +47,18 @@ def test_other_orderings_fetch_the_same_pages(tmp_path: Path, order: str, store:
     assert_clean(result)
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+def test_protego_reads_robots_txt_for_a_polite_crawl(tmp_path: Path, processes: int) -> None:
+    """With two processes its rules travel from the worker to the frontier."""
+    with running(*SMALL, *PROMISES) as web:
+        settings = {"ROBOTS_PARSER": "protego", "CRAWL_PROCESSES": processes}
+        result = crawl(tmp_path, web=web, **settings)
+        ledger = assert_faultless(web)
+    assert_clean(result)
+    assert ledger["fetched"]["pages"] > 100
+    assert result.report["counts"]["dropped/robots"] > 0
+
+
 def test_a_scope_suffix_limits_the_crawl(tmp_path: Path) -> None:
     with running(*SMALL, *PROMISES, "--scope-suffix", ".br") as web:
         result = crawl(tmp_path, web=web, SCOPE_SUFFIXES=".br")

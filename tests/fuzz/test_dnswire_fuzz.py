@@ -1,4 +1,4 @@
-"""Any message of a DNS server gives an Answer with addresses or a problem, never an exception."""
+"""Any bytes of a DNS server give an Answer with addresses or a problem, never an exception."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any bytes of a server give a response within the bounds or the peer's-fault error."""
+"""Any bytes of a server give a response within the bounds, or the peer's fault."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webcrawl.fetch.http1 import Framing, ResponseReader
 HEADER_LIMIT = 300
 BODY_LIMIT = 500
 
-# Pieces of valid responses, which reach deep into the reader.
+# Tokens that lead far into the reader, with any bytes between them.
 TOKENS = [
     b"HTTP/1.1 200 OK\r\n",
     b"HTTP/1.1 100 Continue\r\n\r\n",
@@ -87,7 +87,7 @@ def test_the_sizes_of_reads_change_nothing(
     pieces.append(data[at:])
     whole = outcome(method, [data], end)
     in_pieces = outcome(method, pieces, end)
-    # In a head that is too large the reader may find its garbage or its size first.
+    # A head that is too large and garbage may fail for either reason.
     if whole[0] == in_pieces[0] or isinstance(whole[0], int) or isinstance(in_pieces[0], int):
         assert in_pieces == whole
 
@@ -101,7 +101,7 @@ def test_any_body_can_be_decoded(body: bytes, coding: bytes) -> None:
 
 
 def test_the_fuzz_reaches_every_framing() -> None:
-    """Guards the list of pieces: they can form each framing."""
+    """The tokens can produce each framing."""
     heads = {
         Framing.LENGTH: TOKENS[0] + TOKENS[7] + TOKENS[4],
         Framing.CHUNKED: TOKENS[0] + TOKENS[9] + TOKENS[4],

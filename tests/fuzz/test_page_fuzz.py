@@ -1,4 +1,4 @@
-"""Any bytes are read as a page, in linear time."""
+"""Any bytes can be read as a page, in linear time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def time_limit() -> Iterator[None]:
         raise AssertionError(f"took more than {TIMEOUT_S} s")
 
     before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, TIMEOUT_S)  # CPU time: other processes may be busy
+    signal.setitimer(signal.ITIMER_PROF, TIMEOUT_S)  # of CPU time: the machine may be busy
     try:
         yield
     finally:

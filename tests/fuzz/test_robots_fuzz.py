@@ -1,4 +1,4 @@
-"""Any robots.txt gives rules, in bounded space, and never an exception."""
+"""Any robots.txt gives rules in bounded space, never an exception."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.parse.robots import RobotsRules
+from webcrawl.parse.robotsparsers import PROTEGO, read_rules, reader
 
 KEYS = st.sampled_from(
     [b"User-agent", b"Disallow", b"Allow", b"Crawl-delay", b"Sitemap", b"useragent", b"", b"\xff"]
@@ -34,3 +35,14 @@ def test_any_body(body: bytes, target: str) -> None:
     assert rules.crawl_delay_s is None or 0 <= rules.crawl_delay_s < float("inf")
     assert len(rules.literals) + len(rules.wildcards) <= 5 * len(body)
     assert RobotsRules.from_bytes(rules.to_bytes()) == rules
+
+
+@given(BODIES, TARGETS)
+def test_any_body_read_by_protego(body: bytes, target: str) -> None:
+    rules = reader(PROTEGO, "webcrawl")(body)
+    assert rules.allows(target) in (True, False)
+    assert rules.allows("/robots.txt")
+    assert rules.deciding(target)[:1] in ("", "+", "-")
+    assert rules.crawl_delay_s is None or 0 <= rules.crawl_delay_s < float("inf")
+    assert rules.allows(target) or not rules.allows_all
+    assert read_rules(rules.to_bytes()) == rules

@@ -1,4 +1,4 @@
-"""Any seeds give canonical URLs and counted lines, or BadSeed, and no other exception."""
+"""Any seed list gives canonical URLs and counted lines, or BadSeed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A damaged archive: recovery keeps the whole records, `check` reports; neither raises."""
+"""A damaged archive: recovery keeps the complete records, `check` reports the damage, and neither
+raises anything.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,7 @@ def test_recovery_keeps_each_record_before_the_damage(
 
 
 @given(damage=st.one_of(cuts, flips, tails))
-def test_check_finds_any_damage(archive: tuple[str, bytes, list[int]], damage: Damage) -> None:
+def test_check_reports_any_damage(archive: tuple[str, bytes, list[int]], damage: Damage) -> None:
     name, good, ends = archive
     damaged = damage(good)
     with TemporaryDirectory() as folder:
@@ -76,7 +78,7 @@ def test_check_finds_any_damage(archive: tuple[str, bytes, list[int]], damage: D
 
 
 def _only_in_a_gzip_header(good: bytes, damaged: bytes, ends: list[int]) -> bool:
-    """The fields time, extra flags and system have no checksum (RFC 1952)."""
+    """No checksum covers its time, extra flags and system (RFC 1952)."""
     at = next(at for at, (a, b) in enumerate(zip(good, damaged, strict=False)) if a != b)
     start = max(end for end in (0, *ends) if end <= at)
     return at - start < 10

@@ -1,4 +1,4 @@
-"""Admissions: what an answer to a HEAD means for the page behind it."""
+"""Admissions: the meaning of an answer to a HEAD, and where a robots.txt is read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEASE = Lease("a.test", Step.HEAD, LINK.url, "192.0.2.1", link=LINK)
 
 
 class OneAnswer:
-    """A client whose every fetch gives the same exchange."""
+    """A client: each fetch returns the same exchange."""
 
     def __init__(self, answer: Exchange) -> None:
         self.answer = answer
@@ -34,14 +34,14 @@ async def keep_nothing(exchange: Exchange) -> None:
 
 
 def outcome_of(head: bytes) -> Fetched:
-    """Of a HEAD that is answered with `head`."""
+    """The outcome of a HEAD that is answered with `head`."""
     stub: Any = None
     admissions = Admissions(
         resolver=stub,
         guard=stub,
         client=OneAnswer(exchange(head, b"", method="HEAD")),  # type: ignore[arg-type]
         headers=[],
-        robots_token="webcrawl",
+        read_rules=stub,
         wants=lambda status, headers: (b"Content-Type", b"text/html") in headers,
         outlink=lambda url, link: Link(url, link.host, redirects=1),
         record=keep_nothing,
@@ -61,7 +61,7 @@ def outcome_of(head: bytes) -> Fetched:
         (b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\n", False),
     ],
 )
-def test_what_is_worth_a_get(head: bytes, wanted: bool) -> None:
+def test_which_answers_to_head_are_worth_a_get(head: bytes, wanted: bool) -> None:
     assert outcome_of(head).wanted is wanted
 
 
@@ -71,24 +71,19 @@ def test_a_redirect_is_a_link() -> None:
     assert not moved.wanted
 
 
-def test_a_retry_after_is_told() -> None:
+def test_retry_after_is_part_of_the_outcome() -> None:
     busy = outcome_of(b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 7\r\n\r\n")
     assert busy.retry_after_s == 7.0
 
 
 @pytest.mark.parametrize(("size", "in_place"), [(100, True), (LARGE_BODY_BYTES + 1, False)])
-def test_a_large_robots_txt_is_read_beside_the_loop(
-    size: int, in_place: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_robots_txt_is_read_on_a_thread(size: int, in_place: bool) -> None:
     threads = []
 
-    class Noting(RobotsRules):
-        @classmethod
-        def parse(cls, body: bytes, product_token: str) -> Any:
-            threads.append(threading.current_thread() is threading.main_thread())
-            return RobotsRules.parse(body, product_token)
+    def read_rules(body: bytes) -> RobotsRules:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return RobotsRules.parse(body, "webcrawl")
 
-    monkeypatch.setattr("webcrawl.admission.runner.RobotsRules", Noting)
     body = b"User-agent: *\nDisallow: /a\n" + b"#" * size
-    rules = asyncio.run(read_robots(body, "webcrawl"))
+    rules = asyncio.run(read_robots(body, read_rules))
     assert (rules.literals, threads) == ("-/a", [in_place])

@@ -1,4 +1,4 @@
-"""parse.charset: which character set, and its text."""
+"""parse.charset: the character set of a page, and its text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ E_ACUTE = "é".encode()
         (b"<meta charset=koi8-r>", "text/html; charset=nonsense", "koi8-r"),
         (b"<meta charset=nonsense><meta charset=koi8-r>", "", "koi8-r"),
         (b"<meta charset=utf-16>", "", "utf-8"),
-        (b'<a title="<meta charset=koi8-r>', "", "windows-1252"),  # in a tag that is not closed
+        (b'<a title="<meta charset=koi8-r>', "", "windows-1252"),  # in an unclosed tag
         (b"<meta charset=latin1>" + E_ACUTE, "text/html", "windows-1252"),
         (E_ACUTE, "text/html", "utf-8"),
         (E_ACUTE[:1], "", "utf-8"),  # cut in the middle of a character
@@ -28,7 +28,7 @@ E_ACUTE = "é".encode()
         (b"", "text/html; charset=\udce9", "windows-1252"),
     ],
 )
-def test_order_of_the_signs(payload: bytes, content_type: str, charset: str) -> None:
+def test_order_of_precedence(payload: bytes, content_type: str, charset: str) -> None:
     assert sniff(payload, content_type) == charset
 
 

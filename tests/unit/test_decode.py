@@ -1,4 +1,4 @@
-"""Content codings: removed in full, in part, or left alone, and never a raise."""
+"""Content codings: removed in full, in part, or left alone. Nothing is raised."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_codings_under_an_unknown_one_are_left_too() -> None:
 
 
 @each_format
-def test_a_label_that_is_not_true(format_: str) -> None:
+def test_a_wrong_label(format_: str) -> None:
     headers, _ = encoded(format_)
     coding = headers[1][1].decode()
     for plain in (b"<!DOCTYPE html>\n" + PAGE, b"x" * 3000, b"\n\n<html>", b"<html>"):
@@ -150,12 +150,12 @@ def test_a_damaged_tail(format_: str) -> None:
         assert payload[: len(PAGE) // 4] == PAGE[: len(PAGE) // 4]
 
 
-def test_a_wrong_checksum_costs_nothing_of_the_payload() -> None:
+def test_a_wrong_checksum_loses_nothing_of_the_payload() -> None:
     body = gzip.compress(PAGE)[:-8] + bytes(8)
     assert decode(body, label("gzip"), LIMIT) == Decoded(PAGE, "damaged gzip")
 
 
-def test_damage_in_a_large_body_costs_little_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_in_a_large_body_loses_little_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_STEPS", 100)
     calls = 0
 
@@ -188,7 +188,7 @@ def test_a_bomb_stops_at_the_bound(format_: str) -> None:
 
 
 @each_format
-def test_output_of_exactly_the_bound_is_whole(format_: str) -> None:
+def test_output_of_exactly_the_bound_is_complete(format_: str) -> None:
     headers, body = encoded(format_)
     assert decode(body, headers, len(PAGE)) == Decoded(PAGE)
     payload, problem, _ = decode(body, headers, len(PAGE) - 1)
@@ -212,7 +212,7 @@ def test_members_are_bounded(format_: str) -> None:
 
 
 @each_format
-def test_what_follows_the_end_is_passed_over(format_: str) -> None:
+def test_bytes_after_the_end_are_ignored(format_: str) -> None:
     headers, body = encoded(format_)
     assert decode(body + bytes(20), headers, LIMIT) == Decoded(PAGE)
 
@@ -228,7 +228,7 @@ def test_a_zstd_window_over_8_mib_is_refused() -> None:
     assert decode(body, label("zstd"), LIMIT) == Decoded(b"", "damaged zstd")
 
 
-def test_brotlipy_does_not_stand_in_the_way(tmp_path: Path) -> None:
+def test_an_installed_brotlipy_does_no_harm(tmp_path: Path) -> None:
     """It has a package `brotli`, and its C module makes itself `_brotli` once imported."""
     package = tmp_path / "brotli"
     package.mkdir()
@@ -249,7 +249,7 @@ def test_brotlipy_does_not_stand_in_the_way(tmp_path: Path) -> None:
 
 
 @each_format
-def test_what_is_small_is_decoded_in_place(format_: str) -> None:
+def test_a_small_body_is_decoded_in_place(format_: str) -> None:
     headers, body = encoded(format_)
     assert decode_quickly(body, headers, LIMIT * 9) == decode(body, headers, LIMIT * 9)
     assert decode_quickly(body, headers, 100) == decode(body, headers, 100)
@@ -257,7 +257,7 @@ def test_what_is_small_is_decoded_in_place(format_: str) -> None:
 
 
 @each_format
-def test_what_may_take_long_is_not_decoded_in_place(format_: str) -> None:
+def test_a_body_that_may_take_long_is_not_decoded_in_place(format_: str) -> None:
     bomb_headers, bomb = encoded(format_, bytes(QUICK_OUTPUT_BYTES + 1))
     assert decode_quickly(bomb, bomb_headers, LIMIT * 9) is None
     headers, body = encoded(format_, os.urandom(QUICK_INPUT_BYTES + 1))
@@ -265,7 +265,7 @@ def test_what_may_take_long_is_not_decoded_in_place(format_: str) -> None:
     assert decode_quickly(b"x", label("gzip, br"), LIMIT) is None
 
 
-def test_what_has_no_coding_is_its_own_payload() -> None:
+def test_a_body_without_coding_is_its_own_payload() -> None:
     body = bytes(QUICK_INPUT_BYTES * 9)
     decoded = decode_quickly(body, [], LIMIT)
     assert decoded is not None

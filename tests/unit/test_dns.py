@@ -18,8 +18,8 @@ from webcrawl.admission.dns import Resolution, ResolutionFailed, Resolver, read_
 from webcrawl.admission.dnsclient import Server
 
 A, AAAA, CNAME = 1, 28, 5
-TIMEOUT_S = 0.15  # where no answer is to come
-PATIENT_S = 60.0  # where one is, however slow the machine
+TIMEOUT_S = 0.15  # for a server that does not answer
+PATIENT_S = 60.0  # for an answer, however slow the machine
 
 
 def record(record_type: int, data: bytes, ttl_s: int = 60) -> bytes:
@@ -33,7 +33,7 @@ def ipv4(address: str, ttl_s: int = 60) -> bytes:
 class DnsServer(asyncio.DatagramProtocol):
     """Answers as `zone` says: a list of records, an error code, raw bytes, or None for silence.
 
-    A list of these is worked off, its last entry stays.
+    Of a list of these each answers once, and the last one for ever.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class DnsServer(asyncio.DatagramProtocol):
         self._awaited: tuple[int, asyncio.Future[None]] | None = None
 
     async def receive(self, count: int) -> None:
-        """Until `count` datagrams have come in all."""
+        """Wait until `count` datagrams have been received in all."""
         if self.received < count:
             future = asyncio.get_running_loop().create_future()
             self._awaited = (count, future)
@@ -105,7 +105,7 @@ class DnsServer(asyncio.DatagramProtocol):
 
 @asynccontextmanager
 async def dns_server(**zone: Any) -> Any:
-    """A server; `a_br=[...]` is what it says of the IPv4 addresses of a.br."""
+    """A server. `a_br=[...]` are its answers for the IPv4 addresses of a.br."""
     tcp, udp = both_on_one_port("127.0.0.1", 0)
     loop = asyncio.get_running_loop()
     transport, server = await loop.create_datagram_endpoint(DnsServer, sock=udp)
@@ -121,7 +121,7 @@ async def dns_server(**zone: Any) -> Any:
 
 
 def in_loop(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
-    """Run a test in a loop of its own, and fail it when it leaves a task behind."""
+    """Run a test in its own event loop. The test fails if it leaves a task behind."""
 
     async def run() -> None:
         await test()
@@ -198,7 +198,7 @@ async def test_cache_is_bounded() -> None:
 
 
 @in_loop
-async def test_look_ups_of_one_name_share_a_question() -> None:
+async def test_look_ups_of_one_name_share_a_query() -> None:
     async with dns_server(a_br=[[ipv4("127.0.0.5")]]) as server, resolver_of(server) as resolver:
         lookups = [resolver.resolve("a.br", 0.0) for _ in range(50)]
         found = await asyncio.gather(*lookups)
@@ -242,7 +242,7 @@ async def test_alias() -> None:
 
 
 @in_loop
-async def test_no_such_name_is_remembered() -> None:
+async def test_nxdomain_is_cached() -> None:
     async with (
         dns_server(b_br=[[]]) as server,
         resolver_of(server, negative_ttl_s=100.0) as resolver,
@@ -259,7 +259,7 @@ async def test_no_such_name_is_remembered() -> None:
     ("said", "reason"),
     [(2, "servfail"), (5, "refused"), (4, "rcode"), (b"what?", "garbage"), (b"", "garbage")],
 )
-def test_failing_server_may_be_asked_again_later(said: Any, reason: str) -> None:
+def test_a_failing_server_is_asked_again_by_a_later_look_up(said: Any, reason: str) -> None:
     @in_loop
     async def run() -> None:
         async with (
@@ -274,7 +274,7 @@ def test_failing_server_may_be_asked_again_later(said: Any, reason: str) -> None
 
 
 @in_loop
-async def test_silent_server_costs_its_tries_and_no_more() -> None:
+async def test_a_silent_server_costs_its_tries_only() -> None:
     async with (
         dns_server(a_br=None) as server,
         resolver_of(server, timeout_s=TIMEOUT_S, tries=3) as resolver,
@@ -293,7 +293,7 @@ async def test_lost_datagram_is_sent_again() -> None:
         resolver_of(server, timeout_s=TIMEOUT_S, tries=100) as resolver,
     ):
         assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.5",)
-    assert len(server.asked) >= 2  # more where the answer came after the next try
+    assert len(server.asked) >= 2  # more if the answer came after the next try
 
 
 @in_loop
@@ -310,7 +310,7 @@ async def test_late_answer_to_an_earlier_try_counts() -> None:
 
 
 @in_loop
-async def test_answer_that_comes_after_all_is_ignored() -> None:
+async def test_an_answer_after_the_last_try_is_ignored() -> None:
     async with (
         dns_server(a_br=[[ipv4("127.0.0.5")]]) as server,
         resolver_of(server, timeout_s=TIMEOUT_S) as resolver,
@@ -335,13 +335,13 @@ def test_next_server_is_asked(said: Any) -> None:
         ):
             assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.5",)
             assert (await resolver.resolve("b.br", 0.0)).addresses == ("127.0.0.6",)
-        assert bad.asked == [("a.br", A)]  # the good one is asked first from then on
+        assert bad.asked == [("a.br", A)]  # from now on the good server is asked first
 
     run()
 
 
 @in_loop
-async def test_nobody_listens() -> None:
+async def test_no_server_at_the_address() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
@@ -391,22 +391,22 @@ def test_uvloop() -> None:
 
 
 @pytest.fixture
-def always_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has no answer yet stays fresh, however slow the machine is."""
-    monkeypatch.setattr(dnsclient, "FRESH_S", 600.0)
+def endless_burst(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unanswered query counts as part of the burst, however slow the machine."""
+    monkeypatch.setattr(dnsclient, "BURST_S", 600.0)
 
 
-@pytest.mark.usefixtures("always_fresh")
+@pytest.mark.usefixtures("endless_burst")
 @in_loop
 async def test_no_burst_is_larger_than_a_servers_buffer() -> None:
     async with dns_server() as server, resolver_of(server, timeout_s=600.0) as resolver:
         server.hold = True
-        hosts = [f"h{number}.br" for number in range(dnsclient.MAX_FRESH + 5)]
+        hosts = [f"h{number}.br" for number in range(dnsclient.MAX_BURST + 5)]
         lookups = [asyncio.create_task(failure(resolver, host)) for host in hosts]
-        await server.receive(dnsclient.MAX_FRESH)
+        await server.receive(dnsclient.MAX_BURST)
         for _ in range(10):
             await asyncio.sleep(0)
-        assert server.received == dnsclient.MAX_FRESH
+        assert server.received == dnsclient.MAX_BURST
         server.hold = False
         for reply in server.held:
             reply()
@@ -414,8 +414,8 @@ async def test_no_burst_is_larger_than_a_servers_buffer() -> None:
 
 
 @in_loop
-async def test_silent_names_do_not_hold_up_the_others() -> None:
-    silent = [f"s{number}.br" for number in range(dnsclient.MAX_FRESH)]
+async def test_unanswered_names_do_not_delay_the_others() -> None:
+    silent = [f"s{number}.br" for number in range(dnsclient.MAX_BURST)]
     async with dns_server(a_br=[[ipv4("127.0.0.5")]]) as server:
         server.zone |= {(name, A): [None] for name in silent}
         async with resolver_of(server, timeout_s=60.0) as resolver:
@@ -427,7 +427,7 @@ async def test_silent_names_do_not_hold_up_the_others() -> None:
 
 
 @in_loop
-async def test_close_ends_what_is_under_way() -> None:
+async def test_close_ends_running_look_ups() -> None:
     async with dns_server(a_br=None) as server, resolver_of(server, timeout_s=60.0) as resolver:
         lookups = [
             asyncio.create_task(failure(resolver, "a.br")),
@@ -453,7 +453,7 @@ async def test_close_ends_what_is_under_way() -> None:
         ("a.localhost", "127.0.0.1"),
     ],
 )
-def test_no_question_for_what_is_known(host: str, address: str) -> None:
+def test_no_query_for_a_known_address(host: str, address: str) -> None:
     @in_loop
     async def run() -> None:
         async with dns_server() as server, resolver_of(server) as resolver:
@@ -482,7 +482,7 @@ def test_no_question_for_what_is_known(host: str, address: str) -> None:
         "[x]",
     ],
 )
-def test_bad_names_fail_without_a_question(host: str) -> None:
+def test_bad_names_fail_without_a_query(host: str) -> None:
     @in_loop
     async def run() -> None:
         async with dns_server() as server, resolver_of(server) as resolver:
@@ -493,7 +493,7 @@ def test_bad_names_fail_without_a_question(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["foo", "a_b.br", "-a.br", "xn--a.br", "x" * 63 + ".br", "a.br."])
-def test_names_are_asked_for_as_they_are(host: str) -> None:
+def test_names_are_sent_unchanged(host: str) -> None:
     @in_loop
     async def run() -> None:
         async with dns_server() as server, resolver_of(server) as resolver:
@@ -559,8 +559,8 @@ def test_system_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_a_server_that_was_not_there_is_heard_when_it_is(loop: str) -> None:
-    """An error of a socket is not its end: each of its ports meets one here."""
+def test_a_server_that_starts_late_is_heard(loop: str) -> None:
+    """A socket works on after an error: each of the ports has one here."""
 
     async def check() -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:

@@ -50,7 +50,7 @@ def test_ipv6() -> None:
     )
 
 
-def test_question_may_come_back_in_another_case() -> None:
+def test_the_echoed_question_may_be_in_another_case() -> None:
     echoed = message(address("192.0.2.1"), asked=ASKED.replace(b"a", b"A"))
     assert read_answer(echoed, ASKED).addresses == ("192.0.2.1",)
 
@@ -80,6 +80,6 @@ def test_problems(octets: bytes, problem: str) -> None:
     assert read_answer(octets, ASKED) == Answer(problem=problem)
 
 
-def test_what_fits_of_a_truncated_answer_is_enough() -> None:
+def test_the_addresses_of_a_truncated_answer_are_enough() -> None:
     whole = message(address("192.0.2.1"), address("192.0.2.2"), flags=0x8380)
     assert read_answer(whole[:-3], ASKED).addresses == ("192.0.2.1",)

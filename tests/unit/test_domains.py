@@ -28,7 +28,7 @@ def test_registered_domain(host: str, domain: str) -> None:
     assert registered_domain(host) == domain
 
 
-def test_nothing_goes_to_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_network_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_network(*_: object) -> None:
         raise AssertionError("a look-up went to the network")
 

@@ -44,7 +44,7 @@ PRIVATE = [
     "::1",
     "::127.0.0.1",
     "::ffff:127.0.0.1",
-    "::ffff:8.8.8.8",  # no host on the Internet has one
+    "::ffff:8.8.8.8",  # no public host has such an address
     "64:ff9b::7f00:1",  # NAT64 of 127.0.0.1
     "64:ff9b::c0a8:1",  # NAT64 of 192.168.0.1
     "64:ff9b:1::1",
@@ -90,7 +90,7 @@ def test_private_addresses_pass_when_allowed(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", [*NOT_ONE_MACHINE, *NO_ADDRESS])
-def test_what_is_no_machines_address_never_passes(address: str) -> None:
+def test_addresses_of_no_single_machine_never_pass(address: str) -> None:
     assert not AddressGuard().admits(address)
     assert not AddressGuard(allow_private=True).admits(address)
 

@@ -25,8 +25,8 @@ class Case(NamedTuple):
     id: str
     head: bytes
     body: bytes = b""
-    content: bytes | None = None  # None: the body as it is
-    to_eof: bool = False  # ends with the connection only
+    content: bytes | None = None  # None: the same as the body
+    to_eof: bool = False  # only the end of the connection ends it
     method: str = "GET"
     status: int = 200
     truncated: str = ""
@@ -176,7 +176,7 @@ def test_byte_by_byte(case: Case) -> None:
 
 
 @by_id
-def test_trailing_data_is_no_part_of_it(case: Case) -> None:
+def test_trailing_data_is_not_part_of_the_response(case: Case) -> None:
     if case.to_eof:
         pytest.skip("all that comes is the body")
     reader = read(case.method, [case.head + case.body + b"HTTP/1.1 500 trailing", b"more"])
@@ -243,13 +243,13 @@ def test_folded_lines_are_joined_with_a_space() -> None:
     ],
 )
 @pytest.mark.parametrize("cut", [lambda data: [data], single_bytes], ids=["whole", "bytes"])
-def test_what_is_no_http_is_the_peers_fault(garbage: bytes, cut) -> None:  # type: ignore[no-untyped-def]
+def test_garbage_is_the_peers_fault(garbage: bytes, cut) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(FetchFailed) as caught:
         read("GET", cut(garbage))
     assert caught.value.reason == "bad_response"
 
 
-def test_garbage_is_seen_at_its_first_byte() -> None:
+def test_garbage_is_detected_at_its_first_byte() -> None:
     with pytest.raises(FetchFailed, match="bad_response"):
         read("GET", [b"<"])
 
@@ -300,7 +300,7 @@ def test_a_chunked_body_is_cut_exactly(cut) -> None:  # type: ignore[no-untyped-
     assert reader.content == b"x" * (100 * whole + rest - 4)
 
 
-def test_a_body_of_exactly_the_limit_is_whole() -> None:
+def test_a_body_of_exactly_the_limit_is_complete() -> None:
     reader = read("GET", [OK + b"\r\n", b"x" * BODY_LIMIT])
     assert not reader.done
     reader.end("eof")
@@ -340,7 +340,7 @@ def test_the_end_before_the_head_leaves_no_status() -> None:
     assert reader.body == b""
 
 
-def test_content_from_gives_what_is_new() -> None:
+def test_content_from_returns_the_new_part() -> None:
     reader = read("GET", [CHUNKED + b"3\r\nabc\r\n"])
     assert reader.content_from(0) == b"abc"
     reader.feed(b"2\r\nde\r\n")
@@ -352,7 +352,7 @@ def test_content_from_gives_what_is_new() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_chunks_of_all_sizes_and_styles(seed: int) -> None:
-    """Those of up to 15 bytes are read many at a time."""
+    """Chunks of up to 15 bytes are read many at a time."""
     rng = random.Random(seed)
     content, body = b"", b""
     for _ in range(100):
@@ -373,7 +373,7 @@ def test_chunks_of_all_sizes_and_styles(seed: int) -> None:
 
 
 @pytest.mark.parametrize("cut", [lambda data: [data], single_bytes], ids=["whole", "bytes"])
-def test_trailers_without_an_end_are_cut(cut) -> None:  # type: ignore[no-untyped-def]
+def test_endless_trailers_are_cut(cut) -> None:  # type: ignore[no-untyped-def]
     line = b"Name: " + b"x" * 92 + b"\r\n"
     reader = ResponseReader("GET", HEADER_LIMIT, 1 << 20)
     body = b"3\r\nabc\r\n0\r\n"
@@ -384,7 +384,7 @@ def test_trailers_without_an_end_are_cut(cut) -> None:  # type: ignore[no-untype
     assert reader.body == body + line * (MAX_TRAILERS // len(line))
 
 
-def test_trailers_up_to_the_bound_are_whole() -> None:
+def test_trailers_up_to_the_bound_are_complete() -> None:
     reader = ResponseReader("GET", HEADER_LIMIT, 1 << 20)
     reader.feed(CHUNKED + b"0\r\n" + b"a\n" * (MAX_TRAILERS // 2) + b"\r\n")
     assert reader.done

@@ -1,8 +1,8 @@
 """Foreign bytes are read in linear time: four times as many take about four times as long.
 
-Each row of READERS feeds one reader its worst input in two sizes. CPU time of the thread counts,
-the least of some tries, and only as a ratio: 4 where the cost is linear, 16 where it is quadratic.
-A new reader is a new row: a name, the larger size, what makes an input of a size, and the call.
+Each row of READERS feeds one reader its worst input in two sizes. The least CPU time of some tries
+counts, only as a ratio: 4 if the cost is linear, 16 if it is quadratic. A new reader is a new row:
+a name, the larger size, a function that makes an input of a size, and the call.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from webcrawl.spiders.seeds import _COMMENT, line_url
 from webcrawl.warc.records import warc_fields
 
 TIMES = 4
-WORST_RATIO = 9.0  # half-way, as factors go
-FLOOR_S = 0.002  # less is taken for this: no harm, and mostly noise
-SURE_S = 0.5  # no second look at more
+WORST_RATIO = 9.0  # between 4 and 16
+FLOOR_S = 0.002  # a shorter time counts as this: it is harmless, and mostly noise
+SURE_S = 0.5  # a longer time is not measured again
 TRIES = 5
 
 Line = bytes | Callable[[int], bytes]
@@ -59,7 +59,7 @@ class Reader(NamedTuple):
 
 
 def filled(line: Line, head: bytes = b"", tail: bytes = b"") -> Callable[[int], bytes]:
-    """Of a size: `head`, then as many of `line` as fit, by number where it is a function."""
+    """Makes an input: `head`, then as many of `line` as fit. A function `line` gets the number."""
 
     def build(size: int) -> bytes:
         pieces, left, number = [head], size - len(head) - len(tail), 0
@@ -94,7 +94,7 @@ def agents_before_rules(size: int) -> bytes:
 
 
 def rules_and_target(rule: bytes, head: bytes = b"") -> Callable[[int], tuple[RobotsRules, str]]:
-    """Both grow."""
+    """Rules and target grow."""
 
     def build(size: int) -> tuple[RobotsRules, str]:
         lines = filled(numbered(rule + b"\n"), b"user-agent:*\n")(size)
@@ -167,7 +167,7 @@ def read_lists(head: bytes) -> None:
 
 
 def answer(head: bytes) -> None:
-    """What is done with the headers of an answer, beside framing."""
+    """All that reads the headers of an answer, except framing."""
     headers = parse_headers(head)
     body = b"\0" * 5000
     exchange = Exchange(
@@ -418,7 +418,7 @@ READERS = [*ROBOTS, *HTTP, *CODINGS, *PAGES, *OTHERS]
 
 
 def cost_s(reader: Reader, case: Any, tries: int = 2) -> float:
-    """CPU seconds of one call; the least of some `tries`, since others disturb."""
+    """CPU seconds of one call: the least of `tries`, since other processes disturb."""
     least = float("inf")
     for _ in range(tries):
         began_s = time.thread_time()
@@ -430,10 +430,10 @@ def cost_s(reader: Reader, case: Any, tries: int = 2) -> float:
 
 
 def ratio(reader: Reader) -> float:
-    """What TIMES the size takes, in costs of the size; the least of TRIES where it looks bad."""
+    """The cost of TIMES the size, divided by that of the size; the least of TRIES if it is high."""
     small, large = reader.build(reader.size // TIMES), reader.build(reader.size)
     least = float("inf")
-    gc.disable()  # which walks over all that a page has made, now and then
+    gc.disable()  # its runs would add the cost of all objects of a page
     try:
         for _ in range(TRIES):
             large_s = cost_s(reader, large)
@@ -446,10 +446,10 @@ def ratio(reader: Reader) -> float:
 
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
-def test_the_cost_grows_with_the_size_and_no_faster(reader: Reader) -> None:
+def test_the_cost_is_linear(reader: Reader) -> None:
     assert ratio(reader) <= WORST_RATIO
 
 
-def test_a_quadratic_reader_is_found_out() -> None:
+def test_a_quadratic_reader_is_detected() -> None:
     quadratic = Reader("", 2000, range, lambda steps: [1 for _ in steps for _ in steps])
     assert ratio(quadratic) > WORST_RATIO

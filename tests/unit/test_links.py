@@ -1,4 +1,4 @@
-"""parse.links and parse.page: what a page links to, and what it asks of robots."""
+"""parse.links and parse.page: the links of a page, and its directives for robots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ URL = "http://h/dir/page"
 
 
 def links(page: str, **options: object) -> list[str]:
-    """Links of an HTML page at URL, less "http://h/dir/"."""
+    """Links of an HTML page at URL, without "http://h/dir/"."""
     read = read_page(page.encode(), "text/html; charset=utf-8", URL, **options)  # type: ignore[arg-type]
     return [link.removeprefix("http://h/dir/") for link in read.links]
 
@@ -151,7 +151,7 @@ def test_the_first_base_with_an_address_counts_for_all() -> None:
 
 
 @pytest.mark.parametrize("base", ["data:text/html,", "javascript:x", "http://", "//:0:0/"])
-def test_a_base_of_no_use_counts_for_nothing(base: str) -> None:
+def test_a_useless_base_is_ignored(base: str) -> None:
     assert links(f"<base href='{base}'><a href=x>") == ["x"]
 
 
@@ -228,7 +228,7 @@ def test_x_robots_tag(header: str, followed: bool) -> None:
     assert (bool(read.links), read.nofollow) == (followed, not followed)
 
 
-def test_rel_nofollow_is_obeyed_by_setting() -> None:
+def test_rel_nofollow_is_obeyed_if_the_setting_says_so() -> None:
     page = "<a href=x rel='noopener NoFollow'><a href=y rel=nofollower><a href=z>"
     assert links(page) == ["x", "y", "z"]
     assert links(page, follow_rel_nofollow=False) == ["y", "z"]
@@ -241,7 +241,7 @@ def test_media_types() -> None:
     assert read_page(page, "", URL) == ParsedPage()
 
 
-def test_xhtml_has_elements_that_close_themselves() -> None:
+def test_xhtml_has_self_closing_elements() -> None:
     page = b"<script src='s.js'/><title/><a href='x'/>"
     assert read_page(page, "application/xhtml+xml", URL).links == ["http://h/dir/x"]
     assert read_page(page, "text/html", URL).links == []
@@ -269,12 +269,12 @@ def test_a_long_number_is_no_character() -> None:
         (b"<p>some words</p>" * (QUICK_TAGS // 2 + 1), False),
     ],
 )
-def test_which_pages_an_event_loop_may_wait_for(payload: bytes, quickly: bool) -> None:
+def test_which_pages_are_read_on_the_event_loop(payload: bytes, quickly: bool) -> None:
     assert reads_quickly(payload) is quickly
 
 
-def test_a_small_page_has_not_the_links_of_a_large_one() -> None:
-    """Each link has the whole base in it."""
+def test_the_links_of_a_small_page_are_bounded() -> None:
+    """Each link contains the whole base."""
     base = b'<base href="/' + b"a" * 8000 + b'/">'
     page = base + b"".join(b"<a href=%d>" % number for number in range(999))
     length = sum(map(len, read_page(page, "text/html", URL).links))

@@ -1,6 +1,6 @@
-"""An outage of our own network, told from the trouble of single hosts.
+"""An outage of our own network, distinguished from failures of single hosts.
 
-The world is a set of hosts that answer; probes look into it. Seconds are made short.
+The world is a set of hosts that answer, and probes ask it. Seconds are made short.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class World:
             self.outage.server_answered(host, host, f"http://{host}/", time.monotonic())
 
     async def fail(self, *hosts: str) -> list[bool]:
-        """Requests to `hosts` fail at once; whether each is ours."""
+        """Requests to `hosts` fail at the same time. Returns whether each failure is ours."""
         return await asyncio.gather(
             *(self.outage.is_ours_for_server(host, host, f"http://{host}/") for host in hosts)
         )
@@ -60,7 +60,7 @@ class World:
 
 
 async def until(happens: Callable[[], bool]) -> None:
-    while not happens():  # noqa: ASYNC110  (the worst that polling does here is to be late)
+    while not happens():  # noqa: ASYNC110  (polling can only be late here)
         await asyncio.sleep(SHORT_S)
 
 
@@ -76,7 +76,7 @@ def test_a_failure_is_the_hosts_while_others_answer() -> None:
     async def check() -> None:
         world = World()
         failing = asyncio.create_task(world.fail("a", "b", "c", "d"))
-        for _ in range(3):  # turns of the loop, until all four wait to be judged
+        for _ in range(3):  # turns of the loop, until all four failures are held
             await asyncio.sleep(0)
         world.answer("e")
         assert await failing == [False] * 4
@@ -85,7 +85,7 @@ def test_a_failure_is_the_hosts_while_others_answer() -> None:
     run(check)
 
 
-def test_silence_where_servers_that_answered_can_be_reached_is_the_hosts() -> None:
+def test_failures_are_the_hosts_if_servers_that_answered_can_be_reached() -> None:
     async def check() -> None:
         world = World("w")
         world.answer("w")
@@ -97,7 +97,7 @@ def test_silence_where_servers_that_answered_can_be_reached_is_the_hosts() -> No
     run(check)
 
 
-def test_when_nobody_can_be_reached_it_is_us_until_somebody_can(
+def test_an_outage_lasts_until_a_server_can_be_reached(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def check() -> None:
@@ -125,7 +125,7 @@ def test_when_nobody_can_be_reached_it_is_us_until_somebody_can(
     assert ended.startswith("The network is back after ")
 
 
-def test_an_answer_to_a_request_under_way_ends_it() -> None:
+def test_an_answer_to_a_running_request_ends_the_outage() -> None:
     async def check() -> None:
         world = World()
         assert await world.fail(*"abc") == [True] * 3
@@ -136,7 +136,7 @@ def test_an_answer_to_a_request_under_way_ends_it() -> None:
 
 
 @pytest.mark.parametrize("number", range(1, MANY))
-def test_a_few_hosts_that_fail_say_nothing_of_our_network(number: int) -> None:
+def test_a_few_failing_hosts_are_no_outage(number: int) -> None:
     async def check() -> None:
         world = World()
         assert not any(await world.fail(*"abc"[:number]))
@@ -145,7 +145,7 @@ def test_a_few_hosts_that_fail_say_nothing_of_our_network(number: int) -> None:
     run(check)
 
 
-def test_name_servers_that_are_silent_for_names_they_knew() -> None:
+def test_silent_name_servers_that_answered_before_are_an_outage() -> None:
     async def check() -> None:
         world = World("w")
         world.outage.name_answered("known", time.monotonic(), has_address=True)
@@ -160,7 +160,7 @@ def test_name_servers_that_are_silent_for_names_they_knew() -> None:
     run(check)
 
 
-def test_where_nobody_listens_one_name_is_enough() -> None:
+def test_one_name_is_enough_if_no_name_server_listens() -> None:
     async def check() -> None:
         world = World()
         assert await world.fail_names("a", nobody_listens=True) == [True]
@@ -169,7 +169,7 @@ def test_where_nobody_listens_one_name_is_enough() -> None:
     run(check)
 
 
-def test_a_network_that_does_not_come_back_is_given_up() -> None:
+def test_a_long_outage_is_given_up() -> None:
     async def check() -> None:
         world = World(max_s=SHORT_S)
         world.answer(*"wxyz")
@@ -188,7 +188,7 @@ def at_one_address(world: World) -> None:
 
 
 @pytest.mark.parametrize("before", [lambda world: None, at_one_address])
-def test_where_it_may_as_well_be_the_hosts_the_wait_is_short(
+def test_the_pause_is_short_if_the_hosts_may_be_to_blame(
     monkeypatch: pytest.MonkeyPatch, before: Callable[[World], None]
 ) -> None:
     async def check() -> None:
@@ -208,7 +208,7 @@ def test_where_it_may_as_well_be_the_hosts_the_wait_is_short(
     run(check)
 
 
-def test_hosts_of_the_last_while_are_remembered_in_a_busy_crawl() -> None:
+def test_a_busy_crawl_keeps_hosts_of_some_time_as_targets() -> None:
     async def check() -> None:
         world = World("h90")
         for n in range(100):
@@ -221,7 +221,7 @@ def test_hosts_of_the_last_while_are_remembered_in_a_busy_crawl() -> None:
     run(check)
 
 
-def test_a_time_out_right_after_an_outage_began_within_it() -> None:
+def test_a_time_out_right_after_an_outage_belongs_to_it() -> None:
     async def check() -> None:
         world = World()
         world.answer(*"wxyz")
@@ -235,7 +235,7 @@ def test_a_time_out_right_after_an_outage_began_within_it() -> None:
 
 
 def test_dead_names_are_no_outage_while_pages_are_answered() -> None:
-    """As in a process that has asked for no name itself, or a run that knows all addresses."""
+    """As in a process that looks up no name itself, or a run that knows all addresses."""
 
     async def check() -> None:
         world = World("home")
@@ -247,7 +247,7 @@ def test_dead_names_are_no_outage_while_pages_are_answered() -> None:
     run(check)
 
 
-def test_with_no_time_to_wait_every_failure_is_the_hosts() -> None:
+def test_without_a_pause_every_failure_is_the_hosts() -> None:
     async def check() -> None:
         world = World(max_s=0.0)
         assert await world.fail(*"abc") == [False] * 3
@@ -256,7 +256,7 @@ def test_with_no_time_to_wait_every_failure_is_the_hosts() -> None:
     run(check)
 
 
-def test_the_end_lets_go_of_what_is_being_judged() -> None:
+def test_close_releases_held_failures() -> None:
     async def check() -> None:
         world = World()
         failing = asyncio.create_task(world.fail("a"))
@@ -269,7 +269,7 @@ def test_the_end_lets_go_of_what_is_being_judged() -> None:
     run(check)
 
 
-def test_a_look_is_a_connection_and_nothing_more() -> None:
+def test_a_probe_connects_and_sends_nothing() -> None:
     async def check() -> None:
         received: list[bytes] = []
         closed = asyncio.Event()

@@ -1,11 +1,10 @@
-"""What a user puts into a Request does not begin another one on the wire."""
+"""No part of a user's Request can begin a second request on the wire."""
 
 from __future__ import annotations
 
 import pytest
 
-from webcrawl.fetch.client import build_request, split_url
-from webcrawl.fetch.requesthead import UnsendableError
+from webcrawl.fetch.requesthead import UnsendableError, build_request, split_url
 
 TARGET = split_url("http://a.example/x")
 SMUGGLED = "a\r\nX-I: 1\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: h\r\n"
@@ -58,7 +57,7 @@ def test_rfc9112_3_2_a_target_that_was_not_escaped_is_refused(url: str) -> None:
         build_request("GET", split_url(url), [], b"")
 
 
-def test_what_is_usual_passes() -> None:
+def test_a_usual_request_passes() -> None:
     headers = [(b"X-Odd!#$%&'*+.^_`|~", "caf\u00e9 \u20ac".encode()), (b"X-Empty", b"")]
     request = build_request("M-SEARCH", split_url("http://a.example/%20?a=[b]&c=|"), headers, b"")
     assert request == (

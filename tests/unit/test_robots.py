@@ -33,7 +33,7 @@ def test_product_token(user_agent: str, token: str) -> None:
     assert product_token(user_agent) == token
 
 
-def test_no_token_is_bound_by_everyones_group_only() -> None:
+def test_without_a_token_only_the_group_of_all_agents_applies() -> None:
     body = b"User-agent:\nUser-agent: /\nDisallow: /a\n\nUser-agent: *\nDisallow: /b"
     rules = RobotsRules.parse(body, product_token(""))
     assert (rules.allows("/a"), rules.allows("/b")) == (True, False)
@@ -66,7 +66,7 @@ def test_crawl_delay(lines: str, delay_s: float | None) -> None:
     assert RobotsRules.parse(body.encode(), "webcrawl").crawl_delay_s == delay_s
 
 
-def test_crawl_delay_is_our_groups_own() -> None:
+def test_crawl_delay_is_that_of_our_group() -> None:
     body = b"User-agent: *\nCrawl-delay: 9\nDisallow: /\n\nUser-agent: webcrawl\nDisallow:\n"
     assert RobotsRules.parse(body, "webcrawl").crawl_delay_s is None
     assert RobotsRules.parse(body, "other").crawl_delay_s == 9.0
@@ -79,7 +79,7 @@ def test_sitemaps_belong_to_no_group_and_are_bounded() -> None:
     assert sitemaps == tuple(f"https://a.br/{number}.xml" for number in range(MAX_SITEMAPS))
 
 
-def test_all_and_nothing() -> None:
+def test_allow_all_and_disallow_all() -> None:
     assert ALLOW_ALL.allows("/a")
     assert not DISALLOW_ALL.allows("/")
     assert DISALLOW_ALL.allows("/robots.txt")
@@ -101,19 +101,19 @@ def test_storage(rules: RobotsRules) -> None:
     assert pickle.loads(pickle.dumps(rules)) == rules
 
 
-def test_only_what_binds_us_is_kept() -> None:
+def test_only_the_rules_for_us_are_kept() -> None:
     body = b"User-agent: webcrawl\nDisallow: /a\n\nUser-agent: *\n" + b"Disallow: /x\n" * 1000
     assert len(RobotsRules.parse(body, "webcrawl").to_bytes()) < 20
 
 
 def test_hostile_pattern_does_not_backtrack() -> None:
     body = b"User-agent: *\nDisallow: /" + b"*a" * 5000 + b"b$\n"
-    # a regular expression would take longer than the sun will last
+    # A regular expression would take exponential time.
     assert RobotsRules.parse(body, "webcrawl").allows("/" + "a" * 4000)
 
 
 def test_a_check_that_would_take_long_is_refused() -> None:
-    """Deviation: a URL of 8,000 characters against 3,000 wildcards; a usual one is checked."""
+    """Deviation: a URL of 8,000 characters against 3,000 wildcards. A usual URL is checked."""
     lines = (b"Allow: *" + b"a" * 80 + b"%daaa\n" % number for number in range(3000))
     rules = RobotsRules.parse(b"User-agent: *\n" + b"".join(lines), "webcrawl")
     target = "/" + "a" * 8000
@@ -128,7 +128,7 @@ def test_the_steps_of_a_check_grow_with_rules_and_target() -> None:
     assert 0 < small.check_steps("/") < small.check_steps("/aaa") < large.check_steps("/aaa")
 
 
-def test_an_agent_may_be_named_again_and_again() -> None:
+def test_an_agent_may_be_named_thousands_of_times() -> None:
     body = b"User-agent: webcrawl\nUser-agent: *\n" * 1000 + b"Disallow: /a\nCrawl-delay: 2\n"
     for token in ("webcrawl", "other"):
         rules = RobotsRules.parse(body, token)

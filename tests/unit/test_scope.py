@@ -1,4 +1,4 @@
-"""scope: what belongs to the crawl."""
+"""scope: which URLs belong to the crawl."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_the_whole_web_is_in_scope() -> None:
     assert refuses(Scope(), "http://[::1]:8080/a?b") == ""
 
 
-def test_rules_of_ones_own() -> None:
+def test_rules_of_a_user() -> None:
     def no_calendar(url: str, host: str) -> str:
         return "calendar" if host.startswith("cal.") and "/day/" in url else ""
 

@@ -58,6 +58,8 @@ def test_a_line_names_the_setting_its_value_and_the_allowed_values() -> None:
         ("HOST_MAX_FAILURES", [1, "20"], [0, "0", -1]),
         ("USER_AGENT", ["bot/1.0 (+https://example.org)"], ["", None, "a\nb", "é", "a\r\nX: y"]),
         ("ROBOTSTXT_USER_AGENT", [None, "bot"], ["", "a\nb"]),
+        ("ROBOTS_PARSER", ["webcrawl", "protego", "urllib.parse.unquote", print],
+         ["", "Protego", "no.such.parser", None, 3]),
         ("FRONTIER_STORE", ["memory", "disk"], ["redis://h/", "auto", "", None]),
         ("FRONTIER_ORDER", ["level", "depth", "least-visited", "opic"], ["Level", ""]),
         ("JOBDIR", [None, "", "job", Path("job")], [__file__, 3]),

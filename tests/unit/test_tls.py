@@ -1,4 +1,4 @@
-"""What is said about a certificate."""
+"""The verdict on a certificate."""
 
 from __future__ import annotations
 
@@ -69,17 +69,17 @@ def test_the_time() -> None:
     assert problem(CHAIN, now=NOW - timedelta(days=30)) == "not yet valid"
 
 
-def test_several_problems_are_all_said() -> None:
+def test_all_problems_are_named() -> None:
     chain = [identity("x", days=(-20, -10)).der]
     assert problem(chain) == "self-signed certificate, expired, host name mismatch"
 
 
 @pytest.mark.parametrize("chain", [[LEAF.der], [LEAF.der, LEAF.der], [LEAF.der, ROOT.der]])
-def test_no_way_to_a_root(chain: list[bytes]) -> None:
+def test_no_path_to_a_root(chain: list[bytes]) -> None:
     assert problem(chain) == "unable to get issuer"
 
 
-def test_an_issuer_whose_time_is_over_is_none() -> None:
+def test_an_expired_issuer_does_not_count() -> None:
     old = identity("Between", issuer=ROOT, authority=True, days=(-20, -10))
     leaf = identity("leaf", issuer=old, names=NAMES)
     assert problem([leaf.der, old.der]) != ""
@@ -104,7 +104,7 @@ def test_a_host_name_that_no_certificate_can_have() -> None:
 
 
 class Connection:
-    """What CertificateJudge asks of a connection."""
+    """The methods of a connection that CertificateJudge calls."""
 
     chains_read = 0
 
@@ -122,7 +122,7 @@ class Connection:
         return "TLSv1.3"
 
 
-def test_a_certificate_is_judged_once_a_host(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_certificate_is_judged_once_per_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tls, "MAX_VERDICTS", 2)
     judge = CertificateJudge([ROOT.certificate])
     connection = Connection()
@@ -142,8 +142,8 @@ def test_contexts() -> None:
     assert lenient.options & 0x4  # OP_LEGACY_SERVER_CONNECT
 
 
-def test_there_is_one_way_through_certificates_that_sign_one_another() -> None:
-    """Of many each would be verified: 100 signatures, 60 ms and more."""
+def test_there_is_one_path_through_certificates_that_sign_each_other() -> None:
+    """Each of many paths would be verified: 100 signatures, 60 ms and more."""
     one, other = identity("One", authority=True), identity("Other", authority=True)
     again = [identity(name, issuer=by, authority=True) for name, by in LOOPS]
     by_name = tls._one_by_name([each.certificate for each in (one, other, *again)])

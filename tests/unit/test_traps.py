@@ -1,4 +1,4 @@
-"""scope.traps and outlinks: what is refused for the way it goes on and on."""
+"""scope.traps and outlinks: URLs that are refused as parts of a crawler trap."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ HOST = "h.example"
         ("/a" * 5, "repeated_path"),
         ("/a/b" * 4, ""),
         ("/a/b" * 5, "repeated_path"),
-        ("/css/img/css/js/css/img/x/css/css/", "repeated_path"),  # not one after the other
+        ("/css/img/css/js/css/img/x/css/css/", "repeated_path"),  # repeats need not be neighbours
         ("/2024/2024/2024/2024/2024/", "repeated_path"),
         ("/" + "/".join("abcdefghijklmnopqrst"), ""),
         ("/" + "/".join("abcdefghijklmnopqrst") + "/", "path_depth"),
         ("/" * 21, "path_depth"),
         ("/" * 20, ""),
         ("/a" * 21, "path_depth"),
-        # What real sites have.
+        # URLs of real sites.
         ("/2024/01/01/01/", ""),
         ("/1/1/1/1/11110/11110-h/11110-h.htm", ""),  # Project Gutenberg's mirrors
         ("/00/00/00/00/00/07/", ""),
         ("/sympy/sympy/blob/master/sympy/functions/elementary/tests", ""),
         ("/api/org/apache/commons/commons/lang/org/apache/x.html", ""),
-        ("/login?next=/a/a/a/a/a/a" + "/b" * 30, ""),  # a query is no path
+        ("/login?next=/a/a/a/a/a/a" + "/b" * 30, ""),  # a query is not part of the path
     ],
 )
 def test_paths(path: str, reason: str) -> None:
@@ -64,7 +64,7 @@ def test_each_limit_by_itself() -> None:
         ("/%E3%83%A1%33", False),
     ],
 )
-def test_a_digit_of_an_escape_is_none(target: str, numbered: bool) -> None:
+def test_digits_of_escapes_do_not_count(target: str, numbered: bool) -> None:
     assert is_numbered(f"http://h1.example:8080{target}") is numbered
 
 
@@ -81,14 +81,14 @@ class TestSequences:
             (link,) = self.outlinks.of_page([url], link)
         return link
 
-    def test_goes_on_from_number_to_number(self) -> None:
+    def test_grows_from_number_to_number(self) -> None:
         assert self.follow("/1", "/2", "/3").sequence == 3
 
     def test_of_months_and_their_days(self) -> None:
-        """A calendar changes its shape on the way, so any numbered page is a step."""
+        """The URLs of a calendar change their form, so any numbered page is a step."""
         assert self.follow("/m/2031/07", "/d/2031/07/31", "/m/2031/08", "/?week=32").sequence == 4
 
-    def test_ends_where_there_is_no_number(self) -> None:
+    def test_ends_at_a_page_without_a_number(self) -> None:
         assert self.follow("/1", "/2", "/about").sequence == 0
         assert self.follow("/1", "/2", "/about", "/3").sequence == 0
 

@@ -65,7 +65,7 @@ def test_decoding_makes_no_new_escape(url: str, form: str) -> None:
         ("http://example.com/a./b.:c", "http://example.com/a./b.:c"),
     ],
 )
-def test_house_trailing_dot_of_the_host_goes(url: str, form: str) -> None:
+def test_deviation_the_trailing_dot_of_a_host_is_removed(url: str, form: str) -> None:
     assert canonicalize(url) == form
 
 
@@ -79,7 +79,7 @@ def test_house_trailing_dot_of_the_host_goes(url: str, form: str) -> None:
         ("http://h//a//b", "http://h//a//b"),
     ],
 )
-def test_house_empty_query_goes_and_no_more(url: str, form: str) -> None:
+def test_deviation_only_an_empty_query_is_removed(url: str, form: str) -> None:
     assert canonicalize(url) == form
 
 
@@ -98,7 +98,7 @@ def test_house_empty_query_goes_and_no_more(url: str, form: str) -> None:
         ("http://h/(S(abcdefghijklmnopqrstuvwx))/a", "http://h/(S(abcdefghijklmnopqrstuvwx))/a"),
     ],
 )
-def test_house_session_ids_go(url: str, form: str) -> None:
+def test_deviation_session_ids_are_removed(url: str, form: str) -> None:
     assert canonicalize(url) == form
 
 
@@ -124,7 +124,7 @@ def test_house_session_ids_go(url: str, form: str) -> None:
         "http://h/" + "é" * (MAX_LENGTH // 2),
     ],
 )
-def test_what_has_no_canonical_form(url: str) -> None:
+def test_urls_without_a_canonical_form(url: str) -> None:
     assert canonicalize(url) is None
 
 
@@ -167,7 +167,7 @@ def test_each_link_once_in_order() -> None:
 
 @pytest.mark.parametrize("together", [1, 2, 1000])
 @pytest.mark.parametrize("length", [0, 10, 1000])
-def test_plain_links_are_as_the_parser_has_them(
+def test_plain_links_are_the_same_as_from_the_parser(
     monkeypatch: pytest.MonkeyPatch, together: int, length: int
 ) -> None:
     monkeypatch.setattr(urls, "_TOGETHER", together)
@@ -262,9 +262,7 @@ def test_level(url: str, level: int) -> None:
         (b"/" + b"\xe9" * (MAX_LENGTH // 2), None),  # three times as long with its escapes
     ],
 )
-def test_the_octets_of_a_location_are_asked_for_as_they_are(
-    location: bytes, target: str | None
-) -> None:
+def test_the_octets_of_a_location_are_kept(location: bytes, target: str | None) -> None:
     """WPT, redirect-location-escape; Chromium and Scrapy do the same."""
     assert redirect_target(location, "http://h.test/a/b?q=1") == target
     if target is not None:

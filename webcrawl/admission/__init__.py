@@ -1,0 +1,10 @@
+"""The steps before the first page of a host: DNS, address guard, robots.txt, HEAD. Core: no Scrapy.
+
+In the order to read it:
+
+- `runner`: runs RESOLVE, ROBOTS and HEAD leases, and returns their outcomes.
+- `robotspolicy`: the meaning of an answer to robots.txt (`parse.robots` has the rules in it).
+- `guard`: which IP addresses the crawl may connect to.
+- `dns`: the resolver and its cache. `dnsclient`: sockets and retries. `dnswire`: DNS messages.
+- `outage`: distinguishes an outage of our own network from failures of single hosts.
+"""

@@ -1,10 +1,10 @@
-"""DNS: from a host name to its addresses.
+"""The DNS resolver: from a host name to its IP addresses.
 
-Owns what is known: the cache, the look-ups under way, the hosts file. It knows nothing of the
-address guard or of hosts' queues, and caches by the `now` that comes in.
+Owns the DNS cache, the look-ups that are running and the hosts file. Knows nothing of the address
+guard and of hosts' queues. Reads no clock for the cache: `now` is an argument.
 
-Bounds: MAX_LOOKUPS look-ups are under way and the others wait for their turn; a name for which
-nobody answers fails after `timeout_s * tries`; the cache has `cache_size` entries of 500 bytes.
+Bounds: at most MAX_LOOKUPS look-ups run at a time; all others wait. A look-up without an answer
+fails after `timeout_s * tries`. The cache has `cache_size` entries of 500 bytes.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ PROBE_TIMEOUT_S: Final = 3.0
 RESOLV_CONF: Final = Path("/etc/resolv.conf")
 HOSTS_FILE: Final = Path("/etc/hosts")
 
-# Labels of 1 to 63 octets, 253 in all (RFC 1035, 2.3.4), of letters, digits and "-" (RFC 952);
-# Deviation: and "_", which sites do use.
+# Labels of 1 to 63 octets, 253 in all (RFC 1035, 2.3.4), of letters, digits and "-" (RFC 952).
+# Deviation: "_" too, since real sites use it.
 _HOST: Final = re.compile(
     r"(?=.{1,253}\.?\Z)(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}\.?", re.IGNORECASE
 )
@@ -36,9 +36,10 @@ _HOST: Final = re.compile(
 
 @dataclass(slots=True, frozen=True)
 class Resolution:
-    """The addresses of a host: IPv4, or where it has none IPv6, in the server's order.
+    """The IPv4 addresses of a host, or its IPv6 addresses if it has no IPv4 address.
 
-    `expires_at` is monotonic; `took_s` is what the look-up took, not counting the wait for a turn.
+    They are in the server's order. `expires_at` is monotonic. `took_s` is the duration of the
+    look-up, without the wait for one of the MAX_LOOKUPS places; 0.0 if no server was asked.
     """
 
     addresses: tuple[str, ...]
@@ -48,9 +49,9 @@ class Resolution:
 
 @dataclass(slots=True)
 class ResolutionFailed(Exception):  # noqa: N818  (an outcome, not an error of ours)
-    """There is no address (`again` is False), or no server said (a later try may help).
+    """No address. `again`: no definite answer came, so that a later try may succeed.
 
-    `reason` is a `dnswire.Answer.problem`, or bad_name or closed.
+    `reason` is a `dnswire.Answer.problem`, "bad_name" or "closed".
     """
 
     reason: str
@@ -66,9 +67,9 @@ class _Failure(NamedTuple):
 
 
 def read_server(text: str) -> Server:
-    """A DNS_SERVERS entry: "8.8.8.8", "127.0.0.1:5353", "::1" or "[::1]:53".
+    """The server of a DNS_SERVERS entry: "8.8.8.8", "127.0.0.1:5353", "::1" or "[::1]:53".
 
-    A ValueError that says what is allowed for anything else.
+    Raises ValueError, with the allowed forms, for anything else.
     """
     match = re.fullmatch(r"\[([^]]+)\](?::(\d{1,5}))?|([^:]+):(\d{1,5})|([^\]\[]+)", text.strip())
     try:
@@ -88,12 +89,12 @@ def read_server(text: str) -> Server:
 
 
 class Resolver:
-    """Looks host names up, each once at a time, and remembers the answer.
+    """Looks up host names and caches the answers. Callers that want one name share one look-up.
 
-    Without `servers` those of resolv.conf are asked, and the hosts file goes before them. Nothing
-    is opened before the first look-up, which must run in an asyncio loop; all that is opened
-    belongs to that loop until `close`. Deviation: a TTL is kept within [`min_ttl_s`, `max_ttl_s`]
-    since a polite crawl comes back to a host slower than many TTLs run out.
+    Without `servers`, the servers of resolv.conf are asked, and the hosts file has precedence.
+    The first look-up opens the sockets; from then until `close`, all calls must come from one event
+    loop. Deviation: a TTL is raised to `min_ttl_s` and cut to `max_ttl_s`, since many TTLs are
+    shorter than the delay of a polite crawl.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class Resolver:
         self._cache_size = cache_size
         self._cache: OrderedDict[str, Resolution | _Failure] = OrderedDict()
         self._under_way: dict[str, asyncio.Task[Resolution | _Failure]] = {}
-        self._turns = asyncio.Semaphore(MAX_LOOKUPS)
+        self._lookups = asyncio.Semaphore(MAX_LOOKUPS)
         self._closed = False
 
     def __repr__(self) -> str:
@@ -125,13 +126,13 @@ class Resolver:
     async def resolve(self, host: str, now: float) -> Resolution:
         """The addresses of `host`, the host of a canonical URL; `now` is monotonic.
 
-        Raises ResolutionFailed. About 60 µs for a question, 1 µs from the cache.
+        Raises ResolutionFailed. About 60 µs for a look-up, 1 µs from the cache.
         """
-        result = self._known(host, now)
+        result = self._without_lookup(host, now)
         if result is None:
             task = self._under_way.get(host) or self._begin(host, now)
             try:
-                result = await asyncio.shield(task)  # others may wait for it too
+                result = await asyncio.shield(task)  # other callers may wait for it too
             except asyncio.CancelledError:
                 if not task.cancelled():
                     raise
@@ -141,7 +142,9 @@ class Resolver:
         return result
 
     async def is_answered(self, host: str) -> bool:
-        """Whether a name server says soon where `host` is, or that it is nowhere: a probe."""
+        """A probe: whether a name server answers for `host`, with addresses or definitely without,
+        within PROBE_TIMEOUT_S.
+        """
         try:
             async with asyncio.timeout(PROBE_TIMEOUT_S):
                 answer = await self._client.ask(question(host, TYPE_A))
@@ -150,7 +153,7 @@ class Resolver:
         return answer.problem in ("", "no_socket") or answer.problem in FINAL_PROBLEMS
 
     async def close(self) -> None:
-        """End what is under way (as "closed") and give every socket back."""
+        """End the running look-ups, with the reason "closed", and close every socket."""
         self._closed = True
         tasks = list(self._under_way.values())
         for task in tasks:
@@ -158,8 +161,8 @@ class Resolver:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._client.close()
 
-    def _known(self, host: str, now: float) -> Resolution | _Failure | None:
-        """What needs no question."""
+    def _without_lookup(self, host: str, now: float) -> Resolution | _Failure | None:
+        """The result, if no server needs to be asked."""
         cached = self._cache.get(host)
         if cached is not None:
             if now < cached.expires_at:
@@ -184,7 +187,7 @@ class Resolver:
 
     async def _look_up(self, host: str, now: float) -> Resolution | _Failure:
         loop = asyncio.get_running_loop()
-        async with self._turns:
+        async with self._lookups:
             began = loop.time()
             answer = await self._client.ask(question(host, TYPE_A))
             if answer.problem == "nodata":  # Deviation: IPv6 only where there is no IPv4
@@ -200,20 +203,20 @@ class Resolver:
         return resolution
 
     def _remember(self, host: str, result: Resolution | _Failure) -> None:
-        """Into the cache, from which the oldest goes. O(1)."""
+        """Put `result` into the cache. A full cache drops its oldest entry. O(1)."""
         if len(self._cache) >= self._cache_size:
             self._cache.popitem(last=False)
         self._cache[host] = result
 
 
 def _literal(host: str) -> str:
-    """The address of a host that is one, or of localhost (RFC 6761, 6.3); else ""."""
+    """The address, if `host` is an IP address or localhost (RFC 6761, 6.3); else ""."""
     if host == "localhost" or host.endswith(".localhost"):
         return "127.0.0.1"
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif not host[-1:].isdigit() and ":" not in host:
-        return ""  # a name, and not worth an exception
+        return ""  # a name: no need for an exception
     try:
         return str(ip_address(host))
     except ValueError:
@@ -221,14 +224,14 @@ def _literal(host: str) -> str:
 
 
 def system_servers() -> list[Server]:
-    """The name servers of resolv.conf(5), which says whom to ask where there are none."""
+    """The name servers of resolv.conf(5); the local one if it names none, as that page says."""
     lines = _system_file(RESOLV_CONF)
     servers = [Server(line[1]) for line in lines if line[0] == "nameserver" and len(line) > 1]
     return servers or [Server("127.0.0.1")]
 
 
 def _system_hosts() -> dict[str, tuple[str, ...]]:
-    """The names of hosts(5), IPv4 addresses before others."""
+    """The names of hosts(5), each with its addresses: IPv4 first."""
     hosts: dict[str, tuple[str, ...]] = {}
     for address, *names in _system_file(HOSTS_FILE):
         if _literal(address):
@@ -238,7 +241,7 @@ def _system_hosts() -> dict[str, tuple[str, ...]]:
 
 
 def _system_file(path: Path) -> list[list[str]]:
-    """The words of each line that has some, without comments."""
+    """The words of each line, without comments and empty lines."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:

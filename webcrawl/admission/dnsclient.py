@@ -1,11 +1,12 @@
-"""Asking DNS servers: the sockets, the tries, what to do when no answer comes.
+"""The DNS client: sends questions to DNS servers, with retries and time-outs.
 
-Owns every open file of a resolver. Knows no host names and no cache: a question goes in, an Answer
-comes out. Core, but here to do I/O: it reads the loop's clock for its timeouts.
+Owns the sockets of a resolver. Knows no host names and no cache: a question goes in, an Answer
+comes out. A core module that does I/O: it reads the loop's clock for its time-outs.
 
-A stub of our own, since a broad crawl asks for many names whose servers are slow: c-ares (aiodns)
-learns from fast answers to give up after 250 and 500 ms, whatever timeout is set, and does not
-take a late answer to its first try.
+Why a stub resolver of our own: a broad crawl asks for many names whose servers are slow. c-ares
+(aiodns) computes its time-outs from the latency of earlier answers (its pull request 794). After
+fast answers it gives up after 250 and 500 ms, whatever time-out is set, and it ignores a late
+answer to its first try.
 """
 
 from __future__ import annotations
@@ -19,26 +20,27 @@ from typing import Final, NamedTuple
 from webcrawl.admission.dnswire import Answer, query, read_answer
 from webcrawl.openfiles import is_ours
 
-# The server's socket may have Linux's default buffer, for 192 to 256 small datagrams. So this many
-# are sent in FRESH_S without an answer, or a burst would be lost, and sent again as a burst.
-MAX_FRESH: Final = 128
-FRESH_S: Final = 0.1
-# Eight ports a server: harder to spoof (RFC 5452, 9.2), and room for the answers while the loop is
-# busy elsewhere.
+# At most MAX_BURST unanswered queries are younger than BURST_S. The server's socket may have the
+# default buffer of Linux, which holds 192 to 256 small datagrams. Of a larger burst some would be
+# lost, and their retries would be a burst again.
+MAX_BURST: Final = 128
+BURST_S: Final = 0.1
+# Eight ports per server: harder to spoof (RFC 5452, 9.2), and more buffer for answers that come
+# while the event loop is busy.
 _PORT_BITS: Final = 3
 PORTS_PER_SERVER: Final = 1 << _PORT_BITS
 _RECEIVE_BUFFER_BYTES: Final = 1 << 20
 _MAX_DATAGRAM_BYTES: Final = 4096  # without EDNS an answer has 512 (RFC 1035, 2.3.4)
 _DATAGRAMS_PER_WAKE: Final = 256
 
-# What the name's own servers say: no other server says it better. All other problems may pass.
+# Authoritative: another server would answer the same. After any other problem a retry may succeed.
 FINAL_PROBLEMS: Final = frozenset(("nxdomain", "nodata", "bad_name"))
 
 _random: Final = random.SystemRandom()
 
 
 class Server(NamedTuple):
-    """Where a DNS server listens."""
+    """The address and port of a DNS server."""
 
     address: str
     port: int = 53
@@ -49,9 +51,9 @@ class Server(NamedTuple):
 
 
 class DnsClient:
-    """Asks `servers` in turn, each try for `timeout_s`, `tries` times in all.
+    """Asks `servers` in turn: `tries` tries in all, each with a time-out of `timeout_s`.
 
-    To be used in one loop, from the first question to `close`.
+    All calls from the first question to `close` must come from one event loop.
     """
 
     def __init__(self, servers: Sequence[Server], timeout_s: float, tries: int) -> None:
@@ -59,14 +61,14 @@ class DnsClient:
         self._timeout_s = timeout_s
         self._tries = tries
         self._ports: dict[tuple[Server, int], _Port] = {}  # opened when first needed
-        self._fresh = asyncio.Semaphore(MAX_FRESH)
-        self._first = 0  # the server to ask first: another one after a failure
+        self._burst = asyncio.Semaphore(MAX_BURST)
+        self._first = 0  # number of the server to ask first; the next one after a failure
 
     async def ask(self, question: bytes) -> Answer:
-        """What the first server to know says; `problem` tells why nobody does.
+        """The first usable answer. Without one, the `problem` of the last try.
 
-        An answer to an earlier try counts while a later one is waited for. A failing server is
-        not asked twice, but the next one, if there is one, is heard too.
+        A late answer to an earlier try counts. A server that answers with an error is not asked
+        again, but each other server is asked once.
         """
         asked = _Query(question)
         answer = Answer(problem="timeout")
@@ -84,23 +86,23 @@ class DnsClient:
         return answer
 
     def close(self) -> None:
-        """Give every socket back. Nothing may be under way."""
+        """Close every socket. No `ask` may be running."""
         for port in self._ports.values():
             port.close()
         self._ports.clear()
 
     async def _try(self, asked: _Query, server: Server) -> Answer:
-        fresh_s = min(FRESH_S, self._timeout_s)
-        async with self._fresh:
+        burst_s = min(BURST_S, self._timeout_s)
+        async with self._burst:
             try:
                 asked.send(self._port(server))
             except BlockingIOError:
-                pass  # a full buffer is a loss on the way
+                pass  # the buffer is full: the datagram counts as lost
             except OSError as error:
                 return Answer(problem="no_socket" if is_ours(error) else "unreachable")
-            answer = await asked.wait(fresh_s)
+            answer = await asked.wait(burst_s)
         if answer.problem == "timeout":
-            answer = await asked.wait(self._timeout_s - fresh_s)
+            answer = await asked.wait(self._timeout_s - burst_s)
         if answer.problem != "truncated":
             return answer
         try:
@@ -121,19 +123,19 @@ class DnsClient:
                 others = [each for (its, _), each in self._ports.items() if its == server]
                 if not others or not is_ours(error):
                     raise
-                port = others[0]  # Deviation: a port less is better than no answer
+                port = others[0]  # Deviation: fewer ports are better than no answer
         return port
 
 
 class _Query:
-    """One question, and the tries of it that an answer may still come to."""
+    """One question, with all its tries: an answer to any of them counts."""
 
     __slots__ = ("_answer", "_sent", "_waiter", "question")
 
     def __init__(self, question: bytes) -> None:
         self.question = question
         self._sent: list[tuple[_Port, int]] = []
-        self._answer: Answer | None = None  # that nobody has taken yet
+        self._answer: Answer | None = None  # received, and not yet returned by `wait`
         self._waiter: asyncio.Future[None] | None = None
 
     def send(self, port: _Port) -> None:
@@ -142,7 +144,7 @@ class _Query:
         port.send(query(query_id, self.question))
 
     async def wait(self, timeout_s: float) -> Answer:
-        """The next answer to any of the tries."""
+        """The next answer to any of the tries, or the problem "timeout"."""
         if self._answer is None:
             loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()
@@ -169,7 +171,7 @@ class _Query:
 
 
 class _Port:
-    """A UDP socket connected to one server, so that the kernel drops what others send."""
+    """A UDP socket connected to one server: the kernel drops datagrams of any other sender."""
 
     __slots__ = ("_loop", "_socket", "_waiting")
 
@@ -186,7 +188,7 @@ class _Port:
         self._loop.add_reader(self._socket, self._read)
 
     def expect(self, asked: _Query) -> int:
-        """The id, not to be guessed, under which the answer to `asked` will come."""
+        """A random id for the answer to `asked`, not in use on this port (RFC 5452, 9.2)."""
         query_id = _random.getrandbits(16)
         while query_id in self._waiting:
             query_id = _random.getrandbits(16)
@@ -209,8 +211,8 @@ class _Port:
                 message = self._socket.recv(_MAX_DATAGRAM_BYTES)
             except BlockingIOError:
                 return
-            except OSError:  # ICMP says that nobody listens there
-                # After an error of a socket uvloop looks at it no more.
+            except OSError:  # ICMP port unreachable
+                # uvloop stops polling a socket after an error.
                 self._loop.remove_reader(self._socket)
                 self._loop.add_reader(self._socket, self._read)
                 for asked in self._waiting.values():
@@ -221,7 +223,7 @@ class _Port:
 
 
 async def _ask_by_tcp(server: Server, question: bytes) -> Answer:
-    """The answer that did not fit a datagram (RFC 7766). At most 64 KiB (RFC 1035, 4.2.2)."""
+    """An answer that is too long for a datagram (RFC 7766). At most 64 KiB (RFC 1035, 4.2.2)."""
     loop = asyncio.get_running_loop()
     message = query(_random.getrandbits(16), question)
     with socket.socket(server.family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as connection:

@@ -1,9 +1,9 @@
-"""DNS messages: the question we ask and the part of the answer we need (RFC 1035, 4).
+"""DNS messages: our question, and the part of the answer that we need (RFC 1035, 4).
 
-Pure: bytes in, values out; no sockets, no cache. Whatever comes, `read_answer` gives an Answer.
-The owners of the records in the answer section are not compared with the question: they come
-from the one server that was asked, which could as well name any address under the question's name.
-So CNAME chains need no following; a recursive server, the only kind we ask, has followed them.
+Pure: bytes in, values out; no sockets, no cache. `read_answer` returns an Answer for any bytes.
+The owner names of the records are not compared with the question: the server that we asked could
+as well put any address under the question's own name. CNAME chains are not followed: we ask
+recursive servers only, and these have followed them.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _RECORD: Final = struct.Struct("!HHIH")
 
 @dataclass(slots=True, frozen=True)
 class Answer:
-    """Addresses and the seconds they hold, or the problem that there are none.
+    """Addresses with their TTL, or a problem.
 
     `problem` is "" or one of: nxdomain, nodata, servfail, refused, rcode (another error code),
-    truncated, garbage; the client adds its own: timeout, unreachable.
+    truncated, garbage. `dnsclient` adds timeout, unreachable and no_socket.
     """
 
     addresses: tuple[str, ...] = ()
@@ -43,19 +43,21 @@ class Answer:
 
 
 def question(host: str, record_type: int) -> bytes:
-    """The question section for `host`, an ASCII name of legal labels (RFC 1035, 4.1.2)."""
+    """The question section for `host`, an ASCII name with valid labels (RFC 1035, 4.1.2)."""
     labels = host.rstrip(".").encode("ascii").split(b".")
     name = b"".join(bytes((len(label),)) + label for label in labels)
     return name + b"\0" + struct.pack("!HH", record_type, _CLASS_IN)
 
 
 def query(query_id: int, question: bytes) -> bytes:
-    """A whole message. Deviation: no EDNS, which naive servers answer wrongly; long answers use TCP."""
+    """A query message. Deviation: no EDNS, since some servers answer it wrongly. A long answer
+    comes by TCP.
+    """
     return _HEADER.pack(query_id, _RECURSION_DESIRED, 1, 0, 0, 0) + question
 
 
 def read_answer(message: bytes, question: bytes) -> Answer:
-    """What `message` says to `question`. O(message), whose size the caller bounds."""
+    """The answer of `message` to `question`. O(message); the caller bounds its size."""
     try:
         return _read_answer(message, question)
     except (struct.error, IndexError, ValueError):
@@ -81,7 +83,7 @@ def _read_answer(message: bytes, question: bytes) -> Answer:
             if record_type in (wanted, _TYPE_CNAME):
                 ttls.append(ttl_s)
     except (struct.error, IndexError, ValueError):
-        if not flags & _TRUNCATED:  # else what came before the cut is good
+        if not flags & _TRUNCATED:  # the records before the cut are good
             raise
     if addresses:
         return Answer(tuple(dict.fromkeys(addresses)), min(ttls))
@@ -89,7 +91,7 @@ def _read_answer(message: bytes, question: bytes) -> Answer:
 
 
 def _read_records(message: bytes, at: int, count: int) -> Iterator[tuple[int, int, bytes]]:
-    """Type, seconds to live and data of `count` records from `at` on."""
+    """Type, TTL in seconds and data of `count` records, from `at` on."""
     for _ in range(count):
         at = _skip_name(message, at)
         record_type, _, ttl_s, size = _RECORD.unpack_from(message, at)
@@ -98,7 +100,7 @@ def _read_records(message: bytes, at: int, count: int) -> Iterator[tuple[int, in
 
 
 def _skip_name(message: bytes, at: int) -> int:
-    """Where the name at `at` ends: behind its root label or its pointer (RFC 1035, 4.1.4)."""
+    """The end of the name at `at`: after its root label or its pointer (RFC 1035, 4.1.4)."""
     while size := message[at]:
         if size >= 0xC0:
             return at + 2

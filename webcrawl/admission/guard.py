@@ -1,8 +1,8 @@
 """The address guard: which IP addresses a crawl may connect to, whatever DNS answers.
 
-Owns the table of networks that are not the public web. Pure: no DNS, no sockets. It is asked with
-the addresses that a look-up gave, and the connection is made to one that it let pass, so a second
-look-up cannot slip another one in.
+Owns the table of networks that are not the public web. Pure: no DNS, no sockets. It filters the
+addresses of a look-up, and the client connects to one of those that remain: there is no second
+look-up that could answer otherwise (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final
 
-# Written out rather than left to `ipaddress`, whose answer changes with the Python that runs us.
+# Written out, since the answer of `ipaddress` changes with the version of Python.
 # IANA IPv4 Special-Purpose Address Registry, and RFC 5771 for multicast.
 _REFUSED_V4: Final = tuple(
     IPv4Network(network)
@@ -37,8 +37,9 @@ _REFUSED_V4: Final = tuple(
         "240.0.0.0/4",  # reserved (RFC 1112, 4), and the broadcast address
     )
 )
-# IANA IPv6 Special-Purpose Address Registry. Only 2000::/3 is given out (IANA IPv6 Address Space):
-# all else is refused (loopback, unique local, link local, IPv4-mapped, ...) save NAT64, and these.
+# IANA IPv6 Special-Purpose Address Registry. Only 2000::/3 is allocated (IANA IPv6 Address Space):
+# any other address is refused (loopback, unique local, link local, IPv4-mapped, ...), except NAT64.
+# Within 2000::/3 these are refused.
 _GLOBAL_V6: Final = IPv6Network("2000::/3")
 _REFUSED_V6: Final = tuple(
     IPv6Network(network)
@@ -55,9 +56,9 @@ _CACHE_SIZE: Final = 65_536  # verdicts, about 10 MB
 
 
 class AddressGuard:
-    """Lets pass what the crawl may connect to: public addresses.
+    """Admits public addresses only.
 
-    With `allow_private`, every address but the unspecified, multicast and broadcast ones.
+    With `allow_private`, admits every address except unspecified, multicast and broadcast ones.
     """
 
     __slots__ = ("_admits",)
@@ -66,17 +67,21 @@ class AddressGuard:
         self._admits = _is_unicast if allow_private else _is_public
 
     def admits(self, address: str) -> bool:
-        """Whether `address` may be connected to; no for what is no address. O(1), 0.1 µs cached."""
+        """Whether the crawl may connect to `address`. False if it is no address. O(1), 0.1 µs
+        when cached.
+        """
         return self._admits(address)
 
     def filter(self, addresses: Iterable[str]) -> tuple[str, ...]:
-        """Those of `addresses` that may be connected to, in their order."""
+        """The admitted ones of `addresses`, in their order."""
         return tuple(address for address in addresses if self._admits(address))
 
 
 @lru_cache(_CACHE_SIZE)
 def _is_public(address: str) -> bool:
-    """Given out to the public Internet, and so is any IPv4 address inside. About 10 µs."""
+    """Whether `address`, and any IPv4 address inside it, is allocated to the public Internet.
+    About 10 µs.
+    """
     try:
         ip = ip_address(address)
     except ValueError:
@@ -92,7 +97,7 @@ def _is_public(address: str) -> bool:
 
 @lru_cache(_CACHE_SIZE)
 def _is_unicast(address: str) -> bool:
-    """One machine's address, be it private."""
+    """Whether `address` is the address of one machine, public or private."""
     try:
         ip: IPv4Address | IPv6Address = ip_address(address)
     except ValueError:

@@ -1,16 +1,16 @@
-"""Tells an outage of our own network from the trouble of single hosts.
+"""Distinguishes an outage of our own network from failures of single hosts.
 
-A failure that may pass is held back until it is judged. When another host answers, the failure is
-the host's. When nobody answers for a moment, probes decide: the name servers are asked for names,
-and servers that answered before (or have just failed) are connected to, without a request. If none
-of these answers, it is our network: the crawl pauses, no try is counted, and a few probes a second
-look whether the network is back.
+A transient failure is held back until it is judged. If another host answers, the host is to blame.
+If no host answers for QUIET_S, probes decide: name servers are asked for names, and a connection is
+made, without a request, to servers that answered earlier or failed just now. If no probe is
+answered, our network is to blame: the crawl pauses, no try is counted, and a few probes per second
+find out when the network is back.
 
-Owns that judgement and its evidence. Core, but here to do I/O, by the two probes that it is given;
-reads the monotonic clock. Knows nothing of leases.
+Owns this judgement and its evidence. A core module that does I/O, by the two probes that it is
+given, and reads the monotonic clock. Knows nothing of leases.
 
-Memory: `_TARGETS_MAX` hosts that answered lately and as many that failed since, of each kind; and
-the failures that wait to be judged, at most one for each fetch under way.
+Memory, for name servers and for servers each: `_TARGETS_MAX` hosts that answered lately,
+`_TARGETS_MAX` hosts that failed since, and the held failures, at most one per running fetch.
 """
 
 from __future__ import annotations
@@ -23,32 +23,34 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from webcrawl.fetch.client import split_url
+from webcrawl.fetch.requesthead import split_url
 from webcrawl.openfiles import is_ours
 
 logger = logging.getLogger(__name__)
 
-QUIET_S: Final = 1.0  # without an answer, then probes decide
+QUIET_S: Final = 1.0  # probes decide after this time without an answer
 PROBE_TIMEOUT_S: Final = 3.0
 PROBES: Final = 3  # at a time, of each kind
-MANY: Final = 3  # hosts, and addresses, that must be silent before it may be us
-DOUBT_S: Final = 120.0  # how long is waited where it may as well be the hosts
-AFTER_S: Final = 15.0  # a time-out so soon after an outage was begun within it, by default
+MANY: Final = 3  # so many hosts, and addresses, must be silent before our network is suspected
+DOUBT_S: Final = 120.0  # longest pause where the hosts may be to blame as well
+AFTER_S: Final = (
+    15.0  # a time-out this soon after an outage belongs to it: DOWNLOAD_TIMEOUT's default
+)
 _TARGETS_MAX: Final = 32
 
 
 class Target(NamedTuple):
-    """A server that may be connected to."""
+    """A server that a probe can connect to."""
 
     address: str
     port: int
 
 
-Where = TypeVar("Where")  # what a probe is given
+Where = TypeVar("Where")  # the argument of a probe: a host name, or a Target
 
 
 class _Hosts(OrderedDict[str, Where]):
-    """The last few hosts of some kind, each with how to probe it."""
+    """The last `_TARGETS_MAX` hosts of one kind, each with the argument of its probe."""
 
     def keep(self, host: str, where: Where) -> None:
         self[host] = where
@@ -61,7 +63,7 @@ class _Hosts(OrderedDict[str, Where]):
 
 
 class _Kind(Generic[Where]):
-    """Name servers, or servers: which hosts they answered for, and which failed since."""
+    """Name servers or servers: the hosts that were answered for, and those that failed since."""
 
     def __init__(self, probe: Callable[[Where], Awaitable[bool]]) -> None:
         self.answered: _Hosts[Where] = _Hosts()
@@ -73,7 +75,7 @@ class _Kind(Generic[Where]):
         self._probe = probe
 
     def wants_another(self, now: float) -> bool:
-        """Whether it is worth remembering where the answer that came at `now` is from."""
+        """Whether the source of the answer at `now` is to be kept as a target of probes."""
         return now > self.kept_at + QUIET_S or len(self.answered) < MANY
 
     def keep(self, host: str, where: Where, now: float) -> None:
@@ -88,14 +90,16 @@ class _Kind(Generic[Where]):
             self.judge(ours=False)
 
     def judge(self, *, ours: bool) -> None:
-        """Let all failures go that are held back."""
+        """Judge all held failures: ours, or the hosts'."""
         held, self.held = self.held, []
         for failure in held:
             if not failure.done():
                 failure.set_result(ours)
 
     async def is_silent(self, count: int = PROBES) -> bool:
-        """Whether none of some probes is answered: `count` where somebody answered before."""
+        """Whether no probe is answered. Probes `count` hosts that answered before; where these are
+        fewer than PROBES, hosts that failed as well.
+        """
         asked = self.answered.some(count)
         asked += self.failed.some(max(PROBES - len(asked), 0))
         probes = [asyncio.ensure_future(self._probe(where)) for where in asked]
@@ -110,13 +114,15 @@ class _Kind(Generic[Where]):
 
 
 class Outage:
-    """See the module. `ask` asks the name servers for a name, and `connect` connects to a server:
-    each says whether there was an answer, and raises nothing.
+    """Judges transient failures, and pauses the crawl during an outage of our own network.
 
-    `changed` is called when an outage begins and when it ends; `give_up` when one has lasted for
-    `max_s`. Where no server has answered before, or all that fail are at one or two addresses, it
-    may as well be the hosts: after DOUBT_S failures are theirs until a server answers. With a
-    `max_s` of 0 they always are.
+    `ask` asks the name servers for a name and `connect` connects to a server: both return whether
+    there was an answer, and raise nothing. `changed` is called when an outage begins and when it
+    ends, `give_up` when one has lasted for `max_s`.
+
+    If no server has ever answered, or all failures are at one or two addresses, the hosts may be to
+    blame as well: after DOUBT_S all failures count as the hosts', until a server answers. With a
+    `max_s` of 0 they always do.
     """
 
     def __init__(
@@ -132,12 +138,12 @@ class Outage:
         self._servers = _Kind(connect)
         self._kinds: tuple[_Kind[Any], ...] = (self._names, self._servers)
         self._max_s = max_s
-        self._nobody_listens = False  # where the name servers should be
-        self._since = 0.0  # the beginning of the outage that is on
-        self._earlier_s = 0.0  # of all outages before
-        self._judged_at = -1e9  # when probes found last that it is not us
-        self._ended_at = -1e9  # the last outage
-        self._are_hosts = False  # to blame, until a server answers
+        self._nobody_listens = False  # at the addresses of the name servers
+        self._since = 0.0  # when the present outage began; 0.0 without one
+        self._earlier_s = 0.0  # duration of all earlier outages
+        self._judged_at = -1e9  # when probes last found that our network works
+        self._ended_at = -1e9  # when the last outage ended
+        self._are_hosts = False  # the hosts are to blame, until a server answers
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -146,41 +152,42 @@ class Outage:
 
     @property
     def is_on(self) -> bool:
-        """Whether the crawl is to pause."""
+        """Whether there is an outage, so that the crawl pauses."""
         return self._since > 0.0
 
     @property
     def seconds(self) -> float:
-        """How long all outages of this run took."""
+        """Duration of all outages of this run."""
         return self._earlier_s + (time.monotonic() - self._since if self.is_on else 0.0)
 
     @property
     def failures(self) -> list[tuple[str, str]]:
-        """Some hosts that nobody answered for lately, each with the reason."""
+        """Hosts that failed since the last answer, each with the reason."""
         dns = [(host, "dns") for host in self._names.failed]
         return dns + [(host, "connect") for host in self._servers.failed]
 
     def name_answered(self, host: str, now: float, *, has_address: bool) -> None:
-        """A name server said of `host` where it is, or for sure that it is nowhere."""
+        """A name server answered for `host`: with addresses, or definitely without."""
         self._nobody_listens = False
         if has_address and self._names.wants_another(now):
             self._names.keep(host, host, now)
         self._names.answer(now)
 
     def server_answered(self, host: str, address: str, url: str, now: float) -> None:
-        """A request for `url` on `host` was answered. 0.3 us; a few us once in QUIET_S."""
+        """A request for `url` on `host` was answered. 0.3 us; a few us once per QUIET_S."""
         servers = self._servers
         if servers.wants_another(now):
             servers.keep(host, Target(address, split_url(url).port), now)
             if not self._names.answered and not is_address(host):
-                self._names.answered.keep(host, host)  # somebody knew it once
+                self._names.answered.keep(host, host)  # its name was resolved
         servers.answer(now)
         self._are_hosts = False
 
     async def is_ours_for_name(self, host: str, *, nobody_listens: bool = False) -> bool:
-        """Whether our network is why nobody said where `host` is. Some seconds at the worst.
+        """Whether our network is the reason that the look-up of `host` failed. Takes a few seconds
+        at worst.
 
-        `nobody_listens`: there is no name server at the address that was asked.
+        `nobody_listens`: the address of the name server refused the query.
         """
         self._nobody_listens |= nobody_listens
         return await self._is_ours(self._names, host, host)
@@ -188,13 +195,15 @@ class Outage:
     async def is_ours_for_server(
         self, host: str, address: str, url: str, *, timed_out: bool = False
     ) -> bool:
-        """Whether our network is why a request for `url` failed. Some seconds at the worst."""
+        """Whether our network is the reason that a request for `url` failed. As slow as
+        `is_ours_for_name`.
+        """
         if timed_out and time.monotonic() < self._ended_at + AFTER_S:
             return True
         return await self._is_ours(self._servers, host, Target(address, split_url(url).port))
 
     def close(self) -> None:
-        """Judge no more: nothing that fails from now on is a host's fault."""
+        """Stop judging: from now on no failure is a host's fault."""
         self._closed = True
         if self._task is not None:
             self._task.cancel()
@@ -210,18 +219,18 @@ class Outage:
         verdict: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         kind.held.append(verdict)
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._look())
+            self._task = asyncio.create_task(self._watch())
         return await verdict
 
     def _judge_all(self, *, ours: bool) -> None:
         for kind in self._kinds:
             kind.judge(ours=ours)
 
-    async def _look(self) -> None:
-        """Judge what is held back, and see an outage through."""
+    async def _watch(self) -> None:
+        """Judge the held failures, and wait for the end of an outage."""
         try:
             await self._judge_held()
-        except Exception:  # ours; what is held back must not wait for ever
+        except Exception:  # a fault of ours: the held failures must not wait for ever
             logger.exception("Error while looking for an outage")
             self._since = 0.0
             self._judge_all(ours=False)
@@ -229,7 +238,7 @@ class Outage:
     async def _judge_held(self) -> None:
         while any(kind.held for kind in self._kinds):
             began_at = time.monotonic()
-            await asyncio.sleep(QUIET_S)  # answers may be on their way, and others may fail
+            await asyncio.sleep(QUIET_S)  # more answers and failures may arrive
             if not any(kind.held for kind in self._kinds):
                 return
             names, servers = await asyncio.gather(*map(self._is_down, self._kinds))
@@ -241,7 +250,7 @@ class Outage:
                 self._judge_all(ours=False)
 
     async def _is_down(self, kind: _Kind[Any]) -> bool:
-        """Whether nobody of `kind` answers, of as many hosts as it takes to be sure."""
+        """Whether `kind` answers for no host, and enough hosts are known to be sure."""
         if kind is self._names:
             sure = kind.answered or self._nobody_listens or len(kind.failed) >= MANY
         else:
@@ -252,7 +261,7 @@ class Outage:
         return await kind.is_silent(_TARGETS_MAX) and kind.answered_at < asked_at
 
     async def _wait(self, failed_at: float) -> None:
-        """Pause the crawl until the network is back, or for as long as it may take."""
+        """Pause the crawl until the network is back, or until the longest pause is over."""
         self._since = since = self._silent_since(failed_at)
         began = time.strftime("%H:%M:%S", time.gmtime(time.time() - time.monotonic() + since))
         what = "name server" if self._names.is_down else "server"
@@ -260,7 +269,7 @@ class Outage:
         asked = ", ".join([*{**kind.failed, **kind.answered}][:PROBES])
         logger.warning(
             "No answer from any %s since %s UTC (asked for %s): this is an outage of our own"
-            " network, and the crawl waits for its end",
+            " network, and the crawl pauses until it is over",
             *(what, began, asked),
         )
         self._judge_all(ours=True)
@@ -281,21 +290,23 @@ class Outage:
         self._judged_at = time.monotonic()
         self._nobody_listens = False
         if self._are_hosts:
-            logger.warning("No answer for %.0f s: what fails now counts as the hosts'", took_s)
+            logger.warning("No answer for %.0f s: from now on failures count as the hosts'", took_s)
         else:
             self._ended_at = time.monotonic()
             logger.warning("The network is back after %.0f s: the crawl goes on", took_s)
         self.changed()
 
     def _silent_since(self, failed_at: float) -> float:
-        """The last answer before the first failure at `failed_at`; not longer than a minute ago."""
+        """When the last answer came before the first failure, which was at `failed_at`; that
+        failure itself if the answer is over a minute older.
+        """
         if not self._servers.is_down:
             return failed_at
         last = max(kind.answered_at for kind in self._kinds)
         return min(failed_at, last) if last > failed_at - 60.0 else failed_at
 
     def _is_doubtful(self) -> bool:
-        """Whether hosts may be at fault: no server has answered before, or few addresses fail."""
+        """Whether the hosts may be to blame: no server has ever answered, or few addresses fail."""
         if not self._servers.answered:
             return True
         targets = [*self._servers.failed.values(), *self._servers.answered.values()]
@@ -313,9 +324,9 @@ def is_address(host: str) -> bool:
 
 
 async def connects(target: Target) -> bool:
-    """Whether a connection to `target` comes about. Nothing is sent.
+    """Whether a connection to `target` succeeds. Sends nothing.
 
-    Also where there is no socket left to try it with, which says nothing of the network.
+    True as well if this process has no socket left: that is no sign of an outage.
     """
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_S):

@@ -1,7 +1,7 @@
-"""The steps that come before a page: DNS, robots.txt and HEAD, run beside the downloads.
+"""Admissions: the steps before a page (DNS, robots.txt, HEAD), run beside the downloads.
 
-Turns one lease that is not a PAGE into its outcome. Owns what an answer *means* for admission
-(RFC 9309, 2.3.1); asks nothing of the frontier and keeps no state of its own.
+Turns one lease that is not a PAGE into its outcome. Does not call the frontier and keeps no state
+of its own. `robotspolicy` has the meaning of an answer to robots.txt.
 """
 
 from __future__ import annotations
@@ -14,8 +14,16 @@ from dataclasses import dataclass
 from webcrawl.admission.dns import ResolutionFailed, Resolver
 from webcrawl.admission.guard import AddressGuard
 from webcrawl.admission.outage import Outage
-from webcrawl.fetch.client import Client
-from webcrawl.fetch.exchange import OURS, TRANSIENT, Exchange, FetchFailed
+from webcrawl.admission.robotspolicy import (
+    ROBOTS_EXPIRY_S,
+    AllowsAll,
+    HasRules,
+    Redirects,
+    Unreachable,
+    robots_answer,
+)
+from webcrawl.fetch.client import Client, FetchRequest
+from webcrawl.fetch.exchange import OURS, TRANSIENT, Exchange, FailureReason, FetchFailed
 from webcrawl.fetch.retryafter import asked_to_wait_s
 from webcrawl.frontier.lease import (
     Failed,
@@ -35,10 +43,12 @@ from webcrawl.frontier.lease import (
 from webcrawl.parse.robots import ALLOW_ALL, LARGE_BODY_BYTES, RobotsRules
 from webcrawl.parse.urls import host_of, redirect_target
 
-ROBOTS_EXPIRY_S = 24 * 3600.0  # RFC 9309, 2.4: not longer than 24 hours
-ADDRESSES_MAX = 8  # of a host: each may cost a connect time-out
-ROBOTS_REDIRECTS_MAX = 5  # RFC 9309, 2.3.1.2
+ADDRESSES_MAX = 8  # per host: each may cost a connect time-out
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+class _AllBlocked(Exception):  # noqa: N818  (an outcome, not an error of ours)
+    """The guard refuses every address of a host."""
 
 
 @dataclass(slots=True)
@@ -49,20 +59,20 @@ class Admissions:
     guard: AddressGuard
     client: Client  # with the limits of robots.txt
     headers: list[tuple[bytes, bytes]]
-    robots_token: str
-    wants: Callable[[int, list[tuple[bytes, bytes]]], bool]  # is this answer to a HEAD wanted?
-    outlink: Callable[[str, Link], Link | None]  # a redirect's target, if it is in scope
+    read_rules: Callable[[bytes], RobotsRules]  # of a robots.txt, by ROBOTS_PARSER
+    wants: Callable[[int, list[tuple[bytes, bytes]]], bool]  # whether an answer to HEAD is wanted
+    outlink: Callable[[str, Link], Link | None]  # the target of a redirect, if it is in scope
     record: Callable[[Exchange], Awaitable[None]]
     outage: Outage
 
     async def run(self, lease: Lease) -> Outcome:
-        """The outcome of `lease`. Raises only what is our own fault."""
+        """The outcome of `lease`. Any exception is a fault of ours."""
         if lease.step is Step.RESOLVE:
             return await self._resolve_lease(lease.host)
         try:
-            exchange = await self.client.fetch(
-                "HEAD" if lease.step is Step.HEAD else "GET", lease.url, lease.address, self.headers
-            )
+            method = "HEAD" if lease.step is Step.HEAD else "GET"
+            request = FetchRequest(method, lease.url, lease.address, self.headers)
+            exchange = await self.client.fetch(request)
         except FetchFailed as failure:
             await self.judge(failure, lease)
             asked_at = failure.ended_at if failure.asked else 0.0
@@ -84,18 +94,23 @@ class Admissions:
         await self.resolver.close()
 
     async def address(self, host: str) -> str:
-        """Where a request without a lease may connect to. Raises FetchFailed."""
-        outcome = await self._resolve(host)
-        if not isinstance(outcome, Resolved):
-            raise FetchFailed(outcome.reason, host, ended_at=time.monotonic())
-        return outcome.addresses[0]
+        """The address to connect to for a request without a lease. Raises FetchFailed."""
+        try:
+            return (await self._resolve(host)).addresses[0]
+        except ResolutionFailed as failure:
+            reason: FailureReason = "no_socket" if failure.reason == "no_socket" else "dns"
+        except _AllBlocked:
+            reason = "blocked_address"
+        raise FetchFailed(reason, host, ended_at=time.monotonic())
 
     def answered(self, exchange: Exchange, lease: Lease) -> None:
-        """A request of `lease` was answered: our network works."""
+        """Note that a request of `lease` was answered, so our network works."""
         self.outage.server_answered(lease.host, lease.address, lease.url, exchange.ended_at)
 
     async def judge(self, failure: FetchFailed, lease: Lease) -> None:
-        """Have `failure`, the end of a request of `lease`, say whether it is our network's."""
+        """Set the reason of `failure`, the end of a request of `lease`, to "outage" if our network
+        is to blame.
+        """
         if failure.reason in TRANSIENT and await self.outage.is_ours_for_server(
             *(lease.host, lease.address, lease.url),
             timed_out=failure.reason in ("timeout", "connect_timeout"),
@@ -103,49 +118,53 @@ class Admissions:
             failure.reason = "outage"
 
     async def _resolve_lease(self, host: str) -> Resolved | Unresolved | Returned:
-        outcome = await self._resolve(host)
-        if isinstance(outcome, Unresolved) and outcome.again:
-            listens = outcome.detail != "unreachable"
-            if await self.outage.is_ours_for_name(host, nobody_listens=not listens):
+        try:
+            return await self._resolve(host)
+        except _AllBlocked:
+            return Unresolved("blocked_address", again=False)
+        except ResolutionFailed as failure:
+            if failure.reason == "no_socket":
+                return Returned(reason="no_socket")
+            nobody_listens = failure.reason == "unreachable"
+            if failure.again and await self.outage.is_ours_for_name(
+                host, nobody_listens=nobody_listens
+            ):
                 return Returned()
-        return outcome
+            return Unresolved("dns", failure.again, failure.reason)
 
-    async def _resolve(self, host: str) -> Resolved | Unresolved | Returned:
+    async def _resolve(self, host: str) -> Resolved:
+        """The addresses that the guard allows. Raises ResolutionFailed or _AllBlocked."""
         try:
             resolution = await self.resolver.resolve(host, time.monotonic())
         except ResolutionFailed as failure:
-            if failure.reason == "no_socket":
-                return Returned(reason=failure.reason)
             if failure.reason in ("nxdomain", "nodata"):
                 self.outage.name_answered(host, time.monotonic(), has_address=False)
-            return Unresolved("dns", failure.again, failure.reason)
-        if resolution.took_s:  # else it was known
+            raise
+        if resolution.took_s:  # 0.0 for an answer from the cache
             self.outage.name_answered(host, time.monotonic(), has_address=True)
         addresses = self.guard.filter(resolution.addresses)
         if not addresses:
-            return Unresolved("blocked_address", again=False)
+            raise _AllBlocked
         return Resolved(addresses[:ADDRESSES_MAX], resolution.expires_at)
 
     async def _robots(self, exchange: Exchange, robots_task: RobotsTask) -> Outcome:
-        """RFC 9309, 2.3.1: 2xx as it says, 3xx go on, 4xx (429 too) no rules, 5xx no access."""
         times = (exchange.asked_at, exchange.ended_at)
-        status = exchange.status
         expires_at = exchange.ended_at + ROBOTS_EXPIRY_S
-        if 300 <= status < 400:
-            target = redirect_target(exchange.header(b"location"), robots_task.url)
-            if robots_task.redirects >= ROBOTS_REDIRECTS_MAX or target is None:
-                return RobotsFetched(ALLOW_ALL, expires_at, *times, kind="redirects")
-            return RobotsMoved(target, host_of(target), *times)
-        if 200 <= status < 300:
-            rules = await read_robots(exchange.payload, self.robots_token)
-            return RobotsFetched(rules, expires_at, *times)
-        if 400 <= status < 500:
-            return RobotsFetched(ALLOW_ALL, expires_at, *times, kind="4xx")
-        again_s = asked_to_wait_s(exchange)
-        return RobotsUnreachable("5xx", *times, retry_after_s=again_s)
+        location = exchange.header(b"location")
+        match robots_answer(exchange.status, location, robots_task.url, robots_task.redirects):
+            case HasRules():
+                rules = await read_robots(exchange.payload, self.read_rules)
+                return RobotsFetched(rules, expires_at, *times)
+            case AllowsAll(kind):
+                return RobotsFetched(ALLOW_ALL, expires_at, *times, kind=kind)
+            case Redirects(url):
+                return RobotsMoved(url, host_of(url), *times)
+            case Unreachable():
+                again_s = asked_to_wait_s(exchange)
+                return RobotsUnreachable("5xx", *times, retry_after_s=again_s)
 
     def _head(self, exchange: Exchange, link: Link) -> Outcome:
-        """Worth a GET: HTML, or a server that does not know HEAD (RFC 9110, 9.1)."""
+        """A GET is worth it for HTML, and where the server does not know HEAD (RFC 9110, 9.1)."""
         status = exchange.status
         links: tuple[Link, ...] = ()
         if status in REDIRECTS:
@@ -160,15 +179,15 @@ class Admissions:
         return Fetched(status, *times, links, retry_after_s=again_s, wanted=wanted)
 
 
-async def read_robots(body: bytes, token: str) -> RobotsRules:
-    """`RobotsRules.parse`, beside the event loop where it would be held up."""
+async def read_robots(body: bytes, read_rules: Callable[[bytes], RobotsRules]) -> RobotsRules:
+    """The rules in `body`. A large body is read on a thread: it would block the event loop."""
     if len(body) <= LARGE_BODY_BYTES:
-        return RobotsRules.parse(body, token)
-    return await asyncio.to_thread(RobotsRules.parse, body, token)
+        return read_rules(body)
+    return await asyncio.to_thread(read_rules, body)
 
 
 def broken(lease: Lease, now: float) -> Outcome:
-    """The outcome of a lease that met a fault of ours: the same would happen again."""
+    """The outcome of a lease that ended by a fault of ours. Not retried: it would fail again."""
     match lease.step:
         case Step.RESOLVE:
             return Unresolved("error", again=False)

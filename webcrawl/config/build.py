@@ -46,7 +46,8 @@ from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.shared.client import RemoteFrontier
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.urlcache import UrlCache
-from webcrawl.parse.robots import MAX_BODY_BYTES, product_token
+from webcrawl.parse.robots import MAX_BODY_BYTES, RobotsRules, product_token
+from webcrawl.parse.robotsparsers import OURS, PROTEGO, reader
 from webcrawl.scope import PathLimits, Scope
 
 DEBUG_COMMAND = "DEBUG_COMMAND"  # internal setting, made by `webcrawl.commands.debugging`
@@ -196,6 +197,15 @@ def robots_token(settings: BaseSettings) -> str:
     return product_token(settings.get("ROBOTSTXT_USER_AGENT") or user_agent_of(settings))
 
 
+def robots_reader(settings: BaseSettings) -> Callable[[bytes], RobotsRules]:
+    """What reads a robots.txt: the parser that ROBOTS_PARSER names, for our own name."""
+    name = settings.get("ROBOTS_PARSER") or OURS
+    parser = None if name in (OURS, PROTEGO) else load_object(name)
+    if parser is not None and not isinstance(name, str):
+        name = f"{parser.__module__}.{parser.__qualname__}"
+    return reader(name, robots_token(settings), parser)
+
+
 def is_debugging(crawler: Crawler) -> bool:
     """Whether this is a debugging command (`webcrawl.commands.debugging`), which writes no files.
 
@@ -224,7 +234,7 @@ def admissions_from(
         guard=guard_from(settings),
         client=client_from(settings, limits),
         headers=headers_from(settings),
-        robots_token=robots_token(settings),
+        read_rules=robots_reader(settings),
         wants=content_type_test(settings),
         outlink=outlink,
         record=record,

@@ -121,7 +121,7 @@ UNUSED = (
     ),
     Unused(
         ("ROBOTSTXT_PARSER",),
-        "robots.txt is read by RFC 9309; ROBOTSTXT_OBEY says whether",
+        "ROBOTS_PARSER chooses the parser; ROBOTSTXT_OBEY says whether robots.txt is obeyed",
         _DOWNLOADER + "robotstxt.RobotsTxtMiddleware",
     ),
 )

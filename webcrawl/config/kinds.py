@@ -11,6 +11,7 @@ import os
 import re
 import ssl
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from scrapy.utils.python import without_none_values
 from webcrawl.admission.dns import read_server
 from webcrawl.crawl.crawl import LeaseKeeper
 from webcrawl.fetch.requesthead import is_name, one_line
+from webcrawl.parse.robotsparsers import OURS, PROTEGO
 
 TLS_VERSIONS = {
     "TLSv1.0": ssl.TLSVersion.TLSv1,
@@ -152,6 +154,15 @@ def _are_loadable(value: Any) -> bool:
     return True
 
 
+def _is_robots_parser(value: Any) -> bool:
+    if value in (OURS, PROTEGO):
+        return value == OURS or find_spec("protego") is not None
+    try:
+        return callable(load_object(value))
+    except (ImportError, NameError, TypeError, ValueError):
+        return False
+
+
 def _is_scheduler(value: Any) -> bool:
     try:
         return issubclass(load_object(value), LeaseKeeper)
@@ -176,6 +187,7 @@ def _is_file_prefix(value: object) -> bool:
 BOOL = Kind(_is_bool, "True or False", lambda value: str(value) in {"1", "True", "true"})
 FOLDER = Kind(_is_writable, "a folder that can be written")
 FOLDER_OR_UNSET = Kind(lambda value: not value or _is_writable(value), FOLDER.allowed)
+ROBOTS_PARSER = Kind(_is_robots_parser, "webcrawl, protego, or the import path of a parser")
 FILE_PREFIX = Kind(_is_file_prefix, "the start of a file name, without / and spaces")
 ONE_LINE = Kind(_is_one_line, "one line of text")
 USER_AGENT = Kind(_is_header_value, "one line of ASCII text, such as name/1.0 (+URL)")

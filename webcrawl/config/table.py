@@ -141,6 +141,12 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             " sent.",
         ),
         Setting(
+            "ROBOTS_PARSER",
+            kinds.ROBOTS_PARSER,
+            "Parser of robots.txt: `webcrawl` (our own), `protego`, or the import path of yours.",
+            "hostile-input.md#another-parser-of-robotstxt",
+        ),
+        Setting(
             "DOWNLOAD_DELAY",
             seconds(),
             "Minimum time between two requests to one host. A longer `Crawl-delay` wins.",

@@ -15,7 +15,7 @@ from scrapy.http import Response
 
 from webcrawl.crawl.page_fetch import PageFetch, note, state_of
 from webcrawl.crawl.reconstruction import exchange_of
-from webcrawl.fetch.exchange import OURS, Exchange, FetchFailed
+from webcrawl.fetch.exchange import OURS, Exchange, FailureReason, FetchFailed
 from webcrawl.fetch.retryafter import asked_to_wait_s
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 # Exceptions of other download handlers, and the reason that our own client would give. By name, so
 # that none needs to be imported.
-SCRAPYS_FAILURES = {
+SCRAPYS_FAILURES: dict[str, FailureReason] = {
     "CannotResolveHostError": "connect",  # through a proxy: the proxy's own name
     "DownloadConnectionRefusedError": "connect",
     "TunnelError": "connect",

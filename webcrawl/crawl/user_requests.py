@@ -168,8 +168,7 @@ class BodyRules:
                 " False. This message won't be shown in further requests",
                 request.url,
             )
-        reason = "reset" if lost else "timeout"
-        failure = FetchFailed(reason, problem, True, exchange.ended_at)
+        failure = FetchFailed("reset" if lost else "timeout", problem, True, exchange.ended_at)
         note(request, exchange=None, failure=failure)
         raise (ResponseDataLossError if lost else DownloadTimeoutError)(problem)
 

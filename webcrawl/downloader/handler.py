@@ -58,8 +58,8 @@ from webcrawl.crawl.outcomes import NotSent
 from webcrawl.crawl.page_fetch import is_users, lease_of, note, state_of
 from webcrawl.crawl.user_requests import BodyRules
 from webcrawl.fastpath.receivers import receivers_of
-from webcrawl.fetch.client import Client, Limits, split_url
-from webcrawl.fetch.exchange import Exchange, FetchFailed
+from webcrawl.fetch.client import Client, FetchRequest, Limits
+from webcrawl.fetch.exchange import Exchange, FailureReason, FetchFailed, is_failure_reason
 from webcrawl.fetch.http1 import Headers as WireHeaders
 from webcrawl.fetch.http1 import content_length
 from webcrawl.fetch.mediatypes import Wants
@@ -70,6 +70,7 @@ from webcrawl.fetch.requesthead import (
     is_visible,
     one_line,
     request_line,
+    split_url,
 )
 from webcrawl.frontier.lease import Lease
 from webcrawl.openfiles import raise_limit
@@ -81,7 +82,7 @@ _is_html = re.compile(rb"text/html[ \t]*(?:;|\Z)", re.IGNORECASE).match
 
 _ip_address = lru_cache(4096)(ip_address)  # 2 us else
 
-FAILURES: dict[str, type[Exception]] = {
+FAILURES: dict[FailureReason, type[Exception]] = {
     "dns": CannotResolveHostError,
     "blocked_address": CannotResolveHostError,
     "connect": DownloadConnectionRefusedError,
@@ -200,7 +201,7 @@ class DownloadHandler(BaseDownloadHandler):
         lease = lease_of(request)
         address = lease.address if lease is not None else await self._address(url)
         dns_s = time.monotonic() - started_at
-        exchange = await self._client.fetch(
+        fetch_request = FetchRequest(
             request.method,
             url,
             address,
@@ -211,6 +212,7 @@ class DownloadHandler(BaseDownloadHandler):
             limits=self._limits(meta),
             local_address=bind_address(meta.get("bindaddress")),
         )
+        exchange = await self._client.fetch(fetch_request)
         exchange.dns_s = dns_s
         return exchange
 
@@ -328,7 +330,9 @@ def _make_sendable(request: Request) -> None:
 def refusal(lease: Lease) -> Exception:
     """The exception for a user's Request that the frontier refused."""
     silent = lease.refused in ("host_retired", "robots_unreachable")  # the host did not answer
-    error = FAILURES.get(lease.refused, DownloadFailedError if silent else IgnoreRequest)
+    error: type[Exception] = DownloadFailedError if silent else IgnoreRequest
+    if is_failure_reason(lease.refused):
+        error = FAILURES.get(lease.refused, error)
     return error(f"{lease.url}: {lease.refused}")
 
 

@@ -1,19 +1,18 @@
 """The HTTP client: one request, one answer, one `Exchange`, on plain asyncio.
 
-Owns sockets, TLS connections and the limits of time and size. Connects to the IP address it is
-given and never looks up a name, follows no redirect, keeps no cookie. Keeps a connection open for
-the next request to its server where the limits say so.
+Owns sockets, TLS connections and the limits of time and size. Connects to the IP address of the
+request; looks up no name, follows no redirect, keeps no cookie. Keeps connections alive
+(`connections`) if `Limits.keep_alive_s` says so.
 
-Invariants: a peer gets `fetch` to return an Exchange or raise FetchFailed, nothing else; by then
-its socket is closed or idle and its timer cancelled. No peer can make a fetch last longer than
-`timeout_s`, nor hold more memory than `http1` states.
+Invariants: whatever a peer sends, `fetch` returns an Exchange or raises FetchFailed. Its connection
+is then closed or idle, and its timer cancelled. No peer can make a fetch last longer than
+`timeout_s`, or use more memory than `http1` states.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import re
 import socket
 import ssl
 import struct
@@ -21,51 +20,60 @@ import time
 from collections.abc import Callable, Container
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from enum import Enum
 
 from webcrawl.fetch.connections import Connections, Server
 from webcrawl.fetch.decode import decode, decode_quickly
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.http1 import Headers, ResponseReader
 from webcrawl.fetch.mediatypes import Wants
-from webcrawl.fetch.requesthead import header_line, host_line, request_line
+from webcrawl.fetch.requesthead import build_request, split_url
 from webcrawl.fetch.tls import CertificateJudge, client_context
 from webcrawl.openfiles import IDLE, is_ours
 
 OnContent = Callable[[bytes], bool]
 
-_URL = re.compile(r"(https?)://(?:[^/?#]*@)?(\[[^\]]+\]|[^/?#:]+)(?::(\d*))?([^#]*)", re.IGNORECASE)
-# Seconds that the bytes of one peer may take before others have a turn: uvloop gives up to 32 reads
-# of 256 KB at once, 10 MiB of tiny chunks among them, which take 0.8 s.
+# Reading the bytes of one peer may take this long before other tasks have a turn. uvloop gives up
+# to 32 reads of 256 KB at once: 10 MiB of tiny chunks take 0.8 s.
 _TURN_S = 0.005
-_REPEATABLE = frozenset({"GET", "HEAD"})  # may be asked again where a kept connection failed
+_REPEATABLE = frozenset({"GET", "HEAD"})  # may be sent again if a reused connection fails
 _NO_LINGER = struct.pack("ii", 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one fetch may cost. Seconds count from the start of the fetch, name lookup excluded."""
+    """What one fetch may cost. Seconds count from the start of the fetch, after the DNS look-up."""
 
     timeout_s: float = 15.0
     connect_timeout_s: float = 10.0  # TCP and TLS
     first_byte_timeout_s: float = 0.0  # from the request sent; 0 is no limit of its own
     max_size_bytes: int = 10 << 20  # of the body on the wire, and again once decoded
     max_header_bytes: int = 64 << 10
-    keep_alive_s: float = 0.0  # how long a connection may wait for the next request to its server
+    keep_alive_s: float = 0.0  # how long a connection may stay idle; 0 turns keep-alive off
 
 
-class Target(NamedTuple):
-    """Where a URL leads: `host` as the URL has it, without brackets."""
+@dataclass(slots=True)
+class FetchRequest:
+    """A request, and how its answer is read. Nobody changes it once it is made.
 
-    secure: bool
-    host: str
-    port: int
-    netloc: str  # for the Host header: the port only where it is not the default
-    path: str  # with the query; never empty
+    `wants(status, headers)` is called once, when the head is complete: False closes the connection
+    there. `on_content` is called with each new part of the body, without chunk framing: False ends
+    the body there.
+    """
+
+    method: str
+    url: str
+    address: str  # IP address to connect to
+    headers: Headers
+    body: bytes = b""
+    wants: Wants | None = None
+    on_content: OnContent | None = None
+    limits: Limits | None = None  # None: the client's
+    local_address: tuple[str, int] | None = None  # None: the client's
 
 
 class Client:
-    """Fetches, any number at a time. `repr` says how many connections are in use and idle."""
+    """Runs any number of fetches at a time. `repr` counts its active and idle connections."""
 
     def __init__(
         self,
@@ -89,38 +97,22 @@ class Client:
     def active(self) -> int:
         return len(self._under_way)
 
-    async def fetch(
-        self,
-        method: str,
-        url: str,
-        address: str,
-        headers: Headers,
-        body: bytes = b"",
-        wants: Wants | None = None,
-        *,
-        on_content: OnContent | None = None,
-        limits: Limits | None = None,
-        local_address: tuple[str, int] | None = None,
-    ) -> Exchange:
-        """Ask `address` for `url`. Raises FetchFailed; ValueError if it is no http or https
-        URL, or, as UnsendableError, no request that may be sent.
-
-        `wants(status, headers)` is asked once, at the head; False closes the connection there.
-        `on_content` is given the body as it comes, without chunk framing, and may end it by False.
-        What either raises is raised here.
+    async def fetch(self, request: FetchRequest) -> Exchange:
+        """The answer to `request`. Raises FetchFailed; ValueError if its URL is not http or https;
+        UnsendableError if it would not be valid HTTP; and any exception of its callbacks.
         """
-        limits = limits or self.limits
-        target = split_url(url)
-        server = Server(
-            target.secure, target.host, target.port, address, local_address or self._local_address
+        limits = request.limits or self.limits
+        target = split_url(request.url)
+        local_address = request.local_address or self._local_address
+        server = Server(target.secure, target.host, target.port, request.address, local_address)
+        keep = (
+            limits.keep_alive_s > 0
+            and request.method in _REPEATABLE
+            and self._idle.is_reliable(server)
         )
-        keep = limits.keep_alive_s > 0 and method in _REPEATABLE and self._idle.trusts(server)
-        request = build_request(method, target, headers, body, keep=keep)
+        wire = build_request(request.method, target, request.headers, request.body, keep=keep)
         kept = self._idle.take(server) if keep else None
-        fetch = _Fetch(method, request, limits, server, self._idle if keep else None)
-        fetch.url = url
-        fetch.wants = wants
-        fetch.on_content = on_content
+        fetch = _Fetch(request, wire, limits, server, self._idle if keep else None)
         self._under_way.add(fetch)
         try:
             await fetch.run(self._context if target.secure else None, kept)
@@ -130,34 +122,32 @@ class Client:
             raise
         finally:
             self._under_way.discard(fetch)
-        return await self._exchange(fetch, url, target, address, limits)
+        return await self._exchange(fetch)
 
     def abort(self, urls: Container[str] | None = None) -> None:
-        """End what is under way, or of it what is for `urls`, with FetchFailed("cancelled")."""
+        """End all fetches, or those of `urls`, with FetchFailed("cancelled")."""
         for fetch in tuple(self._under_way):
-            if urls is None or fetch.url in urls:
+            if urls is None or fetch.request.url in urls:
                 fetch.stop(FetchFailed("cancelled"))
 
     async def close(self) -> None:
-        """`abort`, and wait until the last socket is closed."""
+        """End all fetches and wait until the last socket is closed."""
         self.abort()
         self._idle.close()
-        while self._under_way:  # noqa: ASYNC110  (three turns of the loop, once a crawl)
+        while self._under_way:  # noqa: ASYNC110  (three turns of the loop, once per crawl)
             await asyncio.sleep(0)
 
-    async def _exchange(
-        self, fetch: _Fetch, url: str, target: Target, address: str, limits: Limits
-    ) -> Exchange:
+    async def _exchange(self, fetch: _Fetch) -> Exchange:
         reader = fetch.reader
         exchange = Exchange(
-            method=fetch.method,
-            url=url,
-            request=fetch.request,
+            method=fetch.request.method,
+            url=fetch.request.url,
+            request=fetch.wire,
             head=reader.head,
             status=reader.status,
             http_version=reader.http_version,
             headers=reader.headers,
-            ip=address,
+            ip=fetch.server.address,
             body_skipped=fetch.body_skipped,
             truncated=reader.truncated,
             started_time=fetch.started_time,
@@ -168,11 +158,11 @@ class Client:
             total_s=fetch.ended_at - fetch.started_at,
         )
         if fetch.ssl_object is not None:
-            exchange.tls = self._judge.describe(fetch.ssl_object, target.host)
+            exchange.tls = self._judge.describe(fetch.ssl_object, fetch.server.host)
         if not fetch.body_skipped:
             exchange.body = reader.body
             content = reader.content if reader.chunked else exchange.body
-            what = content, reader.headers, limits.max_size_bytes
+            what = content, reader.headers, fetch.limits.max_size_bytes
             decoded = decode_quickly(*what)
             if decoded is None:
                 decoded = await asyncio.to_thread(decode, *what)
@@ -182,56 +172,67 @@ class Client:
         return exchange
 
 
+class State(Enum):
+    """Of a fetch, in the order in which it passes through them. Any state may turn into DONE."""
+
+    CONNECTING = "connecting"  # TCP and TLS; skipped on a connection that was idle
+    AWAITING_ANSWER = "awaiting the answer"  # the request is sent
+    READING_HEAD = "reading the head"  # the first byte came
+    READING_BODY = "reading the body"  # the head is complete
+    DONE = "done"  # the end is decided; the connection may still be closing
+
+
 class _Fetch(asyncio.Protocol):
-    """One fetch: connecting, waiting for the head, reading the body, over.
+    """One fetch, from connecting to the end of the answer. `repr` says its state.
 
-    The end is decided once, by `_decide`; `run` wakes when the connection is gone after that.
+    `_enter` alone changes the state, with the timer that belongs to it. `_decide` enters DONE with
+    the outcome, once. After that `run` returns as soon as the connection is closed or idle.
     """
-
-    url = ""
-    wants: Wants | None = None
-    on_content: OnContent | None = None
 
     def __init__(
         self,
-        method: str,
-        request: bytes,
+        request: FetchRequest,
+        wire: bytes,
         limits: Limits,
         server: Server,
         keeper: Connections | None,
     ) -> None:
-        self.method = method
         self.request = request
+        self.wire = wire  # the bytes of the request
         self.limits = limits
-        self._server = server
-        self._keeper = keeper  # of the connection, once it has been of use
-        self.reader = ResponseReader(method, limits.max_header_bytes, limits.max_size_bytes)
+        self.server = server
+        self._keeper = keeper  # takes the connection if it can be used again
+        self.reader = ResponseReader(request.method, limits.max_header_bytes, limits.max_size_bytes)
         self.ssl_object: ssl.SSLObject | None = None
         self.body_skipped = False
         self.started_time = time.time()
         self.started_at = time.monotonic()
         self.connected_at = self.first_byte_at = self.ended_at = 0.0
+        self.state = State.CONNECTING
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self._closed: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None  # of the present state, one at a time
         self._error: Exception | None = None
-        self._reading_s = 0.0  # what reading took since others had a turn
+        self._reading_s = 0.0  # time spent reading since other tasks had a turn
         self._paused = False
         self._given = 0  # bytes of content that `on_content` has seen
 
+    def __repr__(self) -> str:
+        return f"<_Fetch {self.request.method} {self.request.url} {self.state.value}>"
+
     async def run(self, context: ssl.SSLContext | None, kept: asyncio.Transport | None) -> None:
-        """Connect unless there is a `kept` connection, ask, and return when the connection is
-        closed or idle. Raises what `stop` was given.
+        """Send the request on `kept`, an idle connection, or on a new one. Returns when the
+        connection is closed or idle again. Raises the error that was given to `stop`.
         """
-        server = self._server
+        server = self.server
         try:
             if kept is not None:
                 kept.set_protocol(self)
                 self._ask(kept, self.started_at)
             else:
-                self._arm(min(self.limits.connect_timeout_s, self.limits.timeout_s))
+                self._enter(State.CONNECTING, self.started_at)
                 await self._loop.create_connection(
                     lambda: self,
                     server.address,
@@ -244,35 +245,38 @@ class _Fetch(asyncio.Protocol):
             await self._closed
         except asyncio.CancelledError:
             if self._error is None or self._task is None or self._task.uncancel():
-                raise  # not ours: someone ends the task that waits for us
+                raise  # not by `stop`: our caller's task is being cancelled
         except ssl.SSLError as error:
             self._decide(FetchFailed("tls", error.reason or str(error)))
         except OSError as error:
-            reason = "no_socket" if is_ours(error) or self._lacks_port(error) else "connect"
-            self._decide(FetchFailed(reason, str(error)))
+            ours = is_ours(error) or self._lacks_port(error)
+            self._decide(FetchFailed("no_socket" if ours else "connect", str(error)))
         except ValueError as error:  # a name that TLS cannot ask for
             self._decide(FetchFailed("connect", str(error)))
         finally:
-            self._disarm()
+            if self._timer is not None:
+                self._timer.cancel()
             if self._transport is not None:
                 self._transport.abort()
         if self._error is not None:
             raise self._take_error()
 
     def _lacks_port(self, error: OSError) -> bool:
-        """Whether all local ports are in use. It says the same of an address that is not ours, and
-        for IPv6 where there is none."""
-        server = self._server
+        """Whether all local ports are in use. The system reports the same error for a local address
+        that is not ours, and for IPv6 where this machine has none.
+        """
+        server = self.server
         chosen = server.local_address is None and ":" not in server.address
         return error.errno == errno.EADDRNOTAVAIL and chosen
 
     def stop(self, error: Exception | None = None) -> None:
-        """Decide the end, if nothing has yet, and let go of the connection."""
-        if self.ended_at:
+        """Decide the end, unless it is decided, and close the connection."""
+        state = self.state
+        if state is State.DONE:
             return
         self._decide(error)
         if self._transport is not None:
-            if not self.first_byte_at:
+            if state is State.AWAITING_ANSWER:
                 _forget(self._transport)
             self._transport.abort()
         elif self._task is not None:
@@ -283,32 +287,31 @@ class _Fetch(asyncio.Protocol):
 
     def _ask(self, transport: asyncio.Transport, connected_at: float) -> None:
         self._transport = transport
-        if self.ended_at:  # while it came about
+        if self.state is State.DONE:  # stopped while connecting
             transport.abort()
             return
         self.connected_at = connected_at
         self.ssl_object = transport.get_extra_info("ssl_object")
-        limit_s = self.started_at + self.limits.timeout_s - connected_at
-        self._arm(min(limit_s, self.limits.first_byte_timeout_s or limit_s))
-        transport.write(self.request)
+        self._enter(State.AWAITING_ANSWER, connected_at)
+        transport.write(self.wire)
 
     def data_received(self, data: bytes) -> None:
-        if self.ended_at:
+        if self.state is State.DONE:
             return
         now = time.monotonic()
-        if not self.first_byte_at:
+        if self.state is State.AWAITING_ANSWER:
             self.first_byte_at = now
-            if self.limits.first_byte_timeout_s:
-                self._arm(self.started_at + self.limits.timeout_s - self.first_byte_at)
-        reader = self.reader
-        headed = reader.status
+            self._enter(State.READING_HEAD, now)
+        reader, request = self.reader, self.request
         try:
             reader.feed(data)
-            if reader.status and not headed and self.wants is not None:
-                self.body_skipped = not self.wants(reader.status, reader.headers)
-            if reader.status and self.on_content is not None and not self.body_skipped:
-                self._give_content(self.on_content)
-        except Exception as error:  # the peer's fault, or our caller's: either ends in `run`
+            if reader.status and self.state is State.READING_HEAD:
+                self._enter(State.READING_BODY, now)
+                if request.wants is not None:
+                    self.body_skipped = not request.wants(reader.status, reader.headers)
+            if reader.status and request.on_content is not None and not self.body_skipped:
+                self._give_content(request.on_content)
+        except Exception as error:  # the peer's fault, or a callback's: either ends in `run`
             self.stop(error)
         else:
             if reader.done or self.body_skipped:
@@ -320,72 +323,82 @@ class _Fetch(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        if not self.ended_at:
-            if self.reader.status:
-                self.reader.end("disconnect" if exc else "eof")
-                self._decide()
-            else:
-                self._decide(FetchFailed("reset", str(exc or "closed before the end of the head")))
+        if self.state is State.READING_BODY:
+            self.reader.end("disconnect" if exc else "eof")
+            self._decide()
+        elif self.state is not State.DONE:
+            self._decide(FetchFailed("reset", str(exc or "closed before the end of the head")))
         if not self._closed.done():
             self._closed.set_result(None)
 
     def _on_timer(self) -> None:
-        if not self.connected_at:
+        if self.state is State.CONNECTING:
             self.stop(FetchFailed("connect_timeout"))
-        elif not self.reader.status:
-            self.stop(FetchFailed("timeout"))
-        else:
+        elif self.state is State.READING_BODY:
             self.reader.end("time")
             self.stop()
+        else:
+            self.stop(FetchFailed("timeout"))
+
+    def _enter(self, state: State, now: float) -> None:
+        """Change the state at `now`, and arm the timer of the new state where it is another one."""
+        self.state = state
+        limits = self.limits
+        left_s = self.started_at + limits.timeout_s - now
+        if state is State.CONNECTING:
+            left_s = min(limits.connect_timeout_s, left_s)
+        elif state is State.AWAITING_ANSWER:
+            left_s = min(limits.first_byte_timeout_s or left_s, left_s)
+        elif state is not State.READING_HEAD or not limits.first_byte_timeout_s:
+            return  # the timer of the state before goes on, or `run` cancels it
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(left_s, self._on_timer)
+
+    def _decide(self, error: Exception | None = None) -> None:
+        """End with `error`, or with the answer as far as it came. Only the first call counts."""
+        if self.state is State.DONE:
+            return
+        self.ended_at = time.monotonic()
+        if error is not None and isinstance(error, FetchFailed):
+            error.asked = self.state is not State.CONNECTING
+            error.ended_at = self.ended_at
+        self._error = error
+        self._enter(State.DONE, self.ended_at)
+
+    def _part(self) -> None:
+        """The answer is complete: hand the connection over to its keeper, or close it."""
+        keeper, transport = self._keeper, self._transport
+        if keeper is None or transport is None or self.body_skipped:
+            self.stop()
+            return
+        idle_s = min(self.limits.keep_alive_s, self.reader.idle_s)
+        if idle_s <= 0:
+            self.stop()
+            return
+        self._decide()
+        self._transport = None
+        keeper.put(self.server, transport, idle_s)
+        self._closed.set_result(None)
 
     def _give_turn(self) -> None:
-        """Read on once the event loop has been round."""
+        """Pause reading until the event loop has run its other callbacks once."""
         self._reading_s = 0.0
-        if not self._paused and self._transport is not None and not self.ended_at:
+        if not self._paused and self._transport is not None and self.state is not State.DONE:
             self._paused = True
             self._transport.pause_reading()
             self._loop.call_soon(self._read_on)
 
     def _read_on(self) -> None:
         self._paused = False
-        if self._transport is not None and not self.ended_at:
+        if self._transport is not None and self.state is not State.DONE:
             self._transport.resume_reading()
-
-    def _part(self) -> None:
-        """The answer is here: leave the connection to its keeper, or close it."""
-        keeper, transport = self._keeper, self._transport
-        idle_s = 0.0 if self.body_skipped else min(self.limits.keep_alive_s, self.reader.idle_s)
-        if keeper is None or transport is None or idle_s <= 0:
-            self.stop()
-            return
-        self._decide()
-        self._transport = None
-        keeper.put(self._server, transport, idle_s)
-        self._closed.set_result(None)
-
-    def _decide(self, error: Exception | None = None) -> None:
-        if self.ended_at:
-            return
-        self.ended_at = time.monotonic()
-        if isinstance(error, FetchFailed):
-            error.asked = bool(self.connected_at)
-            error.ended_at = self.ended_at
-        self._error = error
 
     def _give_content(self, on_content: OnContent) -> None:
         news = self.reader.content_from(self._given)
         self._given += len(news)
         if news and not on_content(news):
             self.reader.end("unspecified")
-
-    def _arm(self, seconds: float) -> None:
-        self._disarm()
-        self._timer = self._loop.call_later(seconds, self._on_timer)
-
-    def _disarm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
     def _take_error(self) -> Exception:
         """Hand the error over, so that its traceback and this object form no cycle."""
@@ -395,46 +408,10 @@ class _Fetch(asyncio.Protocol):
 
 
 def _forget(transport: asyncio.Transport) -> None:
-    """Have the system send nothing more: a request that did not get through now would reach the
-    server when the network is back, unasked and too early.
+    """Have the system discard what it has not sent yet. Otherwise, after an outage, it would still
+    send the request: the crawl knows nothing of it, and it comes too early.
     """
     sock = transport.get_extra_info("socket")
     if sock is not None:
         with suppress(OSError):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
-
-
-def split_url(url: str) -> Target:
-    """The parts of an absolute http or https URL that a request needs. 1 us; ValueError."""
-    match = _URL.match(url)
-    if match is None:
-        raise ValueError(f"not an http or https URL: {url!r}")
-    scheme, host, port, path = match.groups()
-    secure = scheme.lower() == "https"
-    default = 443 if secure else 80
-    number = int(port or default)
-    return Target(
-        secure=secure,
-        host=host[1:-1] if host.startswith("[") else host,
-        port=number,
-        netloc=host if number == default else f"{host}:{number}",
-        path=path if path.startswith("/") else "/" + path,
-    )
-
-
-def build_request(
-    method: str, target: Target, headers: Headers, body: bytes, *, keep: bool = False
-) -> bytes:
-    """The bytes of the request (RFC 9112, 3 and 6), `headers` as they are given. UnsendableError.
-
-    Connection and framing are ours to say; Host is the caller's if given. A method that means a
-    body has a Content-Length even for an empty one (RFC 9110, 8.6).
-    """
-    lines = [request_line(method, target.path), host_line(target.netloc)]
-    if any(name.lower() == b"host" for name, _ in headers):
-        del lines[1]
-    lines += [line for header in headers if (line := header_line(*header))]
-    if body or method in ("POST", "PUT", "PATCH"):
-        lines.append(b"Content-Length: %d" % len(body))
-    lines.append(b"Connection: keep-alive\r\n\r\n" if keep else b"Connection: close\r\n\r\n")
-    return b"\r\n".join(lines) + body

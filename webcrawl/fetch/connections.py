@@ -1,8 +1,8 @@
-"""Connections that stay open for the next request to their server (RFC 9112, 9.3).
+"""Keep-alive: idle connections, kept for the next request to their server (RFC 9112, 9.3).
 
-Invariants: what `take` gives was open and silent until then, for no longer than was said at `put`;
-a server that speaks without being asked, or closes, is let go. What grows is bounded by `idle_max`
-and UNRELIABLE_MAX.
+Invariants: a connection that `take` returns was open and silent since `put`, for at most the time
+that `put` was given. A connection is closed when its server closes it or sends anything unasked.
+Memory is bounded by `idle_max` and UNRELIABLE_MAX.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ UNRELIABLE_MAX: Final = 4096
 
 
 class Server(NamedTuple):
-    """Who is at the other end: a connection serves requests to no other."""
+    """The other end of a connection, which carries requests to this server only."""
 
     secure: bool
     host: str
@@ -26,31 +26,32 @@ class Server(NamedTuple):
 
 
 class Connections:
-    """Idle connections, one for each server.
+    """Idle connections, at most one per server.
 
-    At most `idle_max`, without and with TLS: 2 and 90 KB each. The longest idle goes first.
+    `idle_max` is how many without TLS (2 KB each) and how many with TLS (90 KB each). When there
+    are more, the one that has been idle longest is closed.
     """
 
     def __init__(self, idle_max: tuple[int, int] = IDLE) -> None:
         self._idle_max = idle_max
-        # By whether they have TLS; the oldest first.
-        self._idle: tuple[dict[Server, _Idle], dict[Server, _Idle]] = ({}, {})
+        # Without and with TLS; the longest idle first.
+        self._idle: tuple[dict[Server, _IdleConnection], dict[Server, _IdleConnection]] = ({}, {})
         self._unreliable: dict[Server, None] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._idle))
 
-    def trusts(self, server: Server) -> bool:
+    def is_reliable(self, server: Server) -> bool:
         """Whether a connection to `server` is worth keeping."""
         return server not in self._unreliable
 
     def take(self, server: Server) -> asyncio.Transport | None:
-        """The connection to `server`, if one waits; the caller's from now on."""
+        """The idle connection to `server`, if there is one. The caller owns it from now on."""
         idle = self._idle[server.secure].get(server)
-        return idle.end() if idle is not None else None
+        return idle.release() if idle is not None else None
 
     def put(self, server: Server, transport: asyncio.Transport, idle_s: float) -> None:
-        """Have `transport`, whose last answer has come whole, wait for up to `idle_s`."""
+        """Keep `transport` for up to `idle_s`. Its last answer must have been read whole."""
         idle = self._idle[server.secure]
         if server in idle:
             transport.abort()
@@ -59,28 +60,28 @@ class Connections:
             if not idle:
                 transport.abort()
                 return
-            next(iter(idle.values())).end().abort()
-        idle[server] = _Idle(idle, server, transport, idle_s)
+            next(iter(idle.values())).release().abort()
+        idle[server] = _IdleConnection(idle, server, transport, idle_s)
 
     def mark_unreliable(self, server: Server) -> None:
-        """`server` kept a connection and did not answer on it: believe it no more."""
+        """A request failed on a reused connection to `server`: do not reuse one again."""
         if len(self._unreliable) >= UNRELIABLE_MAX:
             del self._unreliable[next(iter(self._unreliable))]
         self._unreliable[server] = None
 
     def close(self) -> None:
-        """Close all that wait."""
+        """Close all idle connections."""
         for idle in self._idle:
             for each in tuple(idle.values()):
-                each.end().abort()
+                each.release().abort()
 
 
-class _Idle(asyncio.Protocol):
-    """One that waits: whatever happens on it before `end` is its end."""
+class _IdleConnection(asyncio.Protocol):
+    """One idle connection. Any event on it closes it: data, the server's close, the time-out."""
 
     def __init__(
         self,
-        idle: dict[Server, _Idle],
+        idle: dict[Server, _IdleConnection],
         server: Server,
         transport: asyncio.Transport,
         idle_s: float,
@@ -91,8 +92,8 @@ class _Idle(asyncio.Protocol):
         self._timer = asyncio.get_running_loop().call_later(idle_s, self._abort)
         transport.set_protocol(self)
 
-    def end(self) -> asyncio.Transport:
-        """Wait no more."""
+    def release(self) -> asyncio.Transport:
+        """Leave the idle connections."""
         self._timer.cancel()
         self._all.pop(self._server, None)
         return self._transport
@@ -104,7 +105,7 @@ class _Idle(asyncio.Protocol):
         self._abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.end()
+        self.release()
 
     def _abort(self) -> None:
-        self.end().abort()
+        self.release().abort()

@@ -1,12 +1,12 @@
-"""Content codings, removed: what a reader of the page sees, from the body as it was sent.
+"""Removes content codings: from the body as it was sent to the payload of the page.
 
 Owns gzip, deflate, br and zstd (RFC 9110, 8.4; RFC 7932; RFC 8878). Knows nothing of sockets and
-of chunk framing, which `http1` has taken off by then. Never raises on what a server sent: what
-could be decoded is the payload, and the problem is said beside it.
+of chunk framing, which `http1` has removed. Never raises for any bytes of a server: the result has
+the part that could be decoded, and the problem.
 
-Worst cases: output is bounded whatever the input expands to; damaged input is decoded twice, the
-second time in at most MAX_STEPS calls; MAX_CODINGS stacked codings, MAX_MEMBERS members each. That
-takes 10 MiB 20 to 100 ms a coding, so that `decode_quickly` leaves it to a thread.
+Worst cases: output is bounded, whatever the input expands to; damaged input is decoded twice, the
+second time in at most MAX_STEPS calls; MAX_CODINGS stacked codings with MAX_MEMBERS members each.
+10 MiB take 20 to 100 ms per coding, so `decode_quickly` leaves them to a thread.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ else:
 
 _BOUNDED = "can_accept_more_data"  # came with the bound on output, in brotli 1.2
 if not hasattr(brotli.Decompressor, _BOUNDED):
-    # `brotlipy`, where something has pulled it in, takes the name of `brotli`. The C module beside
-    # it is found by path: once imported, `brotlipy` takes that one's name as well.
+    # If another package required `brotlipy`, it has replaced the module `brotli`. The C module of
+    # the real one is found by its path: an imported `brotlipy` has taken that name too.
     _spec = PathFinder.find_spec("_brotli")
     if _spec is not None and _spec.loader is not None:
         brotli = module_from_spec(_spec)
@@ -38,10 +38,10 @@ if not hasattr(brotli.Decompressor, _BOUNDED):
     if not hasattr(brotli.Decompressor, _BOUNDED):
         raise ImportError("brotli 1.2 or later is needed: pip install 'brotli>=1.2'")
 
-MAX_CODINGS = 4  # Deviation: nobody means more
+MAX_CODINGS = 4  # Deviation: no honest server stacks more
 MAX_MEMBERS = 16  # Deviation: gzip members or zstd frames in a row; browsers stop after the first
 MAX_STEPS = 16_384
-# What is decoded in place takes 6 ms at most, 30 where it is damaged.
+# Decoding in place takes 6 ms at most, 30 ms for damaged input.
 QUICK_INPUT_BYTES = 512 * 1024
 QUICK_OUTPUT_BYTES = 1024 * 1024
 
@@ -55,7 +55,7 @@ _DAMAGE: tuple[type[Exception], ...] = (
 
 
 class Decoded(NamedTuple):
-    """`problem` is "" when every coding came off in full; `left` are codings we do not know."""
+    """`problem` is "" if every coding was removed in full; `left` are the codings not removed."""
 
     payload: bytes
     problem: str = ""
@@ -63,7 +63,7 @@ class Decoded(NamedTuple):
 
 
 class _Decompressor(Protocol):
-    """What zlib and zstd share; given `max_length`, output below it means all input was used."""
+    """The common interface of zlib and zstd. Output below `max_length` means: all input is used."""
 
     @property
     def eof(self) -> bool: ...
@@ -75,8 +75,8 @@ class _Decompressor(Protocol):
 def decode(content: bytes, headers: Headers, max_size_bytes: int) -> Decoded:
     """Remove the codings that `headers` name from `content`, the last one applied first.
 
-    Deviation: content that is not in the coding its label says stays as it is ("not gzip"): many
-    servers label plain pages so. Cost: 1 us per KiB of output, and at most `max_size_bytes` of it.
+    Deviation: content that is not in the coding of its label stays as it is ("not gzip"), since
+    many servers label plain pages so. Cost: 1 us per KiB of output, at most `max_size_bytes`.
     """
     codings = _codings(headers)
     if not codings or not content:
@@ -98,7 +98,7 @@ def decode(content: bytes, headers: Headers, max_size_bytes: int) -> Decoded:
 
 
 def decode_quickly(content: bytes, headers: Headers, max_size_bytes: int) -> Decoded | None:
-    """As `decode`; None where that may hold up an event loop, however little came."""
+    """As `decode`; None for content that might block the event loop, small as it may be."""
     codings = _codings(headers)
     if not codings or not content:
         return Decoded(content)
@@ -111,7 +111,7 @@ def decode_quickly(content: bytes, headers: Headers, max_size_bytes: int) -> Dec
 
 
 def _codings(headers: Headers) -> list[bytes]:
-    """Those that are to be removed, the last one applied at the end."""
+    """The codings to remove, in the order they were applied."""
     codings = list_values(headers, b"content-encoding")
     if len(headers_te := transfer_codings(headers)) > 1 and headers_te[-1] == b"chunked":
         codings += headers_te[:-1]
@@ -119,7 +119,7 @@ def _codings(headers: Headers) -> list[bytes]:
 
 
 def _gunzip(data: bytes, room: int) -> tuple[bytes, str]:
-    """RFC 1952. What follows the last member, padding mostly, is passed over."""
+    """RFC 1952. Bytes after the last member, mostly padding, are ignored."""
     return _members(lambda: isal_zlib.decompressobj(31), b"\x1f\x8b", data, room)
 
 
@@ -130,7 +130,7 @@ def _unzstd(data: bytes, room: int) -> tuple[bytes, str]:
 
 
 def _inflate(data: bytes, room: int) -> tuple[bytes, str]:
-    """RFC 9110, 8.4.1.2: zlib's format. Deviation: raw deflate too, which old servers meant by it."""
+    """RFC 9110, 8.4.1.2: the zlib format. Deviation: raw deflate too, which old servers send."""
     if data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0:  # RFC 1950, 2.2
         payload, problem, _ = _decompress(lambda: isal_zlib.decompressobj(15), data, room)
         if payload or problem != "damaged":
@@ -154,7 +154,7 @@ _DECODERS: dict[bytes, Callable[[bytes, int], tuple[bytes, str]]] = {
 def _members(
     new: Callable[[], _Decompressor], magic: bytes, data: bytes, room: int
 ) -> tuple[bytes, str]:
-    """Members of a format that has a magic number, one after the other."""
+    """The members, one after the other, of a format that has a magic number."""
     if not data.startswith(magic):
         return data, "not"
     payload, problem, data = _decompress(new, data, room)
@@ -167,7 +167,7 @@ def _members(
 
 
 def _unmarked(new: Callable[[], _Decompressor], data: bytes, room: int) -> tuple[bytes, str]:
-    """A format without a magic number: plain text passes for it, for some bytes."""
+    """A format without a magic number: the first bytes of plain text may decode without error."""
     payload, problem, _ = _decompress(new, data, room)
     if problem == "damaged" and len(payload) <= len(data):
         return data, "not"
@@ -177,10 +177,10 @@ def _unmarked(new: Callable[[], _Decompressor], data: bytes, room: int) -> tuple
 def _decompress(
     new: Callable[[], _Decompressor], data: bytes, room: int, step: int = 0
 ) -> tuple[bytes, str, bytes]:
-    """One stream: at most `room` bytes of output, what was wrong with it, and what follows it.
+    """One stream: at most `room` bytes of output, its problem, and the bytes that follow it.
 
-    All of `data` goes in by one call. A decompressor that meets damage gives nothing of that call,
-    so damaged data goes in once more in small steps, to keep what came before the damage.
+    All of `data` goes in by one call. A decompressor that meets damage returns nothing of that
+    call, so damaged data is read again in small steps, to keep the output before the damage.
     """
     step = step or len(data)
     decompressor = new()
@@ -204,9 +204,9 @@ def _decompress(
 
 
 class _Brotli:
-    """Brotli's decompressor with the methods of zlib's."""
+    """Brotli's decompressor with zlib's interface."""
 
-    unused_data = b""  # it takes what follows for damage
+    unused_data = b""  # it reports bytes behind the stream as damage
 
     def __init__(self) -> None:
         self._decompressor = brotli.Decompressor()

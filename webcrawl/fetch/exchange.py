@@ -1,17 +1,52 @@
-"""One HTTP exchange as it was on the wire, and the error for one that did not happen.
+"""One HTTP exchange as it was on the wire, and the failure of one that did not happen.
 
-Owns the value objects that travel from the fetcher to the parser, the WARC writer and the
-frontier. Knows nothing of sockets, Scrapy or WARC. Both are plain data: nothing here reads a clock.
+Owns the value objects that the client gives to the parser, the WARC writer and the frontier. Knows
+nothing of sockets, Scrapy or WARC. Plain data: nothing here reads a clock.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final, Literal, TypeGuard, get_args
+
+# Every reason for which a fetch can fail: each is one statistic, `webcrawl/failed/<reason>`.
+FailureReason = Literal[
+    "dns",  # the name has no address, or no name server answered
+    "blocked_address",  # the address guard refused every address
+    "connect",  # refused, unreachable, or reset while connecting
+    "connect_timeout",
+    "tls",  # the handshake failed even with every check off
+    "timeout",  # connected, but no complete response head in time
+    "reset",  # closed or reset before a complete response head
+    "bad_response",  # the answer is not HTTP
+    "header_too_large",
+    "too_large",  # the body came through a proxy's handler, which cannot cut it
+    "cancelled",  # by us: the crawl is closing
+    "outage",  # our own network is out
+    "no_socket",  # we had no socket or port left: no server was asked
+]
+REASONS: Final[tuple[FailureReason, ...]] = get_args(FailureReason)
+
+# The fault is ours: the lease goes back as if it had never been taken.
+OURS: Final[frozenset[FailureReason]] = frozenset({"cancelled", "outage", "no_socket"})
+
+# A retry may succeed. All other reasons describe the server itself.
+TRANSIENT: Final[frozenset[FailureReason]] = frozenset(
+    {"dns", "connect", "connect_timeout", "timeout", "reset"}
+)
+
+# No server answered at this address: try the host's next address.
+UNANSWERED: Final[frozenset[FailureReason]] = frozenset({"connect", "connect_timeout"})
+
+
+def is_failure_reason(reason: str) -> TypeGuard[FailureReason]:
+    """Whether `reason` is one of REASONS. Links are dropped for other reasons too."""
+    return reason in REASONS
 
 
 @dataclass(slots=True, frozen=True)
 class Tls:
-    """What the TLS handshake agreed on. `problem` is empty for a certificate that verifies."""
+    """The result of a TLS handshake. `problem` is "" for a certificate that verifies."""
 
     version: str
     cipher: str
@@ -24,10 +59,10 @@ class Tls:
 class Exchange:
     """A request and its answer, byte for byte.
 
-    `head` + `body` are the bytes of the final response as received (interim 1xx responses are not
-    part of it): chunk framing and content coding are still in `body`. `payload` is the body with
-    both removed. `*_s` are seconds; `asked_at` and `ended_at` are monotonic; `started_time` is UTC
-    seconds since the epoch.
+    `head` + `body` are the bytes of the final response as received, without interim 1xx responses:
+    `body` still has its chunk framing and content coding. `payload` is the body without both.
+    `*_s` are seconds; `asked_at` and `ended_at` are monotonic; `started_time` is UTC, seconds since
+    the epoch.
     """
 
     method: str
@@ -35,14 +70,14 @@ class Exchange:
     request: bytes
     head: bytes
     status: int
-    http_version: str  # "1.0" or "1.1", as the server said
+    http_version: str  # of the response: "1.0" or "1.1"
     headers: list[tuple[bytes, bytes]]  # order, case and repeats as sent; values stripped
     ip: str
     body: bytes = b""
     payload: bytes = b""
-    body_skipped: bool = False  # decided at the header: the body was not read
+    body_skipped: bool = False  # the head was not wanted, so the body was not read
     truncated: str = ""  # "", "length", "time", "disconnect" or "unspecified" (WARC 1.1, 5.13)
-    started_time: float = 0.0  # UTC, when the connection was begun
+    started_time: float = 0.0  # UTC, when connecting began
     asked_at: float = 0.0  # monotonic, when the first byte of the answer arrived
     ended_at: float = 0.0  # monotonic
     dns_s: float = 0.0
@@ -50,10 +85,10 @@ class Exchange:
     first_byte_s: float = 0.0  # from the last byte sent to the first received
     total_s: float = 0.0
     tls: Tls | None = None
-    decode_problem: str = ""  # a content coding that could not be removed in full
+    decode_problem: str = ""  # why a content coding could not be removed in full
     codings_left: tuple[bytes, ...] = ()  # content codings still on `payload`: unknown to us
-    reconstructed: bool = False  # not from the wire: put together from what Scrapy had
-    cached: bool = False  # nobody was asked: an HTTP cache answered
+    reconstructed: bool = False  # not from the wire: built from Scrapy's request and response
+    cached: bool = False  # an HTTP cache answered: no server was asked
     body_replaced: bool = False  # a middleware gave the spider another body than `payload`
     archived: bool = False  # its records are in the archive
 
@@ -67,43 +102,16 @@ class Exchange:
 
 @dataclass(slots=True, eq=False)
 class FetchFailed(Exception):  # noqa: N818  (an outcome, not an error of ours)
-    """The peer's fault: no usable answer came.
+    """No usable answer came: the peer's fault, or one of OURS.
 
-    `reason` is one of REASONS; `asked` is True when any byte of the request may have reached
-    the server, so that the politeness clocks must count from `ended_at` (monotonic).
+    `asked` is True when any byte of the request may have reached the server: then the politeness
+    clocks must count from `ended_at` (monotonic).
     """
 
-    reason: str
+    reason: FailureReason
     detail: str = ""
     asked: bool = False
     ended_at: float = field(default=0.0)
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.detail}" if self.detail else self.reason
-
-
-# Every reason a fetch can fail for: each is one stat, `webcrawl/failed/<reason>`.
-REASONS = (
-    "dns",  # the name has no address, or no server said
-    "blocked_address",  # the address guard refused every address
-    "connect",  # refused, unreachable, reset while connecting
-    "connect_timeout",
-    "tls",  # handshake failed even with every check off
-    "timeout",  # connected, but no complete response head in time
-    "reset",  # closed or reset before a complete response head
-    "bad_response",  # what came is not HTTP
-    "header_too_large",
-    "too_large",  # the body, of which a proxy's answer cannot be cut
-    "cancelled",  # we stopped it: the crawl is closing
-    "outage",  # our own network is out
-    "no_socket",  # we had none left, nor a port: nobody was asked
-)
-
-# Those that are our own: the lease goes back, as if it had never been taken.
-OURS = frozenset({"cancelled", "outage", "no_socket"})
-
-# Those that another try may mend: the others are how this server is.
-TRANSIENT = frozenset({"dns", "connect", "connect_timeout", "timeout", "reset"})
-
-# Those in which nobody was there to ask: another address of the host may do.
-UNANSWERED = frozenset({"connect", "connect_timeout"})

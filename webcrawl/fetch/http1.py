@@ -1,15 +1,15 @@
 """HTTP/1 responses, without I/O: bytes go in, one response comes out.
 
-Owns the framing of RFC 9112 as a client meets it on the open web. Keeps the bytes of the wire as
-they came: `head` + `body` is the response, cut at its end and nowhere changed. Knows nothing of
-sockets and clocks, nor of content codings.
+Owns the framing of RFC 9112 as a client meets it on the open web. Keeps the bytes of the wire:
+`head` + `body` is the response, unchanged up to its end. Knows nothing of sockets, clocks and
+content codings.
 
-Lenient where browsers are: line ends may be LF alone, the reason phrase may be missing, header
-lines without a colon are passed over, blank lines before the status line too. What does not start
-with a status line is no HTTP: `FetchFailed("bad_response")`.
+Lenient where browsers are: lines may end in LF alone, the reason phrase may be missing, header
+lines without a colon and blank lines before the status line are ignored. A response that does not
+start with a status line is no HTTP: `FetchFailed("bad_response")`.
 
-Worst cases: each byte is looked at a bounded number of times; memory is `max_header_bytes` and
-twice `max_body_bytes`, plus one read.
+Worst cases: each byte is read a bounded number of times; memory is `max_header_bytes` plus twice
+`max_body_bytes` plus one read.
 """
 
 from __future__ import annotations
@@ -22,13 +22,11 @@ from webcrawl.fetch.exchange import FetchFailed
 
 Headers = list[tuple[bytes, bytes]]
 
-MAX_INTERIM = 10  # Deviation: 1xx responses before the final one; a server sends one or two
-MAX_LINE = (
-    4096  # Deviation: a chunk-size line with its extensions (RFC 9112, 7.1.1), a trailer line
-)
-MAX_TRAILERS = 64 * 1024  # Deviation: bytes of all trailer lines; who sends any sends a few
-# Deviation: a chunked body that is mostly framing is read so far. Nobody means chunks of 3 bytes.
-MAX_FRAMING = 1024 * 1024
+# Deviations: RFC 9112 sets no such limits.
+MAX_INTERIM = 10  # 1xx responses before the final one; servers send one or two
+MAX_LINE = 4096  # bytes of a chunk-size line with its extensions (7.1.1), and of a trailer line
+MAX_TRAILERS = 64 * 1024  # bytes of all trailer lines; servers that send trailers send a few
+MAX_FRAMING = 1024 * 1024  # bytes read of a chunked body that is mostly framing: an attack
 
 _BLANK = re.compile(rb"[\r\n]*")
 _STATUS_LINE = re.compile(rb"http/(\d{1,3})(?:\.(\d{1,3}))?[ \t]+([1-9]\d\d)(?!\d)", re.IGNORECASE)
@@ -39,7 +37,9 @@ _NEXT_SIZE = re.compile(rb"\r?\n" + _FIRST_SIZE.pattern)
 
 
 def _tiny_chunk(data: bytes) -> bytes:
-    """Pattern of the end of a chunk and a whole chunk of up to 15 bytes; of `data` one for each."""
+    """Pattern of the end of a chunk and a whole chunk of up to 15 bytes. `data` is the pattern of
+    the chunk's data, with %d for its size.
+    """
     sizes = (
         rb"[%x%X][ \t]{0,8}+(?:;[^\n]{0,64}+|\r?+)\n" % (size, size) + data % size
         for size in range(1, 16)
@@ -52,7 +52,7 @@ _tiny_chunks = re.compile(b"(?:" + _tiny_chunk(b".{%d}") + b")*+", re.DOTALL).ma
 
 
 class Framing(Enum):
-    """How the end of the body is known (RFC 9112, 6.3)."""
+    """What marks the end of the body (RFC 9112, 6.3)."""
 
     LENGTH = "length"
     CHUNKED = "chunked"
@@ -61,10 +61,10 @@ class Framing(Enum):
 
 
 class ResponseReader:
-    """Reads the response to one request: `feed` it what comes and `end` it when no more does.
+    """Reads the response to one request: call `feed` with received bytes, and `end` after the last.
 
-    `status` is 0 until the head is complete; `done` turns True with the last byte of the body. Both
-    methods may be called after that and do nothing.
+    `status` is 0 until the head is complete; `done` turns True with the last byte of the body.
+    After that both methods do nothing.
     """
 
     __slots__ = (
@@ -91,13 +91,13 @@ class ResponseReader:
         self._method = method
         self._max_head = max_header_bytes
         self._max_body = max_body_bytes
-        self._buffer = bytearray()  # the head that is coming, then the body
-        self._content = bytearray()  # of a chunked body: the chunks' data
+        self._buffer = bytearray()  # the head until it is complete, then the body
+        self._content = bytearray()  # the data of the chunks of a chunked body
         self._framing = Framing.TO_EOF
         self._interim = 0
-        self._pos = 0  # how much of the buffer has been looked at
-        self._surplus = False  # more came than the response
-        # LENGTH: the body's bytes; CHUNKED: what is missing of this chunk; TRAILER: bytes allowed.
+        self._pos = 0  # how much of the buffer has been parsed
+        self._surplus = False  # bytes came after the end of the response
+        # LENGTH: bytes of the body; CHUNKED: missing bytes of this chunk; TRAILER: bytes allowed.
         self._left = 0
         self.head = b""
         self.status = 0
@@ -105,13 +105,13 @@ class ResponseReader:
         self.headers: Headers = []
         self.done = False
         self.truncated = ""  # as in Exchange
-        self.problem = ""  # a chunked body that is not
+        self.problem = ""  # why the body could not be read as chunks
 
     @property
     def idle_s(self) -> float:
-        """How long the server will keep the connection open for a next request (RFC 9112, 9.3).
+        """How long the server keeps the connection open for another request (RFC 9112, 9.3).
 
-        0 if not at all; infinity where it does not say. O(headers).
+        0.0 if it closes it; infinity if it sends no time-out. O(headers).
         """
         framed = self._framing in (Framing.LENGTH, Framing.TRAILER) and not self._surplus
         if not (self.done and framed and self.http_version == "1.1") or self.truncated:
@@ -121,7 +121,7 @@ class ResponseReader:
         for value in list_values(self.headers, b"keep-alive"):
             name, _, seconds = value.partition(b"=")
             if name == b"timeout" and seconds.isdigit():
-                return float(seconds[:9]) - 1.0  # the way there takes its time
+                return float(seconds[:9]) - 1.0  # for the way of the next request
         return inf
 
     @property
@@ -131,23 +131,23 @@ class ResponseReader:
 
     @property
     def chunked(self) -> bool:
-        """Whether chunk framing stands in `body`."""
+        """Whether `body` contains chunk framing."""
         return self._framing in (Framing.CHUNKED, Framing.TRAILER) or bool(self._content)
 
     @property
     def content(self) -> bytes:
-        """The body without chunk framing, as far as it has come. O(size)."""
+        """The body received so far, without chunk framing. O(size)."""
         return self.content_from(0)
 
     def content_from(self, offset: int) -> bytes:
-        """`content[offset:]`, without a copy of the rest."""
+        """`content[offset:]`, without a copy of the bytes before."""
         if not self.status:
             return b""
         with memoryview(self._content if self.chunked else self._buffer) as view:
             return bytes(view[offset:])
 
     def feed(self, data: bytes) -> None:
-        """Take what the connection gave. Raises FetchFailed: bad_response, header_too_large."""
+        """Read received bytes. Raises FetchFailed: bad_response, header_too_large."""
         if self.done:
             return
         self._buffer += data
@@ -167,9 +167,9 @@ class ResponseReader:
             self.done = True
 
     def end(self, why: str) -> None:
-        """Nothing more will come. `why` is "eof" for a clean end, else a value of `truncated`.
+        """No more bytes will come. `why` is "eof" for a clean end, else a value of `truncated`.
 
-        Deviation: a chunked body is whole once its last chunk has come, with or without the blank line.
+        Deviation: a chunked body is complete with its last chunk, even without the blank line.
         """
         if self.done or not self.status:
             return
@@ -181,7 +181,7 @@ class ResponseReader:
             self.truncated = "disconnect" if why == "eof" else why
 
     def _read_head(self) -> bool:
-        """Take heads off the buffer up to the final one's; False when more must come first."""
+        """Take heads off the buffer, up to the final one. False if it is not complete yet."""
         buffer = self._buffer
         while True:
             if buffer.startswith((b"\r", b"\n")):  # RFC 9112, 2.2
@@ -206,7 +206,7 @@ class ResponseReader:
                 raise FetchFailed("bad_response", f"more than {MAX_INTERIM} interim responses")
         self.head = head
         self.status = status
-        # Deviation: a version we do not know is HTTP/1.1, as its sender has read a 1.1 request.
+        # Deviation: an unknown version is read as HTTP/1.1, the version of our request.
         self.http_version = "1.0" if (int(line[1]), int(line[2] or 0)) < (1, 1) else "1.1"
         self.headers = parse_headers(head)
         self._choose_framing()
@@ -238,9 +238,9 @@ class ResponseReader:
             self._left = length
 
     def _read_chunks(self) -> None:
-        """Go as far into the chunks as the buffer reaches (RFC 9112, 7.1).
+        """Read the chunks in the buffer (RFC 9112, 7.1).
 
-        1 us a chunk, 0.25 for those of up to 15 bytes: a read of 256 KB has 65,000 at most.
+        1 us per chunk, 0.25 us per chunk of up to 15 bytes; a read of 256 KB has 65,000 at most.
         """
         if self._framing is Framing.CHUNKED:
             with memoryview(self._buffer) as view:
@@ -251,7 +251,7 @@ class ResponseReader:
             self._read_trailers()
 
     def _read_data(self, buffer: memoryview) -> bool:
-        """False when more must come, or the framing is broken."""
+        """True after the last chunk; False if more must come, or the framing is broken."""
         content, at, left = self._content, self._pos, self._left
         while True:
             if left:
@@ -282,7 +282,7 @@ class ResponseReader:
         return False
 
     def _read_trailers(self) -> None:
-        """Deviation: trailers without an end are cut; the content before them is whole."""
+        """Deviation: endless trailers are cut; the content before them is complete."""
         buffer = self._buffer
         while not self.done:
             at = buffer.find(b"\n", self._pos, self._pos + MAX_LINE)
@@ -301,8 +301,8 @@ class ResponseReader:
     def _await_line(self, newlines: int) -> None:
         """No line could be read here: it is not complete yet, or the framing is broken.
 
-        Deviation: a broken one is read on to the end of the connection. What was unframed until then is
-        the content; a body that never was chunked is its own content.
+        Deviation: after broken framing the body is read up to the end of the connection. Its
+        content is the data of the chunks before; a body without any chunk is its own content.
         """
         there = self._buffer.count(b"\n", self._pos, self._pos + MAX_LINE)
         if there >= newlines or len(self._buffer) - self._pos >= MAX_LINE:
@@ -310,7 +310,7 @@ class ResponseReader:
             self._framing = Framing.TO_EOF
 
     def _finish(self, size: int) -> None:
-        """The body is the first `size` bytes of the buffer; what follows was not asked for."""
+        """The body is the first `size` bytes of the buffer; bytes behind it are dropped."""
         self._surplus = len(self._buffer) > size
         del self._buffer[size:]
         self.done = True
@@ -319,7 +319,7 @@ class ResponseReader:
 def parse_headers(head: bytes) -> Headers:
     """The header lines of `head` in their order, values stripped. O(bytes).
 
-    RFC 9112, 5.2: a folded line is joined with a space. Lines without a colon or a name pass.
+    RFC 9112, 5.2: a folded line is joined with a space. A line without colon or name is ignored.
     """
     if b"\n " in head or b"\n\t" in head:
         head = _FOLD.sub(b" ", head)
@@ -342,17 +342,17 @@ def list_values(headers: Headers, wanted: bytes) -> list[bytes]:
 
 
 def transfer_codings(headers: Headers) -> list[bytes]:
-    """Transfer codings in the order they were applied; the obsolete `identity` is none."""
+    """Transfer codings in the order they were applied, without the obsolete `identity`."""
     return [
         coding for coding in list_values(headers, b"transfer-encoding") if coding != b"identity"
     ]
 
 
 def content_length(headers: Headers) -> int | None:
-    """RFC 9112, 6.3: repeats that agree are one. None: there is none to rely on.
+    """The length of the body; None without a reliable one. Equal repeats are one (RFC 9112, 6.3).
 
-    Deviation: values that disagree or are no number count as none, and the body ends with the
-    connection; the RFC has a client give up.
+    Deviation: different values, or a value that is no number, are ignored, and the body ends with
+    the connection. The RFC has a client discard such a response.
     """
     values = set(list_values(headers, b"content-length"))
     if len(values) != 1:

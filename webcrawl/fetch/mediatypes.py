@@ -1,4 +1,4 @@
-"""Which answers are worth reading: decided by the media type that their header names."""
+"""Whether the body of an answer is worth reading: decided by its Content-Type."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Wants = Callable[[int, Headers], bool]  # wants(status, headers)
 
 
 def media_type_test(media_types: Iterable[str]) -> Wants:
-    """Tests an answer's head: True if its body is to be read.
+    """A test of an answer's head: True if its body is worth reading.
 
-    Only 2xx answers are tested. `image/*` is every image type; `*`, `*/*` or no entry is every
-    type. An answer without a Content-Type is wanted, as it may be anything. O(headers).
+    Only 2xx answers are tested. `image/*` means every image type; `*`, `*/*` or an empty list means
+    every type. An answer without a Content-Type is wanted: it may have any type. O(headers).
     """
     wanted = frozenset(each.strip().lower().encode() for each in media_types)
 

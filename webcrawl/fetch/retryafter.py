@@ -8,12 +8,12 @@ from webcrawl.fetch.exchange import Exchange
 
 
 def asked_to_wait_s(exchange: Exchange) -> float:
-    """Seconds for which the answer asks to be left alone; 0.0 if it does not."""
+    """Seconds that the answer asks us to wait; 0.0 without a usable Retry-After."""
     return retry_after_s(exchange.header(b"retry-after"), exchange.started_time)
 
 
 def retry_after_s(value: bytes, now_time: float) -> float:
-    """Seconds to wait from `now_time` (UTC, seconds); 0.0 for nothing or nonsense."""
+    """Seconds to wait from `now_time` (UTC, seconds); 0.0 for an empty or invalid value."""
     if not value:
         return 0.0
     text = value.decode("latin-1").strip()

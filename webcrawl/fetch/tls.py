@@ -1,8 +1,7 @@
-"""TLS as an archivist needs it: connect to whatever answers, then say what was wrong with it.
+"""TLS for an archive: connect whatever the certificate, then record what is wrong with it.
 
-Owns the contexts to connect with and the verdict on a certificate. Nothing is verified while
-connecting: an old protocol, a weak cipher or a bad certificate is a fact about the page, recorded
-with it, and no reason to have no page.
+Owns the TLS contexts and the verdict on a certificate. The handshake verifies nothing: an old
+protocol, a weak cipher or a bad certificate is recorded with the page, and the page is kept.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from cryptography.x509.verification import PolicyBuilder, Store, VerificationErr
 from webcrawl.fetch.exchange import Tls
 
 MAX_VERDICTS = 20_000  # certificates remembered, about 300 bytes each
-MAX_CHAIN = 10  # Deviation: certificates looked at beside the leaf; public chains have one to three
+MAX_CHAIN = 10  # Deviation: certificates read beside the leaf; public chains have one to three
 
 _OP_LEGACY_SERVER_CONNECT = 0x4  # ssl's name for it came with Python 3.12
 
@@ -31,7 +30,7 @@ _OP_LEGACY_SERVER_CONNECT = 0x4  # ssl's name for it came with Python 3.12
 def client_context(verify: bool = False) -> ssl.SSLContext:
     """A context for TLS 1.0 and later, old ciphers and old renegotiation (RFC 5746, 4.1).
 
-    With `verify` a bad certificate ends the handshake, for those who would rather have no page.
+    With `verify` a bad certificate ends the handshake: DOWNLOAD_VERIFY_CERTIFICATES.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if verify:
@@ -47,9 +46,9 @@ def client_context(verify: bool = False) -> ssl.SSLContext:
 
 
 class CertificateJudge:
-    """Says what is wrong with the certificate of a connection, remembering what it has said.
+    """Names the problems of a connection's certificate, and caches its verdicts.
 
-    3 us for a certificate seen before for this host, about 100 for a new one.
+    3 us for a certificate seen before for this host, about 100 us for a new one.
     """
 
     def __init__(self, roots: list[x509.Certificate] | None = None) -> None:
@@ -57,7 +56,7 @@ class CertificateJudge:
         self._verdicts: dict[tuple[bytes, str], str] = {}
 
     def describe(self, connection: ssl.SSLObject, host: str) -> Tls:
-        """What the handshake agreed on. `host` is a name or an IP literal without brackets."""
+        """The result of the handshake. `host` is a name or an IP literal without brackets."""
         leaf = connection.getpeercert(binary_form=True) or b""
         digest = hashlib.sha256(leaf)
         key = digest.digest(), host
@@ -77,7 +76,7 @@ class CertificateJudge:
         )
 
     def problem(self, chain: Sequence[bytes], host: str, now: datetime) -> str:
-        """All that is wrong with `chain` (DER, the leaf first) for `host`; "" if it verifies."""
+        """The problems of `chain` (DER, the leaf first) for `host`; "" if it verifies."""
         if not chain:
             return "no certificate"
         try:
@@ -111,14 +110,15 @@ def presented_chain(connection: ssl.SSLObject) -> list[bytes]:
     """The certificates the server sent, DER, the leaf first."""
     if hasattr(connection, "get_unverified_chain"):  # Python 3.13
         return list(connection.get_unverified_chain())
-    inner: Any = connection._sslobj  # type: ignore[attr-defined]  # what 3.13 made public
+    inner: Any = connection._sslobj  # type: ignore[attr-defined]  # public since 3.13
     return [ssl.PEM_cert_to_DER_cert(each.public_bytes()) for each in inner.get_unverified_chain()]
 
 
 def _one_by_name(others: Sequence[x509.Certificate]) -> list[x509.Certificate]:
-    """The first of each name, and none that issued itself, which is a root.
+    """The first certificate of each name, without roots (those that issued themselves).
 
-    So there is one way through them: of many ways each would be verified, for 100 ms and more.
+    So there is only one path through them. Of many paths each would be verified, for 100 ms and
+    more.
     """
     by_name: dict[x509.Name, x509.Certificate] = {}
     for other in others:
@@ -128,7 +128,7 @@ def _one_by_name(others: Sequence[x509.Certificate]) -> list[x509.Certificate]:
 
 
 def _plain_problems(leaf: x509.Certificate, host: str, now: datetime) -> Iterator[str]:
-    """What the leaf alone tells, and what most bad certificates have."""
+    """Problems that the leaf alone shows: most bad certificates have one of these."""
     if leaf.issuer == leaf.subject:
         yield "self-signed certificate"
     if now > leaf.not_valid_after_utc:

@@ -11,13 +11,13 @@ from typing import ClassVar, Literal, NamedTuple
 
 from msgspec import Struct
 
+from webcrawl.fetch.exchange import FailureReason
 from webcrawl.frontier.caps import CapReason
 from webcrawl.parse.robots import RobotsRules
 
 FIRST_KEPT = 1 << 31  # priorities from here on are those of kept links (frontier.backlog)
 
 # Each reason is one statistic: `webcrawl/failed/<reason>`, `/dropped/<reason>`, `/kept/<reason>`.
-FailureReason = str  # one of fetch.exchange.REASONS
 OurFault = Literal["error"]  # an exception in our own code or in a user's component, logged there
 # No address of a host could be had.
 UnresolvedReason = Literal["dns", "blocked_address"] | OurFault

@@ -1,4 +1,4 @@
-"""Requests stay in the crawl's scope."""
+"""Keeps requests within the crawl's scope."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SETTINGS = ("SCOPE_SUFFIXES", "SCOPE_DENY", "SCOPE_ALLOW", "SCOPE_RULES")
 
 
 class DomainFilter(Verifier):
-    """Drops what `SCOPE_SUFFIXES`, `SCOPE_DENY`, `SCOPE_ALLOW` and `SCOPE_RULES` leave out."""
+    """Drops requests that SCOPE_SUFFIXES, SCOPE_DENY, SCOPE_ALLOW or SCOPE_RULES exclude."""
 
     name = "domain_filter"
 

@@ -1,4 +1,4 @@
-"""Caps on the pages of a host and of a registered domain; a cap of 1 is uniqueness."""
+"""Caps on the pages per host and per registered domain. A cap of 1 is uniqueness."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webcrawl.parse.urls import host_of
 
 
 class HostUniqueness(Verifier):
-    """Drops a host's requests over `MAX_PAGES_PER_HOST` or `MAX_PAGES_PER_DOMAIN`."""
+    """Drops requests over MAX_PAGES_PER_HOST or MAX_PAGES_PER_DOMAIN."""
 
     name = "host_uniqueness"
 

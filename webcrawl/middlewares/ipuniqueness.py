@@ -1,7 +1,8 @@
-"""The address guard, and the cap on the pages of an IP address.
+"""The address guard, and the cap on the pages per IP address.
 
-What is judged is what `DNS_SERVERS` answer now. Another project's download handler looks the name
-up once more and may get another answer; this project's connects to the address that was judged.
+Judges the addresses that DNS_SERVERS answer at this moment. This project's download handler
+connects to an address that was judged. The handler of another project looks the name up again, and
+may get another address.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from webcrawl.parse.urls import host_of
 
 
 class IpUniqueness(Verifier):
-    """Drops requests to addresses that are private or over `MAX_PAGES_PER_IP`."""
+    """Drops requests to private addresses, and requests over MAX_PAGES_PER_IP."""
 
     name = "ip_uniqueness"
 
@@ -46,7 +47,7 @@ class IpUniqueness(Verifier):
 
     async def decide(self, url: str, request: Request) -> None:
         if request.meta.get("proxy"):
-            return  # the proxy looks the name up, and connects
+            return  # the proxy looks up the name and connects
         try:
             resolution = await self._resolver.resolve(host_of(url), monotonic())
         except ResolutionFailed:

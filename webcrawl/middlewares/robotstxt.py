@@ -1,8 +1,8 @@
 """robots.txt by RFC 9309, for requests that did not come through the frontier.
 
-Stands in for Scrapy's own middleware, which allows what it cannot ask, keeps a robots.txt for ever
-and follows its redirects like any. The crawl delay is not waited for here: a middleware that waits
-holds a place of the downloader.
+Replaces Scrapy's own middleware, which allows everything when a robots.txt is unreachable, keeps it
+for ever, and follows its redirects as those of pages. Does not wait for the crawl delay: a
+middleware that waits would occupy a place of the downloader.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from collections.abc import Callable
+from itertools import count
 from time import monotonic
 from typing import Self
 
@@ -18,26 +20,34 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
-from webcrawl.admission.runner import REDIRECTS, ROBOTS_EXPIRY_S, ROBOTS_REDIRECTS_MAX, read_robots
-from webcrawl.config.build import robots_token
+from webcrawl.admission.robotspolicy import (
+    ROBOTS_EXPIRY_S,
+    AllowsAll,
+    HasRules,
+    Redirects,
+    Unreachable,
+    robots_answer,
+)
+from webcrawl.admission.runner import read_robots
+from webcrawl.config.build import robots_reader
+from webcrawl.frontier.base import STALE_S
 from webcrawl.middlewares.verifier import Verifier, robots_task
 from webcrawl.parse.robots import ALLOW_ALL, DISALLOW_ALL, RobotsRules
-from webcrawl.parse.urls import origin_of, redirect_target, target_of
+from webcrawl.parse.urls import origin_of, target_of
 
 logger = logging.getLogger(__name__)
 
-ORIGINS_MAX = 10_000  # rules kept, those used last; up to 500 KiB each, 1 KB on the average
-AGAIN_S = 3600.0  # Deviation: an unreachable robots.txt is asked for again after an hour
+ORIGINS_MAX = 10_000  # size of the cache of rules (LRU); up to 500 KiB each, 1 KB on average
 
 
 class RobotsTxt(Verifier):
-    """Drops what robots.txt disallows; fetches it first, once an origin and day."""
+    """Drops requests that robots.txt disallows. Fetches it once per origin and day."""
 
     name = "robots_txt"
 
-    def __init__(self, crawler: Crawler, token: str) -> None:
+    def __init__(self, crawler: Crawler, read_rules: Callable[[bytes], RobotsRules]) -> None:
         super().__init__(crawler)
-        self._token = token
+        self._read_rules = read_rules
         self._known: OrderedDict[str, tuple[RobotsRules, float]] = OrderedDict()
         self._under_way: dict[str, asyncio.Task[RobotsRules]] = {}
 
@@ -45,7 +55,7 @@ class RobotsTxt(Verifier):
     def from_crawler(cls, crawler: Crawler) -> Self:
         if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
             raise NotConfigured
-        middleware = cls(crawler, robots_token(crawler.settings))
+        middleware = cls(crawler, robots_reader(crawler.settings))
         crawler.signals.connect(middleware.spider_closed, signals.spider_closed)
         return middleware
 
@@ -57,7 +67,7 @@ class RobotsTxt(Verifier):
             self.refuse("robots")
 
     async def _rules(self, origin: str) -> RobotsRules:
-        """The rules of `origin`; all who ask at once wait for one fetch."""
+        """The rules of `origin`. Requests that need them at the same time share one fetch."""
         rules, expires_at = self._known.get(origin, (ALLOW_ALL, 0.0))
         if expires_at > monotonic():
             self._known.move_to_end(origin)
@@ -69,11 +79,11 @@ class RobotsTxt(Verifier):
         return await asyncio.shield(task)
 
     async def _ask(self, origin: str) -> RobotsRules:
-        """Fetch and keep the rules of `origin`."""
+        """Fetch the rules of `origin` and put them into the cache."""
         rules = await self._fetch(origin + "/robots.txt")
         kept_s = ROBOTS_EXPIRY_S
         if rules is None:
-            rules, kept_s = DISALLOW_ALL, AGAIN_S
+            rules, kept_s = DISALLOW_ALL, STALE_S
             self._crawler.stats.inc_value(f"webcrawl/middleware/{self.name}/unreachable")
         self._known[origin] = rules, monotonic() + kept_s
         while len(self._known) > ORIGINS_MAX:
@@ -81,33 +91,29 @@ class RobotsTxt(Verifier):
         return rules
 
     async def _fetch(self, url: str) -> RobotsRules | None:
-        """RFC 9309, 2.3.1: 2xx as it says, 3xx go on, 4xx no rules, all else None: no access."""
-        for _ in range(1 + ROBOTS_REDIRECTS_MAX):
+        """The rules at `url`; None if they are unreachable."""
+        for redirects in count():
             response = await self._get(url)
             if response is None:
                 return None
-            if response.status not in REDIRECTS:
-                return await self._read(response)
-            target = redirect_target(response.headers.get("Location") or b"", url)
-            if target is None:
-                break
-            url = target
-        return ALLOW_ALL
+            location = response.headers.get("Location") or b""
+            match robots_answer(response.status, location, url, redirects):
+                case HasRules():
+                    return await read_robots(response.body, self._read_rules)
+                case AllowsAll():
+                    return ALLOW_ALL
+                case Redirects(target):
+                    url = target
+                case Unreachable():
+                    break
+        return None
 
     async def _get(self, url: str) -> Response | None:
         try:
             return await self._crawler.engine.download_async(robots_task(url))
-        except Exception as error:  # whatever this project's handlers and middlewares raise
+        except Exception as error:  # handlers and middlewares of this project may raise anything
             logger.debug("No robots.txt at %s: %r", url, error)
             return None
-
-    async def _read(self, response: Response) -> RobotsRules | None:
-        if 200 <= response.status < 300:
-            return await read_robots(response.body, self._token)
-        # Deviation: 429 says "not now", as 5xx does.
-        if 400 <= response.status < 500 and response.status != 429:
-            return ALLOW_ALL
-        return None
 
     def spider_closed(self) -> None:
         for task in self._under_way.values():

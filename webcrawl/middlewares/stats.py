@@ -1,4 +1,4 @@
-"""Scrapy's `downloader/*` stats, counted from the wire."""
+"""Scrapy's `downloader/*` statistics, counted from the bytes on the wire."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from webcrawl.crawl.page_fetch import lease_of, state_of
 
 
 class DownloaderStats(ScrapyDownloaderStats):
-    """Scrapy's writes each request and each head anew to know its size: 28 µs a page, this 10.
+    """Counts a leased request from its Exchange, any other request as Scrapy does.
 
-    The bytes of a leased request are known, and count, when it has an Exchange. All else is counted
-    as Scrapy does.
+    Scrapy's class serialises each request and each head again to know its size: 28 µs per page,
+    this one takes 10.
     """
 
     def __init__(self, stats: StatsCollector) -> None:

@@ -1,6 +1,6 @@
-"""What the middlewares share: a request that the frontier decided on passes, any other is decided.
+"""The base of the middlewares: a leased request passes, any other request is decided.
 
-A middleware never waits in the normal path: a leased request costs a look at its lease.
+A middleware never waits for a leased request: it only compares the URL with that of the lease.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from webcrawl.parse.urls import canonicalize
 
 
 class Verifier(ABC):
-    """Base of the middlewares. `name` stands in the stat `webcrawl/middleware/<name>/dropped`."""
+    """Base of the middlewares. `name` is part of the stat `webcrawl/middleware/<name>/dropped`."""
 
     name: str
 
@@ -34,23 +34,23 @@ class Verifier(ABC):
         if url is None:
             if request.url.startswith(("http:", "https:")):
                 self.refuse("url")
-            return None  # data:, file: and the like are none of the crawl's hosts
-        if lease is not None and lease.url == url:  # a user's own spelling of it
+            return None  # data:, file: and the like have no host
+        if lease is not None and lease.url == url:  # another spelling of the same URL
             return None
         return self.decide(url, request)
 
     @abstractmethod
     def decide(self, url: str, request: Request) -> Coroutine[None, None, None] | None:
-        """Refuse `request`, whose canonical URL is `url`, or return."""
+        """Call `refuse`, or return to let `request` pass. `url` is its canonical URL."""
 
     def refuse(self, reason: str) -> Never:
-        """Count and drop the request at hand."""
+        """Drop the present request, and count it."""
         self._crawler.stats.inc_value(f"webcrawl/middleware/{self.name}/dropped")
         raise IgnoreRequest(f"{type(self).__name__}: {reason}")
 
 
 def robots_task(url: str) -> Request:
-    """The Request for the robots.txt at `url`, which may be called something else."""
+    """A Request for the robots.txt at `url`. After a redirect its path may be any."""
     meta = {"dont_obey_robotstxt": True, "dont_redirect": True}
     request = Request(url, callback=NO_CALLBACK, priority=1000, meta=meta)
     note(request, robots_url=request.url)
@@ -58,7 +58,7 @@ def robots_task(url: str) -> Request:
 
 
 def is_robots_task(request: Request) -> bool:
-    """Whether `request` is for a robots.txt: a meta that was copied names another URL."""
+    """Whether `robots_task` made `request`. In a copied state the URL is another one."""
     return state_of(request).robots_url == request.url
 
 
@@ -68,7 +68,7 @@ def is_page(url: str, request: Request) -> bool:
 
 
 def is_counted(request: Request, url: str, mark: str) -> bool:
-    """Whether `request` was counted before, under `mark`: then it is a retry. Marks it if not."""
+    """Whether `request` was counted before, so that it is a retry. Else it is counted now."""
     counted = state_of(request).counted
     if (mark, url) in counted:
         return True

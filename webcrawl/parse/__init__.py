@@ -1,0 +1,13 @@
+"""Reads foreign bytes: URLs, pages, robots.txt. Core and pure: no I/O, no Scrapy.
+
+All input is hostile: every reader is linear in its input and raises nothing for any bytes
+(tests/unit/test_linear_time.py, tests/fuzz). In the order to read it:
+
+- `urls`: the canonical form of a URL, by which all other modules identify a page.
+- `domains`: the registered domain of a host.
+- `page`: from the payload of a page to its links. It calls `charset` (the character set), `links`
+  (which elements are links), `markup` (tags and attributes) and `references` (`&amp;`).
+- `scan/`: the scanner of `markup` in C. It is built as the separate module `webcrawl_scan`.
+- `robots`: the rules of a robots.txt. `robotsparsers`: other parsers for it (ROBOTS_PARSER);
+  `protego_robots`: one of these.
+"""

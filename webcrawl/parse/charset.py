@@ -1,7 +1,7 @@
 """The character set of a page, as browsers find it.
 
-Owns the choice. Names and labels are the WHATWG Encoding Standard's, as webencodings has them.
-Pure, and nothing here raises whatever the bytes: what cannot be read becomes U+FFFD.
+Owns the choice. Names and labels are those of the WHATWG Encoding Standard, from webencodings.
+Pure. Nothing here raises for any bytes: an unreadable byte becomes U+FFFD.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import webencodings  # type: ignore[import-untyped]  # it ships no types
 
 from webcrawl.parse.markup import attributes_of, metas
 
-# A browser prescans 1024 bytes, and starts over when a later <meta> says otherwise (WHATWG HTML,
-# 13.2.3.2 and 13.2.6.4.4). Deviation: one look at as much as any head holds, its scripts included.
+# A browser prescans 1024 bytes, and starts over if a later <meta> names another charset (WHATWG
+# HTML, 13.2.3.2 and 13.2.6.4.4). Deviation: one prescan of as many bytes as nearly any head has,
+# its scripts included.
 PRESCAN_BYTES = 16_384
 FALLBACK = "windows-1252"  # 13.2.3.2: the default suggested for most locales
 
@@ -23,15 +24,15 @@ _CHARSET = re.compile(  # 2.4.6: extracting a character encoding from a meta ele
     r"""charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)'|([^\t\n\f\r ;"'][^\t\n\f\r ;]*))""",
     re.IGNORECASE,
 )
-# 13.2.3.2, prescan: what a page whose <meta> was read as ASCII cannot be.
+# 13.2.3.2, prescan: a page whose <meta> can be read as ASCII is not in these.
 _NOT_IN_META = {"utf-16le": "utf-8", "utf-16be": "utf-8", "x-user-defined": "windows-1252"}
 
 
 def sniff(payload: bytes, content_type: str = "") -> str:
     """WHATWG name of the encoding of `payload`; `content_type` is the value of the HTTP header.
 
-    In order: byte order mark, HTTP header, `<meta>`, UTF-8 where valid, FALLBACK. 10 us for a usual
-    page; O(PRESCAN_BYTES), and O(size) for one that says nothing.
+    In order: byte order mark, HTTP header, `<meta>`, UTF-8 if valid, FALLBACK. 10 us for a usual
+    page; O(PRESCAN_BYTES), and O(size) for a page that names no charset.
     """
     for mark, charset in _BOMS:
         if payload.startswith(mark):
@@ -44,17 +45,18 @@ def sniff(payload: bytes, content_type: str = "") -> str:
 
 
 def decode(payload: bytes, charset: str) -> str:
-    """Text of `payload`, without its byte order mark. An unknown `charset` is FALLBACK."""
+    """Text of `payload`, without its byte order mark. For an unknown `charset`, by FALLBACK."""
     encoding = webencodings.lookup(charset) or webencodings.lookup(FALLBACK)
     text: str = encoding.codec_info.decode(payload, "replace")[0]
     return text.removeprefix("\ufeff")
 
 
 def encode_query(query: str, charset: str) -> bytes:
-    """`query` in the encoding that a browser would send it in from a page in `charset`.
+    """`query` in the encoding in which a browser sends it from a page in `charset`.
 
-    What `charset` lacks becomes an escaped `&#NNNN;` (WHATWG URL, 1.3: percent-encode after
-    encoding); UTF-16 and unknown encodings give UTF-8 (Encoding, 4.3: get an output encoding).
+    A character that `charset` lacks becomes an escaped `&#NNNN;` (WHATWG URL, 1.3: percent-encode
+    after encoding). UTF-16 and unknown encodings give UTF-8 (Encoding, 4.3: get an output
+    encoding).
     """
     encoding = None if charset.startswith("utf-16") else webencodings.lookup(charset)
     if encoding is None or encoding.name == "replacement":
@@ -73,7 +75,7 @@ codecs.register_error("webcrawl.query", _escaped_reference)
 
 
 def _declared(text: str) -> str:
-    """WHATWG name for the label after "charset=" in `text`, "" without one that is known."""
+    """WHATWG name for the label after "charset=" in `text`; "" without a known label."""
     found = _CHARSET.search(text)
     return _named(found[1] or found[2] or found[3] or "") if found else ""
 
@@ -84,7 +86,7 @@ def _named(label: str) -> str:
 
 
 def _prescan(head: bytes) -> str:
-    """WHATWG name of what the first `<meta>` with a known encoding says, "" without one."""
+    """WHATWG name of the encoding that the first `<meta>` with a known one names; "" without."""
     for tag in metas(head):
         attributes = {name: value.decode("latin-1") for name, value in attributes_of(tag).items()}
         if b"charset" in attributes:
@@ -99,9 +101,9 @@ def _prescan(head: bytes) -> str:
 
 
 def _is_utf8(payload: bytes) -> bool:
-    """Whether `payload` is UTF-8 and more than ASCII; it may be cut in a character."""
+    """Whether `payload` is UTF-8 and not only ASCII. It may end within a character."""
     if payload.isascii():
-        return False  # nothing to tell: what browsers do
+        return False  # no evidence: FALLBACK, as in browsers
     try:
         codecs.utf_8_decode(payload, "strict", False)
     except UnicodeDecodeError:

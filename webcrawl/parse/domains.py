@@ -1,8 +1,8 @@
 """The registered domain of a host, by the Public Suffix List.
 
-Deviation: the ICANN section only. The private one (`github.io`, `blogspot.com`) names domains whose
-hosts are run by one party on few machines: for caps and for fairness they are one domain.
-The list is the one that tldextract ships: nothing here goes to the network.
+Deviation: only the ICANN section of the list. The private section (`github.io`, `blogspot.com`)
+names domains whose hosts are run by one party on few machines: caps and fairness treat them as one
+domain. The list is the one that tldextract ships: nothing here uses the network.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _extract = TLDExtract(cache_dir=None, suffix_list_urls=(), include_psl_private_d
 
 @lru_cache(maxsize=CACHED_HOSTS)
 def registered_domain(host: str) -> str:
-    """Registered domain of a canonical `host`; what has none (an address, `localhost`, a public
-    suffix itself) gives itself. 0.1 us when cached, else 3 us.
+    """Registered domain of a canonical `host`; `host` itself if it has none (an address,
+    `localhost`, a public suffix). 0.1 us when cached, else 3 us.
     """
     parts = _extract(host)
     if parts.suffix or ":" in host or host[-1:].isdigit():  # known, or an IP address

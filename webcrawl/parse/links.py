@@ -1,10 +1,9 @@
-"""The links of an HTML page, and what the page asks of robots, in its own words.
+"""The links of an HTML page, and its meta elements for robots, as they are written.
 
-Owns which elements and attributes are links; what is done with them (resolved, canonical, in
-scope) is for others. Images, scripts, style sheets, forms and media are no links: this crawl
-collects pages.
+Owns which elements and attributes are links. Resolving, canonical form and scope are elsewhere.
+Images, scripts, style sheets, forms and media are not links: this crawl collects pages.
 
-`<noscript>` is read as any element, as the Standard has it for a client that runs no scripts.
+The content of `<noscript>` is read, as the Standard says for a client that runs no scripts.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _REFRESH = re.compile(
 
 @dataclass(slots=True)
 class Markup:
-    """What a page says, unresolved. All text is decoded."""
+    """The links and robots directives of a page, unresolved. All text is decoded."""
 
     hrefs: list[str] = field(default_factory=list)  # in document order, repeats kept
     base: str = ""  # the first <base href>
@@ -43,19 +42,19 @@ class Markup:
 
 
 def read_html(payload: bytes, charset: str, *, follow_rel_nofollow: bool = True) -> Markup:
-    """Links of an HTML page. O(size), whatever the page."""
+    """Links of an HTML page. O(size) for any page."""
     return _read(payload, charset, follow_rel_nofollow, xml=False)
 
 
 def read_xhtml(payload: bytes, charset: str, *, follow_rel_nofollow: bool = True) -> Markup:
-    """Links of an XHTML page. Deviation: read as HTML, so that a page that is not well-formed has
-    links too; `<script/>` has no content.
+    """Links of an XHTML page. Deviation: read as HTML, except that `<script/>` has no content. So
+    the links of a page that is not well-formed are found too.
     """
     return _read(payload, charset, follow_rel_nofollow, xml=True)
 
 
 def _read(payload: bytes, charset: str, follow_rel_nofollow: bool, *, xml: bool) -> Markup:
-    if charset in ("utf-16le", "utf-16be", "iso-2022-jp"):  # see markup: not ASCII's bytes
+    if charset in ("utf-16le", "utf-16be", "iso-2022-jp"):  # no superset of ASCII: see `markup`
         payload, charset = decode(payload, charset).encode("utf-8", "replace"), "utf-8"
     page = Markup()
     base = None
@@ -93,7 +92,9 @@ def _nofollow(attributes: bytes) -> bool:
 
 
 def _texts(hrefs: list[bytes], charset: str) -> list[str]:
-    """The text of each; in one go where it is plain. There is no `"` in what was between two."""
+    """The text of each. Plain ones are decoded all at once, joined by `"`: an href that the scanner
+    found was between quotation marks, so it contains none.
+    """
     together = b'"'.join(hrefs)
     if not hrefs or b"&" in together or b"\0" in together or not together.isascii():
         return [_text(href, charset) for href in hrefs]

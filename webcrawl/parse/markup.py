@@ -1,15 +1,15 @@
 """HTML tags and attributes, straight from the bytes.
 
-Owns the tokenisation of HTML (WHATWG HTML, 13.2.5) as far as it takes to find the tags of interest;
-what they mean is for others. No tree is built: its cost is quadratic in the nesting or in the
-attributes of one tag, and a hostile page would hold the crawl for seconds. Here every byte is read
-a bounded number of times whatever the page, in constant memory: repeats are possessive (`*+`).
+Owns the tokenisation of HTML (WHATWG HTML, 13.2.5), as far as needed to find the tags of interest.
+Knows nothing of their meaning. Builds no tree: a tree's cost is quadratic in the nesting or in the
+attributes of one tag, so a hostile page would block the crawl for seconds. Here every byte of any
+page is read a bounded number of times, in constant memory: repeats are possessive (`*+`).
 
-The bytes must be of an encoding in which ASCII bytes mean ASCII characters: all of the Encoding
-Standard save UTF-16 and ISO-2022-JP.
+The bytes must be in an encoding in which ASCII bytes mean ASCII characters: all of the Encoding
+Standard except UTF-16 and ISO-2022-JP.
 
-CPython before 3.11.5 goes on from a wrong place where an iteration of a possessive group fails
-behind a lookahead (gh-106052). `_STOP` as the last alternative of such a group sets that right.
+CPython before 3.11.5 continues at a wrong position if an iteration of a possessive group fails
+behind a lookahead (gh-106052). `_STOP` as the last alternative of such a group avoids that.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _STOP = "(?!)"  # never matches
 _TAG_NAME_END = rf"(?=[{_BLANK}/>])"
 _EQUALS = rf"[{_BLANK}]*+=[{_BLANK}]*+"
 _ATTRIBUTE_NAME = rf"[^{_BLANK}/>][^{_BLANK}/>=]*+"
-# A quote that is not closed reaches to the end of the page; the empty one is `a=>`.
+# An unclosed quote extends to the end of the page. The empty alternative is `a=>`.
 _VALUE = rf"""(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z)|[^{_BLANK}>"'][^{_BLANK}>]*+|)"""
 _ATTRIBUTE = rf"{_ATTRIBUTE_NAME}(?:{_EQUALS}{_VALUE})?"
 _ATTRIBUTES = rf"(?:[{_BLANK}/]++|{_ATTRIBUTE})*+"
 
 
 def _any_of(names: Iterable[str], end: str) -> str:
-    """Pattern of any of `names` in any case, each followed by `end`: a trie, to fail early."""
+    """Pattern of any of `names`, in any case, followed by `end`. A trie, so that it fails early."""
     tails: dict[str, list[str]] = {}
     for name in sorted(names):
         tails.setdefault(name[:1], []).append(name[1:])
@@ -46,8 +46,8 @@ def _any_of(names: Iterable[str], end: str) -> str:
 
 _OF_INTEREST = _any_of(_OPENING + _RAW_TEXT, _TAG_NAME_END)
 _CLOSES_ONE = _any_of(_CLOSING, _TAG_NAME_END)
-# `<div class="a" id="b">`, as nearly all tags are written. A name is surely of no interest when one
-# of its first three letters is nowhere in that place of a name that is. "a" is left to the others.
+# `<div class="a" id="b">`, as nearly all tags are written. A name is certainly of no interest if no
+# name of interest has its first, second or third letter in that place. Other patterns handle "a".
 _FIRST, _SECOND, _THIRD = (
     "".join(letters) + "".join(letters).upper()
     for letters in zip(*(name[:3] for name in _OPENING + _RAW_TEXT if name != "a"), strict=True)
@@ -55,7 +55,7 @@ _FIRST, _SECOND, _THIRD = (
 _USUAL_NAME = rf"(?![{_FIRST}][{_SECOND}][{_THIRD}])[B-Zb-z][A-Za-z0-9]*+"
 _USUAL_VALUE = r"""[a-z0-9-]*+="[^"]*+\""""
 _USUAL_TAG = rf"{_USUAL_NAME}(?:>|(?:[{_BLANK}]++[a-z]{_USUAL_VALUE}|{_STOP})*+>)"
-# `<a class="b" href="c">`, as nearly all links are written; with no rel, which may say nofollow.
+# `<a class="b" href="c">`, as nearly all links are written. Without rel, which may be nofollow.
 _USUAL_LINK = (
     rf"<a(?:[{_BLANK}]++[a-gi-qs-z]{_USUAL_VALUE}|{_STOP})*+"
     rf"""[{_BLANK}]++href="([^"]*+)"(?:[{_BLANK}]++[a-qs-z]{_USUAL_VALUE}|{_STOP})*+>"""
@@ -63,13 +63,13 @@ _USUAL_LINK = (
 _ANY_TAG = rf"/?[A-Za-z][^{_BLANK}/>]*+{_ATTRIBUTES}>?"
 _COMMENT = rf"!--(?:-?>|[^-]*+(?:(?!--!?>)-[^-]*+|{_STOP})*+(?:--!?>|\Z))"
 _BOGUS_COMMENT = r"[!?/][^>]*+>?"
-# All that is of no interest at a "<", the usual first; the last is a mere "<".
+# Markup of no interest at a "<", the most usual first. The last alternative is a bare "<".
 _OTHER = (
     rf"""</(?![MmSsTt][AaVvEe])[^>"']*+>"""
     rf"|<(?![Aa][{_BLANK}])(?:{_USUAL_TAG}"
     rf"|(?!{_OF_INTEREST}|{_CLOSES_ONE})(?:{_ANY_TAG}|{_COMMENT}|{_BOGUS_COMMENT}|))"
 )
-# Up to a tag of interest, or past so many others: a match holds the interpreter until it ends.
+# A match ends at a tag of interest, or after this many others: it holds the GIL until it ends.
 _OTHERS_AT_A_TIME = 20_000
 _HREF = 1  # the group of the usual link
 _tag = re.compile(
@@ -90,10 +90,10 @@ _each_attribute = re.compile(
 
 def scan_by_regex(payload: bytes, at: int) -> tuple[list[bytes], bytes, bytes, int]:
     """The hrefs of the usual links from `at` on, then the first other tag of interest: its name
-    (lower case), its attributes, and where it ends.
+    (lower case), its attributes, and its end.
 
-    No name at the end of the page, which a tag that is not closed is too; C has none after so many
-    tags as well, since it holds the interpreter. O(size): 4 to 8 us a KB, in C 0.6.
+    The name is b"" at the end of the page, which an unclosed tag is too. In C it is also b"" after
+    many tags, since the scanner holds the GIL. O(size): 4 to 8 us per KB, in C 0.6.
     """
     hrefs = []
     for match in _tag.finditer(payload, at):
@@ -108,16 +108,17 @@ def scan_by_regex(payload: bytes, at: int) -> tuple[list[bytes], bytes, bytes, i
 
 try:
     from webcrawl_scan import scan
-except ImportError:  # it is in C, and there was no compiler
+except ImportError:  # the C module was not built: no compiler
     scan = scan_by_regex
 
 
 def tags(payload: bytes, *, xml: bool = False) -> Iterator[tuple[list[bytes], bytes, bytes]]:
-    """Each tag of interest in document order: the hrefs of the usual links since the one before,
-    then its name (lower case) and attributes. The last has no name: it is the end.
+    """Each tag of interest in document order: the hrefs of the usual links since the tag before,
+    then its name (lower case) and attributes. The last item, without a name, is the end of the
+    page.
 
-    Nothing from comments, from scripts and other raw text, and from templates, which are no part of
-    the page (HTML, 4.12.3). `xml`: `<title/>` has no content. O(size).
+    Skips comments, scripts and other raw text, and templates, which are not part of the page (HTML,
+    4.12.3). `xml`: `<title/>` has no content. O(size).
     """
     hrefs: list[bytes] = []
     templates = foreign = at = 0
@@ -128,8 +129,9 @@ def tags(payload: bytes, *, xml: bool = False) -> Iterator[tuple[list[bytes], by
         if not name:
             continue
         if name in _text_end:
-            # 13.2.6.5: only XML, SVG and MathML have elements that close themselves; SVG's title
-            # holds HTML. Deviation: its scripts and styles are read as HTML's, "</svg>" may be missing.
+            # 13.2.6.5: only XML, SVG and MathML have self-closing elements; the title of SVG holds
+            # HTML. Deviation: scripts and styles of SVG are read as those of HTML, since "</svg>"
+            # may be missing.
             closed = attributes.endswith(b"/") and (xml or foreign)
             if not closed and not (foreign and name == b"title"):
                 at = _end_of_text(payload, at, name)
@@ -150,8 +152,8 @@ def tags(payload: bytes, *, xml: bool = False) -> Iterator[tuple[list[bytes], by
 
 
 def metas(payload: bytes) -> Iterator[bytes]:
-    """Attributes of each `<meta>`, as the prescan for a character set sees them (13.2.3.2): not
-    those in comments, but those in scripts. O(size).
+    """Attributes of each `<meta>` that the prescan for a character set sees (13.2.3.2): also in
+    scripts, not in comments. O(size).
     """
     at = 0
     while at < len(payload):
@@ -161,7 +163,7 @@ def metas(payload: bytes) -> Iterator[bytes]:
 
 
 def _end_of_text(payload: bytes, at: int, name: bytes) -> int:
-    """Where the text of the raw text element ends that was opened before `at`."""
+    """The end of the text of the raw text element whose start tag ends at `at`."""
     end = _text_end[name](payload, at)
     if end is None:
         return len(payload)
@@ -171,7 +173,7 @@ def _end_of_text(payload: bytes, at: int, name: bytes) -> int:
 
 
 def _end_of_script(payload: bytes, at: int) -> int:
-    """As `_end_of_text`, for a script with a comment in it (HTML, 13.2.5.20 to 13.2.5.31)."""
+    """As `_end_of_text`, for a script with a comment (HTML, 13.2.5.20 to 13.2.5.31)."""
     escaped = double_escaped = False
     while mark := _script_mark(payload, at):
         at = mark.end()
@@ -190,7 +192,7 @@ def _end_of_script(payload: bytes, at: int) -> int:
 
 
 def attributes_of(attributes: bytes) -> dict[bytes, bytes]:
-    """Names (lower case) and raw values of a tag's attributes; the first of a name counts."""
+    """Names (lower case) and raw values of a tag's attributes. The first of a name counts."""
     values: dict[bytes, bytes] = {}
     for name, *value in map(re.Match.groups, _each_attribute(attributes)):
         values.setdefault(name.lower(), value[0] or value[1] or value[2] or b"")
@@ -198,9 +200,10 @@ def attributes_of(attributes: bytes) -> dict[bytes, bytes]:
 
 
 def value_finder(name: str) -> Callable[[bytes], re.Match[bytes] | None]:
-    """A function that matches up to the value of `name` in a tag's attributes.
+    """A function that finds the attribute `name` in a tag's attributes.
 
-    The value is the match's last group. None when there is no such attribute, or no value.
+    The last group of its match is the value. None, or a match without a last group, if there is no
+    such attribute, or if it has no value.
     """
     wanted = _any_of((name,), rf"(?=[{_BLANK}/>=]|\Z)")
     others = rf"(?:[{_BLANK}/]++|(?!{wanted}){_ATTRIBUTE}|{_STOP})*+"

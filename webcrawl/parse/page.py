@@ -1,7 +1,7 @@
-"""What is read from one page: its links in canonical form, and whether it lets them be followed.
+"""Reads one page: its links in canonical form, and whether it forbids following them.
 
-Owns the choice of a parser by media type (`PARSERS`) and the rules of meta robots and
-`X-Robots-Tag`. A media type is added by putting a parser into `PARSERS`; nothing else changes.
+Owns the choice of a parser by media type and the rules of meta robots and `X-Robots-Tag`. To add a
+media type, put its parser into `PARSERS`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from webcrawl.parse.charset import sniff
 from webcrawl.parse.links import Markup, read_html, read_xhtml
 from webcrawl.parse.urls import MAX_PAGE_LENGTH, canonicalize, canonicalize_each
 
-# What takes less than 50 ms whatever it holds: a tag takes up to 9 us with its link, and a byte of
-# what is in tags up to 0.35.
+# Any payload within these takes less than 50 ms: a tag with its link takes up to 9 us, and a byte
+# inside a tag up to 0.35 us.
 QUICK_BYTES = 128 * 1024
 QUICK_TAGS = 4_000
-# Characters of the links of a page: a megabyte, and three times its size. A page that holds nothing
-# but links to its own folder reaches it where that folder's URL has 1,000.
+# The links of a page may have a megabyte of characters, plus three times its size. A page of
+# nothing but links to its own folder reaches this limit if the URL of the folder has 1,000
+# characters.
 _LINKS_ROOM = 1024 * 1024
 
 
@@ -36,7 +37,7 @@ PARSERS: dict[str, Parser] = {
     "application/xhtml+xml": read_xhtml,
 }
 
-# X-Robots-Tag directives that hold a colon of their own; any other word before one is an agent.
+# X-Robots-Tag directives with a colon of their own. Any other word before a colon is an agent.
 _WITH_VALUE = frozenset(
     ("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview")
 )
@@ -45,17 +46,17 @@ _AGENT = re.compile(r"[ \t]*([A-Za-z_-]+)[ \t]*:(.*)", re.DOTALL)
 
 @dataclass(slots=True)
 class ParsedPage:
-    """What was read from one page."""
+    """The links of one page."""
 
-    charset: str = ""  # WHATWG name; "" where there is no parser for the media type
+    charset: str = ""  # WHATWG name; "" if there is no parser for the media type
     links: list[str] = field(default_factory=list)  # canonical http(s), each once, in order
     found: int = 0  # http(s) links before repeats were dropped
-    nofollow: bool = False  # the page asks for its links not to be followed
+    nofollow: bool = False  # the page forbids following its links
 
 
 def reads_quickly(payload: bytes) -> bool:
-    """Whether `read_page` takes less than 50 ms for `payload`, so that an event loop may wait for
-    it. 20 us for a page of 50 KB, and none below 32 KB.
+    """Whether `read_page` takes less than 50 ms for `payload`, so it may run on the event loop.
+    20 us for a page of 50 KB; no time below 32 KB.
     """
     size = len(payload)
     return size <= QUICK_BYTES and (size <= 8 * QUICK_TAGS or payload.count(b"<") <= QUICK_TAGS)
@@ -75,11 +76,11 @@ def read_page(
     obey_nofollow: bool = True,
     user_agent_token: str = "",
 ) -> ParsedPage:
-    """Links of the page at `url` (canonical), whose headers said `content_type`.
+    """Links of the page at `url` (canonical) with the Content-Type `content_type`.
 
-    `x_robots_tag` is the header's value; several headers are joined by newlines (or commas).
-    A page that asks for nofollow has `found` 0 and no links, a meta refresh's target included,
-    unless `obey_nofollow` is off. `user_agent_token` is our name in robots rules. O(size).
+    `x_robots_tag` is the value of that header; several headers are joined by newlines (or commas).
+    A page with nofollow has `found` 0 and no links, not even the target of a meta refresh, unless
+    `obey_nofollow` is off. `user_agent_token` is our name in robots rules. O(size).
     """
     parser = PARSERS.get(_media_type(content_type))
     if parser is None:
@@ -95,7 +96,7 @@ def read_page(
     )
     if page.nofollow and obey_nofollow:
         return page
-    # A base that is not http(s) counts for nothing (HTML, 4.2.3: data: and javascript: do not).
+    # A base that is not http(s) is ignored (HTML, 4.2.3: data: and javascript: are).
     base = (markup.base and canonicalize(markup.base, url)) or url
     room = min(MAX_PAGE_LENGTH, _LINKS_ROOM + 3 * len(payload))
     page.links, page.found = canonicalize_each(markup.hrefs, base, page.charset, room)
@@ -108,9 +109,9 @@ def _says_nofollow(directives: str) -> bool:
 
 
 def header_says_nofollow(x_robots_tag: str, agent: str) -> bool:
-    """Whether an X-Robots-Tag that is for all, or for `agent`, says nofollow.
+    """Whether an X-Robots-Tag for all agents, or for `agent`, has nofollow.
 
-    `[agent:] directive, directive`: an agent's name holds to the end of its line, or the next name.
+    `[agent:] directive, directive`: a name applies up to the end of its line, or the next name.
     """
     for line in x_robots_tag.splitlines():
         for_us = True

@@ -1,16 +1,16 @@
 """robots.txt: which paths of an origin we may ask for (RFC 9309).
 
-Owns parsing and matching. Pure: it knows nothing of fetching, statuses or expiry, so "unreachable
-means no" (2.3.1.4) and the like are the caller's, who picks ALLOW_ALL or DISALLOW_ALL.
+Owns parsing and matching. Pure. Knows nothing of fetching, statuses and expiry:
+`admission.robotspolicy` decides whether there are rules at all (2.3.1).
 
-Only the rules that bind us are kept, as one string, so that a crawl can hold those of a hundred
-thousand origins. Input is hostile, so everything is bounded:
-- the body is read up to MAX_BODY_BYTES, and so there are at most 50,000 rules;
-- a longer pattern than MAX_PATTERN_BYTES, which no URL that we ask for can fill, is dropped;
-- parsing is linear: 0.4 us an octet at worst, so that what is longer than LARGE_BODY_BYTES is
-  better read beside the event loop;
-- matching does not backtrack, and literals are compared all in one call. A check against wildcards
-  that would take more than MAX_CHECK_STEPS is not made. One check takes 45 ms at worst: half of it
+Keeps only the rules of our own group, as text, so that a crawl can hold those of a hundred thousand
+origins. Input is hostile, so everything is bounded:
+- the body is read up to MAX_BODY_BYTES, so there are at most 50,000 rules;
+- a pattern longer than MAX_PATTERN_BYTES is dropped: no URL that we ask for is long enough for it;
+- parsing is linear: 0.4 us per octet at worst, so a body over LARGE_BODY_BYTES is better read on a
+  thread than on the event loop;
+- matching does not backtrack, and all literals are compared in one call. A check against wildcards
+  that would take more than MAX_CHECK_STEPS is refused. One check takes 45 ms at worst: half of it
   for 21,000 literals, half for wildcards.
 """
 
@@ -23,12 +23,13 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 MAX_BODY_BYTES: Final = 500 * 1024  # RFC 9309, 2.5: at least this much must be parsed
-# A pattern with half as many literal octets matches no URL of 8 KiB; Google cuts lines at 16,664.
+# A pattern with half as many literal octets matches no URL of 8 KiB. Google cuts lines at 16,664.
 MAX_PATTERN_BYTES: Final = 16 * 1024
-# Deviation: beyond it everything is refused, which breaks no rule and costs the crawl one odd origin.
+# Deviation: with more, everything is refused. That breaks no rule, and costs one odd origin.
 MAX_WILDCARDS: Final = 5_000
 # Steps of half a nanosecond, see `check_steps`. 5,000 wildcards of 60 octets and a target of 150
-# characters are within it. Deviation: beyond it the target is refused, which breaks no rule.
+# characters are within this limit. Deviation: beyond it the target is refused, which breaks no
+# rule.
 MAX_CHECK_STEPS: Final = 50_000_000
 LARGE_BODY_BYTES: Final = 64 * 1024
 MAX_SITEMAPS: Final = 20
@@ -39,7 +40,7 @@ _BOMS: Final = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _AGENT: Final = b"user-agent"
 _ALLOW: Final = b"allow"
 _DISALLOW: Final = b"disallow"
-# Deviation: the misspellings that Google's parser takes for what was meant.
+# Deviation: with the misspellings that Google's parser accepts.
 _KEYS: Final = {
     b"user-agent": _AGENT,
     b"useragent": _AGENT,
@@ -55,20 +56,22 @@ _KEYS: Final = {
     b"sitemap": b"sitemap",
     b"site-map": b"sitemap",
 }
-# RFC 9309, 2.2.1 has letters, "_" and "-" only. Deviation: our own name may have digits and dots.
+# RFC 9309, 2.2.1: letters, "_" and "-" only. Deviation: our own name may have digits and dots.
 _TOKEN: Final = re.compile(rb"[a-z_-]+")
 _LONG_TOKEN: Final = re.compile(rb"[a-z0-9_.-]+")
-# Deviation: allowing a directory's index page allows the directory, as Google's matcher has it.
+# Deviation: a rule that allows the index page of a directory allows the directory, as in Google's
+# matcher.
 _INDEX: Final = re.compile(rb"(.*/)index\.htm[^/]*")
 _SECONDS: Final = re.compile(rb"\d+(?:\.\d*)?|\.\d+")
 _MAX_SECONDS: Final = 32  # octets of a number of seconds
-# What `check_steps` counts: to go on to a next segment of a wildcard, and an octet of a literal.
+# For `check_steps`: the cost of a segment of a wildcard, and of an octet of a literal.
 _SEGMENT_STEPS: Final = 200
 _LITERAL_STEPS: Final = 100
 
-# RFC 9309, 2.2.2: unreserved octets compare decoded, those that may not stand in a URL encoded, and
-# a reserved one equals its encoding. So that lengths stay as written, the reserved ones compare
-# decoded too, but for "*" and "$" (2.2.3), and for "/" and "?", which divide a path (see `_forms`).
+# RFC 9309, 2.2.2: unreserved octets are compared decoded, octets that are not valid in a URL are
+# compared encoded, and a reserved octet equals its encoding. Reserved octets are compared decoded
+# too, so that lengths stay as written; but not "*" and "$" (2.2.3), nor "/" and "?", which divide a
+# path (see `_forms`).
 _DECODED: Final = frozenset(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:@!&'()+,;=[]"
 )
@@ -77,10 +80,10 @@ _UNUSUAL: Final = re.compile(r"[^A-Za-z0-9\-._~:/?#\[\]@!&'()+,;=]")
 
 
 def product_token(user_agent: str) -> str:
-    """The name robots.txt knows us by: "webcrawl" for "webcrawl/1.0 (+https://...)".
+    """Our name in robots.txt: "webcrawl" for "webcrawl/1.0 (+https://...)".
 
-    Deviation: also for "Mozilla/5.0 (compatible; webcrawl/1.0)". Empty if there is none, and then only
-    the groups of "*" bind us.
+    Deviation: also for "Mozilla/5.0 (compatible; webcrawl/1.0)". "" for a user agent without a
+    product token: then only the groups of "*" apply.
     """
     octets = user_agent.strip().lower().encode("ascii", "replace")
     match = _LONG_TOKEN.match(octets.partition(b"(compatible;")[2].strip() or octets)
@@ -89,10 +92,10 @@ def product_token(user_agent: str) -> str:
 
 @dataclass(slots=True, frozen=True)
 class RobotsRules:
-    """What one robots.txt says to us: immutable, comparable, picklable.
+    """The rules of one robots.txt that apply to us: immutable, comparable, picklable.
 
     `literals` and `wildcards` are lines of "+" (allow) or "-" (disallow) and a normalised pattern,
-    in the order in which they win. They lie apart because literals are tested all in one call.
+    in the order of precedence. They are separate because all literals are compared in one call.
     """
 
     literals: str = ""
@@ -102,12 +105,12 @@ class RobotsRules:
 
     @classmethod
     def parse(cls, body: bytes, product_token: str) -> Self:
-        """Keep what binds `product_token`: its own groups merged, else those of "*". Never fails.
+        """The rules for `product_token`: its own groups merged, else those of "*". Never fails.
 
         O(body), of which MAX_BODY_BYTES are read.
         """
         parser = _Parser(product_token.lower().encode())
-        for line in _lines(body):
+        for line in readable(body).splitlines():
             parser.feed(line)
         group = parser.ours if parser.named else parser.everyone
         if len(group.wildcards) > MAX_WILDCARDS:
@@ -124,16 +127,13 @@ class RobotsRules:
         return not (self.literals or self.wildcards)
 
     def allows(self, target: str) -> bool:
-        """Whether `target`, path and query of a canonical URL, may be asked for.
-
-        Bounded: see the module.
-        """
+        """Whether `target`, path and query of a canonical URL, may be asked for. 45 ms at worst."""
         return self.deciding(target)[:1] != "-"
 
     def deciding(self, target: str) -> str:
-        """The rule that decides on `target`: "+" or "-" and a normalised pattern; "" if none does.
+        """The rule that decides on `target`: "+" or "-" and a normalised pattern; "" without one.
 
-        None does on /robots.txt itself (2.2.2).
+        No rule decides on /robots.txt itself (2.2.2).
         """
         if target == "/robots.txt":
             return ""
@@ -145,18 +145,18 @@ class RobotsRules:
         return max(winners, key=_precedence, default="")
 
     def check_steps(self, target: str) -> int:
-        """How long `allows` takes at most, in steps of half a nanosecond."""
+        """The most that `allows` can take for `target`, in steps of half a nanosecond."""
         steps = 3 * _wildcard_steps(self.wildcards, (target,)) if self.wildcards else 0
         return min(MAX_CHECK_STEPS, steps) + _LITERAL_STEPS * len(self.literals)
 
     def to_bytes(self) -> bytes:
-        """The rules for a store; `from_bytes` reads them back."""
+        """The rules as a row of a store. `from_bytes` reads it."""
         head = ["" if self.crawl_delay_s is None else repr(self.crawl_delay_s), *self.sitemaps]
         return "\n\n".join(("\n".join(head), self.literals, self.wildcards)).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """What `to_bytes` wrote."""
+        """The rules that `to_bytes` wrote."""
         head, literals, wildcards = data.decode().split("\n\n")
         delay, *sitemaps = head.split("\n")
         return cls(literals, wildcards, float(delay) if delay else None, tuple(sitemaps))
@@ -189,11 +189,11 @@ class _Parser:
 
     def __init__(self, token: bytes) -> None:
         self._token = token
-        self._bound: list[_Group] = []  # whom the current group is for
-        self._with_rules = False  # the current group has had a rule
+        self._bound: list[_Group] = []  # the agents of the current group, of those that matter
+        self._with_rules = False  # the current group has a rule
         self.ours = _Group()
         self.everyone = _Group()
-        self.named = False  # some group names us, maybe without a rule
+        self.named = False  # a group names us, perhaps without a rule
         self.sitemaps: list[str] = []
 
     def feed(self, line: bytes) -> None:
@@ -224,7 +224,9 @@ class _Parser:
                 self._bind(self.ours)
 
     def _bind(self, group: _Group) -> None:
-        """Each once, since each rule goes to all: an agent may be named in thousands of lines."""
+        """Let the rules that follow apply to `group`. It is added once, even if thousands of lines
+        name its agent.
+        """
         if group not in self._bound:
             self._bound.append(group)
 
@@ -238,7 +240,7 @@ class _Parser:
             (group.wildcards if wild else group.literals).add(rule)
 
     def _crawl_delay(self, value: bytes) -> None:
-        """House, no standard has it: fractions count, and of several the largest."""
+        """Deviation: no standard has Crawl-delay. Fractions count, and of several the largest."""
         is_number = len(value) <= _MAX_SECONDS and _SECONDS.fullmatch(value)
         delay_s = float(value) if is_number else math.nan
         if not math.isfinite(delay_s):
@@ -247,23 +249,26 @@ class _Parser:
             group.crawl_delay_s = max(delay_s, group.crawl_delay_s or 0.0)
 
 
-def _lines(body: bytes) -> list[bytes]:
-    """The lines that are read. One cut in two by the limit is not: it would say something else."""
+def readable(body: bytes) -> bytes:
+    """The text that a parser reads: whole lines within MAX_BODY_BYTES, no byte order mark, no NULs.
+
+    A line that the limit cuts in two is left out: its first half is another rule.
+    """
     if len(body) >= MAX_BODY_BYTES:
         body = body[:MAX_BODY_BYTES]
         body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
     for bom in _BOMS:
         body = body.removeprefix(bom)
-    # Deviation: RFC 9309, 2.3 says UTF-8; what editors write as UTF-16 reads well without its NULs.
-    return body.replace(b"\0", b"").splitlines()
+    # Deviation: RFC 9309, 2.3 says UTF-8. ASCII that an editor saved as UTF-16 is read too.
+    return body.replace(b"\0", b"")
 
 
 def _split(line: bytes) -> tuple[bytes, bytes]:
-    """The key, as one of the values of _KEYS or empty, and the value of a line."""
+    """Key and value of a line. The key is one of the values of _KEYS, or b""."""
     line = line.partition(b"#")[0].strip()
     key, colon, value = line.partition(b":")
     if not colon:
-        # Deviation: a missing colon is forgiven between exactly two words, as Google's parser does.
+        # Deviation: two words without a colon are a key and its value, as in Google's parser.
         words = line.split(None, 2)
         if len(words) != 2:
             return _NOTHING
@@ -272,7 +277,7 @@ def _split(line: bytes) -> tuple[bytes, bytes]:
 
 
 def _normalise(octets: bytes) -> str:
-    """Percent-encoding as RFC 9309, 2.2.2 compares it; "*" and "$" stay."""
+    """`octets` with the percent-encoding for a comparison (RFC 9309, 2.2.2); "*" and "$" stay."""
     return _ENCODE.sub(_recode, octets).decode("ascii")
 
 
@@ -285,16 +290,16 @@ def _recode(match: re.Match[bytes]) -> bytes:
 
 
 def _normalise_pattern(pattern: bytes) -> str:
-    """As `_normalise`; a "$" that does not end the pattern is an octet like others (2.2.3)."""
+    """As `_normalise`. A "$" that does not end the pattern is an ordinary octet (2.2.3)."""
     normal = _normalise(pattern)
     return normal[:-1].replace("$", "%24") + normal[-1]
 
 
 def _forms(target: str) -> tuple[str, ...]:
-    """The spellings of `target` that a pattern may match: one, save for a "/" or "?" in a query.
+    """The spellings of `target` that a pattern may match: one, or three for "/" or "?" in a query.
 
-    RFC 9309, 2.2.2 compares "?u=http://a" and "?u=http%3A%2F%2Fa" as equal; yet a pattern such as
-    "/*/a" or "/*%2Fa", which may mean path or query, must match what it spells.
+    RFC 9309, 2.2.2 compares "?u=http://a" and "?u=http%3A%2F%2Fa" as equal. Still, a pattern such
+    as "/*/a" or "/*%2Fa", which may mean path or query, must match its own spelling.
     """
     if _UNUSUAL.search(target):
         normal = _normalise(target.encode("utf-8", "surrogatepass"))
@@ -308,7 +313,7 @@ def _forms(target: str) -> tuple[str, ...]:
 
 
 def _winning_literals(rules: str, forms: tuple[str, ...]) -> Iterator[str]:
-    """The best allow and the best disallow that each form begins with."""
+    """For each form, the first allow and the first disallow that match it."""
     literals = tuple(rules.split("\n")) if rules else ()
     for form in forms:
         for signed in ("+" + form, "-" + form):
@@ -317,15 +322,15 @@ def _winning_literals(rules: str, forms: tuple[str, ...]) -> Iterator[str]:
 
 
 def _wildcard_steps(rules: str, forms: tuple[str, ...]) -> int:
-    """How long `_winning_wildcard` takes at most: `str.find` may compare each octet of a segment
-    with each character.
+    """The most steps that `_winning_wildcard` can take: `str.find` may compare each octet of a
+    segment with each character.
     """
     segments = rules.count("*") + rules.count("\n")
     return len(rules) * sum(map(len, forms)) + _SEGMENT_STEPS * segments * len(forms)
 
 
 def _winning_wildcard(rules: str, forms: tuple[str, ...]) -> list[str]:
-    """The first rule that matches any form, if one does."""
+    """The first rule that matches any form, if there is one."""
     for rule in rules.split("\n") if rules else ():
         pattern = rule[1:]
         for form in forms:
@@ -337,11 +342,11 @@ def _winning_wildcard(rules: str, forms: tuple[str, ...]) -> list[str]:
 def _matches(pattern: str, target: str) -> bool:
     """Whether `pattern`, a wildcard without its sign, matches `target` from its start.
 
-    Segments between "*" are taken greedily, leftmost first, which finds a match where there is
-    one: linear, where a regular expression would go through every combination.
+    Each segment between "*" is matched at its leftmost position, which finds a match if there is
+    one. Linear; a regular expression would try every combination.
     """
     head, star, rest = pattern.partition("*")
-    if not star:  # then it ends with "$"
+    if not star:  # so it ends with "$"
         return target == head[:-1]
     if not target.startswith(head):
         return False

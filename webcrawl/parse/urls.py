@@ -1,20 +1,21 @@
 """The canonical form of an http(s) URL, and slices of it.
 
-Owns the answer to "are these two spellings of one page?". Pure: no I/O, no state. Every other
-module takes canonical URLs for granted: ASCII, lower-case scheme and host, a path, no fragment, no
-user info, no default port, at most MAX_LENGTH characters; `canonicalize` of one gives itself.
+Decides whether two spellings mean one page. Pure: no I/O, no state. Every other module relies on
+canonical URLs: ASCII, lower-case scheme and host, a path, no fragment, no user info, no default
+port, at most MAX_LENGTH characters. The canonical form of a canonical URL is itself.
 
-The rules, in order: the WHATWG URL Standard's parser (by url-py, the one parser of this project:
-two of them disagree in corners and would give a page two names), then RFC 3986 6.2.2.1 and 6.2.2.2
-(upper-case escapes, no escapes of unreserved characters), then these:
+The rules, in order: the parser of the WHATWG URL Standard (url-py, the only URL parser of this
+project: two parsers differ in corner cases and would give one page two names), then RFC 3986,
+6.2.2.1 and 6.2.2.2 (upper-case escapes, no escapes of unreserved characters), then these:
 
-- Deviation: a trailing dot of the host goes (`example.com.` is `example.com`; RFC 1034, 3.1).
-- Deviation: session ids go, as Heritrix's StripSessionIDs knows them. Not the `/(S(...))/` of ASP.NET:
-  its server redirects the URL without it to one with it, so the page would be lost.
-- Deviation: `&` at either end of the query goes, and an empty query (Heritrix's FixupQueryString).
+- Deviation: the trailing dot of a host is removed (`example.com.` is `example.com`; RFC 1034, 3.1).
+- Deviation: the session ids of Heritrix's StripSessionIDs are removed, except the `/(S(...))/` of
+  ASP.NET: its server redirects a URL without it to one with it, so the page would be lost.
+- Deviation: `&` at either end of the query is removed, and so is an empty query (Heritrix's
+  FixupQueryString).
 
-Not done, since servers do tell such URLs apart: sorting the query, joining `//` in the path,
-lower-casing the path, dropping `index.html`.
+Left as they are, since servers distinguish such URLs: the order of the query, `//` in the path, the
+case of the path, `index.html`.
 """
 
 from __future__ import annotations
@@ -28,28 +29,28 @@ from url import URL, EmptyHost, URLError
 
 from webcrawl.parse.charset import encode_query
 
-# RFC 9110, 4.1 asks for 8000 octets at least. Bounds the work for one href, and the canonical form.
+# RFC 9110, 4.1: at least 8000 octets. Bounds the work for one href, and the canonical form.
 MAX_LENGTH = 8192
-# Bounds what the links of one page take, all in all: a long base and many short links would fill
-# the memory and hold the event loop, 30 ns a character.
+# Bounds the canonical links of one page: with a long base, many short links would fill the memory,
+# and block the event loop for 30 ns per character.
 MAX_PAGE_LENGTH = 32 * 1024 * 1024
 MAX_LEVEL = 10
-# How many of a page's links are looked at together, unless they have more characters than that.
+# So many links of a page are tested in one go, unless they have more characters than this.
 _TOGETHER = 1000
 _TOGETHER_MAX_LENGTH = 1024 * 1024
 
 _HEX = "0123456789ABCDEFabcdef"
 _UNRESERVED = frozenset("-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~")
-# Every escape and its canonical form: unreserved characters stand for themselves (RFC 3986, 2.3),
-# the others are upper case (2.1).
+# Every escape and its canonical form: unreserved characters decoded (RFC 3986, 2.3), other escapes
+# in upper case (2.1).
 _ESCAPES = {
     f"%{high}{low}": chr(code) if chr(code) in _UNRESERVED else f"%{code:02X}"
     for high in _HEX
     for low in _HEX
     for code in (int(high + low, 16),)
 }
-# The escapes whose canonical form is another. One behind a stray "%" or "%4" is left alone: its
-# character would complete an escape that the page never had ("%%34%31" is not "%41").
+# The escapes that change in the canonical form. One behind a stray "%" or "%4" stays: its decoded
+# character would complete an escape that the page does not have ("%%34%31" is not "%41").
 _ODD_ESCAPE = re.compile(
     r"%(?<!%%)(?<!%[0-9A-Fa-f]%)"
     r"(?:2[DEde]|3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa]|5[Ff]|7[Ee]|[0-9A-Fa-f][a-f]|[a-f][0-9A-F])"
@@ -61,26 +62,27 @@ _SESSION_IN_PATH = re.compile(
 )
 _SESSION_IN_QUERY = re.compile(
     r"(?:^|(?<=&))(?:"
-    r"jsessionid=[0-9a-z]{32}(?:[.!][^&]*)?"  # .node or !node: the one that keeps the session
+    r"jsessionid=[0-9a-z]{32}(?:[.!][^&]*)?"  # .node or !node: the server of the session
     r"|phpsessid=[0-9a-z,-]*"
     r"|aspsessionid[a-z]{8}=[a-z]{24}"
     r"|sid=[0-9a-z]{32}"
     r")(?:&|$)",
     re.IGNORECASE,
 )
-# Control characters and space lead nowhere (WHATWG URL, 4.4); "\\" is a slash in http(s).
+# The parser strips leading control characters and spaces (WHATWG URL, 4.4). "\\" is a slash in
+# http(s).
 _MANY_SLASHES = re.compile(r"\A[\0- ]*[/\\][/\\\t\n\r]+")
-# All that is in a path that the rules do not change.
+# The characters of a path that the rules do not change.
 _PLAIN = "".join(sorted(_UNRESERVED)).encode() + b"/"
 _HIGH_OCTET = re.compile(rb"[\x80-\xff]")
-# Left to the URL parser by `_with_query_in`; not "#", which a charset may use as a second byte.
+# `_with_query_in` leaves these to the URL parser. Not "#": a charset may use it as a second byte.
 _ASCII = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "#")
 
 
 def canonicalize(url: str, base: str | None = None) -> str | None:
     """The canonical absolute form of `url`, which may be relative to `base`.
 
-    None for what is not http(s), has no host, cannot be parsed or is longer than MAX_LENGTH.
+    None if it is not http(s), has no host, cannot be parsed or is longer than MAX_LENGTH.
     O(length), bounded by MAX_LENGTH; about 1 us.
     """
     if base is not None:
@@ -92,12 +94,13 @@ def canonicalize(url: str, base: str | None = None) -> str | None:
 
 
 def redirect_target(location: bytes, base: str) -> str | None:
-    """Where a Location header leads from `base` (canonical); None for no header and no URL of ours.
+    """The target of a Location header at `base` (canonical). None without a header, and for a
+    target without a canonical form.
 
-    An empty reference is the page itself (RFC 3986, 5.2.2), so it must not be taken for a target.
-    Octets above 0x7F become escapes as they are, whatever their charset, as in browsers (WPT,
+    An empty value would be a reference to the page itself (RFC 3986, 5.2.2): it counts as no
+    header. Octets above 0x7F become escapes, whatever their charset, as in browsers (WPT,
     redirect-location-escape): servers send UTF-8 and mean its bytes. So a host in UTF-8 is an IDN,
-    and one in another charset is no host.
+    and a host in another charset is invalid.
     """
     if not location:
         return None
@@ -109,11 +112,11 @@ def redirect_target(location: bytes, base: str) -> str | None:
 def canonicalize_each(
     hrefs: Sequence[str], base: str, charset: str = "utf-8", room: int = MAX_PAGE_LENGTH
 ) -> tuple[list[str], int]:
-    """Canonical forms of a page's links, each once, and how many there were with repeats.
+    """Canonical forms of a page's links, each once, and the number of these links with repeats.
 
-    `charset` is the page's: a browser writes the query in it (WHATWG URL, 4.4, query state). The
-    base is parsed once and each href once: about 1.3 us for a new one, 0.4 us where that is a plain
-    path, 0.1 us for a repeat. Ends early when the forms reach `room` characters.
+    `charset` is the page's: a browser encodes the query in it (WHATWG URL, 4.4, query state). The
+    base is parsed once and each href once: about 1.3 us per new href, 0.4 us if it is a plain path,
+    0.1 us per repeat. Stops when the forms have `room` characters.
     """
     try:
         join = URL.parse(_bounded(base)).join
@@ -147,17 +150,17 @@ def canonicalize_each(
 
 
 def _odd_parts(hrefs: Sequence[str]) -> Sequence[object]:
-    """For each, something that is false if it is a path with nothing in it that the rules change,
-    save what it may begin with.
+    """For each href, a false value if it is a path that the rules do not change, apart from its
+    first characters.
 
-    All are looked at together, 0.1 us each: what is plain is taken out of their text.
+    All are tested together, 0.1 us each: plain characters are deleted from their joined text.
     """
     text = "\n".join(hrefs)
     if len(text) > _TOGETHER_MAX_LENGTH:
         return hrefs
-    text = text.replace("//", "!").replace("/.", "!")  # empty segments, dot segments
+    text = text.replace("//", "!").replace("/.", "!")  # empty and dot segments
     odd = text.encode("utf-8", "replace").translate(None, _PLAIN).split(b"\n")
-    return odd if len(odd) == len(hrefs) else hrefs  # there is a line break in one
+    return odd if len(odd) == len(hrefs) else hrefs  # an href has a line break
 
 
 def _joined(join: Callable[[str], URL], href: str, charset: str) -> str | None:
@@ -169,7 +172,7 @@ def _joined(join: Callable[[str], URL], href: str, charset: str) -> str | None:
     try:
         try:
             text = str(join(href))
-        except EmptyHost:  # url-py finds no host in "///host/"; the Standard passes the slashes
+        except EmptyHost:  # url-py finds no host in "///host/"; the Standard skips the slashes
             text = str(join(_MANY_SLASHES.sub("//", href)))
         return _canonical(text)
     except (URLError, UnicodeError):
@@ -183,20 +186,20 @@ def _with_query_in(charset: str, href: str) -> str:
 
 
 def _without_fragment(href: str) -> str:
-    """`href` up to its fragment; with an empty one where a blank would come to stand at the end."""
+    """`href` up to its fragment. With an empty fragment if it would end in a blank otherwise."""
     href = href[: href.index("#")]
     return href if href[-1:] > " " else href + "#"
 
 
 def _bounded(url: str) -> str:
-    """`url` without its fragment; "", which is no URL, when it is too long."""
+    """`url` without its fragment; "", which is no URL, if it is too long."""
     if "#" in url:
         url = _without_fragment(url)
     return url if len(url) <= MAX_LENGTH else ""
 
 
 def _canonical(text: str) -> str | None:
-    """The canonical form of a URL that the parser wrote, without or with an empty fragment."""
+    """The canonical form of a URL from the parser, which has no fragment or an empty one."""
     if not text.startswith(("http://", "https://")):
         return None
     if text[-1] == "#":
@@ -224,7 +227,7 @@ def _plain_target(text: str) -> str:
     start = bare.index("/", 8)
     path, dropped = _SESSION_IN_PATH.subn("", bare[start:])
     if dropped:
-        bare = str(URL.parse(bare[:start] + path))  # what is left may be a dot segment
+        bare = str(URL.parse(bare[:start] + path))  # the rest may be a dot segment
     query = _SESSION_IN_QUERY.sub("", query).strip("&")
     return f"{bare}?{query}" if query else bare
 
@@ -246,7 +249,7 @@ def origin_of(url: str) -> str:
 
 
 def target_of(url: str) -> str:
-    """Path and query of a canonical URL, "/..." as it stands in the request line."""
+    """Path and query of a canonical URL, "/...", as in the request line."""
     return url[url.index("/", 8) :]
 
 

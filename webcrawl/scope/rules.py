@@ -1,15 +1,15 @@
-"""What belongs to the crawl: suffixes, hosts and patterns, schemes and length.
+"""The crawl's scope: suffixes, hosts and patterns, schemes and length.
 
-Owns the decision for one URL. Knows nothing of what was seen, of caps or of robots. Reads `@file`
-lists once, when it is built; deciding is pure.
+Owns the decision for one URL. Knows nothing of the URL-seen test, caps and robots.txt. Reads
+`@file` lists once, when a Scope is made; decisions are pure.
 
 A deny or allow entry is one of:
 
 - a host name or an address: `example.com`, `192.0.2.7`. A name covers the hosts below it, and may
   be written `.example.com`, `*.example.com` or in Unicode.
-- a regular expression, searched in the canonical URL: all else, or anything behind `re:`
+- a regular expression, searched in the canonical URL: any other entry, and any entry behind `re:`
   (`re:login` is an expression, `login` a host).
-- `@path`: a file of these, one a line; blank lines and lines that begin with `#` pass.
+- `@path`: a file with one entry per line. Blank lines and lines that begin with `#` are ignored.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from webcrawl.parse.urls import canonicalize, host_of
 Rule = Callable[[str, str], str]  # (url, host) -> the reason of a refusal, or ""
 
 _MAX_HOST = 253  # RFC 1035, 2.3.4: 255 octets on the wire
-# Unicode letters are of an IDN; "_" is in use; colons are of an IPv6 address.
+# With Unicode letters (IDN), "_" (real hosts have it) and colons (IPv6 addresses).
 _HOST = re.compile(r"(?:\*?\.)?([\w-]+(?:\.[\w-]+)*|[0-9a-f:.]*:[0-9a-f:.]*)\.?", re.IGNORECASE)
 
 
 class ScopeError(ValueError):
-    """The user's fault: a setting's name, its value and what is allowed."""
+    """The user's fault: a setting's name, its value and the allowed values."""
 
     def __init__(self, name: str, value: str, allowed: str) -> None:
         super().__init__(f"{name} = {value!r} cannot be used: {allowed}")
@@ -37,9 +37,9 @@ class ScopeError(ValueError):
 class Scope:
     """Decides which URLs belong to the crawl.
 
-    A URL must have a scheme of `schemes`, at most `max_length` characters, a host under one of
-    `suffixes` when there are any, no match in `deny`, a match in `allow` when that is given, and no
-    objection from any of `rules`. The first of these that it fails is the reason.
+    A URL must have one of `schemes`, at most `max_length` characters, a host under one of
+    `suffixes` (if any are given), no match in `deny`, a match in `allow` (if given), and must pass
+    all `rules`. The first failed test is the reason of a refusal.
     """
 
     def __init__(
@@ -54,23 +54,23 @@ class Scope:
     ) -> None:
         self._schemes = tuple(f"{scheme}:" for scheme in schemes)
         self._max_length = max_length
-        self._rules: list[Rule] = []  # those that have something to say
+        self._rules: list[Rule] = []  # only those that can refuse a URL
         if hosts := frozenset(_suffix(suffix) for suffix in suffixes):
             self._rules.append(lambda url, host: "" if _is_under(host, hosts) else "suffix")
         if denied := _Matcher("SCOPE_DENY", deny):
             self._rules.append(lambda url, host: "deny" if denied.matches(url, host) else "")
         if allow := list(allow):
             allowed = _Matcher("SCOPE_ALLOW", allow)
-            if not allowed:  # else an empty file would let the whole web in
+            if not allowed:  # otherwise an empty file would allow the whole web
                 raise ScopeError("SCOPE_ALLOW", ",".join(allow), "at least one host or expression")
             self._rules.append(lambda url, host: "" if allowed.matches(url, host) else "allow")
         self._rules += rules
 
     def refuses(self, url: str, host: str) -> str:
-        """Why canonical `url` on `host` is out of scope, or "" when it is in.
+        """The reason why canonical `url` on `host` is out of scope; "" if it is in scope.
 
-        "scheme", "length", "suffix", "deny", "allow", or what a rule of one's own says. O(labels of
-        the host) and one search for each kind of pattern; 0.3 us without any.
+        "scheme", "length", "suffix", "deny", "allow", or the reason of one of `rules`. O(labels of
+        the host) and one search per combined pattern; 0.3 us without patterns.
         """
         if not url.startswith(self._schemes):
             return "scheme"
@@ -98,7 +98,7 @@ def entries_of(setting: str, entries: Iterable[str]) -> Iterator[str]:
 
 
 class _Matcher:
-    """Hosts in a set, and regular expressions. False when it has neither."""
+    """A set of hosts, and regular expressions. False if it has neither."""
 
     def __init__(self, setting: str, entries: Iterable[str]) -> None:
         hosts, patterns = set(), []
@@ -118,7 +118,7 @@ class _Matcher:
 
 
 def _is_under(host: str, hosts: frozenset[str]) -> bool:
-    """Whether `host` is one of `hosts` or below one. O(labels), of those that a name may have."""
+    """Whether `host` is one of `hosts` or below one. O(labels of a name with a valid length)."""
     if len(host) > _MAX_HOST:
         host = host[-_MAX_HOST - 1 :].partition(".")[2]
     while host:
@@ -136,7 +136,7 @@ def _suffix(suffix: str) -> str:
 
 
 def _host(entry: str) -> str:
-    """The canonical host that `entry` names, "" when it is no host."""
+    """The canonical host that `entry` names; "" if it is no host."""
     named = _HOST.fullmatch(entry)
     if named is None:
         return ""
@@ -155,7 +155,7 @@ def _pattern(setting: str, entry: str) -> re.Pattern[str]:
 
 
 def _combined(patterns: list[re.Pattern[str]]) -> Iterator[re.Pattern[str]]:
-    """`patterns` as few: those without groups and flags of their own in one."""
+    """Fewer patterns that match the same: one for all that have no groups and no flags."""
     simple = []
     for pattern in patterns:
         if pattern.groups or pattern.pattern.startswith("(?"):

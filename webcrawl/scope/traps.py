@@ -1,8 +1,8 @@
-"""Traps: parts of a site where links lead on for ever.
+"""Crawler traps: parts of a site with an endless number of URLs.
 
-Owns what a URL looks like that is deep inside of one, and which hops look like steps of a sequence.
-Pure. Every test is linear in the URL, whatever it holds. Why these limits, and what they do not
-catch, stands in docs/architecture.md.
+Owns the tests for a URL deep inside a trap, and for links that look like steps of a sequence. Pure.
+Every test is linear in the length of the URL. docs/architecture.md has the reasons for these
+limits, and the traps that they do not catch.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from collections import Counter
 
 from webcrawl.parse.urls import target_of
 
-# A digit of an escape is none: "%C3%A3" is a letter.
+# Digits of an escape do not count: "%C3%A3" is a letter.
 _find_digit = re.compile(r"[0-9](?<!%.)(?<!%[0-9A-F].)").search
 
 
 class PathLimits:
-    """A scope rule: how long a path may be, and how often one segment may be in it. 0 is no limit.
+    """A scope rule: the most segments of a path, and how often one segment may be in it.
 
-    Deviation: a segment of one or two digits may come as often as it likes. Such segments spell a
-    number out (`/1/1/1/1/11110/` of Project Gutenberg's mirrors, `/00/00/00/07/`).
+    0 is no limit. Deviation: segments of one or two digits may repeat without limit, since some
+    sites write numbers as paths (`/1/1/1/1/11110/` of Project Gutenberg's mirrors,
+    `/00/00/00/07/`).
     """
 
     def __init__(self, depth_max: int = 0, repeats_max: int = 0) -> None:
@@ -32,7 +33,7 @@ class PathLimits:
     def __call__(self, url: str, host: str) -> str:
         """The reason to refuse canonical `url`: "path_depth", "repeated_path" or "".
 
-        O(length); 0.1 us for a path that neither limit can meet, else 0.5 us.
+        O(length); 0.1 us for a path that is too short for either limit, else 0.5 us.
         """
         if url.count("/") - 2 <= self._harmless:
             return ""
@@ -55,5 +56,5 @@ class PathLimits:
 
 
 def is_numbered(url: str) -> bool:
-    """Whether there is a digit in path or query of a canonical URL."""
+    """Whether the path or query of a canonical URL has a digit."""
     return _find_digit(url, url.index("/", 8)) is not None

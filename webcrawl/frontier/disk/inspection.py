@@ -29,6 +29,7 @@ from webcrawl.frontier.lease import Link
 from webcrawl.frontier.seen import fingerprint
 from webcrawl.frontier.store import StoreError
 from webcrawl.parse.robots import RobotsRules
+from webcrawl.parse.robotsparsers import read_rules
 
 LARGEST = 10
 _KEPT = -1  # counts the links at all priorities of kept links (`backlog.was_kept`)
@@ -124,7 +125,7 @@ class Inspection:
 
     def rules(self, origin: str) -> RobotsRules | None:
         row = self._db.get(rows.RULES + origin.encode())
-        return None if row is None else RobotsRules.from_bytes(row)
+        return None if row is None else read_rules(row)
 
     def summary(self, now: float) -> list[str]:
         """The crawl in some lines. O(hosts + pending): 2 µs each."""

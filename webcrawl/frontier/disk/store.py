@@ -28,6 +28,7 @@ from webcrawl.frontier.seen import RecentRows
 from webcrawl.frontier.store import Credits, Numbers, Store
 from webcrawl.items import Original
 from webcrawl.parse.robots import RobotsRules
+from webcrawl.parse.robotsparsers import read_rules
 
 _RESTING = (State.IDLE, State.WAITING, State.DEFERRED)
 
@@ -96,7 +97,7 @@ class DiskStore(Store):
         row = self._db.get(rows.RULES + origin.encode())
         if row is None:
             raise KeyError(origin)
-        return RobotsRules.from_bytes(row)
+        return read_rules(row)
 
     def keep_rules(self, origin: str, rules: RobotsRules) -> None:
         self._db.put(rows.RULES + origin.encode(), rules.to_bytes())

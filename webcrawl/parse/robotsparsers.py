@@ -1,0 +1,144 @@
+"""Parsers of robots.txt other than our own: the setting ROBOTS_PARSER.
+
+Owns the interface of such a parser and the form in which its rules are kept: the text itself, which
+is read anew for each check. So the rules fit into a row of the store and into a message between
+processes, whatever objects a parser makes. Knows nothing of settings, stores and fetching.
+
+`parse.robots` bounds the time of hostile input for our own parser. Another parser is only given at
+most MAX_BODY_BYTES of text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import Final, Protocol, Self
+
+from webcrawl.parse.robots import MAX_SITEMAP_BYTES, MAX_SITEMAPS, RobotsRules, readable
+
+OURS: Final = "webcrawl"
+PROTEGO: Final = "protego"
+
+_TEXT: Final = b"\0"  # begins a row of TextRules: a row of RobotsRules is text without NULs
+# Steps of half a nanosecond for an octet of text: Protego reads 2 KB in 425 us.
+_STEPS_PER_OCTET: Final = 415
+
+
+class Reading(Protocol):
+    """What a parser found in one robots.txt for one product token. Raises nothing."""
+
+    @property
+    def allows_all(self) -> bool:
+        """True if no target is disallowed. May be False where the parser cannot tell."""
+
+    @property
+    def crawl_delay_s(self) -> float | None: ...
+
+    @property
+    def sitemaps(self) -> Iterable[str]: ...
+
+    def allows(self, target: str) -> bool:
+        """Whether `target`, path and query of a canonical URL, may be asked for."""
+
+
+# Called with the text of a robots.txt and the product token.
+RobotsParser = Callable[[bytes, str], Reading]
+
+_parsers: dict[str, RobotsParser] = {}  # in use in this process, by name
+
+
+def reader(
+    name: str, token: str, parser: RobotsParser | None = None
+) -> Callable[[bytes], RobotsRules]:
+    """A function from the body of a robots.txt to its rules for the product token `token`.
+
+    `name` is OURS, PROTEGO or any name of `parser`, under which its rules are kept. ImportError
+    where Protego is not installed.
+    """
+    if name == OURS:
+        return partial(RobotsRules.parse, product_token=token)
+    if parser is not None:
+        _parsers[name] = parser
+    elif _parser(name) is None:
+        raise LookupError(name)
+    return partial(_read_text, name, token)
+
+
+def read_rules(row: bytes) -> RobotsRules:
+    """The rules that `to_bytes` of any parser's rules wrote."""
+    return TextRules.from_bytes(row) if row.startswith(_TEXT) else RobotsRules.from_bytes(row)
+
+
+@dataclass(slots=True, frozen=True)
+class TextRules(RobotsRules):
+    """The text of a robots.txt and the name of the parser that reads it for each check.
+
+    A parser that this process does not use is replaced by ours, which happens to commands that
+    inspect a crawl: the row names the parser, but must not choose which code is imported.
+    """
+
+    parser: str = ""
+    token: str = ""
+    text: bytes = b""
+    is_open: bool = False  # the parser says that all is allowed
+
+    @property
+    def allows_all(self) -> bool:
+        return self.is_open
+
+    def allows(self, target: str) -> bool:
+        """O(text), and whatever the parser takes."""
+        return target == "/robots.txt" or self._reading().allows(target)
+
+    def deciding(self, target: str) -> str:
+        """The rule that our parser finds, where both parsers agree. For an explanation only."""
+        rule = RobotsRules.parse(self.text, self.token).deciding(target)
+        sign = "+" if self.allows(target) else "-"
+        return rule if (rule[:1] or "+") == sign else f"{sign}(as {self.parser} reads it)"
+
+    def check_steps(self, target: str) -> int:
+        return _STEPS_PER_OCTET * len(self.text)
+
+    def to_bytes(self) -> bytes:
+        delay = "" if self.crawl_delay_s is None else repr(self.crawl_delay_s)
+        head = (self.parser, self.token, delay, f"{self.is_open:d}", " ".join(self.sitemaps))
+        return _TEXT + "\n".join(head).encode() + b"\n" + self.text
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        parser, token, delay, is_open, sitemaps, text = data[len(_TEXT) :].split(b"\n", 5)
+        return cls(
+            crawl_delay_s=float(delay) if delay else None,
+            sitemaps=tuple(sitemaps.decode().split()),
+            parser=parser.decode(),
+            token=token.decode(),
+            text=text,
+            is_open=is_open == b"1",
+        )
+
+    def _reading(self) -> Reading:
+        return (_parser(self.parser) or RobotsRules.parse)(self.text, self.token)
+
+
+def _read_text(name: str, token: str, body: bytes) -> TextRules:
+    text = readable(body)
+    reading = _parsers[name](text, token)
+    sitemaps = (words[0] for each in reading.sitemaps if (words := each.split()))
+    short = [each for each in sitemaps if len(each) <= MAX_SITEMAP_BYTES]
+    return TextRules(
+        crawl_delay_s=reading.crawl_delay_s,
+        sitemaps=tuple(short[:MAX_SITEMAPS]),
+        parser=name,
+        token=token,
+        text=b"" if reading.allows_all else text,
+        is_open=reading.allows_all,
+    )
+
+
+def _parser(name: str) -> RobotsParser | None:
+    """The parser in use under `name`. Protego is imported when it is first used."""
+    if name == PROTEGO and name not in _parsers:
+        _parsers[name] = import_module("webcrawl.parse.protego_robots").ProtegoReading
+    return _parsers.get(name)
