@@ -25,6 +25,7 @@ pytest.importorskip("scrapyd_client")
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
+BUILD_FILES = ("LICENSE", "README.md", "pyproject.toml", "requirements.txt", "setup.py")
 SIMWEB = ("--hosts", "20", "--pages-per-host", "3", "--features", "none", "--host-delay", "0.2")
 LAUNCHED_S = 300
 STATS_LINE = re.compile(r"\[ *\d+\] \d+ Q +\d+ E +\d+ H +\d+ D +\d+ I +\d+ R +\d+ C +\d+ L +\d+K")
@@ -93,7 +94,8 @@ def deploy(server: Scrapyd, checkout: Path) -> None:
     no_bytecode = shutil.ignore_patterns("__pycache__")
     for folder in ("webcrawl", "seeds"):
         shutil.copytree(ROOT / folder, checkout / folder, ignore=no_bytecode)
-    shutil.copy(ROOT / "setup.py", checkout)
+    for name in BUILD_FILES:
+        shutil.copy(ROOT / name, checkout)
     cfg = (ROOT / "scrapy.cfg").read_text()
     (checkout / "scrapy.cfg").write_text(cfg.replace("http://localhost:6800", server.url))
     deployed = subprocess.run(
