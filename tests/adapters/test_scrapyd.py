@@ -33,7 +33,7 @@ STATS_LINE = re.compile(r"\[ *\d+\] \d+ Q +\d+ E +\d+ H +\d+ D +\d+ I +\d+ R +\d
 
 @dataclass
 class Scrapyd:
-    """A server that runs; `folder` is its own."""
+    """A running server; `folder` is its working directory."""
 
     url: str
     folder: Path
@@ -114,7 +114,7 @@ def schedule(server: Scrapyd, *settings: str, seeds: str) -> str:
 
 
 def finish(server: Scrapyd, job: str) -> str:
-    """The log of `job` when it has ended."""
+    """Waits for the end of `job`; its log."""
     wait_until(lambda: job in server.jobs("finished"), LAUNCHED_S, "the job")
     return server.log(job)
 
@@ -164,10 +164,10 @@ def assert_valid_warcs(folder: Path) -> None:
 
 
 def test_a_seed_list_of_the_egg(scrapyd: Scrapyd) -> None:
-    """seeds=seeds/br.txt is found in the egg, in a folder that holds no such file."""
+    """The egg has seeds/br.txt; the working directory does not."""
     assert not (scrapyd.folder / "seeds").exists()
     size_bytes = (ROOT / "seeds/br.txt").stat().st_size
-    # A scope that no seed is in: nothing is asked of the network.
+    # No seed is in this scope, so nothing is asked of the network.
     log = finish(scrapyd, schedule(scrapyd, "SCOPE_SUFFIXES=.invalid", seeds="seeds/br.txt"))
     assert f"Opened seeds/br.txt with size {size_bytes}" in log
     assert "bad seed" in log
@@ -180,7 +180,9 @@ def test_a_seed_list_of_the_egg(scrapyd: Scrapyd) -> None:
         ("ufmg.br", "DOWNLOAD_DELAY=soon", "DOWNLOAD_DELAY = 'soon' cannot be used"),
     ],
 )
-def test_a_mistake_is_in_the_log(scrapyd: Scrapyd, seeds: str, setting: str, line: str) -> None:
+def test_a_wrong_argument_is_in_the_log(
+    scrapyd: Scrapyd, seeds: str, setting: str, line: str
+) -> None:
     log = finish(scrapyd, schedule(scrapyd, setting, seeds=seeds))
     assert line in log
     assert "Spider opened" not in log
