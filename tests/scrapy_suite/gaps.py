@@ -1,7 +1,7 @@
-"""Scrapy's own tests that do not pass here, each with its reason.
+"""The tests of Scrapy's that do not pass here, each with its reason.
 
-An id without parameters stands for all parameters. Tests in this table must fail, all others must
-pass. docs/scrapy-compat.md has the same table for users.
+An id without parameters stands for all of them. The runs take this table at its word: what is not
+in it must pass, and what is in it must fail. docs/scrapy-compat.md says the same to users.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ GAPS: dict[str, tuple[str, ...]] = {
     " more, is not called.": ("tests/test_engine.py::test_enqueue_scrape_error",),
 }
 
-# Not run: they fail on a busy machine. The first two assert that delays of 0.1 and 0.2 s are hardly
-# longer (that they are not shorter, the ledger of each crawl asserts). The last asserts that a
-# callback has ended before the engine asks for the next start request.
+# Not run: a busy machine makes them untrue. The first two assert that delays of 0.1 and 0.2 s are
+# hardly longer (that none is shorter, the ledger of each crawl says), the last that a callback is
+# through before the next start request is asked for.
 ASSERT_A_TIME = (
     "tests/test_crawl.py::TestCrawl::test_fixed_delay",
     "tests/test_crawl.py::TestCrawl::test_randomized_delay",
