@@ -1,12 +1,11 @@
 """robots.txt: the test cases of other projects, and the reason of each case that differs here.
 
-Those of Protego, and Google's (as Python, in robotspy), come from source archives. Those of
-crawler-commons, reppy and Heritrix, and more of Google's, come from `../shared/cases`.
+Protego's cases, and Google's as Python in robotspy, come from source archives. test_rfc9309.py has
+more cases, of projects without a package.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -17,7 +16,7 @@ from unittest.mock import patch
 
 import protego
 import pytest
-from foreign import SHARED, files, needs, needs_shared
+from foreign import files, needs
 
 from webcrawl.parse.robots import RobotsRules, product_token
 
@@ -164,41 +163,3 @@ def google_data(source: str) -> dict[str, Any]:
     scope: dict[str, Any] = {"ALLOWED": True, "DISALLOWED": False}
     exec(source.replace("from .core import *", ""), scope)  # the archive has no core.py
     return {name: rows for name, rows in scope.items() if name.startswith("data_")}
-
-
-# Cases outside of `core` that RFC 9309, or a deviation of ours, decides otherwise, by id.
-SHARED_DIFFERENT = {
-    "an agent's name is one product token, not a list of words": [
-        *(40, 275, 278, 287, 296, 322, 324, 326, 330, 332, 344, 346, 352, 364, 401, 402, 403),
-        *(410, 411, 414, 415),
-    ],
-    "2.2.2: octets compare percent-encoded, on either side": [63, 65, 66],
-    "Deviation: a line that is too long is dropped, not cut": [83, 85, 86],
-    "Deviation: HTML tags are not robots.txt": [451, 1264],
-    "Deviation: no more misspellings than Google's parser takes": [516, 519],
-    "Deviation: a long crawl delay is the frontier's to judge": [587],
-    "Deviation: a missing colon is forgiven": [1239],
-    "2.2.1: only a user-agent line with a name begins a group": [1187, 1266],
-    "2.2: a rule before any user-agent line binds no agent": [1193],
-}
-
-
-def shared_cases() -> list[Any]:
-    path = SHARED / "robots_cases.json"
-    cases = json.loads(path.read_text()) if path.exists() else []
-    return [
-        pytest.param(case, id=f"{case['id']}-{case['test']}")
-        for case in cases
-        if case["src"] != "protego"  # see test_protego
-    ]
-
-
-@needs_shared("robots_cases.json", "crawler-commons, reppy, Heritrix and google/robotstxt")
-@pytest.mark.parametrize("case", shared_cases())
-def test_shared(case: dict[str, Any]) -> None:
-    body = bytes.fromhex(case["robots_hex"]) if "robots_hex" in case else case["robots"].encode()
-    different = any(case["id"] in ids for ids in SHARED_DIFFERENT.values())
-    assert not (case["core"] and different)
-    assert (
-        Case(case["test"], body, case["agent"], case["url"], case["allowed"]).differs() is different
-    )
