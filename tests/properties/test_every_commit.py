@@ -239,6 +239,7 @@ def kill_at(number: int, *, before: bool) -> Callable[[Callable[[], None]], None
     return at_commit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "chosen", [Chosen("level", 0), Chosen("level", 3), Chosen("opic", 0)], ids=str
 )

@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -230,6 +231,7 @@ def test_a_crawl_of_a_random_world_ends_and_is_polite(
     assert_all_counted(frontier)
 
 
+@pytest.mark.slow
 @settings(max_examples=max(50, settings().max_examples // 10))
 @given(active_max=st.integers(1, 9), **WORLDS)
 def test_a_crawl_that_is_killed_repeatedly_ends_and_is_polite(

@@ -9,7 +9,7 @@ REASONS = {test: reason for reason, tests in GAPS.items() for test in tests}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the gaps; one that is no test any more must go from the table."""
+    """Marks the gaps. A gap that names no test is an error, so that the table stays current."""
     files = {item.nodeid.partition("::")[0] for item in items}
     here = {test for test in REASONS if test.partition("::")[0] in files}
     for item in items:

@@ -1,6 +1,6 @@
 """A pytest plugin: Scrapy's defaults with this project's scheduler, downloader and handler.
 
-All else is Scrapy's: its middlewares for retries, redirects, cookies and the rest are on.
+The rest is Scrapy's: its middlewares for retries, redirects, cookies and so on are enabled.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ default_settings.EXTENSIONS_BASE["webcrawl.fastpath.FastPath"] = 910
 _stats = "scrapy.downloadermiddlewares.stats.DownloaderStats"
 _middlewares = default_settings.DOWNLOADER_MIDDLEWARES_BASE
 _middlewares["webcrawl.middlewares.DownloaderStats"] = _middlewares.pop(_stats)
-# The web of these tests is the loopback, all kinds of content on one address.
+# These tests serve all kinds of content on one loopback address.
 default_settings.ALLOW_PRIVATE_ADDRESSES = True  # type: ignore[attr-defined]
 default_settings.IP_DELAY = 0  # type: ignore[attr-defined]
 default_settings.CONTENT_TYPES = []  # type: ignore[attr-defined]

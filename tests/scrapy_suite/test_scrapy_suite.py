@@ -1,7 +1,8 @@
 """Scrapy's own tests, on this project's scheduler and download handler.
 
-They come with Scrapy's sdist, which `make test` downloads; each group runs in a pytest of its own,
-as Scrapy's tests are a package `tests` too and need a reactor. gaps.py has what must fail.
+They are in Scrapy's source archive, which `make test` downloads. Each group runs in a pytest
+process of its own: Scrapy's tests are a package `tests` as well, and need a reactor. gaps.py lists
+the tests that must fail.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ ROOT = HERE.parents[1]
 SUITE = ROOT / ".venv" / "scrapy-suite"
 SDIST = SUITE / f"scrapy-{scrapy.__version__}.tar.gz"
 
-# The files in which a scheduler, a handler or the engine between them takes part.
+# The test files that use a scheduler, a handler, or the engine between them.
 GROUPS = {
     "handler": ("webcrawl_handler",),
     "engine": (
@@ -53,14 +54,14 @@ def sdist(tmp_path: Path) -> Path:
     folder = tmp_path / SDIST.name.removesuffix(".tar.gz")
     for path in (HERE / "beside").glob("*.py"):
         shutil.copy(path, folder / "tests" / f"test_webcrawl_{path.name}")
-    shutil.rmtree(folder / "scrapy")  # what is tested is the one that is installed
+    shutil.rmtree(folder / "scrapy")  # the installed Scrapy is tested
     return folder
 
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_scrapys_own_tests(group: str, sdist: Path) -> None:
     plugins = ["declared_gaps"] + ["swapped_defaults"] * (group != "handler")
-    # pytest is newer than Scrapy's tests, and a plugin that they have a mark for is not there.
+    # Our pytest is newer than Scrapy's tests, and lacks a plugin for which they have a mark.
     warnings = ["PytestRemovedIn10Warning", "PytestUnknownMarkWarning"]
     options = [f"-p{plugin}" for plugin in plugins]
     options += [f"-Wignore::pytest.{warning}" for warning in warnings]
@@ -75,7 +76,7 @@ def test_scrapys_own_tests(group: str, sdist: Path) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Ours without what an outer pytest left in it, and with what the inner one needs."""
+    """Our environment, without the variables of the outer pytest, with those of the inner one."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     return kept | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, HERE, SUITE / "lib")))}
 

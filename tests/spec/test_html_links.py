@@ -1,13 +1,14 @@
-"""HTML: the cases of html5lib for attributes, encodings and trees, and Heritrix's for links."""
+"""HTML: html5lib's cases for attributes, encodings and trees, and Heritrix's cases for links."""
 
 from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from foreign import SHARED, files, needs, needs_shared
 
 from webcrawl.parse.charset import sniff
 from webcrawl.parse.links import _text, read_html
@@ -15,54 +16,100 @@ from webcrawl.parse.markup import attributes_of, tags
 from webcrawl.parse.page import read_page
 from webcrawl.parse.urls import canonicalize
 
-CASES = Path(__file__).parents[2].parent / "shared" / "cases" / "html"
-
-pytestmark = pytest.mark.skipif(not CASES.is_dir(), reason="no ../shared/cases/html")
+HERITRIX = SHARED / "html" / "heritrix_extract.json"
 
 
-def cases(name: str) -> list[dict[str, Any]]:
-    path = CASES / name
-    return json.loads(path.read_text("utf-8")) if path.exists() else []
+def unescaped(value: Any) -> Any:
+    r"""A value of a case that html5lib marks `doubleEscaped`: \uXXXX stands for a character."""
+    if isinstance(value, str):
+        return re.sub(r"\\u([0-9A-Fa-f]{4})", lambda code: chr(int(code[1], 16)), value)
+    if isinstance(value, dict):
+        return {unescaped(name): unescaped(each) for name, each in value.items()}
+    return [unescaped(each) for each in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("case", cases("html5lib_attrs.json"), ids=lambda c: c["test"])
-def test_attributes(case: dict[str, Any]) -> None:
+def start_tags() -> Iterator[Any]:
+    """Tokenizer cases that begin with a start tag: the HTML, the tag's name, its attributes."""
+    for text in files("tinyhtml5", "tokenizer/*.test").values():
+        for case in json.loads(text).get("tests", ()):
+            if "Data state" not in case.get("initialStates", ["Data state"]):
+                continue
+            html, output = case["input"], case["output"]
+            if case.get("doubleEscaped"):
+                html, output = unescaped(html), unescaped(output)
+            kind, *token = next(each for each in [*output, [""]] if each != "ParseError")
+            if kind == "StartTag" and token[1]:
+                yield pytest.param(html, *token[:2], id=case["description"])
+
+
+@needs("tinyhtml5")
+@pytest.mark.parametrize(("html", "tag", "attributes"), [*start_tags()])
+def test_attributes(html: str, tag: str, attributes: dict[str, str]) -> None:
     """WHATWG HTML, 13.2.5.32 to 13.2.5.40 and 13.2.5.72 to 13.2.5.80, in a tag of interest."""
-    page = re.sub(f"(?i)<{re.escape(case['tag'])}", "<meta", case["html"], count=1).encode()
-    _, _, attributes = next(tags(page))
+    page = re.sub(f"(?i)<{re.escape(tag)}", "<meta", html, count=1).encode()
+    _, _, source = next(tags(page))
     assert {
         name.decode().replace("\0", "\ufffd"): _text(value, "utf-8")
-        for name, value in attributes_of(attributes).items()
-    } == case["attrs"]
+        for name, value in attributes_of(source).items()
+    } == attributes
 
 
-@pytest.mark.parametrize("case", cases("html5lib_encoding.json"), ids=lambda c: c["body_hex"][:40])
-def test_encodings(case: dict[str, Any]) -> None:
+def encodings() -> Iterator[Any]:
+    for name, text in files("tinyhtml5", "encoding/*.dat").items():
+        for number, section in enumerate(text.split(b"#data\n")[1:]):
+            page, _, rest = section.partition(b"\n#encoding\n")
+            encoding = rest.partition(b"\n")[0].decode().lower()
+            yield pytest.param(page, encoding, id=f"{name}-{number}")
+
+
+@needs("tinyhtml5")
+@pytest.mark.parametrize(("page", "encoding"), [*encodings()])
+def test_encodings(page: bytes, encoding: str) -> None:
     """WHATWG HTML, 13.2.3.2."""
-    assert sniff(bytes.fromhex(case["body_hex"])) == case["encoding"].lower()
+    assert sniff(page) == encoding
 
 
-@pytest.mark.parametrize("case", cases("html5lib_tree_links.json"), ids=lambda c: c["html"][:40])
-def test_trees(case: dict[str, Any]) -> None:
+def trees() -> Iterator[Any]:
+    """Trees with links, of whole pages read without scripts."""
+    link = re.compile(r'^\| +<a>\n(?:\| +(?!href)\w+=.*\n)*\| +href="(.*)"$', re.MULTILINE)
+    for name, text in files("tinyhtml5", "tree-construction/*.dat").items():
+        for section in f"\n{text.decode('utf-8', 'replace')}".split("\n#data\n")[1:]:
+            html, _, rest = section.partition("\n#errors")
+            before, _, tree = rest.partition("#document\n")
+            if links := link.findall(tree) if "#script-on" not in before else []:
+                yield pytest.param(html, links, id=f"{name}-{html[:40]}")
+
+
+@needs("tinyhtml5")
+@pytest.mark.parametrize(("html", "links"), [*trees()])
+def test_trees(html: str, links: list[str]) -> None:
     """A tree repeats some links (13.2.6.4.7, the adoption agency): each counts once here."""
-    want = list(dict.fromkeys(value for _, _, value in case["links"]))
-    assert list(dict.fromkeys(read_html(case["html"].encode(), "utf-8").hrefs)) == want
+    want = list(dict.fromkeys(links))
+    assert list(dict.fromkeys(read_html(html.encode(), "utf-8").hrefs)) == want
 
 
-# Heritrix takes all that a page needs to be shown; images, media, forms, scripts and style sheets
-# are no links to pages, so these cases have none here.
+def heritrix() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (
+        json.loads(HERITRIX.read_text("utf-8")) if HERITRIX.exists() else []
+    )
+    return found
+
+
+# Heritrix also extracts what a page needs to be shown. Images, media, forms, scripts and style
+# sheets are not links to pages, so these cases have no links here.
 NO_PAGES = re.compile(r"<(?:form|img|source|script)\b|property=\"og:")
 HERITRIX_DIFFERENT = {
     "testLinkRel": ["https://www.example.org/canonical"],  # and next, and prev
-    "testBadRelativeLinks": [  # `;jsessionid=` goes in the canonical form
+    "testBadRelativeLinks": [  # the canonical form has no `;jsessionid=`
         "http://www.example.com/example.html?parameter=this:value"
     ],
-    "testMultipleAttributesPerElement": ["http://www.archive.org/"],  # <a src> is no link
+    "testMultipleAttributesPerElement": ["http://www.archive.org/"],  # <a src> is not a link
     "testMetaRobots": [],
 }
 
 
-@pytest.mark.parametrize("case", cases("heritrix_extract.json"), ids=lambda c: c["test"])
+@needs_shared("html/heritrix_extract.json", "Heritrix")
+@pytest.mark.parametrize("case", heritrix(), ids=lambda c: c["test"])
 def test_heritrix(case: dict[str, Any]) -> None:
     links = read_page(
         case["html"].encode(),

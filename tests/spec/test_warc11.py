@@ -1,4 +1,4 @@
-"""WARC 1.1 (ISO 28500:2017): each test cites its section. House rules are named so."""
+"""WARC 1.1 (ISO 28500:2017): each test cites its section, or is named a deviation."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 import re
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
+from foreign import SHARED, needs_shared
 
 from tests.exchanges import EXCHANGES, ODD_HEADS, TEXT, capture, encrypted, exchange, write
 from webcrawl.items import Original
@@ -16,9 +16,8 @@ from webcrawl.warc.check import FORBIDDEN, MANDATORY, REQUIRED, check
 from webcrawl.warc.reader import Record, read
 from webcrawl.warc.records import REVISIT_PROFILE, digest, payload_digest
 
-CASES = Path(__file__).parents[2].parent / "shared" / "cases"
-POLICY = CASES / "warc_field_policy.json"
-SAMPLES = CASES / "warc_samples"
+POLICY = SHARED / "warc_field_policy.json"
+SAMPLES = SHARED / "warc_samples"
 
 PLAIN = EXCHANGES["plain"]
 ORIGINAL = Original(PLAIN.url, PLAIN.started_time, payload_digest(PLAIN))
@@ -27,7 +26,7 @@ REVISIT = capture(exchange(PLAIN.head, url="http://b.test/copy"), ORIGINAL)
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
-    """Of a file with all that a crawl writes."""
+    """The records of a file that has every kind of record a crawl writes."""
     every = [capture(each) for each in (*EXCHANGES.values(), *ODD_HEADS.values())]
     folder = tmp_path_factory.mktemp("warc")
     (path,) = write(folder, [*every, REVISIT, capture(encrypted(PLAIN))])
@@ -65,10 +64,10 @@ def test_4_warc_fields_end_with_an_empty_line(records: list[Record]) -> None:
 # 5: named fields
 
 
-@pytest.mark.skipif(not POLICY.exists(), reason="../shared/cases is not there")
+@needs_shared("warc_field_policy.json", "JWAT")
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: f"{rule['type']}, {rule['field']}")
 def test_5_the_field_policy_holds(rule: dict[str, str], records: list[Record]) -> None:
-    """For our records, and in the table that `check` goes by."""
+    """In our records, and in the table that `check` uses."""
     kind, name = rule["type"], rule["field"].lower()
     ours = [record.fields for record in records if record.type == kind]
     if rule["rule"] in ("MANDATORY", "SHALL"):
@@ -116,7 +115,7 @@ def test_5_7_request_and_metadata_are_concurrent_to_the_answer(records: list[Rec
     assert {record.fields["warc-concurrent-to"] for record in others} == answers
 
 
-def test_5_7_what_is_concurrent_has_one_date(records: list[Record]) -> None:
+def test_5_7_concurrent_records_have_one_date(records: list[Record]) -> None:
     dates = {record.id: record.fields["warc-date"] for record in records}
     for record in of_type(records, "request", "metadata"):
         assert record.fields["warc-date"] == dates[record.fields["warc-concurrent-to"]]
@@ -127,8 +126,8 @@ def test_5_8_every_block_has_its_digest(records: list[Record]) -> None:
         assert record.fields["warc-block-digest"] == digest(record.block)
 
 
-def test_5_9_house_the_payload_is_what_follows_the_head_as_sent(records: list[Record]) -> None:
-    """Chunk framing included, and none after a head that tools do not find the end of."""
+def test_5_9_deviation_the_payload_is_the_body_as_sent(records: list[Record]) -> None:
+    """With chunk framing. No digest after a head whose end tools do not find."""
     answers = of_type(records, "response")
     ours = (*EXCHANGES.values(), *ODD_HEADS.values(), encrypted(PLAIN))
     for record, each in zip(answers, ours, strict=True):
@@ -141,7 +140,7 @@ def test_5_10_the_address(records: list[Record]) -> None:
         assert record.fields["warc-ip-address"] == "192.0.2.1"
 
 
-def test_5_13_what_was_cut_is_marked(records: list[Record]) -> None:
+def test_5_13_a_truncated_record_has_its_reason(records: list[Record]) -> None:
     reasons = [record.fields.get("warc-truncated", "") for record in of_type(records, "response")]
     ours = (*EXCHANGES.values(), *ODD_HEADS.values(), PLAIN)
     assert reasons == [each.truncated for each in ours]
@@ -156,20 +155,20 @@ def test_5_14_records_name_their_warcinfo(records: list[Record]) -> None:
 # 6: record types
 
 
-def test_6_2_what_the_warcinfo_says(records: list[Record]) -> None:
+def test_6_2_the_fields_of_the_warcinfo(records: list[Record]) -> None:
     block = records[0].block.decode()
     assert "software: webcrawl/0\r\n" in block
     assert "format: WARC File Format 1.1\r\n" in block
     assert "conformsTo: http" in block
 
 
-def test_6_3_a_response_is_what_came_over_the_wire(records: list[Record]) -> None:
+def test_6_3_a_response_has_the_bytes_received(records: list[Record]) -> None:
     ours = (*EXCHANGES.values(), *ODD_HEADS.values(), PLAIN)
     blocks = [record.block for record in of_type(records, "response")]
     assert blocks == [each.head + each.body for each in ours]
 
 
-def test_6_5_a_request_is_what_was_sent(records: list[Record]) -> None:
+def test_6_5_a_request_has_the_bytes_sent(records: list[Record]) -> None:
     for record in of_type(records, "request"):
         assert re.match(rb"(GET|HEAD) /page HTTP/1\.1\r\nHost: a\.test\r\n\r\n$", record.block)
 
@@ -188,8 +187,8 @@ def test_6_7_2_a_revisit_of_an_identical_payload(records: list[Record]) -> None:
     assert record.fields["warc-refers-to-date"] == original.fields["warc-date"]
 
 
-def test_6_7_2_house_no_revisit_of_the_same_content_sent_otherwise(tmp_path: Path) -> None:
-    """Its headers would not fit the original's bytes: see test_warc_replay.py."""
+def test_6_7_2_deviation_no_revisit_of_the_same_content_in_another_coding(tmp_path: Path) -> None:
+    """The headers of a revisit would not fit the original's bytes: see test_warc_replay.py."""
     zipped = EXCHANGES["gzip"]
     (path,) = write(tmp_path, [capture(PLAIN), capture(zipped, ORIGINAL)])
     assert [record.block for record in read(path) if record.type == "response"] == [
@@ -211,27 +210,27 @@ def test_d_each_record_is_a_gzip_member(tmp_path: Path) -> None:
 
 # JWAT's samples, of WARC 0.17 and 1.0
 
-HOUSE = ("warcinfo is not the first", "concurrent to the unknown", "its warcinfo record is not")
+OWN_RULES = ("warcinfo is not the first", "concurrent to the unknown", "its warcinfo record is not")
 
 
-def samples(start: str) -> list[Any]:
-    paths = sorted(SAMPLES.glob(f"{start}-*.warc")) if SAMPLES.exists() else []
-    skip = pytest.mark.skip(reason="../shared/cases is not there")
-    return [pytest.param(path, id=path.stem) for path in paths] or [pytest.param(None, marks=skip)]
+def samples(start: str) -> list[Path]:
+    return sorted(SAMPLES.glob(f"{start}-*.warc"))
 
 
 def problems(sample: Path, folder: Path) -> list[str]:
-    """Of a sample, as a file of 1.0; what we ask of our own files only is left out."""
+    """Of a sample, read as WARC 1.0. The rules that only our own files keep are left out."""
     copy = folder / "sample.warc"
     copy.write_bytes(sample.read_bytes().replace(b"WARC/0.17", b"WARC/1.0"))
-    return [each for each in check(copy) if not any(rule in each for rule in HOUSE)]
+    return [each for each in check(copy) if not any(rule in each for rule in OWN_RULES)]
 
 
-@pytest.mark.parametrize("sample", samples("valid"))
+@needs_shared("warc_samples", "JWAT")
+@pytest.mark.parametrize("sample", samples("valid"), ids=lambda sample: sample.stem)
 def test_a_valid_sample_has_no_problem(sample: Path, tmp_path: Path) -> None:
     assert problems(sample, tmp_path) == []
 
 
-@pytest.mark.parametrize("sample", samples("invalid"))
-def test_an_invalid_sample_has_one(sample: Path, tmp_path: Path) -> None:
+@needs_shared("warc_samples", "JWAT")
+@pytest.mark.parametrize("sample", samples("invalid"), ids=lambda sample: sample.stem)
+def test_an_invalid_sample_has_a_problem(sample: Path, tmp_path: Path) -> None:
     assert problems(sample, tmp_path)

@@ -1,4 +1,4 @@
-"""A replay by pywb, over HTTP: what a reader of the archive sees is what the server sent."""
+"""A replay by pywb, over HTTP: a reader of the archive gets the content that the server sent."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from webcrawl.warc.records import payload_digest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-# pywb has an environment of its own (see Makefile), or stands beside the tests.
+# pywb is in an environment of its own (see Makefile), or in the environment of the tests.
 BIN = [Path(sys.executable).parent, ROOT / ".venv" / "pywb" / "bin"]
 
-# pywb takes the trailer section of a chunked body for content: not here.
+# Without a trailer section: pywb takes it for content.
 KINDS = ("plain", "to eof", "chunked", "gzip", "gzip, chunked")
 DUPLICATES = ("plain", "chunked", "gzip")
 
@@ -44,7 +44,7 @@ def command(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """pywb serving a collection; the start of a replay's URL."""
+    """Has pywb serve a collection. The value is the start of a replay's URL."""
     folder = tmp_path_factory.mktemp("pywb")
     captures = []
     for name in KINDS:
@@ -110,16 +110,16 @@ def test_a_revisit_is_replayed_with_the_body_of_its_original(replay: str, name: 
 @pytest.mark.parametrize("name", DUPLICATES)
 @pytest.mark.parametrize("other", DUPLICATES)
 def test_a_duplicate_sent_in_another_form_is_replayed(replay: str, name: str, other: str) -> None:
-    """As a revisit it would get the original's bytes under its own headers: garbage in five of nine
-    cases. So it is a revisit only where the bytes are the same.
+    """A revisit would combine the original's bytes with its own headers: garbage in five of nine
+    cases. So a duplicate is written as a revisit only if its bytes are the same.
     """
     assert get(replay + url_of(f"{name} sent as {other}")) == TEXT
 
 
-def test_what_was_cut_is_replayed_as_far_as_it_goes(replay: str) -> None:
+def test_a_truncated_page_is_replayed_up_to_its_end(replay: str) -> None:
     assert get(replay + url_of("cut")) == TEXT[:195]
 
 
-def test_what_was_not_captured_is_not_there(replay: str) -> None:
+def test_a_page_that_was_not_captured_is_absent(replay: str) -> None:
     with pytest.raises(urllib.error.HTTPError, match="404"):
         get(replay + "http://a.test/never")

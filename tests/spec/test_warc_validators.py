@@ -1,4 +1,4 @@
-"""The archive before its judges: warcio, FastWARC, cdxj-indexer, Warcat, and our own check."""
+"""Archives checked by warcio, FastWARC, cdxj-indexer, Warcat, and our own check."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ JUDGES = {
 
 
 def judged(judge: str, path: Path) -> str:
-    """What the judge says of a file that it finds nothing wrong with."""
+    """The output of a judge that finds no fault in the file."""
     name, *arguments = JUDGES[judge]
     program = shutil.which(name, path=Path(sys.executable).parent)
     if program is None or (judge == "Warcat" and not importable("warcat")):
@@ -67,8 +67,8 @@ def test_each_kind_has_no_problem(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("judge", ["warcio", "FastWARC", "cdxj-indexer"])
 def test_a_revisit_is_accepted(judge: str, tmp_path: Path) -> None:
-    """Warcat and FastWARC's --verify-payloads hold its digest, which WARC 1.1, 6.7.2 demands to be
-    the original's, against the payload that it does not have: they fail any revisit record.
+    """Warcat and FastWARC's --verify-payloads fail any revisit record: they compare its digest,
+    which WARC 1.1, 6.7.2 demands to be the original's, with the payload that it does not have.
     """
     (path,) = write(tmp_path, [CAPTURES["plain"], REVISIT])
     judged(judge, path)
@@ -77,7 +77,7 @@ def test_a_revisit_is_accepted(judge: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("judge", ["warcio", "FastWARC, payloads", "cdxj-indexer"])
 def test_odd_heads_are_accepted(judge: str, tmp_path: Path) -> None:
-    """Warcat stops with a traceback at these, whoever wrote them."""
+    """Warcat stops with a traceback at such heads, in the files of any crawler."""
     (path,) = write(tmp_path, ODD.values())
     judged(judge, path)
     assert check(path) == []
@@ -93,7 +93,7 @@ def test_warcio_and_fastwarc_verify_every_payload_that_has_a_digest(tmp_path: Pa
 
 @pytest.mark.parametrize("judge", ["warcio", "FastWARC, payloads", "Warcat"])
 def test_a_digest_without_the_framing_fails(judge: str, tmp_path: Path) -> None:
-    """The judges do look: the digest of the chunks' content is a wrong one to them."""
+    """The judges do compare: to them, a digest of the content without framing is wrong."""
     each = EXCHANGES["chunked"]
     unframed = payload_digest(EXCHANGES["plain"])
     (path,) = write(tmp_path, [Capture(each, unframed)])

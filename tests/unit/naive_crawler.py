@@ -1,7 +1,8 @@
-"""A crawler of a hundred lines that keeps every rule, to try the simulated web with.
+"""A small crawler that keeps every rule, to test the simulated web.
 
-One connection a request, one request at a time to a host and to an address, all in memory. Its
-`Manners` can be spoiled one by one, so that the ledger's judges have something to find.
+It opens one connection per request, sends one request at a time to each host and address, and keeps
+all state in memory. A test can switch off each of its `Manners`, to check that the ledger finds the
+violation.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class NaiveCrawler:
         return [canonicalize(link, base) for link in found]
 
     async def fetch(self, url: str) -> Answer:
-        """Status 0: no answer. Waits for the host's clock and for the address's."""
+        """Waits for the clocks of the host and of the address. Status 0: no answer."""
         parts = urlsplit(url)
         name = parts.hostname or ""
         if name not in self.names:
@@ -178,17 +179,17 @@ class NaiveCrawler:
             writer.write(pack(">H", len(query)) + query)
             reply = (await reader.read(4096))[2:]
             writer.close()
-        # The last record is an address, if there is any.
+        # The last record, if any, is an address.
         return socket.inet_ntoa(reply[-4:]) if reply[6:8] != b"\0\0" else ""
 
 
 class Clock(asyncio.Lock):
-    """Held during a request; the next holder waits until the delay after its end is over."""
+    """A lock, held during a request. The next holder waits for the delay after that request."""
 
     def __init__(self) -> None:
         super().__init__()
         self.delay_s = 0.0
-        self.later_s = 0.0  # once more, as a Retry-After asked
+        self.later_s = 0.0  # an additional delay, from Retry-After
         self.ended_at = 0.0
 
     async def __aenter__(self) -> None:

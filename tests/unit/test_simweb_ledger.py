@@ -1,4 +1,4 @@
-"""The ledger: each of its judgements is given something to find, and something just right."""
+"""The ledger: each rule is tested with a violation and with a request that just keeps it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simweb.spec import Place, WorldSpec
 
 
 class Crawl:
-    """Asks the ledger as a server would; time passes by hand."""
+    """Reports requests to the ledger as a server does. The test sets the time."""
 
     def __init__(self, features: str = "none", hosts: int = 20, **rules: object) -> None:
         self.world = World(WorldSpec(hosts=hosts, features=features, host_delay_s=1.0, ips=hosts))
@@ -26,7 +26,7 @@ class Crawl:
         method: str = "GET",
         secure: bool = False,
     ) -> int:
-        """Which attempt it was."""
+        """The number of the attempt."""
         self.now += after_s
         name = self.world.names()[host]
         addresses = self.world.host(host).dns.addresses
@@ -54,7 +54,7 @@ class Crawl:
         )
 
 
-def test_a_good_visit_is_no_violation() -> None:
+def test_polite_requests_are_no_violation() -> None:
     crawl = Crawl()
     crawl.ask(0, "/robots.txt")
     crawl.ask(0, "/", after_s=1.0)
@@ -90,7 +90,7 @@ def test_ip_delay(interval_s: float, early: bool) -> None:
 
 @pytest.mark.parametrize(("interval_s", "early"), [(1.5, True), (2.0, False)])
 def test_retry_after(interval_s: float, early: bool) -> None:
-    crawl = Crawl("none,page-503=50")  # they say Retry-After: 2
+    crawl = Crawl("none,page-503=50")  # such pages send Retry-After: 2
     place = crawl.page_with("page-503")
     crawl.ask(place.host, "/robots.txt")
     crawl.ask(place.host, crawl.world.target(place))
@@ -98,7 +98,7 @@ def test_retry_after(interval_s: float, early: bool) -> None:
     assert crawl.found() == ({"early_retry"} if early else set())
 
 
-def test_a_crawl_delay_counts_once_it_was_told() -> None:
+def test_a_crawl_delay_counts_from_its_answer_on() -> None:
     crawl = Crawl("none,robots-crawl-delay", hosts=50)
     host = crawl.host_with("robots-crawl-delay")
     crawl.ask(host, "/robots.txt")
@@ -110,7 +110,7 @@ def test_a_crawl_delay_counts_once_it_was_told() -> None:
     assert fresh.found() == {"invented"}
 
 
-def test_http_and_https_have_a_robots_txt_each() -> None:
+def test_http_and_https_each_have_a_robots_txt() -> None:
     crawl = Crawl("none,origin-moved=1000")
     host = next(host for host in range(20) if crawl.world.origin_kind(host).moved)
     crawl.ask(host, "/robots.txt")
@@ -120,13 +120,13 @@ def test_http_and_https_have_a_robots_txt_each() -> None:
     assert crawl.found() == {"before_robots"}
 
 
-def test_https_of_a_host_that_has_none_is_invented() -> None:
+def test_https_of_a_host_without_https_is_invented() -> None:
     crawl = Crawl()
     crawl.ask(0, "/robots.txt", secure=True)
     assert crawl.found() == {"invented"}
 
 
-def test_tolerance_forgives() -> None:
+def test_a_request_within_the_tolerance_is_not_early() -> None:
     crawl = Crawl(tolerance_s=0.01)
     crawl.ask(0, "/robots.txt")
     crawl.ask(0, "/", after_s=0.995)
@@ -167,7 +167,7 @@ def test_twice_under_any_spelling(spelling: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["page-500", "page-429", "page-reset", "page-hang", "page-long"])
-def test_a_retry_after_a_failure_is_fair(kind: str) -> None:
+def test_a_retry_after_a_failure_is_no_violation(kind: str) -> None:
     crawl = Crawl(f"none,{kind}", hosts=200)
     place = crawl.page_with(kind)
     crawl.ask(place.host, "/robots.txt")
@@ -177,7 +177,7 @@ def test_a_retry_after_a_failure_is_fair(kind: str) -> None:
     assert crawl.ledger.totals["retries"] == 1
 
 
-def test_a_retry_after_success_is_not() -> None:
+def test_a_retry_after_a_success_is_a_violation() -> None:
     crawl = Crawl("none,page-flaky", hosts=100)
     place = crawl.page_with("page-flaky")
     crawl.ask(place.host, "/robots.txt")
@@ -196,7 +196,7 @@ def test_head_then_get_is_one_fetch() -> None:
     assert crawl.found() == set()
 
 
-def test_an_answer_cut_off_by_the_peer_may_be_asked_for_again() -> None:
+def test_a_retry_after_a_truncated_answer_is_no_violation() -> None:
     crawl = Crawl()
     crawl.ask(0, "/robots.txt")
     crawl.ask(0, "/")
@@ -253,7 +253,7 @@ def test_missing() -> None:
     assert faults(crawl.ledger.report()) == []
 
 
-def test_a_crawl_that_may_stop_anywhere_misses_nothing() -> None:
+def test_a_partial_crawl_has_no_missing_pages() -> None:
     crawl = Crawl(partial=True)
     crawl.ask(0, "/")
     report = crawl.ledger.report()

@@ -1,4 +1,4 @@
-"""The servers: bytes on sockets, and whole crawls by a naive crawler, good and bad."""
+"""The servers: bytes on sockets, and whole crawls by a naive crawler, polite and impolite."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class TestNames:
         assert found[-16:] == socket.inet_pton(socket.AF_INET6, "::1")
 
     @pytest.mark.parametrize("kind", ["dns-garbage", "dns-loop"])
-    def test_noise_has_the_id_of_its_question(self, names: Names, kind: str) -> None:
+    def test_garbage_has_the_id_of_its_query(self, names: Names, kind: str) -> None:
         reply = names.answer(query(self.host_with(names, kind)))
         assert reply
         assert reply[:2] == b"\0\7"
@@ -114,7 +114,7 @@ class TestNames:
         assert reply[6:10] == b"\0\0\0\1"
 
     @pytest.mark.parametrize("data", [b"", b"x" * 11, b"\0" * 12, query("a.br")[:-1], b"\xff" * 40])
-    def test_what_is_no_query_is_not_answered(self, names: Names, data: bytes) -> None:
+    def test_bytes_that_are_not_a_query_get_no_answer(self, names: Names, data: bytes) -> None:
         assert names.answer(data) is None
 
     def test_names_are_counted(self, names: Names) -> None:
@@ -138,7 +138,7 @@ def web() -> Iterator[Running]:
 
 
 class TestHttp:
-    def test_get_head_and_what_is_unknown(self, web: Running) -> None:
+    def test_get_head_and_unknown_paths_and_methods(self, web: Running) -> None:
         host = web.seeds[0].split("/")[2].encode()
         tail = b" HTTP/1.1\r\nhost:" + host + b"\r\nConnection: close\r\n\r\n"
         page = ask(web.port, b"GET /" + tail)
@@ -164,8 +164,8 @@ class TestHttp:
                 data += piece
         assert data.count(b"HTTP/1.1 200 OK") == 3
 
-    def test_a_page_that_was_prepared(self) -> None:
-        """The first answer was made before, the second is made anew."""
+    def test_a_prepared_page(self) -> None:
+        """The first answer was made at the start, the second is made on request: they are equal."""
         few = ("--hosts", "1", "--features", "none", "--prepared", "1")
         with running(*few, *SMALL) as web:
             host = web.seeds[0].split("/")[2].encode()
@@ -183,7 +183,7 @@ class TestHttp:
 
 
 def own_address() -> str:
-    """An address of this machine that is not on loopback, or ""; nothing is sent."""
+    """An address of this machine outside of loopback, or "". Nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
             sock.connect(("192.0.2.77", 9))
@@ -273,7 +273,7 @@ class TestSecure:
         assert f"Location: https://{name}:{web.https}/\r\n".encode() in head
 
     @pytest.mark.parametrize("hello", [b"", b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 200])
-    def test_what_is_no_hello_has_no_name(self, hello: bytes) -> None:
+    def test_bytes_that_are_not_a_client_hello_have_no_name(self, hello: bytes) -> None:
         assert server_name(hello) == ""
 
 
@@ -287,9 +287,10 @@ def crawl(manners: Manners, *arguments: str, limit_s: float = 300) -> dict[str, 
 WORLD = ("--hosts", "100", "--pages-per-host", "8", "--ip-delay", "0.005")
 
 
-def test_a_crawler_that_keeps_the_rules_finds_everything_and_breaks_none() -> None:
+@pytest.mark.slow
+def test_a_polite_crawler_finds_every_page_without_a_violation() -> None:
     report = crawl(
-        Manners(0.01, 0.005, timeout_s=10.0, scope_suffix=".br"),  # also on a busy machine
+        Manners(0.01, 0.005, timeout_s=10.0, scope_suffix=".br"),  # enough on a busy machine
         *(*WORLD, "--scope-suffix", ".br"),
     )
     assert faults(report) == []
@@ -298,10 +299,12 @@ def test_a_crawler_that_keeps_the_rules_finds_everything_and_breaks_none() -> No
     assert report["dns"]["unknown_names"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("manners", "arguments", "found"),
     [
-        # Delays that no machine is slow enough to keep by chance. Crawl-delays grow with the first.
+        # Delays so long that even a slow machine does not keep them by chance. Crawl delays grow
+        # with the host delay.
         (Manners(0.0, 0.005), ("--host-delay", "0.5"), {"early_host"}),
         (Manners(0.01, 0.0), ("--ip-delay", "600"), {"early_ip"}),
         (Manners(0.01, 0.005, obeys_robots=False), (), {"disallowed"}),
@@ -315,7 +318,7 @@ def test_a_crawler_that_keeps_the_rules_finds_everything_and_breaks_none() -> No
     ],
     ids=lambda value: "+".join(sorted(value)) if isinstance(value, set) else "",
 )
-def test_a_crawler_that_breaks_a_rule_is_found_out(
+def test_the_ledger_finds_a_broken_rule(
     manners: Manners, arguments: tuple[str, ...], found: set[str]
 ) -> None:
     report = crawl(manners, *WORLD, *arguments)
@@ -336,7 +339,7 @@ class TestCommandLine:
             command, input="", capture_output=True, text=True, timeout=120, check=False
         )
 
-    def test_it_says_where_it_is_and_ends_with_its_input(self, tmp_path: Path) -> None:
+    def test_it_prints_its_ports_and_ends_with_its_standard_input(self, tmp_path: Path) -> None:
         seeds = tmp_path / "seeds.txt"
         done = self.run("--hosts", "30", "--seeds-out", str(seeds))
         ready, report = map(json.loads, done.stdout.splitlines())
@@ -345,10 +348,10 @@ class TestCommandLine:
         assert len(seeds.read_text().splitlines()) == 3
         assert report["missing"]["count"] > 0
 
-    def test_strict_is_an_exit_code(self) -> None:
+    def test_strict_sets_the_exit_code(self) -> None:
         assert self.run("--hosts", "3", "--strict").returncode == 1
 
-    def test_a_feature_that_is_none_is_one_line(self) -> None:
+    def test_an_unknown_feature_is_one_line(self) -> None:
         done = self.run("--features", "page-405")
         assert done.returncode == 2
         assert done.stderr.splitlines() == [
@@ -356,7 +359,7 @@ class TestCommandLine:
         ]
 
     @pytest.mark.parametrize("option", ["--port", "--https-port", "--dns-port", "--control-port"])
-    def test_a_port_that_is_none_is_one_line(self, option: str) -> None:
+    def test_a_wrong_port_is_one_line(self, option: str) -> None:
         for port in ("99999", "-1"):
             done = self.run(option, port)
             assert done.returncode == 2

@@ -26,7 +26,7 @@ from simweb.survey import Survey, spec
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.urls import canonicalize, level_of
 
-CODED = ("robots-chunked", "robots-bomb")  # no plain text as it is sent
+CODED = ("robots-chunked", "robots-bomb")  # not sent as plain text
 
 
 @pytest.fixture(scope="module")
@@ -78,23 +78,23 @@ class TestTree:
         plain = World(WorldSpec(hosts=80, seeds=1, features="none", page_bytes=500))
         assert reach(plain).pages == set(everything(plain))
 
-    def test_every_page_that_can_be_had_is_reached(self, world: World) -> None:
+    def test_every_fetchable_page_is_reached(self, world: World) -> None:
         expected = {
             place
             for place in everything(world)
             if world.host(place.host).open
-            and not world.host(place.host).kind.mirror  # only the pages that someone links to
+            and not world.host(place.host).kind.mirror  # of a mirror, only linked pages are reached
             and world.host(place.host).robots.allows(world.target(place))
         }
         assert expected <= reach(world).pages
 
-    def test_pages_beyond_disallowed_ones_only_are_not_expected(self, world: World) -> None:
+    def test_pages_linked_from_disallowed_pages_only_are_not_expected(self, world: World) -> None:
         for place in reach(world).pages:
             host = world.host(place.host)
             assert host.open
             assert host.robots.allows(world.target(place))
 
-    def test_scope_shuts_hosts_out(self, world: World) -> None:
+    def test_scope_excludes_hosts(self, world: World) -> None:
         hosts = {place.host for place in reach(world, ".br").pages}
         assert {world.names()[host].endswith(".br") for host in hosts} == {True}
         assert len(hosts) < len({place.host for place in reach(world).pages})
@@ -142,14 +142,14 @@ class TestUrls:
             assert world.resolve(0, spell(world.target(place))) == place
 
     @pytest.mark.parametrize("target", ["/nada", "/casa-1", "/?x=1", "/robots-9.txt", "/a-99999"])
-    def test_what_is_not_linked_is_not_there(self, world: World, target: str) -> None:
+    def test_a_path_without_a_link_is_404(self, world: World, target: str) -> None:
         assert world.resolve(0, target) is None
         assert world.reply(0, None).status == 404
 
     def test_levels_go_from_1_to_10(self, world: World) -> None:
         assert {level_of(world.url(place)) for place in everything(world)} == set(range(1, 11))
 
-    def test_hosts_that_speak_https(self) -> None:
+    def test_hosts_with_https(self) -> None:
         world = World(WorldSpec(hosts=60, features="none,origin-*=60"), Ports(8080, 8443, 9))
         places = reach(world).pages
         assert any(place.plain for place in places)
@@ -211,7 +211,7 @@ class TestPages:
         assert len(menus) == 1
         assert {place.host for place in menus.pop()} == {0}
 
-    def test_what_was_prepared_is_what_is_made(self) -> None:
+    def test_a_prepared_page_equals_one_made_on_request(self) -> None:
         spec = WorldSpec(hosts=60, features="all,-page-large*", page_bytes=500, menu=5)
         fresh, prepared = World(spec), World(spec)
         prepared.prepare(8 << 20)
@@ -222,7 +222,7 @@ class TestPages:
                 assert parts[0] == parts[1]
                 assert replace(replies[0], body=()) == replace(replies[1], body=())
 
-    def test_what_has_no_room_is_not_kept(self) -> None:
+    def test_pages_beyond_the_prepared_size_are_not_kept(self) -> None:
         world = World(WorldSpec(hosts=20, features="none", page_bytes=5000))
         world.prepare(50_000)
         kept = [world.reply(p.host, p) is world.reply(p.host, p) for p in everything(world)]
@@ -239,7 +239,7 @@ class TestPages:
             assert body_of(world, Place(mirror, 0)) == body_of(world, Place(original, 0))
             assert b'href="/' not in body_of(world, Place(mirror, 0)).replace(b'"/s.css"', b"")
 
-    def test_no_two_pages_but_mirrors_are_the_same(self, world: World) -> None:
+    def test_only_mirrors_have_equal_pages(self, world: World) -> None:
         bodies = Counter(
             body_of(world, place)
             for place in reach(world).documents
@@ -247,14 +247,14 @@ class TestPages:
         )
         assert set(bodies.values()) == {1}
 
-    def test_sizes_are_about_what_was_asked_for(self) -> None:
+    def test_sizes_are_near_the_given_mean(self) -> None:
         world = World(WorldSpec(hosts=60, features="none", page_bytes=25_000))
         sizes = [len(body_of(world, place)) for place in everything(world)[:1000]]
         assert 20_000 < sum(sizes) / len(sizes) < 35_000
 
 
 class TestKinds:
-    """By the naive crawler's reading: what is said to be a whole document is one."""
+    """Read by the naive crawler: a page kind marked as sound makes a whole document."""
 
     @pytest.mark.parametrize("kind", PAGES, ids=lambda kind: kind.name)
     def test_every_kind_makes_a_reply(self, kind: PageKind) -> None:
@@ -283,13 +283,13 @@ class TestKinds:
             assert int(fields["content-length"]) == sum(map(len, pieces))
 
     @pytest.mark.parametrize("name", ["page-hang", "page-reset", "page-garbage", "page-500"])
-    def test_what_failed_may_be_asked_again(self, name: str) -> None:
+    def test_a_failed_page_may_be_retried(self, name: str) -> None:
         kind = next(kind for kind in PAGES if kind.name == name)
         assert kind.build(Page("t", 1, 0, 1, 10, "", False, list)).again
 
 
 class TestFeatures:
-    def test_names_are_unique_and_told(self) -> None:
+    def test_names_are_unique_and_described(self) -> None:
         assert len({row.name for row in FEATURES}) == len(FEATURES)
         assert all(row.about for row in FEATURES)
 
@@ -321,21 +321,21 @@ class TestFeatures:
         chosen = select("none,page-404=20,page-41*=0.5", FEATURES)
         assert chosen == {"page-404": 20, "page-410": 0.5}
 
-    def test_a_weight_that_is_none_is_an_error(self) -> None:
+    def test_a_wrong_weight_is_an_error(self) -> None:
         with pytest.raises(ValueError, match="could not convert"):
             select("page-404=often", FEATURES)
 
-    def test_a_name_that_is_none_is_an_error(self) -> None:
+    def test_an_unknown_name_is_an_error(self) -> None:
         with pytest.raises(ValueError, match="no feature is called 'pages-404'"):
             select("pages-404", FEATURES)
 
-    def test_the_plain_row_stays(self) -> None:
+    def test_the_plain_row_is_always_kept(self) -> None:
         assert Draw(LINKS, {}).rows == [LINKS[0]]
 
 
 class TestRobots:
     @pytest.mark.parametrize("kind", ROBOTS, ids=lambda kind: kind.name)
-    def test_what_is_told_is_what_is_meant(self, kind: object) -> None:
+    def test_the_file_has_the_rules_that_the_ledger_applies(self, kind: object) -> None:
         """By the crawler's own matcher, for the kinds that answer with a file."""
         made: Robots = kind.make(  # type: ignore[attr-defined]
             Request(rng=Random(5), token="webcrawl", delay_s=1.0, elsewhere="http://b.br/x")

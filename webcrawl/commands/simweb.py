@@ -1,12 +1,14 @@
-"""`scrapy simweb`: the simulated web (see `simweb`) from the project's command line.
+"""`scrapy simweb`: the simulated web of a checkout (the package `simweb`), from the command line.
 
-Scrapy imports all commands before it runs one. No crawl is to hold the 9 MB of a web that it does
-not serve, so that is imported when it is asked for.
+Scrapy imports all command modules before it runs one command. The simulated web takes 9 MB, so it
+is imported only when this command runs. An installed package has no `simweb`: the command then
+says so, and the others work.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from importlib import import_module
 from types import ModuleType
 
@@ -14,23 +16,33 @@ from scrapy.commands import ScrapyCommand
 
 
 class Command(ScrapyCommand):
-    """Wiring only: the options and the exit code are the module's own."""
+    """Connects Scrapy's command line to `simweb.cli`, which has the options and the exit code."""
 
     requires_crawler_process = False
     default_settings = {"LOG_ENABLED": False}
 
     def short_desc(self) -> str:
+        return "Serve a simulated web on loopback, to try a crawler on (in a checkout)"
+
+    def long_desc(self) -> str:
         return str(_cli().DESCRIPTION)
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         _cli().add_arguments(parser)
         parser.prog = "scrapy simweb"
-        parser.usage = None  # Scrapy's has no options; argparse makes one that has
+        parser.usage = None  # argparse writes a usage line with options; Scrapy's has none
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         self.exitcode = _cli().run(opts)
 
 
 def _cli() -> ModuleType:
-    return import_module("simweb.cli")
+    try:
+        return import_module("simweb.cli")
+    except ModuleNotFoundError as error:
+        if error.name != "simweb":
+            raise
+        message = "scrapy simweb needs a checkout of webcrawl: run it at the checkout's root"
+        print(message, file=sys.stderr)
+        raise SystemExit(2) from None

@@ -1,4 +1,4 @@
-"""Scrapy's tests of an HTTP download handler, on ours: a project of Scrapy's with it alone."""
+"""Scrapy's tests of an HTTP download handler, on ours; all other parts are Scrapy's."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ class TestHttpProxy(Ours, bases.TestHttpProxyBase):
 
 class TestHttpsProxy(TestHttpProxy):
     is_secure = True
-    handler_supports_tls_in_tls = False  # nor does Scrapy's default, which proxies are left to
+    handler_supports_tls_in_tls = (
+        False  # as in Scrapy's default handler, which proxied requests use
+    )
 
 
 @pytest.mark.requires_mitmproxy

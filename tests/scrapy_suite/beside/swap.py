@@ -1,4 +1,4 @@
-"""The swap is in effect: what Scrapy's tests crawl with is this project's."""
+"""Tests that Scrapy's tests do run on this project's scheduler, downloader and handler."""
 
 from __future__ import annotations
 

@@ -1,0 +1,132 @@
+"""The package: a wheel, installed without the checkout, runs from any folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from simweb import running
+from webcrawl import __version__
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+FILES = ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "requirements.txt", "setup.py")
+PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    checkout = tmp_path_factory.mktemp("checkout")
+    for name in ("webcrawl", "seeds"):
+        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in FILES:
+        shutil.copy(ROOT / name, checkout)
+    return checkout
+
+
+@pytest.fixture(scope="module")
+def site(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the installed package. Its dependencies are those of the environment."""
+    folder = tmp_path_factory.mktemp("package")
+    # The environment's setuptools builds the wheel, so that nothing is downloaded.
+    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, checkout)
+    (wheel,) = folder.glob("*.whl")
+    pip("install", "--no-deps", "--no-index", "--target", folder / "site", wheel)
+    return folder / "site"
+
+
+def pip(*arguments: str | Path) -> None:
+    done = subprocess.run([*PIP, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def webcrawl(site: Path, cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "webcrawl", *arguments],
+        cwd=cwd, env=os.environ | {"PYTHONPATH": str(site)},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def package(site: Path) -> Distribution:
+    (package,) = distributions(name="webcrawl", path=[str(site)])
+    return package
+
+
+def test_its_metadata(package: Distribution) -> None:
+    assert package.version == __version__
+    assert package.metadata["License-Expression"] == "BSD-3-Clause"
+    assert {point.value for point in package.entry_points.select(group="console_scripts")} == {
+        "webcrawl.__main__:main"
+    }
+
+
+def test_its_dependencies_are_those_of_a_crawl(package: Distribution) -> None:
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    wanted = {Requirement(line) for line in lines if not line.startswith("#")}
+    assert {Requirement(line) for line in package.requires or []} == wanted
+
+
+def test_its_files(package: Distribution) -> None:
+    names = {str(file) for file in package.files or []}
+    assert {f"webcrawl/seeds/{path.name}" for path in (ROOT / "seeds").glob("*.txt")} <= names
+    folders = {name.partition("/")[0] for name in names}
+    assert folders - {".."} == {"webcrawl", f"webcrawl-{__version__}.dist-info"}  # ..: the script
+
+
+def test_an_egg_declares_no_dependencies(checkout: Path, tmp_path: Path) -> None:
+    """scrapyd would refuse to start the crawl over a version outside of a declared range."""
+    build = [sys.executable, "setup.py", "--quiet", "bdist_egg", "--dist-dir", str(tmp_path)]
+    subprocess.run(build, cwd=checkout, capture_output=True, check=True)
+    (egg,) = tmp_path.glob("*.egg")
+    with zipfile.ZipFile(egg) as archive:
+        names = archive.namelist()
+    assert "EGG-INFO/entry_points.txt" in names
+    assert "EGG-INFO/requires.txt" not in names
+
+
+def test_a_crawl_from_another_folder(site: Path, tmp_path: Path) -> None:
+    with running("--hosts", "20", "--pages-per-host", "3", "--host-delay", "0.1") as web:
+        done = webcrawl(
+            site, tmp_path, "crawl", "broad", "-a", f"seeds={','.join(web.seeds)}",
+            "-s", f"DNS_SERVERS={web.dns}", "-s", "ALLOW_PRIVATE_ADDRESSES=1",
+            "-s", "DOWNLOAD_DELAY=0.1", "-s", "IP_DELAY=0", "-s", "CRAWL_PROCESSES=2",
+            "-s", "DOWNLOAD_TIMEOUT=2", "-s", "RETRY_TIMES=0",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert web.ledger()["fetched"]["pages"] > 0
+    assert list((tmp_path / "warc").glob("*.warc.gz"))
+
+
+def test_a_seed_list_of_the_package(site: Path, tmp_path: Path) -> None:
+    # No seed is in this scope, so nothing is asked of the network.
+    arguments = ("crawl", "broad", "-a", "seeds=seeds/br.txt", "-s", "SCOPE_SUFFIXES=.invalid")
+    done = webcrawl(site, tmp_path, *arguments)
+    size_bytes = (ROOT / "seeds/br.txt").stat().st_size
+    assert f"Opened seeds/br.txt with size {size_bytes}" in done.stdout + done.stderr
+    assert done.returncode == 1, done.stderr
+
+
+def test_help_lists_the_commands(site: Path, tmp_path: Path) -> None:
+    done = webcrawl(site, tmp_path, "--help")
+    assert "simweb" in done.stdout
+    assert done.returncode == 0, done.stderr
+    assert webcrawl(site, tmp_path, "list").stdout == "broad\n"
+
+
+def test_the_simulated_web_needs_a_checkout(site: Path, tmp_path: Path) -> None:
+    done = webcrawl(site, tmp_path, "simweb", "--hosts", "3")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "scrapy simweb needs a checkout of webcrawl: run it at the checkout's root\n"
+    )

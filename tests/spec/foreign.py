@@ -1,0 +1,43 @@
+"""Test cases of other projects.
+
+Most are read from the source archives that requirements-cases.txt names and `make test` downloads.
+Those of projects in Java or C++ are in no package: tests read them from `../shared/cases`, a folder
+beside the checkout, and are skipped without it.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ARCHIVES = ROOT / ".venv" / "cases"
+SHARED = ROOT.parent / "shared" / "cases"
+
+
+@cache
+def files(package: str, pattern: str) -> dict[str, bytes]:
+    """By name, the files whose path in the archive ends like `pattern`. Without an archive: {}."""
+    found = {}
+    for path in ARCHIVES.glob(f"{package}-*.tar.gz"):
+        with tarfile.open(path) as archive:
+            for member in archive:
+                if fnmatch(member.name, f"*/{pattern}") and (file := archive.extractfile(member)):
+                    found[member.name.rpartition("/")[2]] = file.read()
+    return found
+
+
+def needs(package: str) -> pytest.MarkDecorator:
+    """Skips a test without the archive of `package`."""
+    reason = f"no archive of {package} in .venv/cases: `make test` downloads it"
+    return pytest.mark.skipif(not any(ARCHIVES.glob(f"{package}-*.tar.gz")), reason=reason)
+
+
+def needs_shared(path: str, projects: str) -> pytest.MarkDecorator:
+    """Skips a test without the file or folder `path` of `../shared/cases`."""
+    reason = f"no ../shared/cases/{path}: no package has the cases of {projects}"
+    return pytest.mark.skipif(not (SHARED / path).exists(), reason=reason)

@@ -1,0 +1,21 @@
+"""The command line from any folder: `python -m webcrawl crawl broad -a seeds=...`, or `webcrawl`.
+
+It is Scrapy's command line with the settings of this project. Scrapy's own `scrapy` needs the
+scrapy.cfg of a checkout, or SCRAPY_SETTINGS_MODULE, to find them.
+"""
+
+from __future__ import annotations
+
+import os
+
+from scrapy.cmdline import execute
+
+
+def main() -> None:
+    """Runs one command. A settings module in SCRAPY_SETTINGS_MODULE goes before the project's."""
+    os.environ.setdefault("SCRAPY_SETTINGS_MODULE", "webcrawl.settings")
+    execute()
+
+
+if __name__ == "__main__":
+    main()
