@@ -18,8 +18,9 @@ CODE = """
     from webcrawl.scheduler import Scheduler
 
     class Sleepy(Scheduler):
-        def _wake_engine(self):
-            pass
+        def spider_opened(self):
+            self._pump._wake_engine = lambda: None
+            super().spider_opened()
 
     class Users(BroadSpider):
         name = "users"

@@ -37,7 +37,7 @@ def with_scheduler(use: Callable[[Scheduler], Awaitable[Any]], **settings: Any) 
         try:
             return await use(scheduler)
         finally:
-            await scheduler._close()
+            await scheduler._pump.close()
 
     return asyncio.run(go())
 
@@ -45,14 +45,14 @@ def with_scheduler(use: Callable[[Scheduler], Awaitable[Any]], **settings: Any) 
 async def leased(scheduler: Scheduler, payload: bytes = b"") -> Request:
     """A Request that the scheduler hands out, for a link with `payload`."""
     link = Link(URL, "a.example", payload=payload)
-    scheduler._window.append(Lease("a.example", Step.PAGE, URL, "10.0.0.1", link))
+    scheduler._pump._window.append(Lease("a.example", Step.PAGE, URL, "10.0.0.1", link))
     request = scheduler.next_request()
     assert request is not None
     return request
 
 
 def ended(scheduler: Scheduler) -> list[Any]:
-    return [outcome for _, outcome in scheduler._outbox._ended]
+    return [outcome for _, outcome in scheduler._pump.outbox._ended]
 
 
 def test_the_crawl_object_has_the_parts_of_the_scheduler() -> None:
@@ -128,7 +128,7 @@ def test_a_lease_is_given_back_once() -> None:
         scheduler.finish(page_fetch, Dropped("replaced"))
         assert ended(scheduler) == [answer]
         assert (scheduler.counters.page_bytes, scheduler.counters.fetch_s) == (7, 0.5)
-        scheduler._outbox._ended.clear()
+        scheduler._pump.outbox._ended.clear()
 
     with_scheduler(use)
 
@@ -136,10 +136,10 @@ def test_a_lease_is_given_back_once() -> None:
 def test_a_request_of_an_earlier_run_that_cannot_be_restored_is_dropped() -> None:
     async def use(scheduler: Scheduler) -> None:
         link = Link(URL, "a.example", payload=b"kept 1 by a process that is gone")
-        scheduler._window.append(Lease("a.example", Step.PAGE, URL, "10.0.0.1", link))
+        scheduler._pump._window.append(Lease("a.example", Step.PAGE, URL, "10.0.0.1", link))
         assert scheduler.next_request() is None
         assert ended(scheduler) == [Dropped("unreadable")]
-        scheduler._outbox._ended.clear()
+        scheduler._pump.outbox._ended.clear()
 
     with_scheduler(use)
 
@@ -169,10 +169,10 @@ def test_a_page_that_is_cut_is_held_back() -> None:
     async def use(scheduler: Scheduler) -> None:
         page_fetch = page_fetch_of(await leased(scheduler))
         assert isinstance(page_fetch, PageFetch)
-        scheduler._goal.cut([page_fetch])
+        scheduler._pump.target.cut([page_fetch])
         scheduler.finish(page_fetch, Returned(1.0, 2.0, "cancelled"))
         assert ended(scheduler) == []
-        assert scheduler._goal.take_held_back() == [
+        assert scheduler._pump.target.take_held_back() == [
             (page_fetch.lease, Returned(1.0, 2.0, "cancelled"))
         ]
 

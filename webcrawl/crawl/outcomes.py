@@ -78,7 +78,7 @@ def replaced_by(request: Request, engine: object) -> Request | None:
     """The Request that a middleware's `request` replaces, while the engine enqueues `request`.
 
     None for any other. Scrapy's own engine does not say it; there the scheduler finds the lease
-    without a Request (`Scheduler._drop_orphans`).
+    without a Request (`Pump._drop_orphans`).
     """
     replacement = getattr(engine, "replacement", None)
     return replacement[1] if replacement is not None and replacement[0] is request else None

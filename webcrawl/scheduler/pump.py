@@ -1,0 +1,312 @@
+"""The pump: the one task that moves leases between the frontier and Scrapy's engine.
+
+In each turn it hands new links and finished leases to the frontier, fills the window of acquired
+leases, starts admissions, and wakes the engine. It sees when the engine is closing, and winds down.
+
+Invariants: pages leased and not released are at most `concurrency`; nothing is leased while our own
+network is out, or while no socket is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+
+from webcrawl import openfiles
+from webcrawl.admission.runner import Admissions, broken
+from webcrawl.crawl.crawl import set_fatal_error
+from webcrawl.crawl.page_fetch import PageFetch
+from webcrawl.frontier.base import TARGET_MET, Frontier
+from webcrawl.frontier.lease import Dropped, Lane, Lease, Outcome, Returned
+from webcrawl.frontier.outbox import Outbox
+from webcrawl.frontier.store import StoreError
+from webcrawl.scheduler.target import Target
+from webcrawl.signals import crawl_closing, fetches_cut
+
+logger = logging.getLogger(__name__)
+
+_LOOK_S = 0.25  # the pump's longest sleep, after which it looks whether the engine is closing
+_ORPHANS_S = 1.0  # interval of the search for leases without a Request in the engine
+_NO_SOCKET_S = 0.5  # pause after a request found no socket
+_WARN_S = 60.0  # at most one warning of that in so many seconds
+
+
+class Pump:
+    """Moves leases in both directions, in one task.
+
+    concurrency -- pages under way at most
+    admissions_max -- admissions under way at most
+    grace_s -- how long fetches under way may go on when the engine is closing
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        frontier: Frontier,
+        admissions: Admissions,
+        outbox: Outbox,
+        *,
+        concurrency: int,
+        admissions_max: int,
+        grace_s: float,
+    ) -> None:
+        self.outbox = outbox
+        self.under_way: set[PageFetch] = set()
+        self.target = Target(frontier, outbox.placed, cuts_max=concurrency)
+        self.problem = ""  # why the frontier failed
+        self.on_orphan: Callable[[PageFetch, Outcome], None] = self.end
+        self._crawler = crawler
+        self._frontier = frontier
+        self._admissions = admissions
+        self._outage = admissions.outage
+        self._outage.changed = self.wake
+        self._outage.give_up = self._give_up
+        self._concurrency = concurrency
+        self._admissions_max = admissions_max
+        self._grace_s = grace_s
+        self._window: deque[Lease] = deque()
+        self._admitting: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._end_task: asyncio.Task[None] | None = None
+        self._closing_at = 0.0  # 0: the crawl goes on
+        self._fetches_counted = 0  # this process's part of `counters.under_way`
+        self._outage_counted_s = 0.0  # its part of `counters.outage_s`
+        self._no_socket_until = 0.0  # no lease is taken before
+        self._warned_at = -math.inf  # when the last warning of that was logged
+        self._orphans_at = 0.0  # when to search for orphans next
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    def wake(self) -> None:
+        """Have a turn now."""
+        self._changed.set()
+
+    @property
+    def is_closing(self) -> bool:
+        return self._closing_at > 0
+
+    @property
+    def had_outage(self) -> bool:
+        """Whether our own network was out in this run, as far as it is counted."""
+        return self._outage_counted_s > 0
+
+    @property
+    def failures(self) -> list[tuple[str, str]]:
+        """Hosts that did not answer, and the reasons, as the judge of outages has them."""
+        return self._outage.failures
+
+    def take(self) -> Lease | None:
+        """The next lease whose Request may be sent now."""
+        return self._window.popleft() if self._window and not self._outage.is_on else None
+
+    def end(self, page_fetch: PageFetch, outcome: Outcome) -> None:
+        """Give the lease of `page_fetch` back, or hold it back if the page was cut for others."""
+        self.under_way.discard(page_fetch)
+        was_cut = self.target.ended(page_fetch)
+        if was_cut and isinstance(outcome, Returned) and not self.is_closing:
+            self.target.held_back.append((page_fetch.lease, outcome))
+            self._changed.set()
+        else:
+            self._give_back(page_fetch.lease, outcome)
+
+    def _give_back(self, lease: Lease, outcome: Outcome) -> None:
+        self.outbox.release(lease, outcome)
+        if isinstance(outcome, Returned) and outcome.reason == "no_socket":
+            self._pause()
+        self._changed.set()
+
+    def _pause(self) -> None:
+        """Take no lease for a moment, in which other sockets may be closed."""
+        now = time.monotonic()
+        self._no_socket_until = now + _NO_SOCKET_S
+        if now >= self._warned_at + _WARN_S:
+            self._warned_at = now
+            logger.warning(
+                "No socket left for a request, of %d open files: its URL is queued again. "
+                "Raise the limit (ulimit -n), or lower CONCURRENT_REQUESTS",
+                openfiles.plan().limit,
+            )
+
+    def _give_up(self) -> None:
+        """The network does not come back: end the crawl, and keep all its URLs queued."""
+        logger.error("The network does not come back: the crawl ends")
+        self._close_spider("outage")
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                self._changed.clear()
+                timer = loop.call_later(await self._turn(), self._changed.set)
+                await self._changed.wait()
+                timer.cancel()
+        except Exception as error:
+            self._report(error)
+            self._close_spider("frontier_error")
+            await asyncio.sleep(0)  # until the engine is closing
+            self._crawler.signals.send_catch_log(fetches_cut)  # their leases cannot be released
+
+    async def _turn(self) -> float:
+        """One turn of the pump; seconds until there may be more to do."""
+        now = time.monotonic()
+        await self.outbox.deliver(now)
+        if self.outbox:  # the rest of a large page, or new entries
+            self._changed.set()
+            await asyncio.sleep(0)
+        slot = self._crawler.engine._slot
+        if slot is None or slot.closing is not None:
+            self._wind_down(now)
+            return _LOOK_S
+        if self._frontier.is_met:
+            self._close_spider(TARGET_MET)
+            await asyncio.sleep(0)
+            return 0.0
+        if now >= self._orphans_at:
+            self._orphans_at = now + _ORPHANS_S
+            self._drop_orphans(slot.inprogress)
+        self._count_outage()
+        if not self.under_way and not self._window:
+            self._give_held_back()
+        wait_s = _LOOK_S
+        if now >= self._no_socket_until and not self._outage.is_on:
+            wait_s = min(wait_s, await self._refill(now), await self._admit(now))
+        self._count_under_way(len(self.under_way) + self._admissions.client.active)
+        if self._window or self._frontier.is_finished():
+            self._wake_engine()
+        return wait_s
+
+    async def _refill(self, now: float) -> float:
+        """Fill the window; seconds until a host may be ready for it."""
+        room = max(self._concurrency - len(self.under_way) - len(self._window), 0)
+        slow = self.target.slow(self.under_way, now) if self._frontier.is_short else []
+        if room == 0 and slow:
+            urls = self.target.cut(slow)
+            self._crawler.signals.send_catch_log(fetches_cut, urls=urls)
+        if room == 0 and not self.target.is_waited_for:
+            return _LOOK_S
+        spare = len(slow) + len(self.target.held_back)
+        leases = await self._frontier.acquire_pages(now, room, spare)
+        self._window.extend(leases)
+        self.target.wake(everyone=self.is_closing)
+        return _LOOK_S if len(leases) == room else self._frontier.next_at() - now
+
+    def _give_held_back(self) -> None:
+        for lease, outcome in self.target.take_held_back():
+            self.outbox.release(lease, outcome)
+
+    async def _admit(self, now: float) -> float:
+        """Start admissions; seconds until a host may be ready for one."""
+        room = self._admissions_max - len(self._admitting)
+        if room <= 0:
+            return _LOOK_S
+        ready_at = self._frontier.next_at(Lane.ADMISSIONS)
+        if ready_at > now:  # so there are none, without a call
+            return ready_at - now
+        leases = await self._frontier.acquire(now, room, Lane.ADMISSIONS)
+        for lease in leases:
+            task = asyncio.create_task(self._run_admission(lease))
+            self._admitting.add(task)
+            task.add_done_callback(self._admitting.discard)
+        return _LOOK_S if len(leases) == room else self._frontier.next_at(Lane.ADMISSIONS) - now
+
+    def _count_outage(self) -> None:
+        """Update the counter of the seconds that our network was out."""
+        outage_s = self._outage.seconds
+        self._frontier.counters.outage_s += outage_s - self._outage_counted_s
+        self._outage_counted_s = outage_s
+
+    def _count_under_way(self, fetches: int) -> None:
+        """Update this process's part of the counter of fetches under way."""
+        self._frontier.counters.under_way += fetches - self._fetches_counted
+        self._fetches_counted = fetches
+
+    async def _run_admission(self, lease: Lease) -> None:
+        outcome: Outcome = Returned()  # if it is cancelled
+        try:
+            outcome = await self._admissions.run(lease)
+        except Exception:
+            logger.exception("Error in the admission of %s", lease.url or lease.host)
+            outcome = broken(lease, time.monotonic())
+        finally:
+            self._give_back(lease, outcome)
+
+    def _drop_orphans(self, in_engine: set[Request]) -> None:
+        """Give back the leases of Requests that a middleware has replaced by another."""
+        now = time.monotonic()
+        for orphan in [each for each in self.under_way if each.request not in in_engine]:
+            self.on_orphan(orphan, Dropped("replaced", now, now))
+
+    # The end
+
+    def _wind_down(self, now: float) -> None:
+        """The engine is closing: take no new lease, and cut fetches after CLOSE_GRACE."""
+        if not self.is_closing:
+            self._closing_at = now
+            self._crawler.signals.send_catch_log(crawl_closing)
+            self._count_outage()
+            self._outage.close()
+            for lease in self._window:
+                self.outbox.release(lease, Returned())
+            self._window.clear()
+            self._give_held_back()
+            for task in self._admitting:
+                task.cancel()
+        self.target.wake(everyone=True)
+        if self._frontier.is_met or now >= self._closing_at + self._grace_s:
+            self._crawler.signals.send_catch_log(fetches_cut)
+        if now >= self._closing_at + self._grace_s:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Wake page fetches that wait for items, if no item is left in the pipelines."""
+        slot = self._crawler.engine.scraper.slot
+        if slot is None or not slot.itemproc_size:
+            for page_fetch in self.under_way:
+                page_fetch.settle()
+
+    async def close(self) -> None:
+        """Stop, and hand everything over; then close the frontier and the admissions."""
+        if self._task is not None:
+            self._task.cancel()
+        for task in self._admitting:
+            task.cancel()
+        await asyncio.gather(*self._admitting, return_exceptions=True)
+        self._count_under_way(0)
+        self._wind_down(time.monotonic())
+        try:
+            while self.outbox:
+                await self.outbox.deliver(time.monotonic())
+            await self._frontier.close()
+        except Exception as error:
+            self._report(error)
+        await self._admissions.close()
+
+    def _report(self, error: Exception) -> None:
+        """Log once why the frontier failed: a full disk in one line, our own fault in full."""
+        if not self.problem:
+            self.problem = str(error)
+            set_fatal_error(self._crawler, self.problem)
+            ours = None if isinstance(error, StoreError) else error
+            logger.error("The frontier failed: %s", error, exc_info=ours)
+
+    # Scrapy's engine
+
+    def _wake_engine(self) -> None:
+        """Have the engine ask again now; after a None it would wait for its 5 s heartbeat."""
+        slot = self._crawler.engine._slot
+        if slot is not None:
+            slot.nextcall.schedule()
+
+    def _close_spider(self, reason: str) -> None:
+        if self._end_task is None:
+            coro = self._crawler.engine.close_spider_async(reason=reason)
+            self._end_task = asyncio.create_task(coro)
