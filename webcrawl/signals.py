@@ -7,7 +7,7 @@ be replaced by a user's class. Connect your own receivers in the same way.
 
 # A robots.txt was answered, whatever its status.
 #
-# Argument: `exchange` (webcrawl.fetch.exchange.Exchange). Sent by `Scheduler.recorded` with
+# Argument: `exchange` (webcrawl.fetch.exchange.Exchange). Sent by the scheduler, for each admission, with
 # `send_catch_log_async`: the admission of the host goes on once all receivers are done.
 # Received by `WarcPipeline`, which writes the exchange into the archive.
 # Why a signal: robots.txt does not pass through Scrapy's engine, so no spider yields it as an item
@@ -16,7 +16,7 @@ exchange_recorded = object()
 
 # The crawl begins to close, for whatever reason: no new request is sent from now on.
 #
-# No arguments. Sent once, by `Scheduler`, with `send_catch_log`.
+# No arguments. Sent once, by `Pump`, with `send_catch_log`.
 # Received by `Processes`, which ends the crawl's other processes.
 # Why a signal: Scrapy's `spider_closed` comes only after all requests in progress have ended.
 crawl_closing = object()
@@ -24,7 +24,7 @@ crawl_closing = object()
 # Fetches in progress are cut off.
 #
 # Argument: `urls` (frozenset[str]): cut off these fetches only. Absent: cut off all of them.
-# Sent by `Scheduler` with `send_catch_log`. Without `urls`: the crawl is closing, and its target is
+# Sent by `Pump` with `send_catch_log`. Without `urls`: the crawl is closing, and its target is
 # met, CLOSE_GRACE is over or the frontier has failed; the scheduler repeats it until no fetch is
 # left. With `urls`: these fetches are slow, and no place is left to fetch other pages.
 # Received by `DownloadHandler`, which calls `Client.abort`.
