@@ -7,7 +7,7 @@ be replaced by a user's class. Connect your own receivers in the same way.
 
 # A robots.txt was answered, whatever its status.
 #
-# Argument: `exchange` (webcrawl.fetch.exchange.Exchange). Sent by the scheduler, for each admission, with
+# Argument: `exchange` (webcrawl.fetch.exchange.Exchange). Sent by the scheduler with
 # `send_catch_log_async`: the admission of the host goes on once all receivers are done.
 # Received by `WarcPipeline`, which writes the exchange into the archive.
 # Why a signal: robots.txt does not pass through Scrapy's engine, so no spider yields it as an item
