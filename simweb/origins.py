@@ -1,7 +1,7 @@
 """The origins of hosts: plain HTTP, several kinds of HTTPS, or a port that refuses connections.
 
-Pure values: `secure` serves them and `listeners` binds the ports. A host has one origin, that of its
-URLs. A host that has `moved` answers plain HTTP too, with redirects to HTTPS.
+Pure values: `secure` serves them and `listeners` binds the ports. A host has one origin, that of
+its URLs. A host that has `moved` answers plain HTTP too, with redirects to HTTPS.
 """
 
 from __future__ import annotations
