@@ -1,4 +1,4 @@
-"""What the simulated DNS says of a name: the kinds of answers, as values. No bytes, no sockets."""
+"""The kinds of DNS answers, as values. No bytes and no sockets: `dns` has those."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOERROR, SERVFAIL, NXDOMAIN, REFUSED = 0, 2, 3, 5
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`alias` is the name that owns the addresses where a CNAME leads to it."""
+    """An answer. `alias` is the target of a CNAME, and then owns the addresses; "": no CNAME."""
 
     rcode: int = NOERROR
     addresses: tuple[str, ...] = ()
@@ -20,12 +20,12 @@ class Answer:
     ttl_s: int = 3600
     silent: bool = False
     tcp_only: bool = False  # truncated over UDP
-    wire: bytes = b""  # not empty: sent after the query's id, instead of an answer
+    wire: bytes = b""  # not empty: these bytes follow the query's id, in place of an answer
 
 
 @dataclass(frozen=True, kw_only=True)
 class DnsKind(Feature):
-    answer: Callable[[str, Sequence[str]], Answer]  # of a name and two addresses
+    answer: Callable[[str, Sequence[str]], Answer]  # from a name and two addresses
 
 
 def _row(
@@ -65,14 +65,14 @@ DNS = (
     _row("servfail", 1.5, "SERVFAIL", _error(SERVFAIL), sound=False),
     _row("refused", 0.5, "REFUSED", _error(REFUSED), sound=False),
     _row("empty", 0.7, "NOERROR without an address", lambda name, ips: Answer(), sound=False),
-    _row("silent", 0.8, "no answer ever", lambda name, ips: Answer(silent=True), sound=False),
+    _row("silent", 0.8, "never an answer", lambda name, ips: Answer(silent=True), sound=False),
     _row(
         "ipv6", 1, "an AAAA record only: ::1", lambda name, ips: Answer(addresses=("::1",)), False
     ),
     _row(
         "garbage",
         0.5,
-        "an answer that is no DNS",
+        "bytes that are not a DNS message",
         lambda name, ips: Answer(wire=b"\xff" * 50),
         default=False,
         sound=False,
@@ -80,7 +80,7 @@ DNS = (
     _row(
         "loop",
         0.5,
-        "an answer whose names point at themselves",
+        "compressed names that point to themselves",
         lambda name, ips: Answer(wire=b"\x84\x80\0\1\0\1\0\0\0\0\xc0\x0c" + b"\xc0\x0c\0\1" * 8),
         default=False,
         sound=False,

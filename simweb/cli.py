@@ -17,34 +17,38 @@ from simweb.model import FEATURES
 from simweb.server import Options, SimulatedWeb
 from simweb.spec import WorldSpec
 
-try:  # a quarter less CPU a request
+try:  # a quarter less CPU per request
     from uvloop import new_event_loop
-except ImportError:  # there is none for Windows
-    from asyncio import new_event_loop  # type: ignore[assignment]  # its loop is another class
+except ImportError:  # uvloop does not support Windows
+    from asyncio import new_event_loop  # type: ignore[assignment]  # another class of loop
 
 DESCRIPTION = "Serve a simulated web on loopback: DNS, many hosts, and a ledger that judges."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_world(parser.add_argument_group("the world"))
-    _add_rules(parser.add_argument_group("what the crawler has promised"))
+    _add_rules(parser.add_argument_group("the rules that the crawler must keep"))
     _add_serving(parser.add_argument_group("serving"))
 
 
 def _add_world(group: argparse._ArgumentGroup) -> None:
     default = WorldSpec()
-    group.add_argument("--seed", type=int, default=1, metavar="N", help="another N, another web")
     group.add_argument(
-        "--hosts", type=int, default=default.hosts, metavar="N", help="(%(default)s)"
+        "--seed", type=int, default=1, metavar="N", help="each N makes another web (%(default)s)"
+    )
+    group.add_argument(
+        "--hosts", type=int, default=default.hosts, metavar="N", help="hosts (%(default)s)"
     )
     group.add_argument(
         "--pages-per-host",
         type=float,
         default=default.pages_per_host,
         metavar="N",
-        help="on average (%(default)s)",
+        help="mean number of pages per host (%(default)s)",
     )
-    group.add_argument("--ips", type=int, default=0, metavar="N", help="addresses (2/3 of hosts)")
+    group.add_argument(
+        "--ips", type=int, default=0, metavar="N", help="IP addresses (2/3 of hosts)"
+    )
     group.add_argument(
         "--seeds", type=int, default=0, metavar="N", help="seed URLs (1/10 of hosts)"
     )
@@ -53,26 +57,30 @@ def _add_world(group: argparse._ArgumentGroup) -> None:
         type=int,
         default=default.page_bytes,
         metavar="N",
-        help="of a page on average (%(default)s)",
+        help="mean size of a page (%(default)s)",
     )
     group.add_argument(
         "--menu",
         type=int,
         default=default.menu,
         metavar="N",
-        help="links that all pages of a host share, beside 5 to 50 of their own (%(default)s)",
+        help="links on every page of a host, in addition to 5 to 50 other links (%(default)s)",
     )
     group.add_argument(
-        "--br-share", type=float, default=default.br_share, metavar="X", help="(%(default)s)"
+        "--br-share",
+        type=float,
+        default=default.br_share,
+        metavar="X",
+        help="share of hosts in .br (%(default)s)",
     )
     group.add_argument(
         "--features",
         default=default.features,
         metavar="LIST",
-        help="default, all, none, a,b or -a,-b; * stands for anything, a=9 gives a weight; "
-        "see --list-features",
+        help="default, all, none, a,b (only these) or -a,-b (without these); * matches any "
+        "characters, a=9 sets a weight; see --list-features",
     )
-    group.add_argument("--list-features", action="store_true", help="show them and leave")
+    group.add_argument("--list-features", action="store_true", help="print the features and exit")
     group.add_argument(
         "--survey",
         type=int,
@@ -80,58 +88,84 @@ def _add_world(group: argparse._ArgumentGroup) -> None:
         const=300_000,
         default=0,
         metavar="N",
-        help="serve the world of a list of N URLs (300000) instead; the ledger tells its truth",
+        help="serve the world of a list of N URLs (300000); the ledger has the expected counts",
     )
 
 
 def _add_rules(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--host-delay", type=float, default=0.5, metavar="S", help="(%(default)s s)")
-    group.add_argument("--ip-delay", type=float, default=0.0, metavar="S", help="(%(default)s s)")
+    group.add_argument(
+        "--host-delay",
+        type=float,
+        default=0.5,
+        metavar="S",
+        help="seconds between two requests to a host (%(default)s)",
+    )
+    group.add_argument(
+        "--ip-delay",
+        type=float,
+        default=0.0,
+        metavar="S",
+        help="seconds between two requests to an address (%(default)s)",
+    )
     group.add_argument(
         "--crawl-delay-max",
         type=float,
         default=float("inf"),
         metavar="S",
-        help="longer crawl delays count as this (no limit)",
+        help="a longer Crawl-delay is cut to this (no limit)",
     )
     group.add_argument(
-        "--tolerance", type=float, default=0.0, metavar="S", help="forgive requests this early"
+        "--tolerance",
+        type=float,
+        default=0.0,
+        metavar="S",
+        help="accept requests this much too early (%(default)s)",
     )
-    group.add_argument("--scope-suffix", default="", metavar=".br", help="the crawl's scope (all)")
+    group.add_argument(
+        "--scope-suffix", default="", metavar=".br", help="suffix of the hosts in scope (all)"
+    )
     group.add_argument(
         "--partial",
         action="store_true",
-        help="it may stop anywhere: do not walk the world for pages that are missing",
+        help="the crawl may stop anywhere: do not look for missing pages",
     )
     group.add_argument(
-        "--token", default=WorldSpec().token, help="its product token in robots.txt (%(default)s)"
+        "--token",
+        default=WorldSpec().token,
+        help="the crawler's product token in robots.txt (%(default)s)",
     )
 
 
 def _add_serving(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--port", type=int, default=0, help="of HTTP (0: any that is free)")
+    group.add_argument(
+        "--port", type=int, default=0, help="port of HTTP; 0 here and below: any free port"
+    )
     group.add_argument("--https-port", type=int, default=0, metavar="PORT")
     group.add_argument("--dns-port", type=int, default=0, metavar="PORT")
     group.add_argument("--control-port", type=int, default=0, metavar="PORT")
     group.add_argument(
-        "--slowness", type=float, default=1.0, metavar="X", help="stretch all pauses (%(default)s)"
+        "--slowness",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="multiply all pauses by X (%(default)s)",
     )
     group.add_argument(
         "--prepared",
         type=int,
         default=0,
         metavar="MB",
-        help="of pages that are made before the first request, not when asked for (%(default)s)",
+        help="make this many megabytes of pages before the first request (%(default)s)",
     )
     group.add_argument("--seeds-out", default="", metavar="FILE", help="write the seed list here")
-    group.add_argument("--human", action="store_true", help="speak to people, not to programs")
+    group.add_argument("--human", action="store_true", help="print text for people instead of JSON")
     group.add_argument(
-        "--strict", action="store_true", help="exit 1 for violations or missing pages"
+        "--strict", action="store_true", help="exit code 1 if there are violations or missing pages"
     )
 
 
 def options(args: argparse.Namespace) -> Options:
-    """Raises ValueError: one line with the name of the option."""
+    """The options of the server. Raises ValueError: one line with the name of the option."""
     for name in ("port", "https_port", "dns_port", "control_port"):
         if not 0 <= getattr(args, name) <= 65535:
             option = name.replace("_", "-")
@@ -175,13 +209,13 @@ def options(args: argparse.Namespace) -> Options:
 
 
 def feature_list() -> str:
-    """One line a feature; `-` before those that are off by default."""
+    """One line per feature. `-` marks a feature that is off by default."""
     lines = [f"{'' if row.default else '-'}{row.name:<22} {row.about}" for row in FEATURES]
     return "\n".join(lines)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until told to stop; the exit code."""
+    """Serves until it is stopped. Returns the exit code."""
     if args.list_features:
         print(feature_list())
         return 0
@@ -212,7 +246,7 @@ async def _serve(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _stop_with_stdin(web: SimulatedWeb) -> None:
-    """A web that a program started must not outlive it: the end of its pipe is the end of it."""
+    """Stops the web at the end of standard input if that is a pipe: it ends with its parent."""
     if not stat.S_ISFIFO(os.fstat(0).st_mode):
         return
     loop = asyncio.get_running_loop()

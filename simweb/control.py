@@ -1,4 +1,4 @@
-"""The control port: `GET /ledger`, `/seeds`, `/features`, `/reset`, `/quit` on loopback."""
+"""The control port: `GET /ledger`, `/seeds`, `/reset` and `/quit` on loopback."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Page = Callable[[], bytes]
 
 
 class Control:
-    """A row of pages by path. One request a connection."""
+    """Serves pages by path. One request per connection."""
 
     def __init__(self, pages: Mapping[str, Page]) -> None:
         self._pages = pages

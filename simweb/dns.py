@@ -1,8 +1,8 @@
 """The DNS server of the simulated web, over UDP and TCP.
 
 Messages are read and built by hand (RFC 1035, 4.1): a query is one question whose name is never
-compressed, and an answer is the question again with fixed records behind it. That is some 4 µs,
-where a general library takes over 100; the server shares its processor with the crawler it tests.
+compressed, and an answer repeats the question and adds fixed records. This takes some 4 µs; a
+general library takes over 100. The server shares its processor with the crawler under test.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Names:
         self.asked: Counter[str] = Counter()
 
     def answer(self, query: bytes, tcp: bool = False) -> bytes | None:
-        """The answer's bytes; None where there is to be silence."""
+        """The answer's bytes. None: no answer is sent."""
         read = _question(query)
         if read is None:
             return None
@@ -45,7 +45,7 @@ class Names:
         truncated = known.tcp_only and not tcp
         records = [] if truncated else _records(known, question, kind)
         authority = b"" if records or truncated or known.rcode not in (0, 3) else _SOA_RECORD
-        # QR, AA, RD as asked, RA
+        # QR, AA, RD as in the query, RA
         flags = 0x8480 | (query[2] & 1) << 8 | known.rcode | truncated << 9
         counts = pack(">HHHHH", flags, 1, len(records), 1 if authority else 0, 0)
         return query[:2] + counts + question + b"".join(records) + authority
@@ -77,7 +77,7 @@ def _question(query: bytes) -> tuple[str, int, bytes] | None:
 
 
 def _records(known: Answer, question: bytes, kind: int) -> list[bytes]:
-    """Those of one type: IPv4 or IPv6 addresses."""
+    """The records of type `kind`: IPv4 or IPv6 addresses."""
     family = socket.AF_INET6 if kind == _AAAA else socket.AF_INET
     found = [
         socket.inet_pton(family, address)
@@ -92,7 +92,7 @@ def _records(known: Answer, question: bytes, kind: int) -> list[bytes]:
         label = known.alias.partition(".")[0].encode()
         target = bytes([len(label)]) + label + owner
         records.append(owner + pack(">HHIH", _CNAME, _IN, known.ttl_s, len(target)) + target)
-        # The alias begins where that record's data do.
+        # The alias is the data of that record: later records point there.
         owner = pack(">H", 0xC000 | 12 + len(question) + 12)
     records += [
         owner + pack(">HHIH", kind, _IN, known.ttl_s, len(address)) + address for address in found
@@ -131,7 +131,7 @@ async def _serve_tcp(
 
 
 class DnsServer:
-    """Both transports on one port of `host`; `port` 0 takes a free one."""
+    """Serves UDP and TCP on one port. Port 0: any free port."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -154,7 +154,7 @@ class DnsServer:
 
 
 def both_on_one_port(host: str, port: int) -> tuple[socket.socket, socket.socket]:
-    """A TCP and a UDP socket, bound; `port` 0 takes one that is free for both. Raises OSError."""
+    """A TCP and a UDP socket, bound. Port 0: a port that is free for both. Raises OSError."""
     while True:
         tcp, udp = (socket.socket(type=kind) for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM))
         try:

@@ -1,4 +1,4 @@
-"""Whole documents: a 200 with HTML that a crawler must read, however it is sent or written.
+"""Whole documents: a 200 with HTML that a crawler must read, in many forms.
 
 Each function makes a Reply of a Page; `pagekinds` names and weighs them.
 """
@@ -105,7 +105,7 @@ def interim(page: Page) -> Reply:
 
 
 def pieces(page: Page) -> Reply:
-    """In pieces that cut lines and tags."""
+    """Sent in pieces that split lines and tags."""
     whole = plain(page)
     body = b"".join(part for part in whole.body if isinstance(part, bytes))
     third = len(body) // 3
@@ -120,7 +120,7 @@ def large(page: Page) -> Reply:
     return plain(replace(page, size_bytes=1 << 20))
 
 
-# Links in other places than `a`.
+# Links in other elements than `a`.
 
 
 def base(page: Page) -> Reply:
@@ -159,7 +159,7 @@ def head_links(page: Page) -> Reply:
 
 
 def noise(page: Page) -> Reply:
-    """Around its links, things that look like links and are none. Each would be a page invented."""
+    """Things that look like links but are not. A request for one is the violation `invented`."""
     hrefs = page.hrefs()
     ghost = '<a href="/fantasma/%d">x</a>'
     more = (
@@ -197,7 +197,7 @@ def months(page: Page) -> Reply:
 
 
 def deeper(page: Page) -> Reply:
-    """One link, relative where it can be: what a missing slash makes of a site."""
+    """One link, relative if possible: a site whose links lack a slash."""
     near = page.step and not page.whole
     href = "/".join(page.onward.rsplit("/", 2)[1:]) if near else page.onward
     return answer(200, page.html([href]), links=1)

@@ -1,4 +1,4 @@
-"""Everything that is no whole document: redirects, errors, broken transport, files.
+"""Answers that are not whole documents: redirects, errors, broken transport, files.
 
 Each function makes a Reply of a Page; `pagekinds` names and weighs them.
 """
@@ -19,7 +19,7 @@ from simweb.reply import Reply, answer, head
 
 
 def redirect(*statuses: int, spell: Callable[[str], str] = str) -> Callable[[Page], Reply]:
-    """Each step but the last leads to the next."""
+    """Redirects each step to the next. The last step is a document."""
 
     def build(page: Page) -> Reply:
         if not page.onward:
@@ -70,7 +70,7 @@ def flaky(page: Page) -> Reply:
     return plain(page)
 
 
-# Broken transport and broken HTTP: asking again is fair.
+# Broken transport and broken HTTP: a retry is no violation.
 
 
 def broken(start: bytes, end: str) -> Callable[[Page], Reply]:

@@ -1,8 +1,8 @@
-"""What every behaviour of the simulated web has in common: a name, a weight, one line about it.
+"""The common form of all behaviours: a name, a weight, one line of description.
 
-Owns the draw (which host or page gets which behaviour) and the choice by name. Knows none of the
-behaviours: each family (`dns-`, `robots-`, `host-`, `page-`, `link-`) is a table in its own module.
-The first row of a table is its plain behaviour and can not be switched off.
+Owns the draw (which host or page gets which behaviour) and the choice by name. Must not know the
+behaviours: each family (`dns-`, `origin-`, `robots-`, `host-`, `page-`, `link-`) is a table in its
+own module. The first row of a table is its plain behaviour and cannot be switched off.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Feature:
     name: str
     weight: float
     about: str
-    sound: bool = True  # what lies behind it can be relied on to be found
+    sound: bool = True  # a crawler must find the pages that lie behind it
     default: bool = True  # on unless switched off
 
 

@@ -1,7 +1,7 @@
-"""Answers that are made to hurt a reader: in size, in time, in nesting.
+"""Answers that cost a reader much memory or time, by size, duration or nesting.
 
-Each function makes a Reply of a Page; `pagekinds` names and weighs them. Sound ones are whole
-documents all the same, whose links a crawler must find.
+Each function makes a Reply of a Page; `pagekinds` names and weighs them. Some are sound: whole
+documents whose links a crawler must find.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MANY = 20_000  # links on a page
 
 
 def many_links(page: Page) -> Reply:
-    """Its links again and again, each time with another fragment."""
+    """Its links many times, each time with another fragment."""
     hrefs = page.hrefs()
     bare = [href.strip().partition("#")[0] for href in hrefs]
     more = [f"{href}#{number}" for number, href in enumerate(islice(cycle(bare), MANY))]
@@ -26,14 +26,14 @@ def many_links(page: Page) -> Reply:
 
 
 def fan(page: Page) -> Reply:
-    """Links to its own first steps: a trap that is wide."""
+    """Links to its first 20,000 steps: a wide trap."""
     start = page.onward.rpartition("=")[0]
     hrefs = [f"{start}={number}" for number in range(1, MANY + 1)]
     return answer(200, page.html(hrefs), links=len(hrefs))
 
 
 def around(before: str, after: str) -> Callable[[Page], Reply]:
-    """`before` and `after` stand around the last of its links."""
+    """Puts `before` and `after` around the last link."""
 
     def build(page: Page) -> Reply:
         *hrefs, last = page.hrefs()
@@ -57,25 +57,25 @@ TANGLED = (_BROKEN, _TOO_LONG)
 
 
 def head_drip(page: Page) -> Reply:
-    """A header field every 0.2 s, for ever."""
+    """A header field every 0.2 s, without end."""
     lines = (part for _ in repeat(None) for part in (b"X-More: and more\r\n", 0.2))
     return Reply(0, b"HTTP/1.1 200 OK\r\n", lines, end="close", again=True)
 
 
 def interims(page: Page) -> Reply:
-    """100 Continue, for ever."""
+    """100 Continue, without end."""
     return Reply(0, body=repeat(b"HTTP/1.1 100 Continue\r\n\r\n" * 100), end="close", again=True)
 
 
 def many_fields(page: Page) -> Reply:
-    """3,000 short header fields, some of them no fields at all: 40 KiB."""
+    """3,000 short header lines, 40 KiB; some are not valid fields."""
     whole = answer(200, page.html(hrefs := page.hrefs()), links=len(hrefs))
     odd = b"X-A: 1\r\nno colon here\r\n: no name\r\n folded\r\n\tmore\r\n"
     return replace(whole, head=whole.head + odd * 600)
 
 
 def tiny_chunks(page: Page) -> Reply:
-    """One byte a chunk."""
+    """One byte per chunk."""
     hrefs = page.hrefs()
     body = b"".join([*chunks(page.html(hrefs), 1, b";x"), b"0\r\n\r\n"])
     start = head(200, HTML, "Transfer-Encoding: chunked")
@@ -83,7 +83,7 @@ def tiny_chunks(page: Page) -> Reply:
 
 
 def huge_chunk(page: Page) -> Reply:
-    """A chunk of 16 EiB is said to come."""
+    """Announces a chunk of 16 EiB."""
     start = head(200, HTML, "Transfer-Encoding: chunked")
     body = b"FFFFFFFFFFFFFFFF\r\n" + page.html([])
     return Reply(200, start, (body,), end="close", again=True)
@@ -98,7 +98,7 @@ def endless_chunks(page: Page) -> Reply:
 
 
 def hold(page: Page) -> Reply:
-    """9 MiB at once, which the reader has to keep while it waits for the rest."""
+    """Sends 9 MiB, which the reader must keep while it waits for the rest."""
     start = head(200, HTML, "Content-Length: 9999999")
     return Reply(200, start, (page.html([]), b"sem fim " * (9 << 17)), end="hang", again=True)
 
@@ -119,6 +119,6 @@ def many_codings(page: Page) -> Reply:
 
 
 def nonsense_later(page: Page) -> Reply:
-    """A Retry-After that says nothing."""
+    """A Retry-After without a usable value."""
     when = ("soon", "-5", "Thu, 32 Foo 2999 99:99:99 GMT", "1e9", "")[page.number % 5]
     return answer(503, b"later", f"Retry-After: {when}")

@@ -1,4 +1,4 @@
-"""What a whole host does to every answer it gives, robots.txt included."""
+"""Behaviours of a whole host: each changes every answer of the host, robots.txt included."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from simweb.reply import Reply
 
 @dataclass(frozen=True, kw_only=True)
 class HostKind(Feature):
-    """`reachable` is False where no answer of the host is HTTP, so that its robots.txt shuts it.
+    """A behaviour. `reachable` is False if no answer of the host is HTTP: then its robots.txt is
+    unreachable, and disallows everything.
 
-    `mirror` hosts serve the bytes of another host, whose pages then link by whole URLs only.
+    A `mirror` serves the bytes of another host, whose pages then have absolute URLs only.
     """
 
     change: Callable[[Reply], Reply]
@@ -64,7 +65,7 @@ HOSTS = (
     HostKind(
         name="host-garbage",
         weight=1,
-        about="speaks something else than HTTP",
+        about="speaks another protocol than HTTP",
         change=_no_answer(b"220 mail.example ESMTP\r\n\x00\xff\r\n", "close"),
         sound=False,
         reachable=False,

@@ -1,9 +1,8 @@
 """The HTTP server of the simulated web: one listening socket takes all of 127.0.0.0/8.
 
-Reads requests, has the ledger judge them, and sends what the world replies: pieces, pauses, resets
-and silences. Knows nothing of pages. A plain page of 100 links costs about 160 µs of processor time
-on a connection of its own, 40 of them to make the page, and 40 in all where the connection is kept
-and the page was prepared.
+Reads requests, passes them to the ledger, and sends the world's replies: pieces, pauses, resets and
+silences. Knows nothing of pages. A plain page of 100 links takes about 160 µs of CPU on a new
+connection, of which 40 make the page; a prepared page on a kept connection takes 40 in all.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _LINGER_0 = pack("ii", 1, 0)  # closing sends RST
 
 
 class Web:
-    """What all connections share. `slowness` stretches every pause."""
+    """The state that all connections share. `slowness` multiplies every pause."""
 
     def __init__(self, ledger: Ledger, slowness: float) -> None:
         self.ledger = ledger
@@ -35,7 +34,7 @@ class Web:
 
 
 class Connection(asyncio.Protocol):
-    """One connection; requests are answered one after the other."""
+    """One connection. It answers one request at a time."""
 
     __slots__ = ("_answer", "_buffer", "_ip", "_keep", "_loop", "_parts", "_paused", "_secure",
                  "_sent", "_timer", "_transport", "_web")  # fmt: skip
@@ -84,7 +83,7 @@ class Connection(asyncio.Protocol):
         if self._answer:
             self._done(whole=False)
 
-    # One request after the other.
+    # One request at a time.
 
     def _read(self) -> None:
         head, end, rest = self._buffer.partition(b"\r\n\r\n")
@@ -132,7 +131,7 @@ class Connection(asyncio.Protocol):
         self._go_on()
 
     def _go_on(self) -> None:
-        """Sends until a pause, a full buffer or the end."""
+        """Sends until a pause, a full buffer or the end of the reply."""
         if self._answer is None:
             return
         for part in self._parts:
@@ -172,9 +171,9 @@ def is_loopback(address: str) -> bool:
     return address.startswith("127.") or address == "::1"
 
 
-@lru_cache(1024)  # the requests of a connection mostly differ in their first line only
+@lru_cache(1024)  # most requests of a connection differ in the first line only
 def _read_fields(fields: bytes) -> tuple[str, str, bool]:
-    """Host in lower case without its port, user agent, and whether the connection is to close."""
+    """Host in lower case without its port, user agent, and whether the client closes."""
     lower = fields.lower()
     host = _field(fields, lower, b"host").lower()
     agent = _field(fields, lower, b"user-agent")
@@ -193,7 +192,7 @@ def _field(fields: bytes, lower: bytes, name: bytes) -> str:
 
 
 def _parts(head: bytes, body: Iterable[bytes | float]) -> Iterator[bytes | float]:
-    """The head goes out with the first piece: a write is a system call."""
+    """The head and the first piece are one part, since each write is a system call."""
     pieces = iter(body)
     first = next(pieces, b"")
     if isinstance(first, bytes):

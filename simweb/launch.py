@@ -14,7 +14,7 @@ from urllib.request import ProxyHandler, build_opener
 
 @dataclass(frozen=True)
 class Running:
-    """`dns` is what a crawler's DNS_SERVERS takes."""
+    """A running web. `dns` is the value for the crawler's DNS_SERVERS."""
 
     dns: str
     port: int
@@ -37,7 +37,7 @@ class Running:
 
     def ask(self, path: str) -> bytes:
         """A page of the control port."""
-        # An environment's proxy has no business here.
+        # A proxy of the environment is not used.
         with build_opener(ProxyHandler({})).open(self.control + path, timeout=300) as reply:
             body: bytes = reply.read()
             return body
@@ -45,10 +45,10 @@ class Running:
 
 @contextmanager
 def running(*arguments: str) -> Iterator[Running]:
-    """Starts `python -m simweb` with these arguments; it ends with the block."""
+    """Runs `python -m simweb` with these arguments until the end of the block."""
     command = [sys.executable, "-m", "simweb", *arguments]
     pipe = subprocess.PIPE
-    # A group of its own: Ctrl-C is for the caller, who may still want the ledger.
+    # In its own process group: Ctrl-C stops the caller only, which may still read the ledger.
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, process_group=0) as process:
         assert process.stdin
         assert process.stdout

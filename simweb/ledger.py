@@ -1,10 +1,10 @@
-"""The ledger: every request as the servers saw it, judged.
+"""The ledger: judges every request, as the servers saw it.
 
-Owns the rules of good behaviour and their counts. Pure: time comes in, and what exists is asked of
-the world. Its clocks are read when the whole head of a request has been read, so an interval is
-never shorter here than for a crawler that counts from the answer.
+Owns the rules of good behaviour and counts their violations. Pure: the time of a request is an
+argument, and the world says which pages exist. That time is taken when the whole head was read, so
+an interval here is never shorter than for a crawler that measures from the answer.
 
-Bounded by the world: a few numbers for each host, address and page that was asked for.
+Memory: a few numbers for each host, address and page that was requested.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ VIOLATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the crawler under test has promised; seconds."""
+    """The rules that the crawler under test must keep; seconds."""
 
     host_delay_s: float = 0.5
     ip_delay_s: float = 0.0
     crawl_delay_max_s: float = float("inf")
-    tolerance_s: float = 0.0  # how much earlier is still forgiven
+    tolerance_s: float = 0.0  # requests this much too early are accepted
     scope_suffix: str = ""
-    partial: bool = False  # it may stop anywhere, so no page is missing
+    partial: bool = False  # the crawl may stop anywhere, so no page is missing
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Violation:
 
 
 class Ledger:
-    """`asked` for each request, `answered` when its answer is over, `report` at any time."""
+    """Call `asked` for each request, `answered` at the end of its answer, `report` at any time."""
 
     def __init__(self, world: World, rules: Rules) -> None:
         self.world = world
@@ -69,15 +69,17 @@ class Ledger:
         self.totals: Counter[str] = Counter()
         self.statuses: Counter[int] = Counter()
         self.agents: Counter[str] = Counter()
-        self.extra: dict[str, Any] = {}  # what the servers add to the report
+        self.extra: dict[str, Any] = {}  # the servers' part of the report
         self._last_host: dict[str, float] = {}
         self._last_ip: dict[str, float] = {}
-        self._retry_after_s: dict[str, float] = {}  # of the last answer of a host
-        self._told: set[int] = set()  # hosts that have told their crawl delay
+        self._retry_after_s: dict[str, float] = {}  # in the last answer of a host
+        self._told: set[int] = (
+            set()
+        )  # hosts that have sent their robots.txt, so a crawl delay counts
         self._robots_asked: set[tuple[int, bool]] = set()
         self._gets: defaultdict[Place, int] = defaultdict(int)
         self._heads: set[Place] = set()
-        self._again: set[Place] = set()  # asking these again is fair
+        self._again: set[Place] = set()  # a retry of these is no violation
 
     def asked(
         self,
@@ -89,7 +91,7 @@ class Ledger:
         agent: str = "",
         secure: bool = False,
     ) -> tuple[int | None, Place | None, int]:
-        """Judges one request; the host's number, the place asked for, and which attempt it is.
+        """Judges one request. Returns the host's number, the place, and the number of the attempt.
 
         `now` is monotonic seconds, `name` in lower case without a port. About 6 µs.
         """
@@ -173,7 +175,7 @@ class Ledger:
     def answered(
         self, place: Place | None, method: str, reply: Reply, sent: int, whole: bool
     ) -> None:
-        """Counts one answer. `whole` is False when the peer went away before its end."""
+        """Counts one answer. `whole` is False if the client disconnected before its end."""
         self.statuses[reply.status] += 1
         self.totals["bytes"] += sent
         if place and reply.retry_after_s:
@@ -190,7 +192,7 @@ class Ledger:
             self.totals["links"] += reply.links
 
     def report(self) -> dict[str, Any]:
-        """Everything, as JSON would have it."""
+        """The whole report, for JSON."""
         got = self._gets.keys()
         return {
             "totals": dict(sorted(self.totals.items())),
@@ -210,7 +212,7 @@ class Ledger:
         }
 
     def _completeness(self) -> dict[str, Any]:
-        """What had to be reached, and was not. Walks the whole world: some 25 µs a page."""
+        """The pages that had to be reached but were not. Walks the world: some 25 µs per page."""
         must = reach(self.world, self.rules.scope_suffix)
         got = self._gets.keys()
         missing = sorted((must.documents - got) | (must.pages - got - self._heads))
@@ -229,7 +231,7 @@ class Ledger:
 
 
 def faults(report: dict[str, Any]) -> list[str]:
-    """What is wrong in a report, one line each; none for a good crawl."""
+    """The faults of a report, one line each. Empty for a good crawl."""
     lines = [
         f"{found['count']} x {name}: {VIOLATIONS[name]}, e.g. {found['examples'][0]}"
         for name, found in report["violations"].items()

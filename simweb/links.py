@@ -1,8 +1,8 @@
-"""How a link is spelled: every style writes the same URL another way.
+"""Spellings of a link: each style writes the same URL in another way.
 
-The spellings are those that the WHATWG URL standard, RFC 3986 6.2.2.2 (percent-encoding of
-unreserved characters) and the removal of session ids make equal. A crawler that misses one asks
-for a page twice, or for one that does not exist.
+The WHATWG URL standard, RFC 3986 6.2.2.2 (percent-encoding of unreserved characters) and the
+removal of session ids make these spellings equal. A crawler that misses one requests a page twice,
+or a page that does not exist.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from simweb.features import Feature
 
 
 class Target(NamedTuple):
-    """What a link points at. `near` is True when it may be told relative to the page it is on.
+    """The target of a link. `near`: the link may be relative, as page and target share a host.
 
-    `page_scheme` is of the page that it is on; "" when that is served under both.
+    `page_scheme` is the scheme of the page with the link; "" if both schemes serve the page.
     """
 
     host: str
@@ -52,7 +52,7 @@ def _with_path(to: Target, path: str) -> str:
 
 
 def _relative(to: Target) -> str:
-    """From the root by more `..` than there are directories, where the page is on the same host."""
+    """From the root, by more `..` than there are directories. Absolute on other hosts."""
     return "../" * 12 + to.path[1:] + to.query if to.near else to.url
 
 
@@ -106,7 +106,7 @@ def _row(name: str, weight: float, about: str, spell: Callable[[Target], str]) -
 
 LINKS = (
     _row("plain", 80, "/path on the same host, the whole URL elsewhere", _plain),
-    _row("whole", 3, "the whole URL always", lambda to: to.url),
+    _row("whole", 3, "always the whole URL", lambda to: to.url),
     _row("relative", 3, "../../ to the root", _relative),
     _row("network", 2, "//host/path", _network),
     _row("fragment", 3, "with a #fragment", lambda to: _plain(to) + "#parte-2"),

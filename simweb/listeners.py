@@ -1,9 +1,9 @@
-"""The listening sockets of a simulated web: HTTP, HTTPS, and a port that is taken and closed.
+"""The listening sockets of a simulated web: HTTP, HTTPS, and a port that refuses connections.
 
-Each is one socket for all of 127.0.0.0/8, and one for ::1 where this machine has it. There is no
-address to bind to that means these and no others: where the system can, the socket takes nothing
-that came by another interface than "lo"; what came to another address of this machine is closed by
-`http.Connection` and `secure.SecureServer` before a byte is read.
+Each has one socket for all of 127.0.0.0/8, and one for ::1 if the machine has it. No address to
+bind to means exactly these. So the socket is bound to the interface "lo", if the system allows it;
+`http.Connection` and `secure.SecureServer` close a connection to any other address before a byte is
+read.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _BACKLOG = 4096
 
 
 class Listeners:
-    """Binds at once, so that `ports` are known before the first request is taken."""
+    """Binds in the constructor, so that `ports` are known before the first request."""
 
     def __init__(self, port: int, secure_port: int) -> None:
-        """`port` 0 takes a free one."""
+        """Port 0: any free port."""
         self._http = _bound(port)
         self._https = _bound(secure_port)
         self._closed = socket.socket()

@@ -1,15 +1,15 @@
 """The simulated web as a function of its seed: names, addresses, pages, rules, answers.
 
-Owns what exists and what each thing does, save how pages link, which is `weaving`'s; pure, without
-sockets or clocks. Little is stored: three small numbers a host, a bounded cache of what was
-computed last, and what `prepare` has room for.
+Owns the hosts and pages and their behaviour; `weaving` owns their links. Pure, without sockets or
+clocks. Memory: three small numbers per host, a bounded cache of the last results, and the pages
+that `prepare` keeps.
 
-How it hangs together: hosts are numbered. Host 0 is sound, and host `i` is linked (its home page)
-from a sound host with a smaller number; page `j` of a host is linked from a sound page of the same
-host with a smaller number, page 0 being the home. So every page of every host can be reached from
-host 0 alone. On top of that come random links. `reach` walks the same links to tell exactly what
-must be reached under a given scope. A uniform world is not for walking: it has no such trees, and
-its hosts share a few layouts of paths and links, as sites made by one program do.
+Two trees of links: hosts are numbered, and host 0 is sound. A sound host with a smaller number
+links to the home page of host `i`. On each host, a sound page with a smaller number links to page
+`j`; page 0 is the home page. So every page of every host can be reached from host 0 alone. Random
+links come on top. `reach` walks the same links to find the pages that a crawl of a given scope must
+reach. A uniform world has no such trees: it is not meant for following links, and its hosts share a
+few layouts of paths and links, as sites made by one program do.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LAYOUTS = 16  # of a uniform world, for each size of a host
 
 
 class World:
-    """A world. `ports` are what its URLs carry."""
+    """A world. `ports` are the ports in its URLs."""
 
     def __init__(self, spec: WorldSpec, ports: Ports = _PORTS) -> None:
         self.spec = spec
@@ -90,7 +90,7 @@ class World:
         self._mirrored = frozenset(self._original_of.values())
 
     def _draw_address(self, rng: Random, host: int) -> int:
-        """Each address has a host; the rest crowd on the first ones."""
+        """Each address has one host. The other hosts share mostly the first addresses."""
         return host if host < self.ips else int(self.ips * rng.random() ** 3)
 
     def _is_sound(self, host: int, br_only: bool) -> bool:
@@ -111,7 +111,7 @@ class World:
 
     def _domain(self, host: int) -> str:
         number = mix(self.spec.seed, 4, host)
-        # Host 0 carries the tree of hosts, so it is where the others must be.
+        # Host 0 is the root of the tree of hosts, so it must be in scope where most hosts are.
         local = unit(number) < self.spec.br_share or (host == 0 and self.spec.br_share >= 0.1)
         suffixes = BR_SUFFIXES if local else OTHER_SUFFIXES
         suffix = suffixes[(number >> 8) % len(suffixes)]
@@ -160,14 +160,14 @@ class World:
         return Site(host, self.salt(host), kinds, self.host(host).robots)
 
     def _make_salt(self, host: int) -> int:
-        """What makes the paths of a host those of its site. A uniform world has few."""
+        """The salt of the paths of a host (`site.path`). A uniform world has few salts."""
         original = self._original_of.get(host, host)
         return mix(self.spec.seed, 8, original % _LAYOUTS if self.spec.uniform else original)
 
     def size(self, host: int) -> int:
-        """How many pages a host has, without making it: 1 µs."""
+        """How many pages a host has, without making them: 1 µs."""
         host = self._original_of.get(host, host)
-        # A power law with this exponent has 2.5 times its smallest value as its mean.
+        # The mean of a power law with this exponent is 2.5 times its smallest value.
         share = min(0.4 * unit(mix(self.spec.seed, 7, host)) ** -0.6, 100.0)
         return max(1, int(self.spec.pages_per_host * share))
 
@@ -191,7 +191,7 @@ class World:
         return self._names
 
     def addresses_in_use(self) -> set[str]:
-        """Of every host that resolves. O(hosts)."""
+        """The addresses of every host that resolves. O(hosts)."""
         return {
             self.address(self._address_of[host])
             for host in range(self.spec.hosts)
@@ -209,7 +209,7 @@ class World:
         return f"{scheme}://{name}{port}"
 
     def origin_parts(self, host: int, plain: bool = False) -> tuple[str, str, str]:
-        """The same before they are joined."""
+        """Scheme, name and port, before they are joined."""
         kind = self._origins.rows[0 if plain else self._origin_of[host]]
         return kind.scheme, self._names[host], self._ports[kind.port]
 
@@ -227,7 +227,7 @@ class World:
             yield self.url(Place(host, 0))
 
     def resolve(self, host: int, target: str, secure: bool = False) -> Place | None:
-        """Which page a request target means on this host, in any spelling; None: there is none."""
+        """The page of a request target on this host, in any spelling. None: there is no page."""
         plain = not secure and host in self._moved
         if not plain and secure != (self.origin_kind(host).scheme == "https"):
             return None
@@ -258,7 +258,7 @@ class World:
     # Links.
 
     def onward(self, place: Place) -> Place | None:
-        """Where a redirect leads, or a page's link that is not to be followed."""
+        """The target of a redirect, or of a link that must not be followed."""
         kind = self.kind(place)
         if kind.leads == "away":
             return Place(self._other_sound(place.host, place.page + 1), 0)
@@ -270,7 +270,7 @@ class World:
         return self.host(place.host).site.kinds[place.page]
 
     def outlinks(self, place: Place) -> list[Place]:
-        """Where a crawler must go from here, repeats included. About 30 µs."""
+        """The pages that a crawler must request after this one, with repeats. About 30 µs."""
         if place.plain:
             return [place._replace(plain=False)]
         own = self._original(place)
@@ -283,14 +283,14 @@ class World:
         return self._weaver.outlinks(self.host(own.host).site, own)
 
     def _original(self, place: Place) -> Place:
-        """A mirror serves the page of its original, links and all."""
+        """The same page of the original, if the host is a mirror."""
         owner = self.host(place.host).site.host
         return place if owner == place.host else place._replace(host=owner)
 
     # Answers.
 
     def reply(self, host: int, place: Place | None, attempt: int = 1) -> Reply:
-        """What this host answers when it is asked for `place` the `attempt`-th time."""
+        """The answer of this host to the `attempt`-th request for `place`. None: no such page."""
         kind = self.host(host).kind
         if place is not None and place.plain:
             https = self.url(place._replace(plain=False))
@@ -306,9 +306,9 @@ class World:
         return self.kind(place).build(self._page(place, attempt))
 
     def prepare(self, room_bytes: int) -> None:
-        """Makes first replies of pages and keeps them, as long as their bodies have room.
+        """Makes and keeps the first replies of pages, up to `room_bytes` of bodies.
 
-        It takes 0.1 ms a page, as it would when the page is asked for. What streams is not kept.
+        It takes 0.1 ms per page, as on a request. Replies that are streams are not kept.
         """
         places = (
             Place(host, page)

@@ -1,7 +1,7 @@
-"""How a host is spoken to: plain HTTP, HTTPS of every kind, or a port where nobody listens.
+"""The origins of hosts: plain HTTP, several kinds of HTTPS, or a port that refuses connections.
 
-Pure: the names of what `secure` serves and `server` binds. A host has one origin that its URLs
-carry. One that has `moved` answers plain HTTP too, with redirects to its HTTPS.
+Pure values: `secure` serves them and `listeners` binds the ports. A host has one origin, that of
+its URLs. A host that has `moved` answers plain HTTP too, with redirects to HTTPS.
 """
 
 from __future__ import annotations
@@ -15,28 +15,29 @@ _ALERT = b"\x15\x03\x01\x00\x02\x02\x28"  # fatal, handshake_failure (RFC 8446, 
 
 
 class Ports(NamedTuple):
-    """Where a world is served."""
+    """The ports of a world."""
 
     http: int = 80
     https: int = 443
-    closed: int = 1  # of every address: connections are refused
+    closed: int = 1  # on every address: refuses connections
 
     def suffix(self, name: str) -> str:
-        """As a URL carries it: "" for the default of its scheme."""
+        """The port as it is in a URL: "" for the default of the scheme."""
         port: int = getattr(self, name)
         return "" if {"http": 80, "https": 443}.get(name) == port else f":{port}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class OriginKind(Feature):
-    """`certificate` and `old` are for the handshake; `wire` is what comes instead of one.
+    """A kind. `certificate` and `old` are of the TLS handshake; `wire` are bytes in place of it.
 
-    `reachable` is False where no request gets through, so that its robots.txt shuts it.
+    `reachable` is False if no request succeeds: then robots.txt is unreachable, and disallows
+    everything.
     """
 
     scheme: str = "https"
     port: str = "https"  # of Ports
-    certificate: str = "own"  # "own", "expired" or "other-name": self-signed all
+    certificate: str = "own"  # "own", "expired" or "other-name"; always self-signed
     old: bool = False  # TLS 1.0 at most
     moved: bool = False
     wire: bytes | None = None  # b"": silence
@@ -65,15 +66,15 @@ ORIGINS = (
     ),
     OriginKind(name="origin-old", weight=2, about="TLS 1.0 and no later", old=True),
     _broken("not-tls", 1, "HTTP where TLS should be", b"HTTP/1.1 400 Bad Request\r\n\r\n"),
-    _broken("alert", 1, "a TLS alert for a handshake", _ALERT),
+    _broken("alert", 1, "a TLS alert in place of a handshake", _ALERT),
     _broken(
-        "garbage", 1, "the beginning of a handshake, then noise", b"\x16\x03\x03" + b"\xfe" * 99
+        "garbage", 1, "the first bytes of a handshake, then garbage", b"\x16\x03\x03" + b"\xfe" * 99
     ),
     _broken("silent", 0.5, "accepts and never shakes hands", b""),
     OriginKind(
         name="origin-refused",
         weight=2,
-        about="a port where nobody listens",
+        about="a port that refuses connections",
         scheme="http",
         port="closed",
         sound=False,

@@ -1,8 +1,8 @@
 """The behaviours of a page, by name: the table.
 
-A sound page is a 200 with a whole HTML document whose links a crawler must follow: the links that
-make every page reachable stand on sound pages only. Of the others a crawler must ask (once) and
-need expect nothing.
+A sound page is a 200 with a whole HTML document whose links a crawler must follow. Only sound pages
+have the links that make every page reachable. A crawler must request each other page once, and
+needs to find no links there.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ ENDLESS = 1_000_000
 
 
 class Trail(NamedTuple):
-    """How a step is told by the path behind its page's, and read again."""
+    """Writes a step as a path behind the page's path, and reads it back."""
 
     write: Callable[[int], str]
-    read: Callable[[str], int]  # of what `write` gave; anything for what it did not
+    read: Callable[[str], int]  # undefined for a path that `write` did not give
 
 
 def _a_segment_each(word: Callable[[int], str]) -> Trail:
@@ -55,11 +55,11 @@ MONTHS = Trail(
 
 @dataclass(frozen=True, kw_only=True)
 class PageKind(Feature):
-    """`steps` is the last of the URLs that a page has beside its own (`?passo=1` ...).
+    """A kind. `steps` counts the URLs of a page in addition to its own (`?passo=1` ...).
 
-    `leads` says where a redirect leads: "on" to its next step until the last, which is a document;
-    "back" and forth between two steps; "away" to another host. `shut` is True where a step must
-    not be asked for, since only a nofollow link leads there; `trail` where a step is in the path.
+    `leads` is the target of a redirect: "on" to the next step until the last, which is a document;
+    "back" and forth between two steps; "away" to another host. `shut`: a step must not be
+    requested, since only a nofollow link leads there. `trail`: steps are written in the path.
     """
 
     build: Callable[[Page], Reply]
@@ -141,29 +141,31 @@ PAGES = (
     _sound("gzip", 6, "Content-Encoding: gzip", doc.coded("gzip", doc.gzipped)),
     _sound("x-gzip", 0.5, "Content-Encoding: x-gzip", doc.coded("x-gzip", doc.gzipped)),
     _sound("deflate", 1, "deflate with a zlib header", doc.coded("deflate", zlib.compress)),
-    _sound("deflate-raw", 0.5, "deflate without", doc.coded("deflate", doc.raw_deflate)),
+    _sound(
+        "deflate-raw", 0.5, "deflate without a zlib header", doc.coded("deflate", doc.raw_deflate)
+    ),
     _sound("br", 2, "br", doc.coded("br", brotli.compress)),
     _hard("zstd", "zstd", doc.coded("zstd", zstd.compress)),
     _sound("until-close", 3, "HTTP/1.0, the body ends with the connection", doc.until_close),
     _sound("odd-head", 1, "odd case, spaces and repeats of header fields", doc.odd_head),
-    _sound("interim", 0.5, "103 first", doc.interim),
+    _sound("interim", 0.5, "103 before the 200", doc.interim),
     _sound("pieces", 0.5, "sent in pieces with pauses", doc.pieces),
     _sound("slow", 1, "first byte after 0.5 to 2 s", doc.slow),
     _sound("large", 0.2, "1 MiB", doc.large),
     _sound(
         "latin",
         4,
-        "windows-1252, told by the header",
+        "windows-1252, named in the header",
         doc.latin("text/html; charset=ISO-8859-1", ""),
     ),
-    _sound("latin-meta", 2, "windows-1252, told by meta", doc.latin("text/html", _LATIN_META)),
+    _sound("latin-meta", 2, "windows-1252, named in meta", doc.latin("text/html", _LATIN_META)),
     _sound("xhtml", 1, "application/xhtml+xml", doc.typed("application/xhtml+xml; charset=utf-8")),
     _sound("type-case", 1, "Text/HTML;charset=...", doc.typed('Text/HTML;x=y;Charset="UTF-8"')),
     _sound("base", 2, "links relative to a base", doc.base),
     _sound("elements", 2, "links in area and iframe", doc.elements),
     _sound("frameset", 0.7, "links in frames", doc.frameset),
     _sound("head-links", 2, "links in meta refresh and link rel=next, prev", doc.head_links),
-    _sound("noise", 5, "comments, scripts, mailto that are no links", doc.noise),
+    _sound("noise", 5, "comments, scripts, mailto: not links", doc.noise),
     _sound("rel-nofollow", 1, "one link with rel=nofollow", doc.rel_nofollow, steps=1),
     _hard("many-links", "20,000 links", hostile.many_links),
     _hard("many-fields", "3,000 header lines, some broken", hostile.many_fields),
@@ -189,7 +191,7 @@ PAGES = (
     _leaf("503", 0.5, "503 with Retry-After", bad.status(503, "Retry-After: 2")),
     _leaf("429", 0.5, "429 with Retry-After", bad.status(429, "Retry-After: 1")),
     _leaf("204", 0.3, "204", bad.status(204)),
-    _leaf("304", 0.2, "304 that nobody asked for", bad.status(304)),
+    _leaf("304", 0.2, "304 to an unconditional request", bad.status(304)),
     _leaf("999", 0.2, "status 999", bad.unknown_status),
     _leaf("flaky", 0.7, "503 the first time, 200 the second", bad.flaky),
     _leaf("hang", 0.3, "never answers", bad.broken(b"", "hang")),
@@ -202,13 +204,13 @@ PAGES = (
     _leaf("long", 0.5, "Content-Length 1000 too long", bad.wrong_length(1000)),
     _leaf("short", 0.5, "Content-Length 300 too short", bad.wrong_length(-300)),
     _leaf("bad-chunks", 0.3, "chunked, broken in the middle", bad.bad_chunks),
-    _leaf("bad-gzip", 0.3, "said to be gzip", bad.bad_gzip),
+    _leaf("bad-gzip", 0.3, "HTML labelled as gzip", bad.bad_gzip),
     _leaf("no-type", 0.5, "HTML without a Content-Type", doc.typed("")),
     _leaf("pdf", 2, "application/pdf", bad.file("application/pdf", b"%PDF-1.4\n")),
     _leaf("png", 1, "image/png", bad.file("image/png", b"\x89PNG\r\n\x1a\n")),
     _leaf("empty", 0.5, "200 without a byte", bad.empty),
     _leaf("large-head", 0.1, "1 MiB of header", bad.large_head),
-    _leaf("endless", 0.1, "100 MiB, no length told", bad.endless),
+    _leaf("endless", 0.1, "100 MiB without a length", bad.endless),
     _leaf("bomb", 0.1, "1 MiB of gzip, 1 GiB out of it", bad.bomb),
     _hurt("endless-chunks", "100 MiB, chunked", hostile.endless_chunks),
     _hurt("huge-chunk", "a chunk of 16 EiB, announced", hostile.huge_chunk),
@@ -218,7 +220,7 @@ PAGES = (
     _hurt("two-lengths", "two Content-Lengths", hostile.two_lengths),
     _hurt("long-location", "301 to a URL of 48 kB", hostile.long_location),
     _hurt("many-codings", "500 content codings", hostile.many_codings),
-    _hurt("later", "503 with a Retry-After that says nothing", hostile.nonsense_later),
+    _hurt("later", "503 with a useless Retry-After", hostile.nonsense_later),
     _shut("meta-nofollow", "meta robots nofollow", doc.nofollow(meta=doc.META_NOFOLLOW)),
     _shut("x-robots", "X-Robots-Tag: nofollow", doc.nofollow("X-Robots-Tag: noindex, nofollow")),
     _trap("calendar", "each page links to the next one, for ever", doc.calendar),

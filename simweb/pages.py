@@ -1,6 +1,6 @@
-"""One page about to be served: its title, its links, its text, and the HTML made of them.
+"""One page: its title, its links, its text, and the HTML made of them.
 
-Owns the look of a document; how it is sent is the business of `pagekinds`.
+Owns the form of the document; `pagekinds` owns how it is sent.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _AFTER_AND_BEFORE = _AFTER + _BEFORE
 
 @dataclass(slots=True)
 class Page:
-    """`onward` is the URL of its next step: where a redirect leads, or the link not to follow;
-    `back` is the URL of the step before, "" on the first."""
+    """A page. `onward` is the URL of its next step: the target of a redirect, or of a link that
+    must not be followed. `back` is the URL of the step before, "" on the first."""
 
     title: str  # different for any two pages that are not mirrors
-    number: int  # a hash, for whatever has to vary
+    number: int  # a hash, from which builders draw variants
     step: int
-    attempt: int  # 1 when it is asked for the first time
+    attempt: int  # 1: the first request for it
     size_bytes: int
     onward: str
-    whole: bool  # a mirror has it too: what it says must mean the same there
+    whole: bool  # a mirror serves it too: its links must be absolute
     draw_hrefs: Callable[[], list[str]]
     back: str = ""
 

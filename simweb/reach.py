@@ -1,4 +1,4 @@
-"""What a crawl of a world must reach: the same links that the pages carry, walked."""
+"""The pages that a crawl of a world must reach: a walk along the links of its pages."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from simweb.spec import Place
 
 @dataclass
 class Reach:
-    """`pages` must each be asked for; `documents` are those of them that must be fetched by GET.
+    """`pages` must be requested; `documents`, a part of them, by GET.
 
-    `hosts` have a name that must be looked up.
+    `hosts` are the hosts whose names must be looked up.
     """
 
     pages: set[Place] = field(default_factory=set)
@@ -22,13 +22,13 @@ class Reach:
 
 
 def in_scope(name: str, suffix: str) -> bool:
-    """`.br` and `br` take `br` itself and what ends in `.br`; "" takes everything."""
+    """True for `br` itself and names that end in `.br`, if `suffix` is `.br` or `br`; "": all."""
     bare = suffix.lstrip(".")
     return not bare or name == bare or name.endswith(f".{bare}")
 
 
 def reach(world: World, scope_suffix: str = "") -> Reach:
-    """Breadth first from the seeds. About 25 µs and 300 bytes a page.
+    """Breadth first from the seeds. About 25 µs and 300 bytes per page.
 
     A page must be reached when a chain of sound pages and redirects leads to it from a seed, each
     of them in scope, allowed by its host's robots.txt, and on a host that can be reached.

@@ -1,4 +1,4 @@
-"""What a simulated server sends, as a value: who sends it does the waiting and the resetting."""
+"""A server's answer as a value. The sender of the value waits, closes and resets."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 class Reply:
     """One answer.
 
-    `body` is a row of pieces to send and of seconds to wait between them; it may be endless.
-    `end` says what comes then: "keep" the connection if the peer likes, "close" it, "reset" it, or
-    "hang" until the peer leaves. `again` is True when asking the same thing again is fair.
+    `body` has pieces to send and, between them, seconds to wait; it may be endless. `end` is what
+    happens to the connection: "keep" it if the client does, "close" it, "reset" it, or "hang" until
+    the client disconnects. `again`: a retry of the request is no violation.
     """
 
-    status: int  # 0: what is sent is not an HTTP answer
+    status: int  # 0: the bytes are not an HTTP answer
     head: bytes = b""  # without the blank line
     body: Iterable[bytes | float] = ()
     delay_s: float = 0.0  # before the first byte
     end: str = "keep"
     again: bool = False
     links: int = 0  # http(s) links in the document, repeats included
-    retry_after_s: float = 0.0  # as its header says
+    retry_after_s: float = 0.0  # from its header
 
 
 def answer(

@@ -1,7 +1,7 @@
-"""The robots.txt files of the simulated web: every kind, and what each one means (RFC 9309).
+"""The robots.txt files of the simulated web: their bytes and their rules (RFC 9309).
 
-A kind is made with its meaning beside its bytes, so nothing here parses a robots.txt: the judge
-knows the rules because it wrote them.
+Each kind makes the rules together with the bytes, so that no robots.txt is parsed here: the ledger
+knows the rules without a parser.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ Rule = tuple[bool, str]  # allow or disallow, pattern
 
 @dataclass(slots=True)
 class Request:
-    """What a robots.txt is made from."""
+    """The values from which a robots.txt is made."""
 
     rng: Random
     token: str  # the crawler's product token
-    delay_s: float  # the crawler's own delay a host: crawl delays are above it
+    delay_s: float  # the crawler's own delay per host; crawl delays are longer
     elsewhere: str  # a URL on another host that serves this host's rules
 
 
 class Robots:
-    """The rules of one host, and the answers that tell them.
+    """The rules of one host, and the answers with the file.
 
-    `replies[0]` answers `/robots.txt`, the next ones what it redirects to. `reachable` is False
-    where RFC 9309, 2.3.1.4 takes the file for unreachable: everything is disallowed.
+    `replies[0]` is the answer to `/robots.txt`, the next ones are those to its redirects.
+    `reachable` is False if the file is unreachable (RFC 9309, 2.3.1.4): all is disallowed.
     """
 
     __slots__ = ("_longest", "delay_s", "reachable", "replies", "rules")
@@ -58,7 +58,7 @@ class Robots:
         self._longest = [(allow, _matcher(pattern)) for allow, pattern in ordered]
 
     def allows(self, target: str) -> bool:
-        """Whether path and query may be asked. O(rules)."""
+        """Whether `target`, path and query, is allowed. O(rules)."""
         for allow, matches in self._longest:
             if matches(target):
                 return allow
@@ -66,7 +66,7 @@ class Robots:
 
 
 def _matcher(pattern: str) -> Callable[[str], re.Match[str] | None]:
-    """`*` stands for anything, a last `$` for the end (RFC 9309, 2.2.3)."""
+    """`*` matches any octets, `$` at the end of a pattern the end (RFC 9309, 2.2.3)."""
     body = re.escape(pattern.removesuffix("$")).replace(r"\*", ".*")
     return re.compile(body + ("$" if pattern.endswith("$") else ""), re.DOTALL).match
 
@@ -74,11 +74,11 @@ def _matcher(pattern: str) -> Callable[[str], re.Match[str] | None]:
 @dataclass(frozen=True, kw_only=True)
 class RobotsKind(Feature):
     make: Callable[[Request], Robots]
-    same: Robots | None = None  # what `make` gives, where that is the same for all hosts
+    same: Robots | None = None  # the result of `make`, if it is the same for all hosts
 
 
 def text(rules: Sequence[Rule], agent: str = "*", *lines: str) -> str:
-    """One group."""
+    """The text of one group."""
     told = [f"{'Allow' if allow else 'Disallow'}: {pattern}" for allow, pattern in rules]
     return "\n".join([f"User-agent: {agent}", *told, *lines]) + "\n"
 
@@ -89,7 +89,7 @@ def _plain(content: str | bytes) -> Reply:
 
 
 def _some(rng: Random) -> list[Rule]:
-    """Two sections closed, a part of the first one open again."""
+    """Disallows two sections, and allows a part of the first."""
     first, second = rng.sample(SECTIONS, 2)
     return [(False, f"/{first}/"), (True, f"/{first}/{rng.choice(WORDS)}"), (False, f"/{second}/")]
 
@@ -145,7 +145,7 @@ def _line_ends(request: Request) -> Robots:
 
 
 def _large(request: Request) -> Robots:
-    """Rules first, then 600 KiB of comment: no limit that RFC 9309, 2.5 allows cuts a rule off."""
+    """Rules, then 600 KiB of comment. No limit that RFC 9309, 2.5 allows cuts a rule off."""
     rules = _some(request.rng)
     told = text(rules).encode()
     length = f"Content-Length: {len(told) + len(_COMMENT)}"
@@ -154,7 +154,7 @@ def _large(request: Request) -> Robots:
 
 
 def _garbage(request: Request) -> Robots:
-    """No line of it is a rule."""
+    """Random bytes; no line is a rule."""
     return Robots(_plain(request.rng.randbytes(3000).replace(b":", b"")))
 
 
@@ -187,7 +187,7 @@ def _silent(request: Request) -> Robots:
 
 
 def _endless(request: Request) -> Robots:
-    """Rules first, and then 100 MiB of comment."""
+    """Rules, then 100 MiB of comment."""
     rules = _some(request.rng)
     start = head(200, "Content-Type: text/plain")
     reply = Reply(200, start, (text(rules).encode(), *repeat(_COMMENT, 170)), end="close")
@@ -195,14 +195,14 @@ def _endless(request: Request) -> Robots:
 
 
 def _thicket(request: Request) -> Robots:
-    """Patterns that take a naive matcher for ever, and match nothing."""
+    """Patterns that cost a naive matcher exponential time and match nothing."""
     rules = _some(request.rng)
     never = "".join(f"Disallow: /{'*a' * 50}*{number}z9q$\n" for number in range(2000))
     return Robots(_plain(text(rules) + never), rules=rules)
 
 
 def _bomb(request: Request) -> Robots:
-    """Rules first, then 1 GiB of comment in 1 MiB of gzip."""
+    """Rules, then 1 GiB of comment in 1 MiB of gzip."""
     rules = _some(request.rng)
     data = gzip.compress(text(rules).encode(), 1, mtime=0) + comment_gzip() * 64
     return Robots(answer(200, data, "Content-Encoding: gzip", content_type=""), rules=rules)
@@ -259,12 +259,12 @@ ROBOTS = (
     _row("some", 12, "two sections disallowed, a part of one allowed", _disallow_some),
     _row("wildcards", 4, "rules with * and $, the longest wins", _wildcards),
     _row("crawl-delay", 4, "Crawl-delay of 2 or 3 times the host delay", _crawl_delay),
-    _row("token", 3, "all disallowed but for a group of the crawler's own", _our_token),
-    _row("other-token", 2, "another crawler is shut out", _other_token),
+    _row("token", 3, "all disallowed, except for the crawler: it has its own group", _our_token),
+    _row("other-token", 2, "all disallowed for another crawler", _other_token),
     _row("split", 2, "two groups for one crawler, token with a version", _split_groups),
     _row("bom", 1, "a byte order mark first", _bom),
     _row("line-ends", 1, "lower case, lines end in CR", _line_ends),
-    _row("large", 1, "600 KiB of it, the rules first", _large),
+    _row("large", 1, "600 KiB, the rules first", _large),
     _row("garbage", 1, "200, random bytes", _garbage),
     _row("html", 2, "200, an HTML page", _html),
     _row("chunked", 2, "chunked", _chunked),

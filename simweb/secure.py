@@ -1,7 +1,7 @@
 """HTTPS of the simulated web: certificates, and the listener that presents them.
 
-A ClientHello is looked at before it is read, since what a host does about it, version and noise
-included, hangs on the name in it (RFC 6066, 3). A handshake costs about 1 ms of processor time.
+The ClientHello is peeked at before the handshake, since the name in it (RFC 6066, 3) chooses the
+host and thereby the certificate, the TLS version or the fault. A handshake takes about 1 ms of CPU.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from cryptography.x509.oid import NameOID
 from simweb.http import is_loopback
 from simweb.origins import OriginKind
 
-_HELLO_S = 10.0  # how long a client may take to begin
+_HELLO_S = 10.0  # a client must send its first bytes in this time
 _HELLO_MAX = 16 << 10
-_ACCEPTED_MAX = 64  # connections taken in one turn of the loop
+_ACCEPTED_MAX = 64  # connections accepted in one turn of the event loop
 
 
 def server_name(hello: bytes) -> str:
-    """The host that a ClientHello asks for (RFC 8446, 4.1.2), in lower case; "" for none."""
+    """The host name in a ClientHello (RFC 8446, 4.1.2), in lower case; "" without a name."""
     try:
         at = 43  # record and handshake headers, version, random
         at += 1 + hello[at]  # session id
@@ -49,7 +49,7 @@ def server_name(hello: bytes) -> str:
 
 @lru_cache(4096)
 def context(name: str, certificate: str, old: bool) -> ssl.SSLContext:
-    """For a server called `name`. About 2 ms, once a host."""
+    """The TLS context of the host `name`. About 2 ms, once per host."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     if old:
         with warnings.catch_warnings():
@@ -90,7 +90,7 @@ def _key() -> ec.EllipticCurvePrivateKey:
 
 
 class SecureServer:
-    """Takes the connections of listening sockets; `kind_of` tells what a name's host does."""
+    """Accepts connections. `kind_of` gives the kind of origin of a host name."""
 
     def __init__(
         self, protocol: Callable[[], asyncio.Protocol], kind_of: Callable[[str], OriginKind | None]
@@ -139,14 +139,14 @@ class SecureServer:
                 )
             else:
                 await self._say(guest, kind.wire)
-        except OSError:  # of the handshake too, and a TimeoutError
+        except OSError:  # a failed handshake and a TimeoutError are OSErrors too
             guest.close()
         except asyncio.CancelledError:
             guest.close()
             raise
 
     async def _hello(self, guest: socket.socket) -> bytes:
-        """Its first bytes, left where they are."""
+        """Peeks at the first bytes: they stay in the socket's buffer."""
         there = asyncio.Event()
         self._loop.add_reader(guest, there.set)
         try:
@@ -156,8 +156,8 @@ class SecureServer:
             self._loop.remove_reader(guest)
 
     async def _say(self, guest: socket.socket, wire: bytes) -> None:
-        """`wire`, and the end; nothing, and no end before the client's."""
-        guest.recv(_HELLO_MAX)  # closing with bytes unread would reset
+        """Sends `wire` and closes. Without bytes to send, waits until the client closes."""
+        guest.recv(_HELLO_MAX)  # closing with unread bytes would reset the connection
         if wire:
             await self._loop.sock_sendall(guest, wire)
         else:

@@ -1,4 +1,4 @@
-"""The simulated web as one process: its servers, its ledger, and how it ends."""
+"""The simulated web as one process: starts and stops its servers and its ledger."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from simweb.survey import Survey
 
 @dataclass(frozen=True)
 class Options:
-    """Where and how a world is served."""
+    """The arguments of a server."""
 
     spec: WorldSpec = field(default_factory=WorldSpec)
     rules: Rules = field(default_factory=Rules)
@@ -30,14 +30,14 @@ class Options:
     secure_port: int = 0
     dns_port: int = 0
     control_port: int = 0
-    slowness: float = 1.0  # stretches every pause of the servers
-    survey_lines: int = 0  # not 0: the seeds are this many lines of a survey
-    prepared_bytes: int = 0  # of pages, made before the first request
+    slowness: float = 1.0  # multiplies every pause of the servers
+    survey_lines: int = 0  # above 0: the seeds are this many lines of a survey
+    prepared_bytes: int = 0  # size of the pages made before the first request
     seeds_out: str = ""
 
 
 class SimulatedWeb:
-    """Everything that serves one world."""
+    """All servers of one world."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -45,7 +45,7 @@ class SimulatedWeb:
         self._stopped = asyncio.Event()
 
     async def start(self) -> dict[str, Any]:
-        """Begins to serve; what a crawler has to know."""
+        """Begins to serve. Returns the ports and URLs that a crawler needs."""
         options = self.options
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -69,7 +69,7 @@ class SimulatedWeb:
             }
         )
         if options.seeds_out:
-            with Path(options.seeds_out).open("w") as file:  # noqa: ASYNC230  (nothing runs yet)
+            with Path(options.seeds_out).open("w") as file:  # noqa: ASYNC230  (no task runs yet)
                 file.writelines(f"{line}\n" for line in self.seeds())
         await self._listeners.start(self._web, self._kind_of)
         await self._dns.start("127.0.0.1", options.dns_port)
@@ -118,7 +118,7 @@ class SimulatedWeb:
         self._stopped.set()
 
     async def run(self) -> None:
-        """Until SIGTERM, SIGINT, `/quit` or the end of standard input."""
+        """Serves until SIGTERM, SIGINT, `/quit` or the end of standard input."""
         await self._stopped.wait()
         for server in (self._listeners, self._dns, self._control):
             server.close()

@@ -21,10 +21,10 @@ _SESSION = re.compile(r";jsessionid=\w+|[?&]PHPSESSID=\w+", re.IGNORECASE)
 
 
 class Tree:
-    """Numbers 0, 1, 2 ... where each has a smaller sound one for its parent; 0 is always sound.
+    """A tree of the numbers 0, 1, 2 ... in which each parent is smaller and sound; 0 is sound.
 
-    Parents are taken in order, at most `fanout` children each as long as there are enough of them,
-    so the children of one parent follow each other and two arrays say it all.
+    Parents are used in order, with at most `fanout` children each while there are enough parents.
+    So the children of one parent are consecutive, and two arrays hold the whole tree.
     """
 
     __slots__ = ("_first", "_size", "sound")
@@ -53,7 +53,7 @@ class Tree:
 
 
 def path(salt: int, page: int) -> str:
-    """0 to 9 words. Its number is in the path, which makes it unique and quick to find."""
+    """The path of a page: 0 to 9 words. It has the page's number, so it is unique and resolves."""
     if page == 0:
         return "/"
     number = (salt ^ page) * 0x9E3779B97F4A7C15 >> 24 & 0xFFFFFF
@@ -62,7 +62,7 @@ def path(salt: int, page: int) -> str:
 
 
 class Site:
-    """`host` is whose pages they are: a mirror has the site of its original."""
+    """The pages of `host`. A mirror has the site of its original."""
 
     def __init__(self, host: int, salt: int, kinds: Sequence[PageKind], robots: Robots) -> None:
         self.host = host
@@ -73,7 +73,7 @@ class Site:
 
     @cached_property
     def tree(self) -> Tree:
-        """The pages, each with a sound parent. Hosts that serve no page never need it."""
+        """The tree of the pages. It is made on first use: hosts that serve no page need none."""
         rules = self._robots.rules
         flags = (
             kind.sound and (not rules or self._robots.allows(self.path(page)))

@@ -1,4 +1,4 @@
-"""What a world is asked for, and the values that name its parts."""
+"""The arguments of a world, and the values that name its parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROBOTS_PAGE = -1  # Place.page of a robots.txt
 
 @dataclass(frozen=True, slots=True)
 class WorldSpec:
-    """All that a world depends on. `features` as `features.select` reads it."""
+    """The arguments of a world. `features.select` reads `features`."""
 
     seed: int = 1
     hosts: int = 200
@@ -27,26 +27,25 @@ class WorldSpec:
     features: str = "default"
     br_share: float = 0.6  # of hosts under .br
     page_bytes: int = 25_000  # on average; sizes of pages are log-normal
-    menu: int = 0  # links that all pages of a host share, beside 5 to 50 of their own
+    menu: int = 0  # links on every page of a host, in addition to 5 to 50 other links
     seeds: int = 0  # 0: one for every ten hosts
-    host_delay_s: float = 0.5  # what crawl delays are multiples of
+    host_delay_s: float = 0.5  # crawl delays are multiples of this
     token: str = "webcrawl"  # the crawler's product token in robots.txt
-    uniform: bool = False  # every page of every host of one address behaves the same; see `model`
+    uniform: bool = False  # all pages of all hosts of an address behave alike; see `model`
 
 
 class Place(NamedTuple):
-    """Which page, whatever the spelling of its URL."""
+    """A page, independent of the spelling of its URL."""
 
     host: int
     page: int  # ROBOTS_PAGE for robots.txt
-    step: int = 0  # the page's own URL, then `?passo=1` ...
-    plain: bool = False  # by HTTP, of a host that has moved to HTTPS
+    step: int = 0  # 0: the page's own URL; 1: `?passo=1` ...
+    plain: bool = False  # requested by HTTP from a host that has moved to HTTPS
 
 
 @dataclass(frozen=True)
 class Host:
-    """What is known of one host. Rules and pages are made when they are first asked for: of a
-    host of which only the name is looked up, they never are."""
+    """One host. Its rules and pages are made on first use: never, if only its name is looked up."""
 
     name: str
     dns: Answer
@@ -66,10 +65,10 @@ class Host:
 
     @property
     def open(self) -> bool:
-        """Whether a crawler can get as far as its pages."""
+        """Whether a crawler can reach its pages."""
         return self.in_dns and self.serves and self.robots.reachable
 
     @property
     def serves(self) -> bool:
-        """Whether it answers at all."""
+        """Whether it answers by HTTP."""
         return self.kind.reachable and self.origin.reachable

@@ -1,11 +1,11 @@
-"""A survey: a long list of URLs for a crawl that follows no links, and the truth about it.
+"""A survey: a long list of URLs for a crawl that follows no links, and the expected counts.
 
-For measuring the funnel of lines, hosts, names, addresses, robots.txt and pages. The world is
-uniform (`WorldSpec.uniform`): whichever URL of a host and whichever host of an address a crawler
-takes first, with host and address uniqueness it counts the same.
+It measures the funnel of lines, hosts, names, addresses, robots.txt and pages. The world is uniform
+(`WorldSpec.uniform`): with one page per host and per address, the counts do not depend on the order
+in which a crawler takes URLs and hosts.
 
-Its shares are those of a list of a million URLs of the real web: 139,300 hosts at 95,460 addresses
-and 59,904 pages: 47,185 are answered with 2xx, 5,826 with 3xx, 6,691 with 4xx and 202 with 5xx.
+Its shares are those of a list of a million URLs of the real web: 139,300 hosts at 95,460 addresses,
+and 59,904 pages, of which 47,185 answer with 2xx, 5,826 with 3xx, 6,691 with 4xx and 202 with 5xx.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from simweb.features import mix
 from simweb.model import World
 from simweb.spec import Place, WorldSpec
 
-_HOSTS = 0.1393  # a line
-_IPS = 0.733  # a host; 8 % of them are not in DNS, and what only these have is no address in use
+_HOSTS = 0.1393  # per line
+_IPS = 0.733  # per host; 8 % of the hosts are not in DNS, so some addresses are unused
 FEATURES = (
     "dns-a,dns-nxdomain,dns-servfail,"
     "robots-allow-all=27.5,robots-none=35,robots-disallow-all=35,robots-error=2.5,"
@@ -42,17 +42,17 @@ def spec(lines: int, seed: int, page_bytes: int, menu: int = 0) -> WorldSpec:
 
 
 class Survey:
-    """`lines` URLs, all different: every host has one at least, and large ones have many."""
+    """`lines` different URLs. Each host has at least one; large hosts have many."""
 
     def __init__(self, world: World, lines: int) -> None:
         self.world = world
         self.count = max(lines, world.spec.hosts)
 
     def lines(self) -> Iterator[str]:
-        """Shuffled, the same for the same seed. About 10 µs and 200 bytes of memory each."""
+        """The URLs, shuffled by the seed. About 10 µs and 200 bytes of memory each."""
         world, hosts = self.world, self.world.spec.hosts
         rng = Random(mix(world.spec.seed, 20))
-        # All pages but the homes in one row: where those of each host end.
+        # All pages but the home pages are numbered through: the last number of each host.
         ends = list(accumulate(world.size(host) - 1 for host in range(hosts)))
         chosen = rng.sample(range(ends[-1]), self.count - hosts)
         chosen.sort(reverse=True)
@@ -67,7 +67,7 @@ class Survey:
     def truth(self) -> dict[str, int]:
         """How many URLs pass each stage. O(hosts).
 
-        An address counts as allowed, or as some status, by what all of its hosts do.
+        All hosts of an address behave alike, so each address counts once.
         """
         world = self.world
         names = [host for host in range(world.spec.hosts) if world.host(host).in_dns]

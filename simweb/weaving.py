@@ -1,12 +1,12 @@
-"""The links of a page, told twice: as places for who walks them, as text for who reads the page.
+"""The links of a page, in two forms: as places, for `reach`, and as attribute values, for the HTML.
 
-Owns where a page links to and which spelling each link gets; `links` owns the spellings. Both times
-the same numbers are drawn in the same order, so that what is written is what counts. Must not know
-how pages behave or which hosts are mirrors: it is asked only about pages that have links, and about
-the original of a page that a mirror serves. Pure, with a bounded cache of menus and layouts.
+Owns the targets of a page's links and the choice of their spellings; `links` owns the spellings.
+Both forms draw the same random numbers in the same order, so that they agree. Must not know how
+pages behave or which hosts are mirrors: callers pass only pages that have links, and the original
+of a mirror's page. Pure, with a bounded cache of menus and layouts.
 
-A page links to its home, along the two trees (see `model`), at random until it has 5 to 50 links,
-and to the menu of its host. In a uniform world it has the links of its layout instead.
+A page links to its home page, along the two trees (see `model`), at random until it has 5 to 50
+links, and to the menu of its host. In a uniform world it has the links of its layout instead.
 """
 
 from __future__ import annotations
@@ -22,31 +22,33 @@ from simweb.site import Site, Tree, path
 from simweb.spec import Place, WorldSpec
 
 _MENUS_KEPT = 8192  # 100 bytes a link
-_OWN = -1  # in place of a host: the one that the link stands on
+_OWN = -1  # in place of a host: the host of the page with the link
 
-Link = tuple[int, int, bool]  # host, page, and whether by HTTP though the host has moved to HTTPS
+Link = tuple[
+    int, int, bool
+]  # host, page, and whether the link says http: although the host has moved to HTTPS
 
 
 class Hosts(Protocol):
-    """What must be known of a host that is linked to. Cheap: its site is not made for it."""
+    """The facts that a link needs about its target's host. Cheap: the site is not made."""
 
     def size(self, host: int, /) -> int:
-        """How many pages it has."""
+        """The number of its pages."""
 
     def salt(self, host: int, /) -> int:
-        """What makes its paths: see `site.path`."""
+        """The salt of its paths: see `site.path`."""
 
     def origin(self, host: int, plain: bool = False, /) -> str:
-        """What its whole URLs begin with; `plain`: by HTTP though it has moved to HTTPS."""
+        """The start of its absolute URLs. `plain`: with http: although it has moved to HTTPS."""
 
     def origin_parts(self, host: int, plain: bool = False, /) -> tuple[str, str, str]:
-        """Its scheme, name and port, of which the origin is made."""
+        """Scheme, name and port of the origin."""
 
 
 class Weaver:
     """The links of all pages of a world.
 
-    `tree` is of the hosts. Some links to those that have `moved` still say `http:`.
+    `tree` is the tree of the hosts. Some links to hosts that have `moved` still say `http:`.
     """
 
     def __init__(
@@ -66,7 +68,7 @@ class Weaver:
         self._layout = lru_cache(_MENUS_KEPT)(self._write_layout)
 
     def outlinks(self, site: Site, place: Place) -> list[Place]:
-        """Where this page of the site links to, repeats included."""
+        """The targets of this page's links, with repeats."""
         host = site.host
         if self._spec.uniform:
             links = self._draw_layout(site.salt, site.size)
@@ -76,7 +78,7 @@ class Weaver:
         return [Place(host if to == _OWN else to, page, 0, plain) for to, page, plain in links]
 
     def hrefs(self, site: Site, place: Place, whole: bool) -> list[str]:
-        """The same as it is written; `whole`: a mirror has it too, so by whole URLs."""
+        """The same links as attribute values. `whole`: absolute URLs, for pages with a mirror."""
         if self._spec.uniform:
             return self._layout(site.salt, site.size)
         rng = self._rng(place)
@@ -88,7 +90,7 @@ class Weaver:
     def _rng(self, place: Place) -> Random:
         return Random(mix(self._spec.seed, 10, *place))
 
-    # Drawn.
+    # Drawing.
 
     def _draw_links(self, site: Site, place: Place, rng: Random) -> list[Link]:
         """The links of the trees, then 5 to 50 in all."""
@@ -104,7 +106,7 @@ class Weaver:
         return links
 
     def _child_hosts(self, site: Site, page: int) -> list[int]:
-        """Hosts whose first link stands on this page."""
+        """The children in the tree of hosts that this page links to."""
         pages = site.tree.sound
         return [
             child
@@ -115,7 +117,7 @@ class Weaver:
     def _fill(
         self, links: list[Link], owner: int, size: int, random: Callable[[], float]
     ) -> list[Link]:
-        """More, 5 to 50 in all: four in five are pages of `owner`, which has `size` of them."""
+        """Adds links, up to 5 to 50 in all: four in five to the `size` pages of `owner`."""
         hosts = self._spec.hosts
         for _ in range(5 + int(45 * random() ** 2) - len(links)):
             if random() < 0.8:
@@ -128,17 +130,17 @@ class Weaver:
         return host, 0 if where < 0.7 else int((where - 0.7) / 0.3 * self._hosts.size(host)), False
 
     def _draw_layout(self, salt: int, size: int) -> list[Link]:
-        """In a uniform world, the links of every page of every host of this salt and size."""
+        """In a uniform world: the links of every page of every host with this salt and size."""
         random = Random(mix(self._spec.seed, 10, salt, size)).random
         links = self._fill([], _OWN, size, random)
         return links + [(_OWN, int(size * random()), False) for _ in range(self._spec.menu)]
 
     def _menu_pages(self, host: int, size: int) -> list[int]:
-        """Pages of a host that each of its pages links to; a small host repeats itself."""
+        """The menu: pages to which each page of the host links. A small host has repeats."""
         random = Random(mix(self._spec.seed, 12, host)).random
         return [int(size * random()) for _ in range(self._spec.menu)]
 
-    # Written.
+    # Writing.
 
     def _write_layout(self, salt: int, size: int) -> list[str]:
         links = self._draw_layout(salt, size)
@@ -151,7 +153,7 @@ class Weaver:
         )
 
     def _write(self, near: int, salt: int, links: list[Link], styles: bytes) -> list[str]:
-        """Links on a page of the host `near`, which has this salt. Most are a path."""
+        """The links on a page of the host `near`, which has this salt. Most are a path."""
         return [
             path(salt, link[1])
             if link[0] == near and not style and not link[2]
@@ -160,7 +162,7 @@ class Weaver:
         ]
 
     def _href(self, near: int, link: Link, style: int) -> str:
-        """One that is not a mere path."""
+        """A link that is more than a path."""
         hosts = self._hosts
         host, page, plain = link
         where = path(hosts.salt(host), page)

@@ -1,6 +1,6 @@
 """The words of the simulated web: names of hosts and paths, and the text of its pages.
 
-Everything here is built once, at import, from a fixed seed; a page is cut from it by slicing.
+All text is built once, at import, from a fixed seed. A page is a slice of it.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 from random import Random
 from urllib.parse import quote
 
-# Second-level suffixes as registro.br gives them out, the common ones repeated.
+# Second-level suffixes of .br; common ones are repeated.
 BR_SUFFIXES = (*["com.br"] * 8, "org.br", "org.br", "edu.br", "gov.br", "net.br", "art.br", "br")
 OTHER_SUFFIXES = ("com", "com", "com", "org", "net", "com.ar", "pt", "co.uk", "de", "info")
 
-# First words of paths; the rules of the simulated robots.txt files are about these.
+# First words of paths. The rules of the robots.txt files are about these.
 SECTIONS = (
     "noticias", "esportes", "produtos", "blog", "cultura", "livros", "sobre", "equipe",
     "cursos", "eventos", "arquivo", "fotos", "musica", "receitas", "viagem", "ciencia",
 )  # fmt: skip
-# 64 words for hosts and for paths: ASCII, and no word ends in a digit or in another's beginning.
+# 64 words for hosts and paths: ASCII, and no word ends in a digit or in the start of another.
 WORDS = (
     "casa", "verde", "rio", "mar", "sol", "lua", "gato", "festa", "porto", "serra", "campo",
     "praia", "monte", "vale", "ponte", "jardim", "flor", "mundo", "tempo", "vento", "pedra",
@@ -32,7 +32,7 @@ _TEXT = (
     "não", "uma", "os", "no", "se", "na", "por", "mais", "as", "the", "of", "and", "to", "in",
 )  # fmt: skip
 
-# Words of a path before its last one: 0 to 8, so that pages have levels 2 to 10.
+# Weights of the number of words before the last word of a path: 0 to 8 words, so levels 2 to 10.
 _DEPTHS = (30, 25, 18, 10, 6, 4, 3, 2, 2)
 
 
@@ -62,7 +62,7 @@ def _paragraphs(count: int) -> list[str]:
 
 
 class Text:
-    """Running text in one character set, sliced at paragraphs: a page's text costs one copy."""
+    """Running text in one character set, sliced at paragraphs: one copy per page."""
 
     def __init__(self, charset: str) -> None:
         pieces = [paragraph.encode(charset) for paragraph in _PARAGRAPHS]
@@ -73,7 +73,7 @@ class Text:
         self._size = self._starts.pop()
 
     def cut(self, number: int, size: int) -> bytes:
-        """At least `size` bytes of whole paragraphs, beginning where `number` says."""
+        """At least `size` bytes of whole paragraphs; `number` chooses the first."""
         size = max(size, 1)
         start = self._starts[number % len(self._starts)]
         if size > self._size:

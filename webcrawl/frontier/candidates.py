@@ -27,6 +27,9 @@ from webcrawl.frontier.queue import Entry
 from webcrawl.frontier.store import Store
 from webcrawl.parse.urls import origin_of, target_of
 
+# Names of the module: an attribute of an enumeration takes 0.1 µs.
+_NO_TEST, _HOST, _IP, _ROBOTS = Passed
+
 FAILURES_MAX = 10  # failed seeds that are remembered, with their reasons
 
 
@@ -161,15 +164,15 @@ class Candidates:
     def count_ahead(self, host: Host) -> None:
         """Count the next link of `host` as past the host test: the host is looked up for it."""
         if host.queue and not host.counted_ahead and not host.queue.peek()[1].link.counted:
-            host.counted_ahead = Passed.HOST
+            host.counted_ahead = _HOST
             self._counters.pending -= 1
             self._counters.extracted += 1
             self._counters.host_passed += 1
 
     def count_address_ahead(self, host: Host) -> None:
         """Count that link as past the IP test, unless the cap refuses it: `host` has an address."""
-        if host.counted_ahead is Passed.HOST and not self._caps.take_ip(host.addresses[0]):
-            host.counted_ahead = Passed.IP
+        if host.counted_ahead is _HOST and not self._caps.take_ip(host.addresses[0]):
+            host.counted_ahead = _IP
             self._counters.ip_passed += 1
 
     def take(self, host: Host, now: float) -> tuple[Link, Refusal | Literal[""]] | None:
@@ -183,7 +186,7 @@ class Candidates:
         counters = self._counters
         counted = link.counted
         if not counted:
-            counted, host.counted_ahead = host.counted_ahead, Passed.NO_TEST
+            counted, host.counted_ahead = host.counted_ahead, _NO_TEST
         if link.counted or not counted:
             counters.pending -= 1
         if not counted:
@@ -192,17 +195,17 @@ class Candidates:
         refused, due_at = self._refused(host, link, counted, now)
         if refused and not link.payload:
             if due_at:
-                if counted < Passed.IP:  # `_refused` counts the IP test, save at a retired host
-                    counted = Passed.HOST if host.retired_until > now else Passed.IP
+                if counted < _IP:  # `_refused` counts the IP test, save at a retired host
+                    counted = _HOST if host.retired_until > now else _IP
                 link = link._replace(counted=counted)
                 host.queue.drop()
                 self._refused_for_now.append((host, link, refused, due_at))
             else:
                 self.drop(host, link, refused, now)
             return None
-        if counted < Passed.ROBOTS:
+        if counted < _ROBOTS:
             counters.robots_passed += not refused
-            link = link._replace(counted=Passed.ROBOTS)
+            link = link._replace(counted=_ROBOTS)
             host.queue.keep(link)
         return link, refused
 
@@ -233,7 +236,7 @@ class Candidates:
         """
         if host.retired_until > now:
             return host.retired_reason, host.retired_until if host.deferrals else 0.0
-        if counted < Passed.IP:
+        if counted < _IP:
             refused = self._caps.take_ip(host.addresses[0])
             if refused:
                 return refused, 0.0

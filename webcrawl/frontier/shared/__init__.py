@@ -10,9 +10,9 @@ scheduler ── server.FrontierServer               scheduler ── client.Rem
 Read `server` (which process gets leases, the target), `member` (one worker as the server sees it),
 `client` (the frontier as a worker sees it), `wire` (messages and frames).
 
-Messages of a worker: "calls" (calls of the frontier's interface, changes of the counters, processor
-time used), "heartbeat" once a second, "exit" as the last one. Messages of the server: "answers" (to
-one "calls"), "ready" (an `acquire` may give leases now), "end" (the crawl ends, and why).
+Messages of a worker: Calls (of the frontier's interface, with changes of the counters and processor
+time used), Heartbeat once a second, Goodbye as the last one. Messages of the server: Answers (to
+one Calls), WakeUp (an `acquire` may give leases now), End (the crawl ends, and why).
 
 A worker's leases go back to the frontier when it exits or disconnects. The watchdog that kills a
 silent worker, and restarts, are `extensions.processes`.
