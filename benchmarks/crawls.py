@@ -196,7 +196,7 @@ def taking_turns(runs: Mapping[str, Callable[[], Cost]], turns: int) -> dict[str
     """Run all, then all in reverse order, `turns` times. NotDone unless all do the same work."""
     costs: dict[str, list[Cost]] = {name: [] for name in runs}
     for turn in range(turns):
-        for name in reversed(runs) if turn % 2 else runs:
+        for name in reversed(list(runs)) if turn % 2 else runs:
             cost = runs[name]()
             costs[name].append(cost)
             say(

@@ -22,7 +22,7 @@ from benchmarks.crawls import project_settings
 from webcrawl.admission.runner import REDIRECTS
 from webcrawl.config import build
 from webcrawl.config.fetch import content_type_test, headers_from, limits_from
-from webcrawl.crawl.page_fetch import fetched
+from webcrawl.crawl.outcomes import fetched
 from webcrawl.fetch.client import Client, FetchRequest
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.frontier.lease import Failed, Lane, Lease, Link, Outcome

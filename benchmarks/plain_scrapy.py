@@ -23,7 +23,7 @@ from twisted.internet.base import ReactorBase
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.error import DNSLookupError
 from twisted.internet.interfaces import IResolverSimple
-from zope.interface import implementer
+from zope.interface import implementer  # type: ignore[import-untyped]
 
 # https://docs.scrapy.org/en/latest/topics/broad-crawls.html
 SETTINGS = {
@@ -80,7 +80,7 @@ class TableResolver:
         return cls(reactor, json.loads(Path(crawler.settings["HOSTS_TABLE"]).read_text()))
 
     def install_on_reactor(self) -> None:
-        self._reactor.installResolver(self)
+        self._reactor.installResolver(self)  # type: ignore[arg-type]  # by `implementer`
 
     def getHostByName(self, name: str, timeout: object = ()) -> Deferred[str]:  # noqa: N802
         address = self._table.get(name)

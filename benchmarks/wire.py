@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def measure(arguments: argparse.Namespace) -> str:
     done = [(number, fetched(number)) for number in range(PAGES)]
     leases = [(number, lease(number)) for number in range(PAGES)]
-    calls = Calls(7, [Release(done, 1.5)], {"links": PAGES * LINKS}, 0.5)
+    calls = Calls(7, [Release([*done], 1.5)], {"links": PAGES * LINKS}, 0.5)
     answers = Answers(7, [Leased(leases)], Status(1.5, 2.5, False, None, False))
     row = rows.plain(host_row(known_host(), 1.7e9, 1))
     row_read = Decoder(HOST_ROW).decode
@@ -139,7 +139,8 @@ def pack_fetched(outcome: Fetched) -> Packed:
 
 
 def unpack_fetched(values: Packed) -> Fetched:
-    return Fetched(*values[:3], tuple(map(Link._make, values[3])), *values[4:])
+    status, asked_at, ended_at, links, *rest = values
+    return Fetched(status, asked_at, ended_at, tuple(map(Link._make, links)), *rest)
 
 
 def pack_lease(each: Lease) -> Packed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from scrapy.settings import default_settings
@@ -36,12 +35,3 @@ def test_each_default_is_in_one_place() -> None:
     """In the project's settings or, where the project keeps it, in Scrapy's."""
     for name in TABLE:
         assert hasattr(project, name) or hasattr(default_settings, name)
-
-
-def test_the_pages_and_headings_that_rows_link_to_exist() -> None:
-    for row in TABLE.values():
-        name, _, anchor = row.see.partition("#")
-        if row.see:
-            text = (DOCS / name).read_text(encoding="utf-8")
-            headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-            assert anchor in {"", *(each.lower().replace(" ", "-") for each in headings)}, row.see

@@ -336,9 +336,7 @@ class Scheduler(BaseScheduler):
 
     def _say_unanswered(self) -> None:
         """Make a run without any answered page an error, also one that a user stopped."""
-        seeds = [*self.frontier.failed_seeds] or self._pump.failures[
-            :FAILURES_MAX
-        ]
+        seeds = [*self.frontier.failed_seeds] or self._pump.failures[:FAILURES_MAX]
         failed = ", ".join(f"{name} ({reason})" for name, reason in seeds)
         problem = f"not one page was answered in this run; the first seeds that failed: {failed}"
         set_fatal_error(self._crawler, problem)
