@@ -361,6 +361,32 @@ def test_the_end_of_the_main_process_is_a_store_error() -> None:
     asyncio.run(check())
 
 
+@pytest.mark.parametrize("depth", [1 << 70, object()])
+def test_a_call_that_cannot_be_sent_is_a_store_error(depth: Any) -> None:
+    """A caller that is never answered would hang, and keep its leases."""
+
+    async def check() -> None:
+        pair = Pair(served())
+        with pytest.raises(StoreError, match="cannot be sent"):
+            await pair.remote.put([Link("http://a/", "a", depth)], 100.0)
+        assert await pair.remote.put(links(1), 100.0) == 1
+        await pair.die()
+
+    asyncio.run(check())
+
+
+def test_stats_that_cannot_be_sent_do_not_hold_up_the_last_message() -> None:
+    async def check() -> None:
+        pair = Pair(served())
+        await pair.remote.put(links(1), 100.0)
+        pair.remote.exit("why \udc80", {"ok": 3, "large": 1 << 70, "n\udc80": 1, "share": 0.5})
+        await pair.member.ended.wait()
+        assert pair.heard == [("why \\udc80", {"ok": 3, "n\\udc80": 1})]
+        await pair.die()
+
+    asyncio.run(check())
+
+
 def test_a_process_cannot_release_the_lease_of_another() -> None:
     async def check() -> None:
         server = served()

@@ -18,6 +18,8 @@ from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.counters import Counters, differences
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.frontier.shared.wire import (
+    NUMBER_MAX,
+    UNSENDABLE,
     Acquire,
     Answer,
     Answers,
@@ -130,8 +132,13 @@ class RemoteFrontier(Frontier):
     def exit(self, reason: str, stats: dict[str, Any]) -> None:
         """Send the last message: why this process stops crawling, and its stats that add up."""
         words = {name: valid_text(value) for name, value in stats.items() if type(value) is str}
-        numbers = {name: value for name, value in stats.items() if type(value) is int}
-        self._channel.send(Exit(reason, words | numbers, self._changes()))
+        numbers = {
+            name: value
+            for name, value in stats.items()
+            if type(value) is int and abs(value) <= NUMBER_MAX
+        }
+        sendable = {valid_text(str(name)): value for name, value in (words | numbers).items()}
+        self._channel.send(Exit(valid_text(str(reason)), sendable, self._changes()))
 
     # Messages
 
@@ -152,11 +159,17 @@ class RemoteFrontier(Frontier):
             self._opening = asyncio.get_running_loop().create_task(self._channel.open(self._sock))
 
     def _flush(self) -> None:
-        self._sent += 1
-        self._unanswered[self._sent] = self._futures
-        cpu_s = time.process_time()
-        self._channel.send(Calls(self._sent, self._calls, self._changes(), cpu_s))
+        calls, futures = self._calls, self._futures
         self._calls, self._futures = [], []
+        self._sent += 1
+        self._unanswered[self._sent] = futures
+        try:
+            self._channel.send(Calls(self._sent, calls, self._changes(), time.process_time()))
+        except UNSENDABLE as error:  # a user's value: without an answer, the callers would hang
+            del self._unanswered[self._sent]
+            for future in futures:
+                if not future.done():
+                    future.set_exception(StoreError(f"a message cannot be sent: {error}"))
 
     def _changes(self) -> dict[str, Any]:
         """How the counters have changed since the last message."""

@@ -23,6 +23,11 @@ from webcrawl.items import Original
 
 _LENGTH = struct.Struct("!I")
 
+NUMBER_MAX = (1 << 63) - 1  # MessagePack has no larger numbers
+# `Channel.send` raises one of these for a value that MessagePack cannot hold: a number beyond
+# NUMBER_MAX, text that is not Unicode, an object.
+UNSENDABLE = (OverflowError, TypeError, ValueError)
+
 Changes = dict[str, Any]  # of counters: `counters.differences`
 
 
@@ -172,7 +177,10 @@ class Channel(asyncio.Protocol):
         await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=sock)
 
     def send(self, message: Message) -> None:
-        """Send `message`, at once or when possible: never waits. Lost after a disconnect."""
+        """Send `message`, at once or when possible: never waits. Lost after a disconnect.
+
+        Raises one of UNSENDABLE if it cannot be encoded.
+        """
         self.write(frame(encode(message)))
 
     def write(self, data: bytes) -> None:
