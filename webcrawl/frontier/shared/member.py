@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from webcrawl.frontier.lease import Lane, Lease, Returned, Step
 from webcrawl.frontier.shared.wire import (
+    UNSENDABLE,
     Accepted,
     Acquire,
     Answer,
@@ -198,7 +199,11 @@ class Member:
             answers = [await self._result(calls[0])]
         else:
             answers = await asyncio.gather(*map(self._result, calls))
-        self.channel.send(Answers(number, answers, self._status()))
+        try:
+            self.channel.send(Answers(number, answers, self._status()))
+        except UNSENDABLE as error:  # a user's value: without an answer, the process would hang
+            failed = CallFailed(valid_text(f"an answer cannot be sent: {error}"))
+            self.channel.send(Answers(number, [failed] * len(answers), self._status()))
 
     def _status(self) -> Status:
         """Values that the process reads without a call."""
