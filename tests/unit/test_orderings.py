@@ -1,4 +1,7 @@
-"""opic: where cash goes. tests/contracts and tests/properties/test_opic.py test whole crawls."""
+"""Orderings that keep state. Of opic: where cash goes.
+
+tests/contracts test the order of leases, and tests/properties/test_opic.py whole crawls by opic.
+"""
 
 from __future__ import annotations
 

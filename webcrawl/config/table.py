@@ -35,20 +35,20 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             kinds.SUFFIXES,
             "Host name suffixes in scope, on a label boundary: `.br` takes `uol.com.br`, not"
             " `x.br.com`. Empty: the whole web.",
-            "architecture.md#scope",
+            "scope.md",
         ),
         Setting(
             "SCOPE_DENY",
             kinds.NAMES,
             "Hosts (with their subdomains), regular expressions, or `@file` of these, that are out"
             " of scope. `SCOPE_DENY` wins over `SCOPE_ALLOW`.",
-            "architecture.md#scope",
+            "scope.md",
         ),
         Setting(
             "SCOPE_ALLOW",
             kinds.NAMES,
             "The only hosts, regular expressions or `@file` of these in scope. Empty: all.",
-            "architecture.md#scope",
+            "scope.md",
         ),
         Setting(
             "SCOPE_RULES",
@@ -73,20 +73,20 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "PATH_DEPTH_LIMIT",
             whole(0),
             "Maximum number of slashes in a path; URLs with more are out of scope. 0: no limit.",
-            "architecture.md#traps",
+            "scope.md#traps",
         ),
         Setting(
             "PATH_REPEAT_LIMIT",
             whole(0),
             "Maximum number of times that one segment may be in a path. 0: no limit.",
-            "architecture.md#traps",
+            "scope.md#traps",
         ),
         Setting(
             "SEQUENCE_LIMIT",
             whole(0),
             "Maximum number of a host's numbered pages in a row, each found on the one before:"
             " calendars, `?page=2`, `?page=3`... 0: no limit.",
-            "architecture.md#traps",
+            "scope.md#traps",
         ),
         Setting(
             "MAX_PAGES_PER_HOST",
@@ -245,7 +245,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             one_of(*ORDERINGS),
             "Which URLs come first: `level` (short paths), `depth` (breadth first),"
             " `least-visited` (sites with the fewest fetched pages) or `opic` (most-linked pages).",
-            "architecture.md#orderings",
+            "orderings.md",
         ),
         Setting(
             "FRONTIER_STORE",

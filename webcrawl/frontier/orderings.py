@@ -37,8 +37,10 @@ class Ordering(ABC):
 
     @abstractmethod
     def enter(self, link: Link, number: int, cash: float | None) -> int:
-        """Priority of `link`, which gets in line as `number`: a new link, or a retry.
+        """Priority of `link`, which is queued as `number`: a new link, or a retry.
 
+        A whole number, 0 or more and less than `lease.FIRST_KEPT`, as it is part of a key on disk.
+        Lower is earlier.
         `cash` is the cash from the page with the link; None if the link is not from a page.
         """
 
