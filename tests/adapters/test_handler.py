@@ -102,7 +102,7 @@ def leased(server: RawServer, **kwargs: Any) -> Request:
     """A request of the frontier, for a host that is not in DNS."""
     url = f"http://page.invalid:{server.port}/"
     lease = Lease(host="page.invalid", step=Step.PAGE, url=url, address="127.0.0.1")
-    return PageFetch(lease).made(Request(url, **kwargs))
+    return PageFetch(lease).bind(Request(url, **kwargs))
 
 
 def test_a_page_becomes_a_response() -> None:
@@ -575,7 +575,7 @@ def test_a_request_that_is_not_http_is_not_sent(
     request = Request(**chosen)
     if not proxied:
         lease = Lease("a.invalid", Step.PAGE, request.url, "127.0.0.1")
-        PageFetch(lease).made(request)
+        PageFetch(lease).bind(request)
     with pytest.raises(NotSent):
         download(request)
     assert len(caplog.messages) == 1

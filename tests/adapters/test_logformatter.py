@@ -44,7 +44,7 @@ class OwnSpider(PageSpider):
 def leased(url: str = URL, **kwargs: Any) -> Request:
     link = Link(url, "a.test", depth=2, via="http://a.test/")
     lease = Lease("a.test", Step.PAGE, url, "127.0.0.1", link=link)
-    return PageFetch(lease).made(Request(url, **kwargs))
+    return PageFetch(lease).bind(Request(url, **kwargs))
 
 
 def skipped(request: Request) -> Request:
@@ -162,7 +162,7 @@ CRAWL = """
             for path in self.paths:
                 url = self.site + path
                 lease = Lease("127.0.0.1", Step.PAGE, url, "127.0.0.1", link=Link(url, "127.0.0.1"))
-                yield PageFetch(lease).made(scrapy.Request(url))
+                yield PageFetch(lease).bind(scrapy.Request(url))
 
         def parse(self, response):
             yield Page(response.url, response.status, size_bytes=len(response.body))

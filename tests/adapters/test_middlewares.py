@@ -251,7 +251,7 @@ class Deciding(Verifier):
 
 def leased(url: str, asked: str) -> Request:
     lease = Lease("a.test", Step.PAGE, url, "127.0.0.1", link=Link(url, "a.test"))
-    return PageFetch(lease).made(Request(asked))
+    return PageFetch(lease).bind(Request(asked))
 
 
 @pytest.mark.parametrize("asked", ["http://a.test/x", "http://A.test:80/x", "http://a.test/./x#f"])

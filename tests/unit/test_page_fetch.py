@@ -87,7 +87,7 @@ def test_an_answer_that_is_not_the_last() -> None:
 def visit_with(payload: bytes = b"") -> tuple[PageFetch, Request]:
     link = Link(URL, "a.example", payload=payload)
     page_fetch = PageFetch(Lease("a.example", Step.PAGE, URL, "10.0.0.1", link))
-    return page_fetch, page_fetch.made(
+    return page_fetch, page_fetch.bind(
         Request(URL, meta={"verbatim_url": True} if not payload else {})
     )
 

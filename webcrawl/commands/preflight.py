@@ -21,6 +21,7 @@ from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.check import check, problems_of
 from webcrawl.config.fetch import limits_from
 from webcrawl.config.names import check_names
+from webcrawl.config.table import read
 from webcrawl.crawl.crawl import LeaseKeeper, crawl_of
 from webcrawl.spiders.broad import project_root
 from webcrawl.spiders.seeds import BadSeed, SeedSource
@@ -142,9 +143,10 @@ def _problem_of(crawler: Crawler) -> str:
 
 def _shortfall(crawler: Crawler) -> str:
     """The reason why a frontier emptied too early."""
-    target = crawler.settings.getint("CLOSESPIDER_PAGECOUNT")
-    crawled = crawler.stats.get_value("webcrawl/crawled", 0)
+    target = read(crawler.settings, "CLOSESPIDER_PAGECOUNT", int)
+    counters = crawl_of(crawler).counters
     if target:
+        crawled = counters.crawled if counters is not None else 0
         return f"the frontier emptied after {crawled} of {target} pages"
     return "no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW and SCOPE_DENY"
 

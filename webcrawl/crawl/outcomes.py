@@ -1,4 +1,4 @@
-"""What becomes of a lease whose request ended in Scrapy: each of its ends is one outcome.
+"""Turns each end of a Request in Scrapy into one outcome of its lease.
 
 A Request can end in many ways: an answer that the spider read, an errback, a user's middleware that
 drops it or puts another in its place. Here each of them becomes one value for the frontier.
@@ -77,8 +77,8 @@ def beyond_target(request: Request) -> TargetMet:
 def replaced_by(request: Request, engine: object) -> Request | None:
     """The Request that a middleware's `request` replaces, while the engine enqueues `request`.
 
-    None for any other. Scrapy's own engine does not say it; there the scheduler finds the lease
-    without a Request (`Pump._drop_orphans`).
+    None for any other, and with Scrapy's own engine, which does not tell. There the pump finds the
+    lease without a Request (`Pump._drop_orphans`).
     """
     replacement = getattr(engine, "replacement", None)
     return replacement[1] if replacement is not None and replacement[0] is request else None
@@ -108,7 +108,7 @@ def failed(lease: Lease, request: Request, error: BaseException | None, now: flo
         if failure.reason in OURS:
             return Returned(asked_at, failure.ended_at, failure.reason)
         return Failed(failure.reason, asked_at, failure.ended_at)
-    if not (lease.link and lease.link.payload):  # of a user's own Scrapy says so
+    if not (lease.link and lease.link.payload):  # Scrapy logs that of a user's own
         logger.error("Error while fetching %s", request.url, exc_info=error)
     if state.exchange is not None:  # the fault came after it
         return fetched(state.exchange)

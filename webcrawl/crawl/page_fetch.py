@@ -50,8 +50,8 @@ class PageFetch:
         """Return itself: a deep copy of `meta` names the same lease."""
         return self
 
-    def made(self, request: Request) -> Request:
-        """Make `request` the one for the lease."""
+    def bind(self, request: Request) -> Request:
+        """Make `request` the one Request of this page fetch, and note that in its state."""
         self.request = request
         request.meta[META_KEY] = RequestState(self)
         return request
@@ -149,7 +149,7 @@ def strip(request: Request) -> Request:
         return request
     page_fetch = meta[META_KEY].page_fetch
     link = page_fetch.lease.link if page_fetch is not None else None
-    if link is not None and not link.payload:  # its URL is safe as it is; that of the copy may not
+    if link is not None and not link.payload:  # a page's URL is canonical; the copy's may not be
         ours = (META_KEY, "verbatim_url")
         return request.replace(meta={key: meta[key] for key in meta if key not in ours})
     original = page_fetch.request if page_fetch is not None else None

@@ -75,7 +75,7 @@ class PageFetchMiddleware:
 
     @property
     def _keeper(self) -> LeaseKeeper:
-        assert self._crawl.scheduler is not None  # `from_crawler` has looked
+        assert self._crawl.scheduler is not None  # checked in `from_crawler`
         return self._crawl.scheduler
 
     def process_spider_input(self, response: Response) -> None:
@@ -91,7 +91,7 @@ class PageFetchMiddleware:
         exchange = exchange_of(response)
         if not link.payload:
             if exchange.reconstructed and not self._wants(exchange.status, exchange.headers):
-                exchange.body_skipped = True  # as the download handler has it
+                exchange.body_skipped = True  # as the download handler sets it
                 response.flags.append("content_type_dropped")
             return
         outcome = answered(page_fetch, response)

@@ -26,6 +26,7 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 
 from webcrawl.config.build import is_debugging, processes_from
 from webcrawl.config.kinds import SettingError
+from webcrawl.config.table import read
 from webcrawl.crawl.crawl import FATAL_ERROR_STAT, crawl_of, set_fatal_error
 from webcrawl.extensions.worker import settings_of
 from webcrawl.frontier.shared.member import Member
@@ -70,7 +71,7 @@ class Processes:
         count = processes_from(crawler.settings)
         if count == 1 or is_debugging(crawler):
             raise NotConfigured
-        silence_max_s = crawler.settings.getfloat("CRAWL_PROCESS_TIMEOUT")
+        silence_max_s = read(crawler.settings, "CRAWL_PROCESS_TIMEOUT", float)
         extension = cls(crawler, count, silence_max_s)
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)
         crawler.signals.connect(extension.spider_closed, signals.spider_closed)

@@ -195,13 +195,13 @@ class _Fetch(asyncio.Protocol):
         wire: bytes,
         limits: Limits,
         server: Server,
-        keeper: Connections | None,
+        idle: Connections | None,
     ) -> None:
         self.request = request
         self.wire = wire  # the bytes of the request
         self.limits = limits
         self.server = server
-        self._keeper = keeper  # takes the connection if it can be used again
+        self._idle = idle  # takes the connection if it can be used again
         self.reader = ResponseReader(request.method, limits.max_header_bytes, limits.max_size_bytes)
         self.ssl_object: ssl.SSLObject | None = None
         self.body_skipped = False
@@ -315,7 +315,7 @@ class _Fetch(asyncio.Protocol):
             self.stop(error)
         else:
             if reader.done or self.body_skipped:
-                self._part()
+                self._end_answer()
                 return
             self._reading_s += time.monotonic() - now
             if self._reading_s > _TURN_S:
@@ -366,10 +366,10 @@ class _Fetch(asyncio.Protocol):
         self._error = error
         self._enter(State.DONE, self.ended_at)
 
-    def _part(self) -> None:
-        """The answer is complete: hand the connection over to its keeper, or close it."""
-        keeper, transport = self._keeper, self._transport
-        if keeper is None or transport is None or self.body_skipped:
+    def _end_answer(self) -> None:
+        """The answer is complete: keep the connection as an idle one, or close it."""
+        idle, transport = self._idle, self._transport
+        if idle is None or transport is None or self.body_skipped:
             self.stop()
             return
         idle_s = min(self.limits.keep_alive_s, self.reader.idle_s)
@@ -378,7 +378,7 @@ class _Fetch(asyncio.Protocol):
             return
         self._decide()
         self._transport = None
-        keeper.put(self.server, transport, idle_s)
+        idle.put(self.server, transport, idle_s)
         self._closed.set_result(None)
 
     def _give_turn(self) -> None:
@@ -395,9 +395,9 @@ class _Fetch(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _give_content(self, on_content: OnContent) -> None:
-        news = self.reader.content_from(self._given)
-        self._given += len(news)
-        if news and not on_content(news):
+        content = self.reader.content_from(self._given)
+        self._given += len(content)
+        if content and not on_content(content):
             self.reader.end("unspecified")
 
     def _take_error(self) -> Exception:
@@ -408,8 +408,8 @@ class _Fetch(asyncio.Protocol):
 
 
 def _forget(transport: asyncio.Transport) -> None:
-    """Have the system discard what it has not sent yet. Otherwise, after an outage, it would still
-    send the request: the crawl knows nothing of it, and it comes too early.
+    """Let the system discard unsent bytes. After an outage it would still send the request: too
+    early, and unknown to the crawl.
     """
     sock = transport.get_extra_info("socket")
     if sock is not None:

@@ -120,7 +120,7 @@ class Frontier(ABC):
 
         Links that robots.txt or the IP cap refuse are dropped on the way, a bounded number per
         call: fewer leases than `limit` do not mean that no more are ready. A refused link with a
-        payload is leased with `refused`, since its owner must be told.
+        payload is leased with `refused`, since its errback must be called.
         """
 
     async def acquire_pages(self, now: float, limit: int, spare: int) -> list[Lease]:

@@ -4,7 +4,8 @@ On its way in: depth, redirects, the URL-seen test, the caps per host and domain
 whether its host is retired, the IP cap, robots.txt. A link that is refused, or fails too often, for
 a reason that may pass is kept in line for a later try; else it is dropped.
 
-Counted ahead: a host is looked up for its next link, which then counts as taken before its turn.
+Counted ahead: when a host is looked up for its next link, that link is counted as taken from the
+queue before its turn.
 
 Invariant: `counters.pending` is the number of queued links less those counted ahead.
 """
@@ -27,7 +28,7 @@ from webcrawl.frontier.queue import Entry
 from webcrawl.frontier.store import Store
 from webcrawl.parse.urls import origin_of, target_of
 
-# Names of the module: an attribute of an enumeration takes 0.1 µs.
+# Module-level names, since an attribute look-up in an enumeration takes 0.1 µs.
 _NO_TEST, _HOST, _IP, _ROBOTS = Passed
 
 FAILURES_MAX = 10  # failed seeds that are remembered, with their reasons
@@ -195,7 +196,7 @@ class Candidates:
         refused, due_at = self._refused(host, link, counted, now)
         if refused and not link.payload:
             if due_at:
-                if counted < _IP:  # `_refused` counts the IP test, save at a retired host
+                if counted < _IP:  # `_refused` counts the IP test, except at a retired host
                     counted = _HOST if host.retired_until > now else _IP
                 link = link._replace(counted=counted)
                 host.queue.drop()

@@ -152,10 +152,10 @@ class CrawlState:
         return not self._backlog.fresh and not self._leases
 
     def retry(self, reasons: Container[str], after: bytes, now: float) -> tuple[int, bytes | None]:
-        """Put the links that are kept for one of `reasons` in line as new links.
+        """Queue the links that are kept for one of `reasons` as new links.
 
-        Of _RETRIED_HOSTS hosts behind the key `after`. Returns how many links, and the key for the
-        next call; None at the end.
+        Reads the next _RETRIED_HOSTS hosts after the key `after`. Returns the number of links, and
+        the key for the next call, or None at the end.
         """
         count = 0
         names, following = self._store.hosts_with_kept(after, _RETRIED_HOSTS)
@@ -294,8 +294,8 @@ class CrawlState:
         host.queue.drop()
         self.counters.count_code(status)
         self._ordering.visited(host.name)
-        what = f"head {outcome.status}" if lease.step is Step.HEAD else str(outcome.status)
-        self._store.record_status(link, what, now, outcome.duplicate_of)
+        ending = f"head {outcome.status}" if lease.step is Step.HEAD else str(outcome.status)
+        self._store.record_status(link, ending, now, outcome.duplicate_of)
 
     def _failed(self, host: Host, lease: Lease, outcome: Failed, now: float) -> None:
         link = lease.link

@@ -138,7 +138,7 @@ class Disposition:
             home.add_robots_task(RobotsTask(robots_task.origin, robots_task.home, url, tries=tries))
         else:
             self._robots_unavailable(robots_task, outcome.reason, now)
-        # What is refused from now on need not wait to be dropped.
+        # No back-off if all is refused now: the links are dropped or kept without a request.
         if home.robots_tasks or outcome.retry_after_s or not home.rules[robots_task.origin].reason:
             self.back_off(home, tries, outcome.ended_at, outcome.retry_after_s)
         self._distributor.settle(home, now)

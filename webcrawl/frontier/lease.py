@@ -19,7 +19,7 @@ FIRST_KEPT = 1 << 31  # priorities from here on are those of kept links (frontie
 
 # Each reason is one statistic: `webcrawl/failed/<reason>`, `/dropped/<reason>`, `/kept/<reason>`.
 OurFault = Literal["error"]  # an exception in our own code or in a user's component, logged there
-# No address of a host could be had.
+# No usable address of a host was found.
 UnresolvedReason = Literal["dns", "blocked_address"] | OurFault
 # A whole host or origin is not asked for a while.
 GivenUpReason = UnresolvedReason | Literal["host_retired", "robots_unreachable"]

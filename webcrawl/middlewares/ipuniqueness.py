@@ -17,6 +17,7 @@ from scrapy.exceptions import NotConfigured
 from webcrawl.admission.dns import ResolutionFailed, Resolver
 from webcrawl.admission.guard import AddressGuard
 from webcrawl.config.build import caps_from, guard_from, resolver_from
+from webcrawl.config.table import read
 from webcrawl.frontier.caps import Caps
 from webcrawl.middlewares.verifier import Verifier, is_counted, is_page
 from webcrawl.parse.urls import host_of
@@ -39,7 +40,7 @@ class IpUniqueness(Verifier):
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
         caps = caps_from(settings)
-        if not caps.per_ip and settings.getbool("ALLOW_PRIVATE_ADDRESSES"):
+        if not caps.per_ip and read(settings, "ALLOW_PRIVATE_ADDRESSES", bool):
             raise NotConfigured
         middleware = cls(crawler, caps, guard_from(settings), resolver_from(settings))
         crawler.signals.connect(middleware.spider_closed, signals.spider_closed)

@@ -30,6 +30,7 @@ from webcrawl.admission.robotspolicy import (
 )
 from webcrawl.admission.runner import read_robots
 from webcrawl.config.build import robots_reader
+from webcrawl.config.table import read
 from webcrawl.frontier.base import STALE_S
 from webcrawl.middlewares.verifier import Verifier, robots_task
 from webcrawl.parse.robots import ALLOW_ALL, DISALLOW_ALL, RobotsRules
@@ -53,7 +54,7 @@ class RobotsTxt(Verifier):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
+        if not read(crawler.settings, "ROBOTSTXT_OBEY", bool):
             raise NotConfigured
         middleware = cls(crawler, robots_reader(crawler.settings))
         crawler.signals.connect(middleware.spider_closed, signals.spider_closed)

@@ -32,10 +32,10 @@ from webcrawl.signals import crawl_closing, fetches_cut
 
 logger = logging.getLogger(__name__)
 
-_LOOK_S = 0.25  # the pump's longest sleep, after which it looks whether the engine is closing
+_POLL_S = 0.25  # longest pause between two turns: each checks whether the engine is closing
 _ORPHANS_S = 1.0  # interval of the search for leases without a Request in the engine
 _NO_SOCKET_S = 0.5  # pause after a request found no socket
-_WARN_S = 60.0  # at most one warning of that in so many seconds
+_WARN_S = 60.0  # shortest time between two warnings of it
 
 
 class Pump:
@@ -87,7 +87,7 @@ class Pump:
         self._task = asyncio.create_task(self._run())
 
     def wake(self) -> None:
-        """Have a turn now."""
+        """Start the next turn now."""
         self._changed.set()
 
     @property
@@ -101,7 +101,7 @@ class Pump:
 
     @property
     def failures(self) -> list[tuple[str, str]]:
-        """Hosts that did not answer, and the reasons, as the judge of outages has them."""
+        """Hosts that did not answer, with the reasons, from `admission.outage`."""
         return self._outage.failures
 
     def take(self) -> Lease | None:
@@ -165,7 +165,7 @@ class Pump:
         slot = self._crawler.engine._slot
         if slot is None or slot.closing is not None:
             self._wind_down(now)
-            return _LOOK_S
+            return _POLL_S
         if self._frontier.is_met:
             self._close_spider(TARGET_MET)
             await asyncio.sleep(0)
@@ -175,8 +175,8 @@ class Pump:
             self._drop_orphans(slot.inprogress)
         self._count_outage()
         if not self.under_way and not self._window:
-            self._give_held_back()
-        wait_s = _LOOK_S
+            self._release_held_back()
+        wait_s = _POLL_S
         if now >= self._no_socket_until and not self._outage.is_on:
             wait_s = min(wait_s, await self._refill(now), await self._admit(now))
         self._count_under_way(len(self.under_way) + self._admissions.client.active)
@@ -192,14 +192,14 @@ class Pump:
             urls = self.target.cut(slow)
             self._crawler.signals.send_catch_log(fetches_cut, urls=urls)
         if room == 0 and not self.target.is_waited_for:
-            return _LOOK_S
+            return _POLL_S
         spare = len(slow) + len(self.target.held_back)
         leases = await self._frontier.acquire_pages(now, room, spare)
         self._window.extend(leases)
         self.target.wake(everyone=self.is_closing)
-        return _LOOK_S if len(leases) == room else self._frontier.next_at() - now
+        return _POLL_S if len(leases) == room else self._frontier.next_at() - now
 
-    def _give_held_back(self) -> None:
+    def _release_held_back(self) -> None:
         for lease, outcome in self.target.take_held_back():
             self.outbox.release(lease, outcome)
 
@@ -207,7 +207,7 @@ class Pump:
         """Start admissions; seconds until a host may be ready for one."""
         room = self._admissions_max - len(self._admitting)
         if room <= 0:
-            return _LOOK_S
+            return _POLL_S
         ready_at = self._frontier.next_at(Lane.ADMISSIONS)
         if ready_at > now:  # so there are none, without a call
             return ready_at - now
@@ -216,7 +216,7 @@ class Pump:
             task = asyncio.create_task(self._run_admission(lease))
             self._admitting.add(task)
             task.add_done_callback(self._admitting.discard)
-        return _LOOK_S if len(leases) == room else self._frontier.next_at(Lane.ADMISSIONS) - now
+        return _POLL_S if len(leases) == room else self._frontier.next_at(Lane.ADMISSIONS) - now
 
     def _count_outage(self) -> None:
         """Update the counter of the seconds that our network was out."""
@@ -257,7 +257,7 @@ class Pump:
             for lease in self._window:
                 self.outbox.release(lease, Returned())
             self._window.clear()
-            self._give_held_back()
+            self._release_held_back()
             for task in self._admitting:
                 task.cancel()
         self.target.wake(everyone=True)

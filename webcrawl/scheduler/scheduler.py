@@ -29,6 +29,7 @@ from twisted.python.failure import Failure
 
 from webcrawl.config import build
 from webcrawl.config.ignored import unused
+from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.crawl.outcomes import failed, replaced, replaced_by
 from webcrawl.crawl.page_fetch import PageFetch, page_fetch_of, strip
@@ -92,7 +93,7 @@ class Scheduler(BaseScheduler):
             frontier = build.frontier_from(settings)
         except StoreError as error:
             frontier, problem = MemoryFrontier(), str(error)
-        follow = settings.getbool("FOLLOW_LINKS")
+        follow = read(settings, "FOLLOW_LINKS", bool)
         outlinks = build.outlinks_from(settings, frontier.counters.dropped)
         admissions = build.admissions_from(
             settings,
@@ -106,7 +107,7 @@ class Scheduler(BaseScheduler):
             Outbox(frontier, outlinks.url_cache),
             concurrency=build.share_of(settings, "CONCURRENT_REQUESTS"),
             admissions_max=build.share_of(settings, "CONCURRENT_ADMISSIONS"),
-            grace_s=settings.getfloat("CLOSE_GRACE"),
+            grace_s=read(settings, "CLOSE_GRACE", float),
         )
         pump.problem = problem
         scheduler = cls(
@@ -115,7 +116,7 @@ class Scheduler(BaseScheduler):
             outlinks,
             build.policy_from(settings),
             pump,
-            target=settings.getint("CLOSESPIDER_PAGECOUNT"),
+            target=read(settings, "CLOSESPIDER_PAGECOUNT", int),
             follow=follow,
         )
         crawler.signals.connect(scheduler.spider_opened, signals.spider_opened)
@@ -135,7 +136,7 @@ class Scheduler(BaseScheduler):
         return self._pump.problem
 
     def wake(self) -> None:
-        """Have the pump turn now."""
+        """Start the pump's next turn now."""
         self._pump.wake()
 
     # Scrapy's interface
@@ -146,7 +147,7 @@ class Scheduler(BaseScheduler):
             return
         settings = self._crawler.settings
         if build.is_debugging(self._crawler):
-            _say_wait(settings)
+            _log_wait(settings)
             return
         for line in unused(settings):
             logger.warning("%s", line)
@@ -161,10 +162,10 @@ class Scheduler(BaseScheduler):
     def close(self, reason: str) -> Deferred[None]:
         silent = self.counters.robots.total() == self._robots_before or reason == "no_answer"
         if silent and self._is_unanswered():
-            self._say_unanswered()
+            self._log_unanswered()
         elif reason == "outage":
             set_fatal_error(self._crawler, "our own network was out for longer than OUTAGE_TIMEOUT")
-        self._say_left()
+        self._log_urls_left()
         return deferred_from_coro(self._pump.close())
 
     def has_pending_requests(self) -> bool:
@@ -207,9 +208,10 @@ class Scheduler(BaseScheduler):
         return True
 
     def _as_users(self, request: Request) -> Request:
-        """`request` without the lease of another one that it was made of.
+        """`request` without the lease of another Request that it was made from.
 
-        A middleware puts it in the place of that one, or a callback copied that one's meta.
+        It was made from another if a middleware returned it in place of that one, or if a callback
+        copied the meta of that one.
         """
         before = replaced_by(request, self._crawler.engine)
         page_fetch = page_fetch_of(before or request)
@@ -334,7 +336,7 @@ class Scheduler(BaseScheduler):
         failures = self.frontier.failed_seeds or self._pump.had_outage or self.counters.kept.total()
         return bool(failures) and self.counters.crawled == self._crawled_before
 
-    def _say_unanswered(self) -> None:
+    def _log_unanswered(self) -> None:
         """Make a run without any answered page an error, also one that a user stopped."""
         seeds = [*self.frontier.failed_seeds] or self._pump.failures[:FAILURES_MAX]
         failed = ", ".join(f"{name} ({reason})" for name, reason in seeds)
@@ -342,7 +344,7 @@ class Scheduler(BaseScheduler):
         set_fatal_error(self._crawler, problem)
         logger.error("%s", problem)
 
-    def _say_left(self) -> None:
+    def _log_urls_left(self) -> None:
         """Log what becomes of the URLs that are kept or still queued."""
         left = max(self.counters.pending, 0)
         if not left or build.is_worker(self._crawler.settings) or self.problem:
@@ -366,10 +368,10 @@ class Scheduler(BaseScheduler):
             request = self._users.request(link)
             request.meta["depth"] = link.depth
             page_fetch.errback, request.errback = request.errback, self._errback
-        return page_fetch.made(request)
+        return page_fetch.bind(request)
 
     def _errback(self, failure: Failure) -> Any:
-        """A Request ended without an answer. For a page that is counted and no more.
+        """Called when a Request has ended without an answer. Of a page this is only counted.
 
         A user's own Request calls its errback, unless it will be tried again. Without an errback
         Scrapy logs the failure.
@@ -408,11 +410,11 @@ def _recorder(crawler: Crawler, counters: Counters) -> Callable[[Exchange], Awai
     return record
 
 
-def _say_wait(settings: BaseSettings) -> None:
+def _log_wait(settings: BaseSettings) -> None:
     """Tell the user of a debugging command why it takes a moment."""
-    if settings.getbool("ROBOTSTXT_OBEY"):
+    if read(settings, "ROBOTSTXT_OBEY", bool):
         logger.info(
             "robots.txt is asked first, and the page %g s later (-s DOWNLOAD_DELAY=...), or when"
             " robots.txt says. Nothing is archived",
-            settings.getfloat("DOWNLOAD_DELAY"),
+            read(settings, "DOWNLOAD_DELAY", float),
         )

@@ -3,9 +3,9 @@
 An answer counts only if it has one of the target's places. The frontier gives places to processes
 (`frontier.shared.server`); here the places of this process go to the answers that come first.
 
-At the end of a target some pages are slow. Others are then asked beside them; and where no request
-can start for slow ones, these are cut, and their leases are held back so that their URLs wait until
-nothing else is under way.
+At the end of a target some pages are slow. Other pages are then fetched beside them. If slow pages
+take up all requests, they are cut. Their leases are held back until nothing else is under way, so
+that their URLs come last.
 
 Invariant: answers that have a place and are not released are at most `frontier.places`.
 """
@@ -62,7 +62,7 @@ class Target:
         await place
 
     def wake(self, *, everyone: bool) -> None:
-        """Have waiting answers look again: one per free place, or `everyone`."""
+        """Let waiting answers check again: one per free place, or `everyone`."""
         if not self._waiting:
             return
         free = (self._frontier.places or 0) - len(self._placed)

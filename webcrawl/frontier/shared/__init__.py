@@ -11,7 +11,7 @@ Read `server` (which process gets leases, the target), `member` (one worker as t
 `client` (the frontier as a worker sees it), `wire` (messages and frames).
 
 Messages of a worker: Calls (of the frontier's interface, with changes of the counters and processor
-time used), Heartbeat once a second, Goodbye as the last one. Messages of the server: Answers (to
+time used), Heartbeat once a second, Exit as the last one. Messages of the server: Answers (to
 one Calls), WakeUp (an `acquire` may give leases now), End (the crawl ends, and why).
 
 A worker's leases go back to the frontier when it exits or disconnects. The watchdog that kills a
