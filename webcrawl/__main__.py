@@ -7,12 +7,18 @@ scrapy.cfg of a checkout, or SCRAPY_SETTINGS_MODULE, to find them.
 from __future__ import annotations
 
 import os
+import sys
 
 from scrapy.cmdline import execute
 
 
 def main() -> None:
-    """Runs one command. A settings module in SCRAPY_SETTINGS_MODULE goes before the project's."""
+    """Runs one command. A settings module in SCRAPY_SETTINGS_MODULE goes before the project's.
+
+    Modules in the working folder can be imported, as Scrapy does it in a project's folder: the
+    installed script `webcrawl` would not find a user's settings and spiders there.
+    """
+    sys.path.append(os.getcwd())
     os.environ.setdefault("SCRAPY_SETTINGS_MODULE", "webcrawl.settings")
     execute()
 

@@ -62,7 +62,7 @@ def test_a_line_names_the_setting_its_value_and_the_allowed_values() -> None:
          ["", "Protego", "no.such.parser", None, 3]),
         ("FRONTIER_STORE", ["memory", "disk"], ["redis://h/", "auto", "", None]),
         ("FRONTIER_ORDER", ["level", "depth", "least-visited", "opic"], ["Level", ""]),
-        ("JOBDIR", [None, "", "job", Path("job")], [__file__, 3]),
+        ("JOBDIR", [None, "", "job", Path("job")], [__file__, 3, "/proc/job"]),
         ("FRONTIER_ACTIVE_HOSTS", [1, "50000"], [0, -1, "many"]),
         ("WARC_DIR", ["warc", "/tmp", Path("x")], ["", None, 3]),
         ("REPORT_DIR", [None, "", "reports"], [__file__, 3]),

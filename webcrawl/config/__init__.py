@@ -7,6 +7,7 @@ In reading order:
 - `markdown`: writes docs/settings.md from the table.
 - `fetch`, `build`: build the core's parts from settings.
 - `names`: finds misspelt names of settings and spider arguments.
+- `moved`: finds import paths of an earlier version.
 - `ignored`: Scrapy's settings without effect here.
 - `check`: the checks before a crawl.
 """

@@ -6,6 +6,7 @@ them: those are in `table`. A value comes from the command line as text, or from
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import re
@@ -13,6 +14,7 @@ import ssl
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 from scrapy.http import Headers
@@ -25,6 +27,7 @@ from webcrawl.crawl.crawl import LeaseKeeper
 from webcrawl.fetch.requesthead import is_name, one_line
 from webcrawl.parse.robotsparsers import OURS, PROTEGO
 
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})  # reported at the write that fails
 TLS_VERSIONS = {
     "TLSv1.0": ssl.TLSVersion.TLSv1,
     "TLSv1.1": ssl.TLSVersion.TLSv1_1,
@@ -177,7 +180,13 @@ def _is_writable(value: object) -> bool:
     folder = Path(str(value)).absolute()
     while not folder.exists():
         folder = folder.parent
-    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
+    if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+        return False
+    try:
+        with TemporaryFile(dir=folder):  # root has all rights in /proc, which takes no new files
+            return True
+    except OSError as error:
+        return error.errno in _DISK_FULL
 
 
 def _is_file_prefix(value: object) -> bool:

@@ -30,6 +30,7 @@ from scrapy import Spider
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 
 from webcrawl import settings as project_settings
+from webcrawl.config.moved import moved_paths
 
 # difflib's ratio, without "_": SCOPE_SUFFIX and SCOPE_SUFFIXES have .92. Of the 40,000 pairs of
 # Scrapy's and the project's own names, 17 have this ratio or more.
@@ -52,7 +53,7 @@ _COMMENT = re.compile(r"#[^\n]*")
 
 
 class Names(NamedTuple):
-    """One line per name: misspelt names, which end the crawl, and names that no code reads."""
+    """One line per name: misspelt and moved ones, which end the crawl, and those no code reads."""
 
     misspelt: list[str]
     unread: list[str]
@@ -65,7 +66,7 @@ def check_names(
 
     O(settings) if all names are in the defaults.
     """
-    found = Names([], [])
+    found = Names([*moved_paths(settings)], [])
     code = _Code(settings, spider)
     for name in sorted(_given(settings) - _defaults()):
         if not (code.reads(name, _reading(name)) or name.startswith(code.prefixes)):
