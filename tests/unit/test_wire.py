@@ -47,6 +47,7 @@ from webcrawl.frontier.shared.wire import (
 )
 from webcrawl.items import Original
 from webcrawl.parse.robots import RobotsRules
+from webcrawl.parse.robotsparsers import TextRules
 
 LINK = Link("http://a/1", "a", 3, 1, "http://a/", 2, head_done=True, payload=b"request")
 ROBOTS_TASK = RobotsTask("http://a", "a", "http://b/robots.txt", 1, 2)
@@ -54,6 +55,7 @@ OUTCOMES: list[Outcome] = [
     Resolved(("10.0.0.1", "::1"), 5.0),
     Unresolved("dns", again=True),
     RobotsFetched(RobotsRules.parse(b"User-agent: *\nDisallow: /x", "a"), 9.0, 1.0, 2.0, "4xx"),
+    RobotsFetched(TextRules(parser="protego", token="a", text=b"Disallow: /\xff"), 9.0, 1.0, 2.0),
     RobotsMoved("http://b/robots.txt", "b", 1.0, 2.0),
     RobotsUnreachable("timeout", 1.0, 2.0, 3.0),
     Fetched(200, 1.0, 2.0, (LINK, LINK._replace(url="http://a/2")), 3.0, 4, 5.0, wanted=False),

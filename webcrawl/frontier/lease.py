@@ -14,6 +14,7 @@ from msgspec import Struct
 from webcrawl.fetch.exchange import FailureReason
 from webcrawl.frontier.caps import CapReason
 from webcrawl.parse.robots import RobotsRules
+from webcrawl.parse.robotsparsers import TextRules
 
 FIRST_KEPT = 1 << 31  # priorities from here on are those of kept links (frontier.backlog)
 
@@ -125,7 +126,7 @@ class Unresolved(_Outcome, frozen=True):
 class RobotsFetched(_Outcome, frozen=True):
     """ROBOTS: the rules of the task's origin, valid until `expires_at`."""
 
-    rules: RobotsRules
+    rules: RobotsRules | TextRules  # by name: msgspec decodes only the types named here
     expires_at: float
     asked_at: float
     ended_at: float

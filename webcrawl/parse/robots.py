@@ -19,8 +19,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, Self
+
+from msgspec import Struct
 
 MAX_BODY_BYTES: Final = 500 * 1024  # RFC 9309, 2.5: at least this much must be parsed
 # A pattern with half as many literal octets matches no URL of 8 KiB. Google cuts lines at 16,664.
@@ -90,8 +91,7 @@ def product_token(user_agent: str) -> str:
     return match[0].decode() if match else ""
 
 
-@dataclass(slots=True, frozen=True)
-class RobotsRules:
+class RobotsRules(Struct, frozen=True, array_like=True, gc=False, tag=True):
     """The rules of one robots.txt that apply to us: immutable, comparable, picklable.
 
     `literals` and `wildcards` are lines of "+" (allow) or "-" (disallow) and a normalised pattern,

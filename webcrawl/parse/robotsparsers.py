@@ -11,7 +11,6 @@ most MAX_BODY_BYTES of text.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import Final, Protocol, Self
@@ -71,8 +70,7 @@ def read_rules(row: bytes) -> RobotsRules:
     return TextRules.from_bytes(row) if row.startswith(_TEXT) else RobotsRules.from_bytes(row)
 
 
-@dataclass(slots=True, frozen=True)
-class TextRules(RobotsRules):
+class TextRules(RobotsRules, frozen=True):
     """The text of a robots.txt and the name of the parser that reads it for each check.
 
     A parser that this process does not use is replaced by ours, which happens to commands that
