@@ -41,6 +41,7 @@ from webcrawl.items import Original
 
 MAIN_PROCESS_GONE = "main_process_gone"  # why this process's crawl ends
 HEARTBEAT_S = 1.0
+MAX_BITS = 64  # of a whole number in MessagePack, sign included
 
 
 class RemoteFrontier(Frontier):
@@ -127,11 +128,16 @@ class RemoteFrontier(Frontier):
                 self._channel.send(Heartbeat(self._changes()))
         return self._end_reason
 
-    def exit(self, reason: str, stats: dict[str, Any]) -> None:
+    def exit(self, reason: object, stats: dict[str, Any]) -> None:
         """Send the last message: why this process stops crawling, and its stats that add up."""
-        words = {name: valid_text(value) for name, value in stats.items() if type(value) is str}
-        numbers = {name: value for name, value in stats.items() if type(value) is int}
-        self._channel.send(Exit(reason, words | numbers, self._changes()))
+        sent: dict[str, int | str] = {}
+        for name, value in stats.items():
+            if type(value) is str:
+                sent[valid_text(str(name))] = valid_text(value)
+            elif type(value) is int and value.bit_length() < MAX_BITS:
+                sent[valid_text(str(name))] = value
+        # A spider may give any object as the reason of CloseSpider.
+        self._channel.send(Exit(valid_text(str(reason)), sent, self._changes()))
 
     # Messages
 
@@ -152,11 +158,17 @@ class RemoteFrontier(Frontier):
             self._opening = asyncio.get_running_loop().create_task(self._channel.open(self._sock))
 
     def _flush(self) -> None:
+        calls, self._calls = self._calls, []
+        futures, self._futures = self._futures, []
         self._sent += 1
-        self._unanswered[self._sent] = self._futures
+        self._unanswered[self._sent] = futures
         cpu_s = time.process_time()
-        self._channel.send(Calls(self._sent, self._calls, self._changes(), cpu_s))
-        self._calls, self._futures = [], []
+        try:
+            self._channel.send(Calls(self._sent, calls, self._changes(), cpu_s))
+        except (TypeError, ValueError, OverflowError) as error:  # of a value of a user's own code
+            for future in self._unanswered.pop(self._sent):
+                if not future.done():
+                    future.set_exception(StoreError(valid_text(str(error))))
 
     def _changes(self) -> dict[str, Any]:
         """How the counters have changed since the last message."""
