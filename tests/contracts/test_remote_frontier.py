@@ -171,6 +171,32 @@ def test_leases_of_a_process_that_exits_come_back_as_not_asked() -> None:
     asyncio.run(check())
 
 
+def test_values_of_a_users_own_do_not_break_the_last_message() -> None:
+    """CloseSpider takes any object as a reason, and stats any name and number."""
+
+    async def check() -> None:
+        pair = Pair(served())
+        await pair.remote.acquire(100.0, 1)
+        stats: dict[Any, Any] = {"huge": 1 << 70, 404: 2, "\udcff": 3, "flag": True, "items": 4}
+        pair.remote.exit(404, stats)
+        await pair.member.ended.wait()
+        assert pair.heard == [("404", {"404": 2, r"\udcff": 3, "items": 4})]
+        await pair.die()
+
+    asyncio.run(check())
+
+
+def test_a_call_that_cannot_be_sent_fails_and_later_calls_do_not() -> None:
+    async def check() -> None:
+        pair = Pair(served())
+        with pytest.raises(StoreError, match="surrogates"):
+            await pair.remote.put([Link("http://a/\ud800", "a")], 100.0)
+        assert await pair.remote.put(links(1), 100.0) == 1
+        await pair.die()
+
+    asyncio.run(check())
+
+
 def test_the_counts_of_all_processes_are_added_up() -> None:
     async def check() -> Counters:
         server = served()

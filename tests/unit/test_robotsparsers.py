@@ -102,6 +102,32 @@ def test_a_parser_of_a_users_own() -> None:
         assert rules.sitemaps == ("tester",)
 
 
+class Faulty:
+    """A parser of a user's own that breaks its interface."""
+
+    allows_all = None
+    sitemaps = ("http://a/\ud800", "http://a/1.xml")
+
+    def __init__(self, text: bytes, token: str) -> None:
+        self.crawl_delay_s = text.decode()
+
+    def allows(self, target: str) -> bool:
+        raise ValueError(target)
+
+
+def test_a_faulty_parser_does_not_break_the_frontier(caplog: pytest.LogCaptureFixture) -> None:
+    read = reader("faulty", "a", Faulty)  # type: ignore[arg-type]
+    delays = [read(text).crawl_delay_s for text in (b"5", b"nan", b"inf", b"-1")]
+    assert delays == [5.0, None, None, None]
+    rules = read_rules(read(b"5").to_bytes())
+    assert rules.sitemaps == ("http://a/1.xml",)
+    assert not rules.allows("/1")
+    assert not rules.allows("/2")
+    assert rules.allows("/robots.txt")
+    (line,) = caplog.messages
+    assert line == "ROBOTS_PARSER faulty failed: URLs are refused"
+
+
 def test_a_project_without_the_setting_has_our_parser() -> None:
     assert robots_reader(Settings({"USER_AGENT": "webcrawl"}))(BODY).literals == "-/a"
 

@@ -47,7 +47,7 @@ from webcrawl.frontier.shared.wire import (
 )
 from webcrawl.items import Original
 from webcrawl.parse.robots import RobotsRules
-from webcrawl.parse.robotsparsers import reader
+from webcrawl.parse.robotsparsers import TextRules, reader
 
 LINK = Link("http://a/1", "a", 3, 1, "http://a/", 2, head_done=True, payload=b"request")
 ROBOTS_TXT = b"User-agent: *\nDisallow: /x"
@@ -57,6 +57,7 @@ OUTCOMES: list[Outcome] = [
     Unresolved("dns", again=True),
     RobotsFetched(RobotsRules.parse(ROBOTS_TXT, "a"), 9.0, 1.0, 2.0, "4xx"),
     RobotsFetched(reader("protego", "a")(ROBOTS_TXT), 9.0, 1.0, 2.0),
+    RobotsFetched(TextRules(parser="protego", token="a", text=b"Disallow: /\xff"), 9.0, 1.0, 2.0),
     RobotsMoved("http://b/robots.txt", "b", 1.0, 2.0),
     RobotsUnreachable("timeout", 1.0, 2.0, 3.0),
     Fetched(200, 1.0, 2.0, (LINK, LINK._replace(url="http://a/2")), 3.0, 4, 5.0, wanted=False),

@@ -78,8 +78,8 @@ class UserRequests:
         return Link(
             url,
             host_of(url),
-            meta.get("depth", 0),
-            retries=max(0, self._retry_times - tries_left),
+            int(meta.get("depth", 0)),  # whole numbers between processes
+            retries=int(max(0, self._retry_times - tries_left)),
             payload=self._serialise(request),
         )
 

@@ -214,6 +214,9 @@ class Processes:
 
     def _add(self, stats: dict[str, Any]) -> None:
         """Add a worker's whole numbers to Scrapy's stats of this process."""
+        own = self._crawler.stats
         for name, value in stats.items():
-            if type(value) is int and not name.startswith("memusage/"):
-                self._crawler.stats.inc_value(name, value)
+            if type(value) is not int or name.startswith("memusage/"):
+                continue
+            if type(own.get_value(name, 0)) is int:  # CloseSpider(404): a reason is no count
+                own.inc_value(name, value)

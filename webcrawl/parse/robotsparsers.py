@@ -10,12 +10,16 @@ most MAX_BODY_BYTES of text.
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
 from typing import Final, Protocol, Self
 
 from webcrawl.parse.robots import MAX_SITEMAP_BYTES, MAX_SITEMAPS, RobotsRules, readable
+
+logger = logging.getLogger(__name__)
 
 OURS: Final = "webcrawl"
 PROTEGO: Final = "protego"
@@ -46,6 +50,7 @@ class Reading(Protocol):
 RobotsParser = Callable[[bytes, str], Reading]
 
 _parsers: dict[str, RobotsParser] = {}  # in use in this process, by name
+_failed: set[str] = set()  # names of parsers that raised in `allows`: logged once
 
 
 def reader(
@@ -87,8 +92,16 @@ class TextRules(RobotsRules, frozen=True):
         return self.is_open
 
     def allows(self, target: str) -> bool:
-        """O(text), and whatever the parser takes."""
-        return target == "/robots.txt" or self._reading().allows(target)
+        """O(text), and whatever the parser takes. A parser that raises disallows `target`."""
+        if target == "/robots.txt":
+            return True
+        try:
+            return bool(self._reading().allows(target))
+        except Exception:  # a user's own parser; one robots.txt must not end the crawl
+            if self.parser not in _failed:
+                _failed.add(self.parser)
+                logger.exception("ROBOTS_PARSER %s failed: URLs are refused", self.parser)
+            return False
 
     def deciding(self, target: str) -> str:
         """The rule that our parser finds, where both parsers agree. For an explanation only."""
@@ -127,16 +140,28 @@ AnyRules = RobotsRules | TextRules
 def _read_text(name: str, token: str, body: bytes) -> TextRules:
     text = readable(body)
     reading = _parsers[name](text, token)
+    is_open = bool(reading.allows_all)
     sitemaps = (words[0] for each in reading.sitemaps if (words := each.split()))
-    short = [each for each in sitemaps if len(each) <= MAX_SITEMAP_BYTES]
+    short = [each for each in sitemaps if len(each) <= MAX_SITEMAP_BYTES and _is_unicode(each)]
     return TextRules(
-        crawl_delay_s=reading.crawl_delay_s,
+        crawl_delay_s=_seconds(reading.crawl_delay_s),
         sitemaps=tuple(short[:MAX_SITEMAPS]),
         parser=name,
         token=token,
-        text=b"" if reading.allows_all else text,
-        is_open=reading.allows_all,
+        text=b"" if is_open else text,
+        is_open=is_open,
     )
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether UTF-8 can hold `text`: a row of the store and a message are UTF-8."""
+    return text.encode("utf-8", "ignore").decode() == text
+
+
+def _seconds(delay: float | None) -> float | None:
+    """`delay` as the frontier can hold it. None for one that is negative or not finite."""
+    seconds = None if delay is None else float(delay)
+    return seconds if seconds is not None and 0 <= seconds < math.inf else None
 
 
 def _parser(name: str) -> RobotsParser | None:

@@ -249,7 +249,7 @@ class Scheduler(BaseScheduler):
         assert link is not None
         counters = self.counters
         counters.links += page.links_found
-        page_fetch.duplicate_of = page.duplicate_of
+        page_fetch.duplicate_of = page.duplicate_of or ""  # a user's code may have set None
         if 200 <= page.status < 300:
             counters.html_pages += 1
             counters.html_bytes += page.size_bytes

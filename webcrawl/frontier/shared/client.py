@@ -129,16 +129,16 @@ class RemoteFrontier(Frontier):
                 self._channel.send(Heartbeat(self._changes()))
         return self._end_reason
 
-    def exit(self, reason: str, stats: dict[str, Any]) -> None:
+    def exit(self, reason: object, stats: dict[str, Any]) -> None:
         """Send the last message: why this process stops crawling, and its stats that add up."""
-        words = {name: valid_text(value) for name, value in stats.items() if type(value) is str}
-        numbers = {
-            name: value
-            for name, value in stats.items()
-            if type(value) is int and abs(value) <= NUMBER_MAX
-        }
-        sendable = {valid_text(str(name)): value for name, value in (words | numbers).items()}
-        self._channel.send(Exit(valid_text(str(reason)), sendable, self._changes()))
+        sent: dict[str, int | str] = {}
+        for name, value in stats.items():
+            if type(value) is str:
+                sent[valid_text(str(name))] = valid_text(value)
+            elif type(value) is int and abs(value) <= NUMBER_MAX:
+                sent[valid_text(str(name))] = value
+        # A spider may give any object as the reason of CloseSpider.
+        self._channel.send(Exit(valid_text(str(reason)), sent, self._changes()))
 
     # Messages
 
