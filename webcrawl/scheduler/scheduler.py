@@ -327,7 +327,7 @@ class Scheduler(BaseScheduler):
     def _is_unanswered(self) -> bool:
         """Whether no page was answered in this run, and at least one failed.
 
-        False in a worker: only the main process has all counts.
+        False in a worker: only the first process has all counts.
         """
         if build.is_worker(self._crawler.settings):
             return False
