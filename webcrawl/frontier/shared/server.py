@@ -54,7 +54,7 @@ class FrontierServer(Frontier):
         self._grace_s = grace_s
         self._share = Share()  # the owner's
         self._load = Load()  # the owner's
-        self._own_next_at = [0.0 for _ in Lane]  # by lane: earliest time of the owner's next `acquire`
+        self._own_next_at = [0.0 for _ in Lane]  # by lane: of the owner's next `acquire`
         self._members: list[Member] = []
 
     def __repr__(self) -> str:
