@@ -1,9 +1,9 @@
-"""The table of settings: what each may be, and what it means.
+"""The table of settings: the kind and the meaning of each.
 
-The check before a crawl, every reader of a setting, report.json and docs/settings.md take what they
-need from here. The defaults are in `webcrawl.settings` and in Scrapy alone. A setting that is
-missing here is Scrapy's own, or may have any value. A new setting needs a default there and a row
-here; then `python -m webcrawl.config.markdown > docs/settings.md`.
+The check before a crawl, every reader of a setting, report.json and docs/settings.md use this
+table. It has no defaults: these are in `webcrawl.settings` and in Scrapy. A setting that is not in
+this table is Scrapy's own, or may have any value. A new setting needs a default in
+`webcrawl.settings` and a row here; then `python -m webcrawl.config.markdown > docs/settings.md`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Setting(NamedTuple):
     name: str
     kind: Kind
     meaning: str  # in Markdown, without links
-    see: str = ""  # the page of docs/ that says more
+    see: str = ""  # the page of docs/ with more details
 
 
 SECTIONS: dict[str, tuple[Setting, ...]] = {
@@ -35,20 +35,20 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             kinds.SUFFIXES,
             "Host name suffixes in scope, on a label boundary: `.br` takes `uol.com.br`, not"
             " `x.br.com`. Empty: the whole web.",
-            "architecture.md#scope",
+            "scope.md#scope",
         ),
         Setting(
             "SCOPE_DENY",
             kinds.NAMES,
             "Hosts (with their subdomains), regular expressions, or `@file` of these, that are out"
             " of scope. `SCOPE_DENY` wins over `SCOPE_ALLOW`.",
-            "architecture.md#scope",
+            "scope.md#scope",
         ),
         Setting(
             "SCOPE_ALLOW",
             kinds.NAMES,
             "The only hosts, regular expressions or `@file` of these in scope. Empty: all.",
-            "architecture.md#scope",
+            "scope.md#scope",
         ),
         Setting(
             "SCOPE_RULES",
@@ -73,20 +73,20 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "PATH_DEPTH_LIMIT",
             whole(0),
             "Maximum number of slashes in a path; URLs with more are out of scope. 0: no limit.",
-            "architecture.md#traps",
+            "scope.md#traps",
         ),
         Setting(
             "PATH_REPEAT_LIMIT",
             whole(0),
             "Maximum number of times that one segment may be in a path. 0: no limit.",
-            "architecture.md#traps",
+            "scope.md#traps",
         ),
         Setting(
             "SEQUENCE_LIMIT",
             whole(0),
             "Maximum number of a host's numbered pages in a row, each found on the one before:"
             " calendars, `?page=2`, `?page=3`... 0: no limit.",
-            "architecture.md#traps",
+            "scope.md#traps",
         ),
         Setting(
             "MAX_PAGES_PER_HOST",
@@ -116,7 +116,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             whole(0),
             "Stop after exactly this many answered pages. 0: no target. If URLs run out before the"
             " target, the crawl ends as `bad_seed` with exit code 1.",
-            "architecture.md",
+            "architecture.md#the-end-of-a-target",
         ),
         Setting("CLOSESPIDER_TIMEOUT", seconds(), "Stop after this time. 0: no limit."),
     ),
@@ -170,7 +170,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "REDIRECT_MAX_TIMES",
             whole(0),
-            "Maximum number of redirects in a row; each waits for its turn like any link.",
+            "Maximum number of redirects in a row; each target is queued like any link.",
         ),
         Setting(
             "HOST_MAX_FAILURES",
@@ -245,20 +245,20 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             one_of(*ORDERINGS),
             "Which URLs come first: `level` (short paths), `depth` (breadth first),"
             " `least-visited` (sites with the fewest fetched pages) or `opic` (most-linked pages).",
-            "architecture.md#orderings",
+            "orderings.md",
         ),
         Setting(
             "FRONTIER_STORE",
             one_of("memory", "disk"),
-            "Where the crawl's state is: `disk` outgrows memory and survives a kill; `memory` ends"
-            " with the run.",
+            "Where the crawl's state is. `disk`: it may be larger than memory, and survives a kill;"
+            " `memory`: it is lost when the run ends.",
             "durability.md",
         ),
         Setting(
             "JOBDIR",
             kinds.FOLDER_OR_UNSET,
-            "The folder of the crawl's state on disk: the same command goes on where the last run"
-            " ended. Unset: a temporary folder, removed at the end of the run.",
+            "The folder of the crawl's state on disk: the same command resumes the crawl. Unset: a"
+            " temporary folder, removed at the end of the run.",
             "durability.md",
         ),
         Setting(
@@ -288,8 +288,8 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "WARC_PAYLOAD_DIGEST",
             one_of("wire", "payload", "none"),
-            "What `WARC-Payload-Digest` is over: the body as sent (`wire`), the body without chunk"
-            " framing (`payload`), or no such header (`none`).",
+            "The bytes that `WARC-Payload-Digest` covers: the body as sent (`wire`), or the body"
+            " without chunk framing (`payload`). `none`: no such field.",
             "warc.md",
         ),
         Setting("WARC_ENABLED", BOOL, "`False`: no archive."),
@@ -314,8 +314,8 @@ TABLE = {each.name: each for section in SECTIONS.values() for each in section}
 def read(settings: BaseSettings, name: str, type_: type[T]) -> T:
     """The value of setting `name` of the table, as a `type_`. SettingError if it cannot be used.
 
-    A setting that is unset or empty is `type_()`, unless it is a text: 0, False, an empty list. A
-    drop-in middleware reads such settings in a project without the defaults of this project.
+    A setting that is unset or empty is read as `type_()` (0, False, an empty list), unless it is a
+    text. A drop-in middleware finds such settings in a project without the defaults of this one.
     """
     kind, value = TABLE[name].kind, settings.get(name)
     if type_ is not str and (value is None or value == ""):
@@ -328,7 +328,7 @@ def read(settings: BaseSettings, name: str, type_: type[T]) -> T:
 
 
 def typed_settings(settings: BaseSettings) -> dict[str, object]:
-    """Every setting of the table with its type; one that cannot be used as it is."""
+    """Every setting of the table with its type. A value that cannot be used stays as it is."""
     return {
         name: row.kind.typed(value) if row.kind.fits(value) else value
         for name, row in TABLE.items()

@@ -1,7 +1,7 @@
 """Crawler traps: parts of a site with an endless number of URLs.
 
 Owns the tests for a URL deep inside a trap, and for links that look like steps of a sequence. Pure.
-Every test is linear in the length of the URL. docs/architecture.md has the reasons for these
+Every test is linear in the length of the URL. docs/scope.md has the reasons for these
 limits, and the traps that they do not catch.
 """
 
