@@ -106,7 +106,7 @@ EXTENSIONS = {
     "webcrawl.extensions.processes.Processes": 300,
     "webcrawl.extensions.allocator.OneHeap": 0,
     "webcrawl.extensions.garbage.GcTuning": 900,
-    "webcrawl.fastpath.FastPath": 910,  # None: Scrapy's own engine, 200 us per page slower
+    "webcrawl.fastpath.FastPath": 910,  # None: Scrapy's own engine, 200 µs per page slower
     # Scrapy's leaves half a file if it is killed, and a traceback if the disk is full.
     "scrapy.extensions.spiderstate.SpiderState": None,
     "webcrawl.extensions.spiderstate.SpiderState": 0,

@@ -80,7 +80,7 @@ logger = logging.getLogger(__name__)
 
 _is_html = re.compile(rb"text/html[ \t]*(?:;|\Z)", re.IGNORECASE).match
 
-_ip_address = lru_cache(4096)(ip_address)  # 2 us without the cache
+_ip_address = lru_cache(4096)(ip_address)  # 2 µs without the cache
 
 FAILURES: dict[FailureReason, type[Exception]] = {
     "dns": CannotResolveHostError,
@@ -109,7 +109,7 @@ async def system_address(host: str) -> str:
 
 
 class DownloadHandler(BaseDownloadHandler):
-    """Download handler for http and https. A GET costs about 40 us on top of `Client.fetch`."""
+    """Download handler for http and https. A GET costs about 40 µs on top of `Client.fetch`."""
 
     lazy = False
 
