@@ -138,8 +138,8 @@ class Pump:
             )
 
     def _give_up(self) -> None:
-        """The network does not come back: end the crawl, and keep all its URLs queued."""
-        logger.error("The network does not come back: the crawl ends")
+        """The outage lasts too long: end the crawl, and keep all its URLs queued."""
+        logger.error("The outage has lasted for OUTAGE_TIMEOUT: the crawl ends")
         self._close_spider("outage")
 
     async def _run(self) -> None:
