@@ -38,7 +38,7 @@ class Command(ScrapyCommand):
         return "<JOBDIR> [--export FILE | --retry REASONS]"
 
     def short_desc(self) -> str:
-        return "Show what is in the frontier of a crawl"
+        return "Show the state of the frontier of a crawl"
 
     def long_desc(self) -> str:
         return (

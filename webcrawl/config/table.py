@@ -149,7 +149,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "DOWNLOAD_DELAY",
             seconds(),
-            "Minimum time between two requests to one host. A longer `Crawl-delay` wins.",
+            "Minimum time between two requests to one host. A longer `Crawl-delay` replaces it.",
         ),
         Setting("CRAWL_DELAY_MAX", seconds(), "A longer `Crawl-delay` is cut to this."),
         Setting(
@@ -175,8 +175,8 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "HOST_MAX_FAILURES",
             whole(1),
-            "Attempts in a row without any answer before a host is left alone for a while, longer"
-            " each time.",
+            "Attempts in a row without any answer before a host gets no request for a while,"
+            " longer each time.",
         ),
         Setting(
             "OUTAGE_TIMEOUT",
@@ -193,7 +193,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "CRAWL_PROCESSES",
             whole(0),
-            "Processes that work on this one crawl. 0: one per core.",
+            "Number of processes of this crawl. 0: one per core.",
             "processes.md",
         ),
         Setting(
@@ -230,7 +230,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "DOWNLOAD_VERIFY_CERTIFICATES",
             BOOL,
             "`True`: no page from a server with a bad certificate. `False`: such pages are fetched,"
-            " and the archive says what is wrong with the certificate.",
+            " and the archive names the problem of the certificate.",
         ),
         Setting("DOWNLOAD_TLS_MIN_VERSION", kinds.TLS_VERSION, "Oldest TLS version to accept."),
         Setting("DOWNLOAD_TLS_MAX_VERSION", kinds.TLS_VERSION, "Newest TLS version to offer."),
