@@ -52,11 +52,11 @@ class AdaptiveExecutor:
 
     @property
     def is_busy(self) -> bool:
-        """Whether some work is not done."""
+        """Whether any work is still to do."""
         return self._away > 0
 
     def do(self, work: Callable[[], T], *, waits: bool = False) -> asyncio.Future[T]:
-        """Run `work`; a future of its result or exception. `waits`: it will block or take long.
+        """Run `work`. Returns a future of its result or exception. `waits`: it blocks or is long.
 
         The work is done even if the future is not awaited, or cancelled.
         """

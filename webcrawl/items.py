@@ -13,7 +13,7 @@ class Original(NamedTuple):
 
     url: str  # its WARC-Target-URI
     started_time: float  # UTC seconds, its WARC-Date
-    payload_digest: str  # its WARC-Payload-Digest, "sha1:BASE32"; "" if it has none
+    payload_digest: str  # its WARC-Payload-Digest, "sha1:BASE32"; "" without one
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Divides the files and sockets that this process may open among its parts.
 
-Owns the limit of the system (RLIMIT_NOFILE), and tells which errors mean that it is reached: these
+Owns the limit of the system (RLIMIT_NOFILE), and recognises the errors of a reached limit: these
 are our fault, not the server's.
 """
 
@@ -31,7 +31,7 @@ class TooFewFilesError(ValueError):
 
 
 class Plan(NamedTuple):
-    """How a process divides `limit` open files: database tables, idle connections, the rest."""
+    """The shares of `limit` open files: database tables, idle connections, the rest."""
 
     limit: int
     tables: int
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
 
 
 def raise_limit() -> int:
-    """Raise the soft limit, often 1,024, to WANTED or the hard limit; the limit that holds now."""
+    """Raise the soft limit, often 1,024, to WANTED or the hard limit. Returns the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED if hard == resource.RLIM_INFINITY else min(WANTED, hard)
     if 0 <= soft < wanted:

@@ -41,7 +41,7 @@ OBEY_NOFOLLOW = True  # meta robots and X-Robots-Tag
 FOLLOW_REL_NOFOLLOW = True  # rel=nofollow is a hint for ranking (HTML 4.6.7.13; no RFC)
 DEPTH_LIMIT = 0
 URLLENGTH_LIMIT = 2083
-# Traps. Of 91,000 real URLs, the first two limits refuse 0; reasons in docs/architecture.md.
+# Traps. Of 91,000 real URLs, the first two limits refuse 0; reasons in docs/scope.md.
 PATH_DEPTH_LIMIT = 20  # Heritrix's TooManyPathSegmentsDecideRule
 PATH_REPEAT_LIMIT = 4  # of one segment in a path; 3 is usual: /sympy/sympy/blob/master/sympy/
 SEQUENCE_LIMIT = 500  # numbered pages in a row, each found on the one before: 4 hours at 30 s
@@ -106,14 +106,14 @@ EXTENSIONS = {
     "webcrawl.extensions.processes.Processes": 300,
     "webcrawl.extensions.allocator.OneHeap": 0,
     "webcrawl.extensions.garbage.GcTuning": 900,
-    "webcrawl.fastpath.FastPath": 910,  # None: Scrapy's own engine, 200 us per page slower
+    "webcrawl.fastpath.FastPath": 910,  # None: Scrapy's own engine, 200 µs per page slower
     # Scrapy's leaves half a file if it is killed, and a traceback if the disk is full.
     "scrapy.extensions.spiderstate.SpiderState": None,
     "webcrawl.extensions.spiderstate.SpiderState": 0,
     # Scrapy's loses items if it is killed, and logs a traceback per item if the disk is full.
     "scrapy.extensions.feedexport.FeedExporter": None,
     "webcrawl.extensions.feeds.FeedExporter": 0,
-    # Ours counts pages in the scheduler, exactly, even with fetches under way.
+    # Ours leaves CLOSESPIDER_PAGECOUNT to the scheduler, which meets it exactly.
     "scrapy.extensions.closespider.CloseSpider": None,
     "webcrawl.extensions.closespider.CloseSpider": 0,
     "webcrawl.extensions.remotecontrol.RemoteControl": 0,
@@ -126,7 +126,7 @@ EXTENSIONS_BASE = {
 }
 
 # None: the frontier and the handler replace these parts of Scrapy, which would cost time per
-# request. Set a middleware back to its usual number to use it.
+# request. To use a middleware, set it to Scrapy's number again.
 DOWNLOADER_MIDDLEWARES = {
     "webcrawl.middlewares.DomainFilter": 60,
     "webcrawl.middlewares.HostUniqueness": 70,

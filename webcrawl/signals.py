@@ -8,7 +8,7 @@ be replaced by a user's class. Connect your own receivers in the same way.
 # A robots.txt was answered, whatever its status.
 #
 # Argument: `exchange` (webcrawl.fetch.exchange.Exchange). Sent by the scheduler with
-# `send_catch_log_async`: the admission of the host goes on once all receivers are done.
+# `send_catch_log_async`: the admission of the host continues once all receivers are done.
 # Received by `WarcPipeline`, which writes the exchange into the archive.
 # Why a signal: robots.txt does not pass through Scrapy's engine, so no spider yields it as an item
 # and no item pipeline sees it.
@@ -25,8 +25,8 @@ crawl_closing = object()
 #
 # Argument: `urls` (frozenset[str]): cut off these fetches only. Absent: cut off all of them.
 # Sent by `Pump` with `send_catch_log`. Without `urls`: the crawl is closing, and its target is
-# met, CLOSE_GRACE is over or the frontier has failed; the scheduler repeats it until no fetch is
-# left. With `urls`: these fetches are slow, and no place is left to fetch other pages.
+# met, CLOSE_GRACE is over or the frontier has failed; the pump repeats it until no fetch is left.
+# With `urls`: these fetches are slow, and CONCURRENT_REQUESTS leaves no room for other pages.
 # Received by `DownloadHandler`, which calls `Client.abort`.
 # Why a signal: Scrapy creates the download handler on its first use and gives no access to it.
 fetches_cut = object()

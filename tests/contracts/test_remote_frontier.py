@@ -365,13 +365,13 @@ def test_a_process_that_does_not_exit_in_time_is_disconnected() -> None:
         await server.close()
         assert not server._frontier._state._leases
         await pair.member.disconnected.wait()
-        with pytest.raises(StoreError, match="the main process has ended"):
+        with pytest.raises(StoreError, match="the first process has ended"):
             await pair.remote.acquire(100.0, 1)
 
     asyncio.run(check())
 
 
-def test_the_end_of_the_main_process_is_a_store_error() -> None:
+def test_the_end_of_the_first_process_is_a_store_error() -> None:
     async def check() -> None:
         pair = Pair(served())
         gone = []

@@ -86,5 +86,5 @@ def test_the_next_run_tries_kept_urls(tmp_path: Path) -> None:
     assert stopped.exit_code == 0
     assert stopped.report["counts"]["kept/robots_unreachable"] == 1
     left = "URLs that are left: 1, of which kept for a later try: 1 (robots_unreachable 1)"
-    assert f"{left}; the same command goes on with them" in stopped.log
+    assert f"{left}; the same command resumes with them" in stopped.log
     assert again.report["counts"]["kept/robots_unreachable"] == 1

@@ -1,4 +1,4 @@
-"""candidates: which links get in line, which are dropped or kept, and how each is counted once."""
+"""candidates: which links are queued, dropped or kept, and how each is counted once."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 In the order to read it:
 
 - `runner`: runs RESOLVE, ROBOTS and HEAD leases, and returns their outcomes.
-- `robotspolicy`: the meaning of an answer to robots.txt (`parse.robots` has the rules in it).
+- `robotspolicy`: the meaning of an answer to a robots.txt request (`parse.robots` reads its rules).
 - `guard`: which IP addresses the crawl may connect to.
 - `dns`: the resolver and its cache. `dnsclient`: sockets and retries. `dnswire`: DNS messages.
 - `outage`: distinguishes an outage of our own network from failures of single hosts.

@@ -49,7 +49,7 @@ class Resolution:
 
 @dataclass(slots=True)
 class ResolutionFailed(Exception):  # noqa: N818  (an outcome, not an error of ours)
-    """No address. `again`: no definite answer came, so that a later try may succeed.
+    """No address. `again`: no definite answer came, so a later try may succeed.
 
     `reason` is a `dnswire.Answer.problem`, "bad_name" or "closed".
     """
@@ -89,9 +89,9 @@ def read_server(text: str) -> Server:
 
 
 class Resolver:
-    """Looks up host names and caches the answers. Callers that want one name share one look-up.
+    """Looks up host names and caches the answers. Callers that ask for one name share one look-up.
 
-    Without `servers`, the servers of resolv.conf are asked, and the hosts file has precedence.
+    Without `servers`, asks the servers of resolv.conf, and the hosts file has precedence.
     The first look-up opens the sockets; from then until `close`, all calls must come from one event
     loop. Deviation: a TTL is raised to `min_ttl_s` and cut to `max_ttl_s`, since many TTLs are
     shorter than the delay of a polite crawl.
@@ -142,8 +142,9 @@ class Resolver:
         return result
 
     async def is_answered(self, host: str) -> bool:
-        """A probe: whether a name server answers for `host`, with addresses or definitely without,
-        within PROBE_TIMEOUT_S.
+        """A probe: whether a name server answers for `host` within PROBE_TIMEOUT_S.
+
+        The answer may have addresses, or say definitely that there are no addresses.
         """
         try:
             async with asyncio.timeout(PROBE_TIMEOUT_S):
@@ -224,7 +225,7 @@ def _literal(host: str) -> str:
 
 
 def system_servers() -> list[Server]:
-    """The name servers of resolv.conf(5); the local one if it names none, as that page says."""
+    """The name servers of resolv.conf(5). If that file has no name server, the local one."""
     lines = _system_file(RESOLV_CONF)
     servers = [Server(line[1]) for line in lines if line[0] == "nameserver" and len(line) > 1]
     return servers or [Server("127.0.0.1")]

@@ -1,9 +1,9 @@
 """DNS messages: our question, and the part of the answer that we need (RFC 1035, 4).
 
 Pure: bytes in, values out; no sockets, no cache. `read_answer` returns an Answer for any bytes.
-The owner names of the records are not compared with the question: the server that we asked could
-as well put any address under the question's own name. CNAME chains are not followed: we ask
-recursive servers only, and these have followed them.
+The owner names of the records are not compared with the question: a server that lies could also
+put any address under the question's own name. CNAME chains are not followed: we ask recursive
+servers only, and these have followed them.
 """
 
 from __future__ import annotations

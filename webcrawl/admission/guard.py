@@ -1,8 +1,8 @@
 """The address guard: which IP addresses a crawl may connect to, whatever DNS answers.
 
 Owns the table of networks that are not the public web. Pure: no DNS, no sockets. It filters the
-addresses of a look-up, and the client connects to one of those that remain: there is no second
-look-up that could answer otherwise (DNS rebinding).
+addresses of a look-up, and the client connects to one of the remaining addresses. There is no
+second look-up that could return another address (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class AddressGuard:
         return self._admits(address)
 
     def filter(self, addresses: Iterable[str]) -> tuple[str, ...]:
-        """The admitted ones of `addresses`, in their order."""
+        """The `addresses` that are admitted, in their order."""
         return tuple(address for address in addresses if self._admits(address))
 
 

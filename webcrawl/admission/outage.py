@@ -1,15 +1,15 @@
 """Distinguishes an outage of our own network from failures of single hosts.
 
-A transient failure is held back until it is judged. If another host answers, the host is to blame.
-If no host answers for QUIET_S, probes decide: name servers are asked for names, and a connection is
-made, without a request, to servers that answered earlier or failed just now. If no probe is
-answered, our network is to blame: the crawl pauses, no try is counted, and a few probes per second
-find out when the network is back.
+A transient failure is held back until its cause is decided. If another host answers, the failing
+host is the cause. If no host answers for QUIET_S, probes decide: they ask name servers for names,
+and connect, without a request, to servers that answered earlier or failed just now. If no probe is
+answered, our network is the cause: the crawl pauses, no try is counted, and a few probes per second
+test whether the network is back.
 
-Owns this judgement and its evidence. A core module that does I/O, by the two probes that it is
-given, and reads the monotonic clock. Knows nothing of leases.
+Owns this decision and its evidence. A core module that does I/O, through two probes that are its
+arguments, and reads the monotonic clock. Knows nothing of leases.
 
-Memory, for name servers and for servers each: `_TARGETS_MAX` hosts that answered lately,
+Memory, once for name servers and once for servers: `_TARGETS_MAX` hosts that answered lately,
 `_TARGETS_MAX` hosts that failed since, and the held failures, at most one per running fetch.
 """
 
@@ -32,7 +32,7 @@ QUIET_S: Final = 1.0  # probes decide after this time without an answer
 PROBE_TIMEOUT_S: Final = 3.0
 PROBES: Final = 3  # at a time, of each kind
 MANY: Final = 3  # so many hosts, and addresses, must be silent before our network is suspected
-DOUBT_S: Final = 120.0  # longest pause where the hosts may be to blame as well
+DOUBT_S: Final = 120.0  # longest pause if the hosts may also be the cause
 AFTER_S: Final = (
     15.0  # a time-out this soon after an outage belongs to it: DOWNLOAD_TIMEOUT's default
 )
@@ -63,7 +63,7 @@ class _Hosts(OrderedDict[str, Where]):
 
 
 class _Kind(Generic[Where]):
-    """Name servers or servers: the hosts that were answered for, and those that failed since."""
+    """Name servers or servers: hosts with an answer, and hosts that failed since the last one."""
 
     def __init__(self, probe: Callable[[Where], Awaitable[bool]]) -> None:
         self.answered: _Hosts[Where] = _Hosts()
@@ -71,11 +71,11 @@ class _Kind(Generic[Where]):
         self.answered_at = -1e9
         self.kept_at = -1e9  # when the last of `answered` was kept
         self.is_down = False
-        self.held: list[asyncio.Future[bool]] = []  # failures to be judged
+        self.held: list[asyncio.Future[bool]] = []  # failures whose cause is not decided yet
         self._probe = probe
 
     def wants_another(self, now: float) -> bool:
-        """Whether the source of the answer at `now` is to be kept as a target of probes."""
+        """Whether to keep the source of the answer at `now` as a target of probes."""
         return now > self.kept_at + QUIET_S or len(self.answered) < MANY
 
     def keep(self, host: str, where: Where, now: float) -> None:
@@ -90,15 +90,17 @@ class _Kind(Generic[Where]):
             self.judge(ours=False)
 
     def judge(self, *, ours: bool) -> None:
-        """Judge all held failures: ours, or the hosts'."""
+        """Decide all held failures: `ours`, or the fault of the hosts."""
         held, self.held = self.held, []
         for failure in held:
             if not failure.done():
                 failure.set_result(ours)
 
     async def is_silent(self, count: int = PROBES) -> bool:
-        """Whether no probe is answered. Probes `count` hosts that answered before; where these are
-        fewer than PROBES, hosts that failed as well.
+        """Whether no probe is answered.
+
+        Probes `count` hosts that answered before. If there are fewer than PROBES of these, also
+        probes hosts that failed.
         """
         asked = self.answered.some(count)
         asked += self.failed.some(max(PROBES - len(asked), 0))
@@ -114,15 +116,15 @@ class _Kind(Generic[Where]):
 
 
 class Outage:
-    """Judges transient failures, and pauses the crawl during an outage of our own network.
+    """Decides about transient failures, and pauses the crawl during an outage of our own network.
 
     `ask` asks the name servers for a name and `connect` connects to a server: both return whether
     there was an answer, and raise nothing. `changed` is called when an outage begins and when it
-    ends, `give_up` when one has lasted for `max_s`.
+    ends, `give_up` when an outage has lasted for `max_s`.
 
-    If no server has ever answered, or all failures are at one or two addresses, the hosts may be to
-    blame as well: after DOUBT_S all failures count as the hosts', until a server answers. With a
-    `max_s` of 0 they always do.
+    If no server has ever answered, or all failures are at one or two addresses, the hosts may also
+    be the cause: after DOUBT_S all failures count as the hosts' fault, until a server answers. If
+    `max_s` is 0, failures always count as the hosts' fault.
     """
 
     def __init__(
@@ -143,7 +145,7 @@ class Outage:
         self._earlier_s = 0.0  # duration of all earlier outages
         self._judged_at = -1e9  # when probes last found that our network works
         self._ended_at = -1e9  # when the last outage ended
-        self._are_hosts = False  # the hosts are to blame, until a server answers
+        self._are_hosts = False  # failures count as the hosts' fault, until a server answers
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -174,7 +176,7 @@ class Outage:
         self._names.answer(now)
 
     def server_answered(self, host: str, address: str, url: str, now: float) -> None:
-        """A request for `url` on `host` was answered. 0.3 us; a few us once per QUIET_S."""
+        """A request for `url` on `host` was answered. 0.3 µs; a few µs once per QUIET_S."""
         servers = self._servers
         if servers.wants_another(now):
             servers.keep(host, Target(address, split_url(url).port), now)
@@ -184,8 +186,7 @@ class Outage:
         self._are_hosts = False
 
     async def is_ours_for_name(self, host: str, *, nobody_listens: bool = False) -> bool:
-        """Whether our network is the reason that the look-up of `host` failed. Takes a few seconds
-        at worst.
+        """Whether the look-up of `host` failed because of our network. A few seconds at worst.
 
         `nobody_listens`: the address of the name server refused the query.
         """
@@ -195,15 +196,13 @@ class Outage:
     async def is_ours_for_server(
         self, host: str, address: str, url: str, *, timed_out: bool = False
     ) -> bool:
-        """Whether our network is the reason that a request for `url` failed. As slow as
-        `is_ours_for_name`.
-        """
+        """Whether a request for `url` failed because of our network. A few seconds at worst."""
         if timed_out and time.monotonic() < self._ended_at + AFTER_S:
             return True
         return await self._is_ours(self._servers, host, Target(address, split_url(url).port))
 
     def close(self) -> None:
-        """Stop judging: from now on no failure is a host's fault."""
+        """Decide no more failures: from now on no failure counts as a host's fault."""
         self._closed = True
         if self._task is not None:
             self._task.cancel()
@@ -227,10 +226,10 @@ class Outage:
             kind.judge(ours=ours)
 
     async def _watch(self) -> None:
-        """Judge the held failures, and wait for the end of an outage."""
+        """Decide the held failures, and wait for the end of an outage."""
         try:
             await self._judge_held()
-        except Exception:  # a fault of ours: the held failures must not wait for ever
+        except Exception:  # a fault of ours: the held failures must not wait forever
             logger.exception("Error while looking for an outage")
             self._since = 0.0
             self._judge_all(ours=False)
@@ -293,12 +292,13 @@ class Outage:
             logger.warning("No answer for %.0f s: from now on failures count as the hosts'", took_s)
         else:
             self._ended_at = time.monotonic()
-            logger.warning("The network is back after %.0f s: the crawl goes on", took_s)
+            logger.warning("The network is back after %.0f s: the crawl continues", took_s)
         self.changed()
 
     def _silent_since(self, failed_at: float) -> float:
-        """When the last answer came before the first failure, which was at `failed_at`; that
-        failure itself if the answer is over a minute older.
+        """The time of the last answer before the first failure, which was at `failed_at`.
+
+        If that answer is over a minute older than the failure: the time of the failure.
         """
         if not self._servers.is_down:
             return failed_at
@@ -306,7 +306,7 @@ class Outage:
         return min(failed_at, last) if last > failed_at - 60.0 else failed_at
 
     def _is_doubtful(self) -> bool:
-        """Whether the hosts may be to blame: no server has ever answered, or few addresses fail."""
+        """Whether hosts may be the cause: no server has ever answered, or few addresses fail."""
         if not self._servers.answered:
             return True
         targets = [*self._servers.failed.values(), *self._servers.answered.values()]
@@ -326,7 +326,7 @@ def is_address(host: str) -> bool:
 async def connects(target: Target) -> bool:
     """Whether a connection to `target` succeeds. Sends nothing.
 
-    True as well if this process has no socket left: that is no sign of an outage.
+    Also True if this process has no socket left: that is no sign of an outage.
     """
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_S):

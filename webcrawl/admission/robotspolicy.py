@@ -1,4 +1,4 @@
-"""What an answer to a request for robots.txt means (RFC 9309, 2.3.1). Decided here and only here.
+"""The meaning of an answer to a request for robots.txt (RFC 9309, 2.3.1), decided only here.
 
 The frontier's admissions and the drop-in middleware both ask `robots_answer`. Pure: no I/O, no
 clock. The rules inside a robots.txt are `parse.robots`.
@@ -51,7 +51,7 @@ RobotsAnswer = HasRules | AllowsAll | Redirects | Unreachable
 
 
 def robots_answer(status: int, location: bytes, url: str, redirects: int) -> RobotsAnswer:
-    """The meaning of `status`, the answer of `url` (canonical), to which `redirects` hops led.
+    """The meaning of the answer `status` of `url` (canonical), reached by `redirects` redirects.
 
     `location` is the value of the Location header, or b"".
     """

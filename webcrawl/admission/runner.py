@@ -104,12 +104,12 @@ class Admissions:
         raise FetchFailed(reason, host, ended_at=time.monotonic())
 
     def answered(self, exchange: Exchange, lease: Lease) -> None:
-        """Note that a request of `lease` was answered, so our network works."""
+        """Note for the outage detection that a request of `lease` was answered."""
         self.outage.server_answered(lease.host, lease.address, lease.url, exchange.ended_at)
 
     async def judge(self, failure: FetchFailed, lease: Lease) -> None:
         """Set the reason of `failure`, the end of a request of `lease`, to "outage" if our network
-        is to blame.
+        is the cause.
         """
         if failure.reason in TRANSIENT and await self.outage.is_ours_for_server(
             *(lease.host, lease.address, lease.url),
@@ -164,7 +164,7 @@ class Admissions:
                 return RobotsUnreachable("5xx", *times, retry_after_s=again_s)
 
     def _head(self, exchange: Exchange, link: Link) -> Outcome:
-        """A GET is worth it for HTML, and where the server does not know HEAD (RFC 9110, 9.1)."""
+        """A GET follows for a wanted type, and if the server does not know HEAD (RFC 9110, 9.1)."""
         status = exchange.status
         links: tuple[Link, ...] = ()
         if status in REDIRECTS:

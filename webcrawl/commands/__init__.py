@@ -4,8 +4,8 @@ In reading order:
 
 - `crawl`, `runspider`: Scrapy's commands. `preflight` checks settings, names and seeds, runs the
   crawl and sets the exit code. `epilog` is the end of their `--help`.
-- `fetch`, `view`, `shell`, `parse`, `check`, `bench`: Scrapy's debugging commands. `debugging` has
-  what they share: they leave no archive, no report and nothing in JOBDIR.
+- `fetch`, `view`, `shell`, `parse`, `check`, `bench`: Scrapy's debugging commands. `debugging` is
+  their common base: they leave no archive, no report and nothing in JOBDIR.
 - `frontier`, `explain`: look into the frontier of a JOBDIR.
 - `warccheck`: checks WARC files. `simweb`: serves the simulated web.
 

@@ -1,4 +1,4 @@
-"""What the debugging commands share: fetch, view, shell, parse, check and bench.
+"""The common base of the debugging commands: fetch, view, shell, parse, check and bench.
 
 They leave the crawl as it is: no archive, no report, nothing in JOBDIR, one process.
 """

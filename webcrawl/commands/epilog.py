@@ -1,4 +1,4 @@
-"""What `scrapy crawl --help` and `scrapy runspider --help` say after the options."""
+"""The end of `scrapy crawl --help` and `scrapy runspider --help`, after the options."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Command(ScrapyCommand):
 
 
 def of_scope(settings: Settings, url: str) -> list[str]:
-    """One line if `url` is out of scope, with the reason; else none."""
+    """One line with the reason if `url` is out of scope; else an empty list."""
     match scope_from(settings).refuses(url, host_of(url)):
         case "":
             return []

@@ -1,6 +1,6 @@
 """`scrapy frontier JOBDIR`: prints a summary of a crawl's frontier, also while the crawl runs.
 
-With `--retry` it queues URLs again that are kept for a later try.
+With `--retry` it also queues URLs again that are kept for a later try.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.store import StoreError
 
-REASONS = TRANSIENT | {"host_retired", "robots_unreachable"}  # that URLs are kept for
+REASONS = TRANSIENT | {"host_retired", "robots_unreachable"}  # reasons of kept URLs
 WAIT_S = 10.0  # time-out for a running crawl to read the RETRY file
 
 
@@ -38,7 +38,7 @@ class Command(ScrapyCommand):
         return "<JOBDIR> [--export FILE | --retry REASONS]"
 
     def short_desc(self) -> str:
-        return "Show what is in the frontier of a crawl"
+        return "Show the state of the frontier of a crawl"
 
     def long_desc(self) -> str:
         return (
@@ -117,7 +117,7 @@ def _ask_crawl(request: Path, reasons: frozenset[str]) -> str:
     request.write_text(" ".join(sorted(reasons)), "utf-8")
     deadline = time.monotonic() + WAIT_S
     while request.exists():
-        if time.monotonic() > deadline:  # it waits for its network, or is about to end
+        if time.monotonic() > deadline:  # the crawl pauses in an outage, or is about to end
             return "The running crawl will queue them when it resumes, or its next run will"
         time.sleep(0.05)
     return "The running crawl queues them now"

@@ -124,16 +124,16 @@ def fit_open_files(settings: BaseSettings) -> None:
 
 
 def _checked_seeds(spec: str) -> SeedSource:
-    """The seeds, read up to the first usable one. BadSeed if there is none. The spider reads on."""
+    """The seeds, read up to a usable one. The spider reads the rest. BadSeed without one."""
     source = SeedSource(spec, project_root())
     source.check()
     return source
 
 
 def _problem_of(crawler: Crawler) -> str:
-    """The problem of a crawl that has ended; "" if there was none."""
+    """The problem of a crawl that has ended; "" without one."""
     reason = crawler.stats.get_value("finish_reason", "")
-    problem = crawl_of(crawler).fatal_error  # maybe at its end, which another had begun
+    problem = crawl_of(crawler).fatal_error  # it may have come after another reason to end
     if reason in ("no_answer", "outage"):
         return str(problem or reason)
     if problem or reason.endswith("error"):
@@ -142,7 +142,7 @@ def _problem_of(crawler: Crawler) -> str:
 
 
 def _shortfall(crawler: Crawler) -> str:
-    """The reason why a frontier emptied too early."""
+    """The reason why the URLs ran out too early."""
     target = read(crawler.settings, "CLOSESPIDER_PAGECOUNT", int)
     counters = crawl_of(crawler).counters
     if target:

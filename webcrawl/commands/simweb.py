@@ -1,8 +1,8 @@
 """`scrapy simweb`: the simulated web of a checkout (the package `simweb`), from the command line.
 
 Scrapy imports all command modules before it runs one command. The simulated web takes 9 MB, so it
-is imported only when this command runs. An installed package has no `simweb`: the command then
-says so, and the others work.
+is imported only when this command runs. An installed package has no `simweb`: then this command
+ends with an error line, and the other commands work.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Command(ScrapyCommand):
         super().add_options(parser)
         _cli().add_arguments(parser)
         parser.prog = "scrapy simweb"
-        parser.usage = None  # argparse writes a usage line with options; Scrapy's has none
+        parser.usage = None  # argparse writes a usage line with options, Scrapy's does not
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         self.exitcode = _cli().run(opts)

@@ -1,8 +1,8 @@
-"""Settings: what each may be and means, the checks before a crawl, and the parts built from them.
+"""Settings: their kinds and meanings, the checks before a crawl, and the parts built from them.
 
 In reading order:
 
-- `kinds`: what a value may be, and `SettingError`.
+- `kinds`: the kinds of values, and `SettingError`.
 - `table`: one row per setting; `read` gives a setting's value with its type.
 - `markdown`: writes docs/settings.md from the table.
 - `fetch`, `build`: build the core's parts from settings.

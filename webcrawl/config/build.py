@@ -1,8 +1,8 @@
 """Builds the core's parts from settings, as `fetch` does for the fetch client.
 
-Here and in `fetch` alone a setting's name meets the core. The scheduler and the drop-in middlewares
-build the same parts from the same settings. A setting that cannot be used raises `SettingError`,
-one line that names it.
+Only this module and `fetch` connect names of settings with the core. The scheduler and the drop-in
+middlewares build the same parts from the same settings. A setting that cannot be used raises
+`SettingError`, one line that names it.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def scope_from(settings: BaseSettings) -> Scope:
 def outlinks_from(settings: BaseSettings, dropped: Counter[str]) -> Outlinks:
     """Makes links of the URLs of a page; refusals are counted in `dropped`.
 
-    Leaves out links to known URLs, unless they move URLs in FRONTIER_ORDER.
+    Leaves out links to known URLs, unless such links change the order (FRONTIER_ORDER=opic).
     """
     ordering = ORDERINGS[read(settings, "FRONTIER_ORDER", str)]
     known = None if ordering.moves_links else UrlCache(policy_from(settings))
@@ -95,16 +95,16 @@ def caps_from(settings: BaseSettings) -> Caps:
 
 
 def processes_from(settings: BaseSettings) -> int:
-    """How many processes crawl: `CRAWL_PROCESSES`, 0 is one per core; at most one per fetch."""
+    """The number of processes: `CRAWL_PROCESSES`, 0 is one per core; at most one per fetch."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     processes = read(settings, "CRAWL_PROCESSES", int) or cores or 1
     return min(processes, read(settings, "CONCURRENT_REQUESTS", int))
 
 
 def share_of(settings: BaseSettings, name: str, number: int = 1) -> int:
-    """The share that process `number` has of a setting that counts for all processes together.
+    """The share of process `number` in a setting that is for all processes together.
 
-    The first process also keeps the frontier, and so has an eighth of each other's share.
+    The first process also runs the frontier, so its share is an eighth of a worker's.
     """
     total, others = read(settings, name, int), processes_from(settings) - 1
     first = max(1, total // (_OTHERS_SHARE * others + 1))
@@ -119,9 +119,9 @@ def is_worker(settings: BaseSettings) -> bool:
 
 
 def frontier_from(settings: BaseSettings) -> Frontier:
-    """The state of the crawl, in FRONTIER_STORE and FRONTIER_ORDER.
+    """The frontier, by FRONTIER_STORE and FRONTIER_ORDER.
 
-    Behind a server if there are workers or a target. In a worker: the client of that server.
+    With workers or a target: a server in front of it. In a worker: the client of that server.
     """
     if is_worker(settings):
         descriptor = int(settings["FRONTIER_STORE"].removeprefix(SOCKET_STORE))
@@ -169,7 +169,7 @@ def identity_from(settings: BaseSettings) -> Identity:
 
 
 def policy_from(settings: BaseSettings) -> Policy:
-    """How the crawl treats hosts, links and failures."""
+    """The settings of the frontier for hosts, links and failures."""
     retry = settings.getbool("RETRY_ENABLED")
     return Policy(
         politeness=Politeness(
@@ -198,7 +198,7 @@ def robots_token(settings: BaseSettings) -> str:
 
 
 def robots_reader(settings: BaseSettings) -> Callable[[bytes], RobotsRules]:
-    """What reads a robots.txt: the parser that ROBOTS_PARSER names, for our own name."""
+    """A function that reads a robots.txt for our own name: the parser of ROBOTS_PARSER."""
     name = settings.get("ROBOTS_PARSER") or OURS
     parser = None if name in (OURS, PROTEGO) else load_object(name)
     if parser is not None and not isinstance(name, str):
@@ -226,7 +226,7 @@ def admissions_from(
     record: Callable[[Exchange], Awaitable[None]],
 ) -> Admissions:
     """The runner of DNS, robots.txt and HEAD, beside the pages."""
-    # Mostly one request per host; keeping its connection alive for the first page did not pay.
+    # Mostly one request per host: keep-alive for the first page took more CPU than it saved.
     limits = replace(limits_from(settings), max_size_bytes=MAX_BODY_BYTES, keep_alive_s=0.0)
     resolver = resolver_from(settings)
     return Admissions(

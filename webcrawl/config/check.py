@@ -46,8 +46,8 @@ def problems_of(
 ) -> list[str]:
     """One line for each misspelt name, and for each value that cannot be used.
 
-    The spider may be a plain one. With another scheduler than ours it reads no setting of the
-    table, and only names are checked.
+    The spider may be a plain Scrapy spider. With another scheduler than ours it reads no setting of
+    the table, and only names are checked.
     """
     problems = check_names(settings, spider, {}).misspelt
     if TABLE["SCHEDULER"].kind.fits(settings["SCHEDULER"]):

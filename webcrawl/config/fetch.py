@@ -24,7 +24,7 @@ from webcrawl.fetch.tls import client_context
 
 logger = logging.getLogger(__name__)
 
-# Deviation: fetch.decode removes br and zstd too, but archives are read by tools that know gzip.
+# Deviation: no br and zstd, although fetch.decode removes them: many archive tools know gzip only.
 ACCEPT_ENCODING = b"gzip, deflate"
 
 

@@ -1,4 +1,4 @@
-"""Scrapy's settings without effect in this crawler, and what to use instead of each.
+"""Scrapy's settings without effect in this crawler, and the replacement of each.
 
 A crawl begins with a line for each of them that is set. docs/scrapy-compat.md has the same table. A
 test compares it with Scrapy's own list: every setting of Scrapy is honoured, or listed here.

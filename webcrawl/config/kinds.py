@@ -1,7 +1,7 @@
-"""What the value of a setting may be: a test, the words of the error line, and its Python type.
+"""The kinds of settings' values: a test, the words of the error line, and the Python type of each.
 
-Owns the kinds of values (whole numbers, seconds, lists, folders...), not the settings that have
-them: those are in `table`. A value comes from the command line as text, or from Python as itself.
+Owns the kinds (whole numbers, seconds, lists, folders...); the settings themselves are in `table`.
+A value from the command line is text, a value from Python has its own type.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class SettingError(ValueError):
 
 
 class Kind(NamedTuple):
-    """What a value must be: a test of it, the words for it, and its conversion to its own type."""
+    """A kind of value: its test, its description for users, and the conversion to its type."""
 
     fits: Callable[[Any], object]
     allowed: str
@@ -94,10 +94,10 @@ def list_of(fits_one: Callable[[str], object], allowed: str) -> Kind:
 
 
 def _is_list(value: object) -> bool:
-    """A list, or the text of one with commas. JSON is a mistake that Scrapy would not see.
+    """Whether `value` is a list, or text with commas. JSON is a mistake that Scrapy does not see.
 
-    A regular expression may begin with a bracket. The text is JSON or Python where a quotation
-    mark or the end follows the bracket.
+    A regular expression may begin with a bracket. The text is JSON or Python if a quotation mark
+    or the end follows the bracket.
     """
     if isinstance(value, str):
         return re.match(r"\s*[\[(]\s*(?:['\"]|[\])]\s*$)", value) is None
@@ -122,7 +122,7 @@ def _is_header_value(value: object) -> bool:
 
 
 def _dictionary(value: Any) -> dict[Any, Any]:
-    """A dictionary, of its JSON too. TypeError or ValueError where `value` is neither."""
+    """The dictionary `value`, or the one that it has as JSON. Else TypeError or ValueError."""
     return Settings({"value": value}).getdict("value")
 
 
@@ -148,7 +148,7 @@ def _is_dns_server(text: str) -> bool:
 
 
 def _are_loadable(value: Any) -> bool:
-    """Import paths, or the objects themselves."""
+    """Whether `value` has import paths of functions, or functions."""
     try:
         for item in (value.split(",") if isinstance(value, str) else value) if value else ():
             load_object(item)
@@ -174,7 +174,7 @@ def _is_scheduler(value: Any) -> bool:
 
 
 def _is_writable(value: object) -> bool:
-    """A folder that can be written, or made."""
+    """Whether `value` is a folder that can be written, or created."""
     if not isinstance(value, str | os.PathLike) or str(value) == "":
         return False
     folder = Path(str(value)).absolute()

@@ -60,7 +60,7 @@ def _row(row: Setting, settings: BaseSettings) -> str:
 
 
 def _default(value: object, unit: str) -> str:
-    """A default as a reader writes it; a number with its unit."""
+    """A default as users write it; a number with its unit."""
     if isinstance(value, bool):
         return f"`{value}`"
     if isinstance(value, int | float):
@@ -81,7 +81,7 @@ def _items(value: object) -> Iterator[str]:
 
 
 def _number(number: float, unit: str) -> str:
-    """A number with separators; bytes in a unit of which they are a multiple."""
+    """A number with separators; bytes in the largest unit that divides them."""
     for size, name in _BYTES:
         if unit == "bytes" and number % size == 0:
             return f"{number // size:,} {name}"

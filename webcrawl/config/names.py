@@ -33,7 +33,7 @@ from webcrawl import settings as project_settings
 from webcrawl.config.moved import moved_paths
 
 # difflib's ratio, without "_": SCOPE_SUFFIX and SCOPE_SUFFIXES have .92. Of the 40,000 pairs of
-# Scrapy's and the project's own names, 17 have this ratio or more.
+# Scrapy's and the project's own names, only 17 have this ratio or more.
 MISSPELT = 0.865
 NEAR = 0.75  # near enough for a hint
 _ARGUMENT_MISSPELT = 0.8  # lower, as they are short: "seed" and "seeds" have .89
@@ -116,7 +116,7 @@ def _squeezed(name: str) -> str:
 
 
 def _is_swapped(one: str, other: str) -> bool:
-    """Whether two neighbours are swapped: a low ratio in a short name, but one mistake."""
+    """Whether two adjacent letters are swapped: one mistake, but a low ratio in a short name."""
     differing = [at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b]
     return (
         len(one) == len(other)

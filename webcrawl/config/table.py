@@ -1,9 +1,9 @@
-"""The table of settings: what each may be, and what it means.
+"""The table of settings: the kind and the meaning of each.
 
-The check before a crawl, every reader of a setting, report.json and docs/settings.md take what they
-need from here. The defaults are in `webcrawl.settings` and in Scrapy alone. A setting that is
-missing here is Scrapy's own, or may have any value. A new setting needs a default there and a row
-here; then `python -m webcrawl.config.markdown > docs/settings.md`.
+The check before a crawl, every reader of a setting, report.json and docs/settings.md use this
+table. It has no defaults: these are in `webcrawl.settings` and in Scrapy. A setting that is not in
+this table is Scrapy's own, or may have any value. A new setting needs a default in
+`webcrawl.settings` and a row here; then `python -m webcrawl.config.markdown > docs/settings.md`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Setting(NamedTuple):
     name: str
     kind: Kind
     meaning: str  # in Markdown, without links
-    see: str = ""  # the page of docs/ that says more
+    see: str = ""  # the page of docs/ with more details
 
 
 SECTIONS: dict[str, tuple[Setting, ...]] = {
@@ -116,7 +116,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             whole(0),
             "Stop after exactly this many answered pages. 0: no target. If URLs run out before the"
             " target, the crawl ends as `bad_seed` with exit code 1.",
-            "architecture.md",
+            "architecture.md#the-end-of-a-target",
         ),
         Setting("CLOSESPIDER_TIMEOUT", seconds(), "Stop after this time. 0: no limit."),
     ),
@@ -149,7 +149,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "DOWNLOAD_DELAY",
             seconds(),
-            "Minimum time between two requests to one host. A longer `Crawl-delay` wins.",
+            "Minimum time between two requests to one host. A longer `Crawl-delay` replaces it.",
         ),
         Setting("CRAWL_DELAY_MAX", seconds(), "A longer `Crawl-delay` is cut to this."),
         Setting(
@@ -170,13 +170,13 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "REDIRECT_MAX_TIMES",
             whole(0),
-            "Maximum number of redirects in a row; each waits for its turn like any link.",
+            "Maximum number of redirects in a row; each target is queued like any link.",
         ),
         Setting(
             "HOST_MAX_FAILURES",
             whole(1),
-            "Attempts in a row without any answer before a host is left alone for a while, longer"
-            " each time.",
+            "Attempts in a row without any answer before a host gets no request for a while,"
+            " longer each time.",
         ),
         Setting(
             "OUTAGE_TIMEOUT",
@@ -193,7 +193,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "CRAWL_PROCESSES",
             whole(0),
-            "Processes that work on this one crawl. 0: one per core.",
+            "Number of processes of this crawl. 0: one per core.",
             "processes.md",
         ),
         Setting(
@@ -230,7 +230,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "DOWNLOAD_VERIFY_CERTIFICATES",
             BOOL,
             "`True`: no page from a server with a bad certificate. `False`: such pages are fetched,"
-            " and the archive says what is wrong with the certificate.",
+            " and the archive names the problem of the certificate.",
         ),
         Setting("DOWNLOAD_TLS_MIN_VERSION", kinds.TLS_VERSION, "Oldest TLS version to accept."),
         Setting("DOWNLOAD_TLS_MAX_VERSION", kinds.TLS_VERSION, "Newest TLS version to offer."),
@@ -250,15 +250,15 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "FRONTIER_STORE",
             one_of("memory", "disk"),
-            "Where the crawl's state is: `disk` outgrows memory and survives a kill; `memory` ends"
-            " with the run.",
+            "Where the crawl's state is. `disk`: it may be larger than memory, and survives a kill;"
+            " `memory`: it is lost when the run ends.",
             "durability.md",
         ),
         Setting(
             "JOBDIR",
             kinds.FOLDER_OR_UNSET,
-            "The folder of the crawl's state on disk: the same command goes on where the last run"
-            " ended. Unset: a temporary folder, removed at the end of the run.",
+            "The folder of the crawl's state on disk: the same command resumes the crawl. Unset: a"
+            " temporary folder, removed at the end of the run.",
             "durability.md",
         ),
         Setting(
@@ -288,8 +288,8 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "WARC_PAYLOAD_DIGEST",
             one_of("wire", "payload", "none"),
-            "What `WARC-Payload-Digest` is over: the body as sent (`wire`), the body without chunk"
-            " framing (`payload`), or no such header (`none`).",
+            "The bytes that `WARC-Payload-Digest` covers: the body as sent (`wire`), or the body"
+            " without chunk framing (`payload`). `none`: no such field.",
             "warc.md",
         ),
         Setting("WARC_ENABLED", BOOL, "`False`: no archive."),
@@ -314,8 +314,8 @@ TABLE = {each.name: each for section in SECTIONS.values() for each in section}
 def read(settings: BaseSettings, name: str, type_: type[T]) -> T:
     """The value of setting `name` of the table, as a `type_`. SettingError if it cannot be used.
 
-    A setting that is unset or empty is `type_()`, unless it is a text: 0, False, an empty list. A
-    drop-in middleware reads such settings in a project without the defaults of this project.
+    A setting that is unset or empty is read as `type_()` (0, False, an empty list), unless it is a
+    text. A drop-in middleware finds such settings in a project without the defaults of this one.
     """
     kind, value = TABLE[name].kind, settings.get(name)
     if type_ is not str and (value is None or value == ""):
@@ -328,7 +328,7 @@ def read(settings: BaseSettings, name: str, type_: type[T]) -> T:
 
 
 def typed_settings(settings: BaseSettings) -> dict[str, object]:
-    """Every setting of the table with its type; one that cannot be used as it is."""
+    """Every setting of the table with its type. A value that cannot be used stays as it is."""
     return {
         name: row.kind.typed(value) if row.kind.fits(value) else value
         for name, row in TABLE.items()

@@ -1,4 +1,4 @@
-"""What the Scrapy parts of one crawl share. Read in this order:
+"""The objects that the Scrapy parts of one crawl share. Read in this order:
 
 - `crawl`: `Crawl`, the one object on the crawler, and the scheduler as other parts call it
 - `page_fetch`: `PageFetch`, a lease on its way through Scrapy, and the one key of `request.meta`

@@ -1,7 +1,7 @@
-"""One crawl, as the parts that Scrapy makes see it: `crawler.webcrawl`, read by `crawl_of`.
+"""The object that the Scrapy parts of one crawl share: `crawler.webcrawl`, read by `crawl_of`.
 
-Scrapy makes scheduler, handler, middlewares, pipelines and extensions one by one, and hands each
-only the crawler. What they share is here, in one typed object.
+Scrapy makes scheduler, handler, middlewares, pipelines and extensions one by one, and gives each of
+them only the crawler. So their shared state is one typed object on the crawler.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class LeaseKeeper(Protocol):
 
 
 class Crawl:
-    """What the parts of one crawl share. The scheduler fills it in when it is made."""
+    """The shared state of one crawl. The scheduler sets its attributes when Scrapy makes it."""
 
     def __init__(self) -> None:
         self.scheduler: LeaseKeeper | None = None  # None: SCHEDULER is not ours
         self.frontier: Frontier | None = None  # None also when it could not be opened
         self.admissions: Admissions | None = None
-        self.fatal_error = ""  # why the crawl is an error, whatever ended it
+        self.fatal_error = ""  # the error of the crawl, even if something else ended it; or ""
 
     @property
     def counters(self) -> Counters | None:

@@ -1,7 +1,7 @@
-"""Turns each end of a Request in Scrapy into one outcome of its lease.
+"""Turns each end of a request in Scrapy into one outcome of its lease.
 
 A Request can end in many ways: an answer that the spider read, an errback, a user's middleware that
-drops it or puts another in its place. Here each of them becomes one value for the frontier.
+drops it or replaces it by another. This module makes one value of each for the frontier.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outco
 logger = logging.getLogger(__name__)
 
 # Exceptions of other download handlers, and the reason that our own client would give. By name, so
-# that none needs to be imported.
+# that no handler needs to be imported.
 SCRAPYS_FAILURES: dict[str, FailureReason] = {
     "CannotResolveHostError": "connect",  # through a proxy: the proxy's own name
     "DownloadConnectionRefusedError": "connect",
@@ -36,11 +36,11 @@ SCRAPYS_FAILURES: dict[str, FailureReason] = {
 
 
 class NotArchived(DropItem):
-    """A pipeline raises it to have the page fetched again, by this run or the next."""
+    """Raised by a pipeline: the page must be fetched again, by this run or the next."""
 
 
 class TargetMet(IgnoreRequest):
-    """Keeps an answer beyond the crawl's target from the spider."""
+    """Raised for an answer beyond the crawl's target, so that the spider does not get it."""
 
     def __init__(self, outcome: Returned) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class TargetMet(IgnoreRequest):
 
 
 class AskedAgain(IgnoreRequest):
-    """Keeps an answer that is not the last one from a user's callback."""
+    """Raised for an answer that will be retried, so that a user's callback does not get it."""
 
     def __init__(self, outcome: Fetched) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ def answered(page_fetch: PageFetch, response: Response) -> Fetched | Returned:
 
 
 def beyond_target(request: Request) -> TargetMet:
-    """For an answer that has no place of the target: its URL stays queued."""
+    """The exception for an answer without a place of the target. Its URL stays queued."""
     asked_at, ended_at = _times(request)
     now = time.monotonic()  # for an answer that did not come by our own client
     return TargetMet(Returned(asked_at or now, ended_at or now))
@@ -77,8 +77,8 @@ def beyond_target(request: Request) -> TargetMet:
 def replaced_by(request: Request, engine: object) -> Request | None:
     """The Request that a middleware's `request` replaces, while the engine enqueues `request`.
 
-    None for any other, and with Scrapy's own engine, which does not tell. There the pump finds the
-    lease without a Request (`Pump._drop_orphans`).
+    None for any other Request. Scrapy's own engine does not give this information: with it, the
+    pump finds the lease without a Request later (`Pump._drop_orphans`).
     """
     replacement = getattr(engine, "replacement", None)
     return replacement[1] if replacement is not None and replacement[0] is request else None
@@ -108,9 +108,9 @@ def failed(lease: Lease, request: Request, error: BaseException | None, now: flo
         if failure.reason in OURS:
             return Returned(asked_at, failure.ended_at, failure.reason)
         return Failed(failure.reason, asked_at, failure.ended_at)
-    if not (lease.link and lease.link.payload):  # Scrapy logs that of a user's own
+    if not (lease.link and lease.link.payload):  # Scrapy logs the errors of users' own Requests
         logger.error("Error while fetching %s", request.url, exc_info=error)
-    if state.exchange is not None:  # the fault came after it
+    if state.exchange is not None:  # the error came after the answer
         return fetched(state.exchange)
     return Failed("error", now, now)
 
@@ -118,7 +118,7 @@ def failed(lease: Lease, request: Request, error: BaseException | None, now: flo
 def _fault_of_another_handler(
     request: Request, error: BaseException | None, now: float
 ) -> FetchFailed | None:
-    """The failure that our own handler would have noted; noted now."""
+    """Note the failure that our own handler would have noted, and return it."""
     reason = SCRAPYS_FAILURES.get(type(error).__name__)
     if reason is None:
         return None

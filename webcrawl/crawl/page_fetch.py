@@ -1,13 +1,12 @@
-"""A lease on its way through Scrapy, and the one key of `request.meta` that says so.
+"""A lease on its way through Scrapy, and our one key in `request.meta`.
 
-`PageFetch` is one PAGE lease, from the Request made for it to its outcome. `RequestState` is all
-that our parts know of one Request: its page fetch and the exchange or failure that it ended with.
-It is the only value of ours in `request.meta`: written by `note`, read by `state_of`.
+`PageFetch` is one PAGE lease, from the Request made for it to its outcome. `RequestState` is the
+state of one Request: its page fetch, and the exchange or failure that it ended with. It is our only
+value in `request.meta`: written by `note`, read by `state_of`.
 
 Invariant: a user's code may copy `request.meta` to any other Request, or empty it. So a state is
 replaced and never changed; and a lease belongs to the one Request object that was made for it
-(`lease_of`). What a copied state says is ignored, and taken out when its Request is enqueued
-(`strip`).
+(`lease_of`). A copied state is ignored, and removed when its Request is enqueued (`strip`).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class PageFetch:
         self.lease = lease
         self.begun_at = begun_at  # monotonic
         self.request: Request | None = None  # the one made for the lease, until it is done
-        self.logged = False  # its line of the log is written
+        self.logged = False  # its line was written to the log
         self.errback: Callable[[Failure], Any] | None = None  # the user's own
         self.links: list[Link] = []  # outlinks in scope, put into the frontier at the end
         self.duplicate_of = ""  # URL of the page that had the same content first
@@ -57,7 +56,7 @@ class PageFetch:
         return request
 
     def end(self) -> None:
-        """The lease has been given back: nothing waits for this page fetch any more."""
+        """The lease has been released: nothing waits for this page fetch now."""
         self.done = True
         self.request = None  # its meta refers to this object: that would be a cycle
         self.settle()
@@ -80,7 +79,7 @@ class PageFetch:
 
 
 class RequestState(NamedTuple):
-    """What our parts know of one Request: the value of `request.meta["webcrawl"]`.
+    """The state of one Request: the value of `request.meta["webcrawl"]`.
 
     | field | written by | when |
     | --- | --- | --- |
@@ -104,7 +103,7 @@ _NOTHING = RequestState()
 
 
 def state_of(request: Request | None) -> RequestState:
-    """The state of `request`; an empty one for a Request that none of our parts has seen."""
+    """The state of `request`; an empty state if none of our parts has handled `request`."""
     state = request.meta.get(META_KEY) if request is not None else None
     return state if isinstance(state, RequestState) else _NOTHING
 
@@ -115,17 +114,17 @@ def note(request: Request, **changes: Any) -> None:
 
 
 def page_fetch_of(request: Request | None) -> PageFetch | None:
-    """The page fetch that the answer to `request` is for; None when its lease was given back.
+    """The page fetch that the answer to `request` is for; None if its lease was released.
 
-    A middleware may have asked by a copy of the Request, so copies count. Spiders get no other
-    answers with one, since the scheduler strips what users enqueue.
+    A middleware may have sent a copy of the Request, so copies count. A spider gets no other
+    answers with a page fetch, since the scheduler strips the Requests that users enqueue.
     """
     page_fetch = state_of(request).page_fetch
     return None if page_fetch is None or page_fetch.done else page_fetch
 
 
 def lease_of(request: Request) -> Lease | None:
-    """The lease that `request` was made for. None for any other, also with a copy of its meta."""
+    """The lease that `request` was made for. None for another Request with a copy of its meta."""
     page_fetch = state_of(request).page_fetch
     if page_fetch is None or page_fetch.request is not request:
         return None
@@ -133,16 +132,16 @@ def lease_of(request: Request) -> Lease | None:
 
 
 def is_users(request: Request) -> bool:
-    """Whether `request` is a user's, and not the crawl's for a link."""
+    """Whether a user made `request`, and not the crawl for a link."""
     lease = lease_of(request)
     return lease is None or bool(lease.link and lease.link.payload)
 
 
 def strip(request: Request) -> Request:
-    """`request` without the state that was copied from another one.
+    """`request` without a state that was copied from another Request.
 
-    The same object, or a copy where the other Request still needs the dict. A user's own value
-    under the same key stays.
+    The same object, or a copy if the other Request still uses the dict. A user's own value under
+    the same key stays.
     """
     meta = request.meta
     if not isinstance(meta.get(META_KEY), RequestState):

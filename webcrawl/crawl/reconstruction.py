@@ -1,8 +1,8 @@
-"""An Exchange for every answer, also one that this project's download handler did not fetch.
+"""Makes an Exchange for each answer that this project's download handler did not fetch.
 
 Such an answer comes from another handler, a proxy, Scrapy's HTTP cache or a middleware. Its bytes
-on the wire are unknown. The exchange is put together from the headers as Scrapy has them, and the
-body without transfer coding, with its length; it is marked `reconstructed`.
+on the wire are unknown. The exchange is built from the headers as Scrapy has them, and the body
+without transfer coding, with its length. It is marked `reconstructed`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ _DATE_MAX = 64  # characters; an RFC 9110 date has 29
 
 
 def exchange_of(response: Response) -> Exchange:
-    """The exchange that `response` came of. Made now if our download handler noted none.
+    """The exchange of `response`, noted by our download handler or made now.
 
-    A noted exchange is not that of `response` if `response` came from the cache (it was the cache's
-    conditional request), or has another status (a middleware got `response` in another way). If a
-    middleware changed the body only, the exchange stays, and is marked `body_replaced`.
+    A noted exchange does not belong to `response` if `response` came from the cache (the exchange
+    is then the cache's conditional request), or has another status (a middleware got `response` in
+    another way). If a middleware changed only the body, the exchange is kept and marked
+    `body_replaced`.
     """
     request = response.request
     assert request is not None
@@ -47,9 +48,9 @@ def exchange_of(response: Response) -> Exchange:
 def reconstruct(request: Request, response: Response) -> Exchange:
     """The exchange of `request` and `response`.
 
-    It ended now, and the politeness clocks count from now. For an answer from the cache the start
-    is the server's Date (RFC 9110, 6.6.1). Through a proxy the IP address is empty: it would be the
-    proxy's.
+    Its end is now, and the politeness clocks count from now. For an answer from the cache its start
+    is the server's Date (RFC 9110, 6.6.1). Through a proxy the IP address is empty, since Scrapy
+    knows only the proxy's.
     """
     now, now_time = time.monotonic(), time.time()
     cached = "cached" in response.flags

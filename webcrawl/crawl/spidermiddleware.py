@@ -29,7 +29,7 @@ NAME = "webcrawl.crawl.PageFetchMiddleware"  # as settings name it
 
 
 class PageFetchMiddleware:
-    """Gathers a page's outlinks, and gives its lease back once all its items are through.
+    """Collects a page's outlinks, and releases its lease once all its items left the pipelines.
 
     `SPIDER_MIDDLEWARES` names it. Without it no page ends.
     """
@@ -37,7 +37,7 @@ class PageFetchMiddleware:
     def __init__(self, crawler: Crawler) -> None:
         self._crawl = crawl_of(crawler)
         self._wants = media_type_test(crawler.settings.getlist("CONTENT_TYPES"))
-        # By answer, since the spider's code may empty `meta`. As many entries as live responses.
+        # By response, since the spider's code may empty `meta`. One entry per live response.
         self._page_fetches: WeakKeyDictionary[Response, PageFetch] = WeakKeyDictionary()
 
     @classmethod
@@ -129,7 +129,7 @@ class PageFetchMiddleware:
             page_fetch.item_ended()
 
     def spider_error(self, response: Response | Failure) -> None:
-        """A signal handler: the callback raised at once. Scrapy logs it; the page was fetched."""
+        """A signal handler: the callback raised without any output. The page counts as fetched."""
         if isinstance(response, Response):
             page_fetch = self._page_fetch_for(response)
             if page_fetch is not None and not page_fetch.items_open:

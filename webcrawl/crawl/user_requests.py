@@ -1,4 +1,4 @@
-"""A user's own Requests: Scrapy's promises hold for them where the crawl's pages have other rules.
+"""Users' own Requests: they follow Scrapy's rules, where these differ from the rules for pages.
 
 A page over a limit is cut, kept and flagged; a user's Request gets a whole answer or fails. A page
 that fails is counted; a user's Request calls its callback or its errback, once.
@@ -35,17 +35,17 @@ class UserRequests:
 
     A Request that does not serialise (its callback is a lambda, say) stays here in memory until it
     has ended, and the link has a key to it. A Request that is not http or https never enters the
-    frontier. Both are as in Scrapy's own scheduler.
+    frontier. In both cases Scrapy's own scheduler does the same.
     """
 
     def __init__(self, crawler: Crawler, retry_times: int, *, keep: bool) -> None:
-        """`keep`: serialise none, since they are changed while they are queued."""
+        """`keep`: serialise no Request, since Requests are changed while they are queued."""
         self._crawler = crawler
         self._retry_times = retry_times
         self._keep = keep
         self._kept: dict[bytes, Request] = {}
         self._kept_ever = 0
-        self._run = secrets.token_bytes(8)  # tells our keys from those that an earlier run queued
+        self._run = secrets.token_bytes(8)  # distinguishes our keys from those of an earlier run
         self._aside: deque[Request] = deque()
         self._fingerprints: set[bytes] = set()
 
@@ -54,7 +54,7 @@ class UserRequests:
         return len(self._aside)
 
     def is_seen(self, request: Request) -> bool:
-        """Whether Scrapy's duplicates filter knows `request`. For those not identified by URL."""
+        """Whether Scrapy's duplicates filter knows `request`, which its URL does not identify."""
         if request.dont_filter:
             return False
         fingerprint = self._crawler.request_fingerprinter.fingerprint(request)
@@ -87,11 +87,11 @@ class UserRequests:
         """The Request that `link` carries."""
         kept = self._kept.get(link.payload)
         if kept is not None:
-            return kept.copy()  # after a failure the same one is asked for again
+            return kept.copy()  # a retry needs the same Request again
         return request_from_dict(pickle.loads(link.payload), spider=self._crawler.spider)
 
     def keeps(self, link: Link) -> bool:
-        """Whether the Request of `link` is only in the memory of this process."""
+        """Whether the Request of `link` is in the memory of this process only."""
         return link.payload in self._kept
 
     def ended(self, link: Link) -> None:

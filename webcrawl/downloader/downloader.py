@@ -1,8 +1,8 @@
 """Scrapy's downloader with a fast path for leased Requests.
 
-The frontier leases a URL when its turn has come, so a leased Request waits in no slot. It goes from
-the middlewares straight to the handler, with the signals that Scrapy sends on that way, and without
-parsing its URL for the scheme (20 us). Any other Request goes through Scrapy's slots.
+The frontier leases a URL only when it may be fetched at once, so a leased Request waits in no slot.
+It goes from the middlewares directly to the handler, with the same signals as in Scrapy, and
+without parsing its URL for the scheme (20 µs). Any other Request goes through Scrapy's slots.
 
 In a crawl with a target an answer waits here until the target has a place for it, or is met.
 """
@@ -33,7 +33,7 @@ class Downloader(ScrapyDownloader):
             handler = self.handlers._handlers.get(request.url.partition(":")[0])
             if isinstance(handler, DownloadHandler):
                 response = await handler.download_request(request)
-            elif lease.refused:  # another handler would not look
+            elif lease.refused:  # a handler of another project does not check this
                 raise refusal(lease)
             else:
                 response = await self.handlers.download_request_async(request)
@@ -44,7 +44,7 @@ class Downloader(ScrapyDownloader):
             send(signals.request_left_downloader, **values)
 
     async def _count(self, request: Request) -> None:
-        """Wait until the answer has a place of the target. Raises TargetMet if it gets none."""
+        """Wait until the answer has a place of the target. Raises TargetMet if it gets no place."""
         scheduler, page_fetch = crawl_of(self.crawler).scheduler, page_fetch_of(request)
         if page_fetch is None or scheduler is None or scheduler.counts(page_fetch):
             return

@@ -1,15 +1,15 @@
 """Scrapy's download handler on `fetch.client`: a Request goes in, a Response comes out.
 
-It notes in the Request's state (`crawl.page_fetch`) the Exchange as it was on the wire, or beside
-the exception the FetchFailed.
+It notes in the Request's state (`crawl.page_fetch`) the Exchange as it was on the wire, or the
+FetchFailed, besides raising an exception.
 
-A Request with a lease is the crawl's, and connects to the lease's address. The body of one for a
-link is not read when CONTENT_TYPES leaves its type out; a body over a limit is cut, kept and
+A Request with a lease connects to the lease's address. If the crawl made the Request for a link,
+the body is not read when its type is not in CONTENT_TYPES; a body over a limit is cut, kept and
 flagged "truncated". Any other Request is a user's own: a cut body is an exception, as in Scrapy
 (`crawl.user_requests`).
 
-Replaces the middlewares UserAgent, DefaultHeaders, HttpCompression and DownloadTimeout. A peer's
-fault is never a line of the log.
+Replaces the middlewares UserAgent, DefaultHeaders, HttpCompression and DownloadTimeout. A server's
+fault is never a line in the log.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ logger = logging.getLogger(__name__)
 
 _is_html = re.compile(rb"text/html[ \t]*(?:;|\Z)", re.IGNORECASE).match
 
-_ip_address = lru_cache(4096)(ip_address)  # 2 us else
+_ip_address = lru_cache(4096)(ip_address)  # 2 µs without the cache
 
 FAILURES: dict[FailureReason, type[Exception]] = {
     "dns": CannotResolveHostError,
@@ -109,7 +109,7 @@ async def system_address(host: str) -> str:
 
 
 class DownloadHandler(BaseDownloadHandler):
-    """Download handler for http and https. A GET costs about 40 us on top of `Client.fetch`."""
+    """Download handler for http and https. A GET costs about 40 µs on top of `Client.fetch`."""
 
     lazy = False
 
@@ -166,7 +166,7 @@ class DownloadHandler(BaseDownloadHandler):
         try:
             exchange = await self._fetch(request, wants, received)
         except FetchFailed as failure:
-            failure.__traceback__ = None  # it would hold this frame, and this frame it
+            failure.__traceback__ = None  # it refers to this frame, and this frame to it: a cycle
             if lease is not None and self._crawl.admissions is not None:
                 await self._crawl.admissions.judge(failure, lease)
             note(request, failure=failure)
@@ -219,7 +219,7 @@ class DownloadHandler(BaseDownloadHandler):
     async def _address(self, url: str) -> str:
         """The address for a Request without a lease, by the crawl's own DNS and address guard.
 
-        By the system's DNS where the scheduler is not ours.
+        With another scheduler than ours: by the system's DNS.
         """
         try:
             host = split_url(url).host
@@ -329,7 +329,7 @@ def _make_sendable(request: Request) -> None:
 
 def refusal(lease: Lease) -> Exception:
     """The exception for a user's Request that the frontier refused."""
-    silent = lease.refused in ("host_retired", "robots_unreachable")  # the host did not answer
+    silent = lease.refused in ("host_retired", "robots_unreachable")  # no answer from the host
     error: type[Exception] = DownloadFailedError if silent else IgnoreRequest
     if is_failure_reason(lease.refused):
         error = FAILURES.get(lease.refused, error)
@@ -341,7 +341,7 @@ def _response(exchange: Exchange, stopped: StopDownload | None) -> Response:
     headers = _scrapy_headers(exchange.headers)
     body = exchange.payload
     if exchange.body and b"Content-Encoding" in headers:
-        # Codings that could not be removed stay named; a wrong label is removed.
+        # Codings that could not be removed stay in the header; a wrong label is removed.
         headers[b"Content-Encoding"] = exchange.codings_left
         if not exchange.codings_left:
             del headers[b"Content-Encoding"]

@@ -19,8 +19,8 @@ def repair(path: Path, format_: str) -> int:
     """Cut a torn last record off a feed of JSON lines or of CSV; return the number of bytes cut.
 
     A last line that is whole except for its line break gets one. Of JSON lines only the end of the
-    file is read; CSV is read in full, since a line break may stand in quotes. Other formats are
-    left alone. OSError.
+    file is read; CSV is read in full, since a line break may be within quotes. Other formats are
+    not changed. OSError.
     """
     with path.open("r+b") as file:
         size = file.seek(0, os.SEEK_END)

@@ -6,8 +6,8 @@ exit code 1. From then on no item is exported, and the next run fetches the page
 again. That run first cuts off a torn last record (`feedrepair`).
 
 Two kinds of feed can lack the items of pages that are done: compressed feeds (the compressor
-buffers items) and feeds that are uploaded at the end of the run. docs/durability.md says what a
-kill costs each kind.
+buffers items) and feeds that are uploaded at the end of the run. docs/durability.md lists the loss
+of each kind after a kill.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class FeedExporter(feedexport.FeedExporter):
                     slot.file = slot.file.file
                 if not slot.file.closed:
                     slot.file.flush()
-        except Exception as error:  # also of a user's exporter: the other feeds still end well
+        except Exception as error:  # also of a user's exporter: the other feeds must be finished
             if not self._failed:
                 self._failed = True
                 self._report(slot, error)
@@ -177,7 +177,7 @@ def _name(slot: FeedSlot) -> str:
 
 
 def _loss(slot: FeedSlot) -> str:
-    """What a kill and a resume cost a feed, as a warning; "" if it loses no item."""
+    """The loss of a feed after a kill and a resume, as a warning; "" if it loses no item."""
     if isinstance(slot.storage, BlockingFeedStorage):
         return "is uploaded when a run ends: a kill loses the items of its run"
     if not isinstance(slot.storage, FileFeedStorage):

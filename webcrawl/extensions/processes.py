@@ -54,7 +54,7 @@ class _Process(NamedTuple):
 
 
 class Processes:
-    """Scrapy extension. Runs the workers: all processes of the crawl except this one, the first."""
+    """Scrapy extension of the first process. Runs the workers, all other processes of the crawl."""
 
     def __init__(self, crawler: Crawler, count: int, silence_max_s: float) -> None:
         self._crawler = crawler
@@ -80,7 +80,7 @@ class Processes:
     def spider_opened(self, spider: Spider) -> None:
         server = crawl_of(self._crawler).frontier
         if not isinstance(server, FrontierServer):
-            return  # the frontier could not be opened, or the scheduler is another one
+            return  # the frontier could not be opened, or SCHEDULER is not ours
         self._server = server
         self._crawler.signals.connect(self.crawl_closing, crawl_closing)
         try:
@@ -95,7 +95,7 @@ class Processes:
         self._watch_task = asyncio.create_task(self._watch())
 
     def crawl_closing(self) -> None:
-        """A signal handler. Tells the workers to end, with the reason as far as it is known now."""
+        """A signal handler. Tells the workers to end, with the reason if it is known already."""
         self._server.end("finished" if self._server.is_finished() else "shutdown")
         for member, process in self._running.values():
             if not member.has_connected:  # it has no lease
@@ -122,7 +122,8 @@ class Processes:
     async def _watch(self) -> None:
         """Kill workers that miss their heartbeats. `_on_disconnect` then replaces them.
 
-        Missed heartbeats are counted, not seconds: if this process is suspended, that is one.
+        Counts checks without a heartbeat, not seconds: if this process is suspended, the pause
+        counts as one check.
         """
         while True:
             await asyncio.sleep(WATCH_S)
@@ -181,7 +182,7 @@ class Processes:
         return sys.path if root in sys.path else [*sys.path, root]
 
     def _on_exit(self, reason: str, stats: dict[str, Any]) -> None:
-        """Callback: a worker exits cleanly. If unasked, the crawl ends for its reason."""
+        """Callback: a worker exits cleanly. If nothing asked it to, the whole crawl ends."""
         self._stats.append(stats)
         if FATAL_ERROR_STAT in stats:
             set_fatal_error(self._crawler, stats[FATAL_ERROR_STAT])
@@ -194,7 +195,7 @@ class Processes:
         member, process = self._running[number]
         if member.has_exited or self._server.is_ending:
             return
-        process.kill()  # it may live on with its socket closed
+        process.kill()  # it may still run with its socket closed
         code = process.wait()
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         logger.warning("Process %d ended %s: its %d leases are returned", number, how, leases)

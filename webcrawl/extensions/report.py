@@ -91,7 +91,7 @@ class CrawlReport:
             logger.info("Report: %s", path)
 
     def _of_this_run(self, counts: dict[str, float]) -> dict[str, float]:
-        """What this run added to `counts`, without counts of the present moment."""
+        """The growth of `counts` in this run, without counts that may also fall (pending, kept)."""
         momentary = ("pending", "under_way", "earlier_s")
         return {
             name: count - self._before.get(name, 0)

@@ -1,9 +1,9 @@
 """`spider.state`, which Scrapy keeps in JOBDIR from run to run, written atomically.
 
-After a kill the state of the run before is still there. If the state cannot be saved, that is one
-line of the log and exit code 1. If the frontier refused the JOBDIR, its state is not touched. The
-state is a pickle, and loading a pickle can run any code: trust a JOBDIR only as much as the
-project's own modules.
+After a kill the file has the state of the run before. If the state cannot be saved, the log gets
+one line and the exit code is 1. If the frontier refused the JOBDIR, the file is not changed. The
+state is a pickle, and loading a pickle can run any code: use only a JOBDIR that you trust as much
+as the project's own modules.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Checks before every crawl: names that no code reads, and a contact in the User-Agent.
 
-`scrapy crawl` and `runspider` have already refused misspelt names, in one line each. A crawl that a
-script or another command starts is refused here, by an exception.
+`scrapy crawl` and `runspider` have already refused misspelt names, in one line each. If a script or
+another command starts the crawl, this module refuses them, by an exception.
 """
 
 from __future__ import annotations

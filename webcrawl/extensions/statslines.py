@@ -1,8 +1,8 @@
 """Prints the stats lines and the summary of a crawl, and copies every number to Scrapy's stats.
 
-A separate thread prints the lines. So they come on time however busy the event loop is, and a full
-pipe blocks nothing else. The thread only reads `Counters`. Scrapy's stats are a plain dict that
-other components iterate over, so only the event loop writes them.
+A separate thread prints the lines. So they are printed on time even if the event loop is busy, and
+a full pipe blocks nothing else. The thread only reads `Counters`. Scrapy's stats are a plain dict
+that other components iterate over, so only the event loop writes them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Runs in a worker: a process that crawls with the frontier of the first process.
 
-A worker is an ordinary Scrapy crawl of the same spider, with the settings of `settings_of`. The
-first process alone reads seeds, writes stats lines and the report, and decides when to end. So a
-worker does not run its spider's `start`. It closes when the first process tells it to, or when the
-connection is lost.
+A worker is an ordinary Scrapy crawl of the same spider, with the settings of `settings_of`. Only
+the first process reads seeds, writes stats lines and the report, and decides when to end. So a
+worker does not run its spider's `start`. It ends when the first process tells it to end, or when
+the connection is lost.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class WorkerMiddleware:
 
 
 def exit_soon() -> None:
-    """Exit this process in EXIT_S seconds, whatever it is doing then."""
+    """Exit this process in EXIT_S seconds, even if it is still busy then."""
     timer = threading.Timer(EXIT_S, os._exit, (1,))
     timer.daemon = True
     timer.start()

@@ -1,11 +1,11 @@
-"""The fast path: a request's way through Scrapy's engine with less overhead. Read in this order:
+"""The fast path: Scrapy's engine with less overhead per request. Read in this order:
 
-- `extension`: `FastPath` installs it when the spider opens, if this Scrapy is known
+- `extension`: `FastPath` installs it when the spider opens, if it fits this version of Scrapy
 - `engine`: engine and scraper with one task per request, middlewares without wrappers
 - `receivers`: a signal manager without tasks
 - `statscollector`: Scrapy's stats without its deprecation shim
 
-`None` for `FastPath` in `EXTENSIONS` switches it off; the crawl is the same, and slower.
+`None` for `FastPath` in `EXTENSIONS` switches it off; the crawl does the same, more slowly.
 """
 
 from webcrawl.fastpath.extension import FastPath

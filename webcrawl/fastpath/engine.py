@@ -53,7 +53,7 @@ PRIVATE: dict[type, tuple[str, ...]] = {
     Spider: ("_parse",),
 }
 
-_OUTPUTS_AT_A_TIME = 10  # of a callback, before the event loop gets a turn
+_OUTPUTS_AT_A_TIME = 10  # of a callback, before the event loop runs other tasks
 
 _under_way: set[asyncio.Task[None]] = set()  # the event loop holds tasks by weak references only
 
@@ -130,9 +130,9 @@ class Engine(ExecutionEngine):
 def _answer_for(request: Request, response: Response, asked: Request) -> None:
     """Make `response` the answer to `request`, if `request` is a page's.
 
-    A middleware got `response` by `asked`, a Request of its own without a page fetch; the exchange
-    of that one is taken over. For a user's own Request `response.request` stays as the middleware
-    set it, as in Scrapy.
+    A middleware got `response` by `asked`, a Request of its own without a page fetch: `request`
+    gets the exchange of `asked`. For a user's own Request `response.request` stays as the
+    middleware set it, as in Scrapy.
     """
     if is_users(request) or page_fetch_of(asked) is not None:
         return
@@ -163,8 +163,8 @@ class Scraper(ScrapyScraper):
     ) -> Iterable[Any] | AsyncIterator[Any]:
         """Call a callback that is an asynchronous generator function directly.
 
-        Scrapy waits for two turns of the loop before, and inspects the callback's source for a
-        generator that returns a value.
+        Scrapy waits for two turns of the event loop before the call, and inspects the callback's
+        source for a generator that returns a value.
         """
         if isinstance(result, Response):
             asked = result.request or request
@@ -206,9 +206,9 @@ class Scraper(ScrapyScraper):
 class SpiderMiddlewares(SpiderMiddlewareManager):
     """Chains the `process_spider_output` methods directly.
 
-    Scrapy wraps each in an asynchronous generator, and all in another: ten per page, some 4 us
-    each. They are needed where a middleware has `process_spider_exception`, or methods with the
-    deprecated `spider` argument; then Scrapy's code runs.
+    Scrapy wraps each method in an asynchronous generator, and all of them in another: ten per page,
+    some 4 µs each. These are needed if a middleware has `process_spider_exception`, or methods with
+    the deprecated `spider` argument; then Scrapy's code runs.
     """
 
     async def _process_callback_output(  # type: ignore[override]
@@ -232,7 +232,7 @@ REPLACEMENTS: dict[type, type] = {
 
 
 def incompatibility() -> str:
-    """Why this engine cannot replace that of the installed Scrapy; "" if it can."""
+    """The reason why this engine cannot replace the installed Scrapy's; "" if it can."""
     if scrapy.version_info[:2] != VERSION:
         return f"the fast path is for Scrapy {VERSION[0]}.{VERSION[1]} only"
     missing = [

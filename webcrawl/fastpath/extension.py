@@ -30,7 +30,7 @@ class FastPath:
 
     def spider_opened(self) -> None:
         try:
-            from webcrawl.fastpath import engine  # noqa: PLC0415  (of another Scrapy it may not import)
+            from webcrawl.fastpath import engine  # noqa: PLC0415  (may fail with another Scrapy)
 
             why = engine.incompatibility()
         except (ImportError, AttributeError) as error:

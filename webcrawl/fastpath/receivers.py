@@ -52,13 +52,13 @@ def call(receiver: Any, named: dict[str, Any]) -> Any:
 
 @lru_cache(1024)
 def _arguments(function: FunctionType) -> tuple[str, ...] | None:
-    """The argument names of `function`; None if it takes any."""
+    """The argument names of `function`; None if it takes any name (`**kwargs`)."""
     code = function.__code__
     return None if code.co_flags & CO_VARKEYWORDS else code.co_varnames[: code.co_argcount]
 
 
 class Signals(SignalManager):
-    """Sends signals without tasks: most have no receiver, and most receivers are not coroutines."""
+    """Sends signals without tasks: most have no receiver, and few receivers are coroutines."""
 
     def send_catch_log(self, signal: Any, **named: Any) -> list[tuple[Any, Any]]:
         receivers = receivers_of(named.get("sender", self.sender), signal)

@@ -33,8 +33,8 @@ from webcrawl.openfiles import IDLE, is_ours
 
 OnContent = Callable[[bytes], bool]
 
-# Reading the bytes of one peer may take this long before other tasks have a turn. uvloop gives up
-# to 32 reads of 256 KB at once: 10 MiB of tiny chunks take 0.8 s.
+# Reading the bytes of one server may take this long before other tasks run. uvloop gives up to 32
+# reads of 256 KB at once: 10 MiB of tiny chunks take 0.8 s.
 _TURN_S = 0.005
 _REPEATABLE = frozenset({"GET", "HEAD"})  # may be sent again if a reused connection fails
 _NO_LINGER = struct.pack("ii", 1, 0)
@@ -42,7 +42,7 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one fetch may cost. Seconds count from the start of the fetch, after the DNS look-up."""
+    """The limits of one fetch. Seconds count from the start of the fetch, after the DNS look-up."""
 
     timeout_s: float = 15.0
     connect_timeout_s: float = 10.0  # TCP and TLS
@@ -54,7 +54,7 @@ class Limits:
 
 @dataclass(slots=True)
 class FetchRequest:
-    """A request, and how its answer is read. Nobody changes it once it is made.
+    """A request, and how its answer is read. Immutable.
 
     `wants(status, headers)` is called once, when the head is complete: False closes the connection
     there. `on_content` is called with each new part of the body, without chunk framing: False ends
@@ -173,7 +173,7 @@ class Client:
 
 
 class State(Enum):
-    """Of a fetch, in the order in which it passes through them. Any state may turn into DONE."""
+    """The states of a fetch, in their order. DONE may follow any state."""
 
     CONNECTING = "connecting"  # TCP and TLS; skipped on a connection that was idle
     AWAITING_ANSWER = "awaiting the answer"  # the request is sent
@@ -183,10 +183,10 @@ class State(Enum):
 
 
 class _Fetch(asyncio.Protocol):
-    """One fetch, from connecting to the end of the answer. `repr` says its state.
+    """One fetch, from connecting to the end of the answer. `repr` has its state.
 
-    `_enter` alone changes the state, with the timer that belongs to it. `_decide` enters DONE with
-    the outcome, once. After that `run` returns as soon as the connection is closed or idle.
+    Only `_enter` changes the state and its timer. `_decide` enters DONE with the outcome, once.
+    After that `run` returns as soon as the connection is closed or idle.
     """
 
     def __init__(
@@ -245,7 +245,7 @@ class _Fetch(asyncio.Protocol):
             await self._closed
         except asyncio.CancelledError:
             if self._error is None or self._task is None or self._task.uncancel():
-                raise  # not by `stop`: our caller's task is being cancelled
+                raise  # not by `stop`: the caller's task is being cancelled
         except ssl.SSLError as error:
             self._decide(FetchFailed("tls", error.reason or str(error)))
         except OSError as error:
@@ -270,7 +270,7 @@ class _Fetch(asyncio.Protocol):
         return error.errno == errno.EADDRNOTAVAIL and chosen
 
     def stop(self, error: Exception | None = None) -> None:
-        """Decide the end, unless it is decided, and close the connection."""
+        """End the fetch with `error`, unless it has ended, and close the connection."""
         state = self.state
         if state is State.DONE:
             return
@@ -341,7 +341,7 @@ class _Fetch(asyncio.Protocol):
             self.stop(FetchFailed("timeout"))
 
     def _enter(self, state: State, now: float) -> None:
-        """Change the state at `now`, and arm the timer of the new state where it is another one."""
+        """Change the state at `now`, and start the timer of the new state if it has its own."""
         self.state = state
         limits = self.limits
         left_s = self.started_at + limits.timeout_s - now
@@ -350,7 +350,7 @@ class _Fetch(asyncio.Protocol):
         elif state is State.AWAITING_ANSWER:
             left_s = min(limits.first_byte_timeout_s or left_s, left_s)
         elif state is not State.READING_HEAD or not limits.first_byte_timeout_s:
-            return  # the timer of the state before goes on, or `run` cancels it
+            return  # the timer of the earlier state keeps running, or `run` cancels it
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._loop.call_later(left_s, self._on_timer)
@@ -408,8 +408,10 @@ class _Fetch(asyncio.Protocol):
 
 
 def _forget(transport: asyncio.Transport) -> None:
-    """Let the system discard unsent bytes. After an outage it would still send the request: too
-    early, and unknown to the crawl.
+    """Make the system discard bytes that it has not sent yet.
+
+    Otherwise it would still send the request after an outage, when the crawl has given it up: too
+    early for the host's delay.
     """
     sock = transport.get_extra_info("socket")
     if sock is not None:

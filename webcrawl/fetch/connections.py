@@ -16,7 +16,7 @@ UNRELIABLE_MAX: Final = 4096
 
 
 class Server(NamedTuple):
-    """The other end of a connection, which carries requests to this server only."""
+    """The server of a connection. The connection is used for this server only."""
 
     secure: bool
     host: str
@@ -28,8 +28,8 @@ class Server(NamedTuple):
 class Connections:
     """Idle connections, at most one per server.
 
-    `idle_max` is how many without TLS (2 KB each) and how many with TLS (90 KB each). When there
-    are more, the one that has been idle longest is closed.
+    `idle_max` is the maximum number without TLS (2 KB each) and with TLS (90 KB each). If there
+    are more, the connection that has been idle longest is closed.
     """
 
     def __init__(self, idle_max: tuple[int, int] = IDLE) -> None:
@@ -93,7 +93,7 @@ class _IdleConnection(asyncio.Protocol):
         transport.set_protocol(self)
 
     def release(self) -> asyncio.Transport:
-        """Leave the idle connections."""
+        """Remove this connection from the idle ones, and return its transport."""
         self._timer.cancel()
         self._all.pop(self._server, None)
         return self._transport

@@ -30,7 +30,7 @@ else:
 _BOUNDED = "can_accept_more_data"  # came with the bound on output, in brotli 1.2
 if not hasattr(brotli.Decompressor, _BOUNDED):
     # If another package required `brotlipy`, it has replaced the module `brotli`. The C module of
-    # the real one is found by its path: an imported `brotlipy` has taken that name too.
+    # the real `brotli` is found by its path: an imported `brotlipy` has taken that name too.
     _spec = PathFinder.find_spec("_brotli")
     if _spec is not None and _spec.loader is not None:
         brotli = module_from_spec(_spec)
@@ -76,7 +76,7 @@ def decode(content: bytes, headers: Headers, max_size_bytes: int) -> Decoded:
     """Remove the codings that `headers` name from `content`, the last one applied first.
 
     Deviation: content that is not in the coding of its label stays as it is ("not gzip"), since
-    many servers label plain pages so. Cost: 1 us per KiB of output, at most `max_size_bytes`.
+    many servers label plain pages so. Cost: 1 µs per KiB of output, at most `max_size_bytes`.
     """
     codings = _codings(headers)
     if not codings or not content:
@@ -98,7 +98,7 @@ def decode(content: bytes, headers: Headers, max_size_bytes: int) -> Decoded:
 
 
 def decode_quickly(content: bytes, headers: Headers, max_size_bytes: int) -> Decoded | None:
-    """As `decode`; None for content that might block the event loop, small as it may be."""
+    """As `decode`; None for content that may block the event loop, even if it is small."""
     codings = _codings(headers)
     if not codings or not content:
         return Decoded(content)

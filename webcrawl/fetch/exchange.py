@@ -1,4 +1,4 @@
-"""One HTTP exchange as it was on the wire, and the failure of one that did not happen.
+"""One HTTP exchange as it was on the wire, and the failure of a fetch without an exchange.
 
 Owns the value objects that the client gives to the parser, the WARC writer and the frontier. Knows
 nothing of sockets, Scrapy or WARC. Plain data: nothing here reads a clock.
@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeGuard, get_args
 
 # Every reason for which a fetch can fail: each is one statistic, `webcrawl/failed/<reason>`.
 FailureReason = Literal[
-    "dns",  # the name has no address, or no name server answered
+    "dns",  # the host has no address, or no name server answered
     "blocked_address",  # the address guard refused every address
     "connect",  # refused, unreachable, or reset while connecting
     "connect_timeout",
@@ -27,7 +27,7 @@ FailureReason = Literal[
 ]
 REASONS: Final[tuple[FailureReason, ...]] = get_args(FailureReason)
 
-# The fault is ours: the lease goes back as if it had never been taken.
+# The fault is ours: the lease is returned, and no try is counted.
 OURS: Final[frozenset[FailureReason]] = frozenset({"cancelled", "outage", "no_socket"})
 
 # A retry may succeed. All other reasons describe the server itself.

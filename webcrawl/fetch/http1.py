@@ -37,7 +37,7 @@ _NEXT_SIZE = re.compile(rb"\r?\n" + _FIRST_SIZE.pattern)
 
 
 def _tiny_chunk(data: bytes) -> bytes:
-    """Pattern of the end of a chunk and a whole chunk of up to 15 bytes. `data` is the pattern of
+    """A pattern: the end of a chunk, and a whole chunk of up to 15 bytes. `data` is the pattern of
     the chunk's data, with %d for its size.
     """
     sizes = (
@@ -52,7 +52,7 @@ _tiny_chunks = re.compile(b"(?:" + _tiny_chunk(b".{%d}") + b")*+", re.DOTALL).ma
 
 
 class Framing(Enum):
-    """What marks the end of the body (RFC 9112, 6.3)."""
+    """The mark of the end of the body (RFC 9112, 6.3)."""
 
     LENGTH = "length"
     CHUNKED = "chunked"
@@ -109,9 +109,9 @@ class ResponseReader:
 
     @property
     def idle_s(self) -> float:
-        """How long the server keeps the connection open for another request (RFC 9112, 9.3).
+        """Time for which the server keeps the connection open for another request (RFC 9112, 9.3).
 
-        0.0 if it closes it; infinity if it sends no time-out. O(headers).
+        0.0 if the server closes it; infinity if the server sends no time-out. O(headers).
         """
         framed = self._framing in (Framing.LENGTH, Framing.TRAILER) and not self._surplus
         if not (self.done and framed and self.http_version == "1.1") or self.truncated:
@@ -121,7 +121,7 @@ class ResponseReader:
         for value in list_values(self.headers, b"keep-alive"):
             name, _, seconds = value.partition(b"=")
             if name == b"timeout" and seconds.isdigit():
-                return float(seconds[:9]) - 1.0  # for the way of the next request
+                return float(seconds[:9]) - 1.0  # the next request takes time to arrive
         return inf
 
     @property
@@ -240,7 +240,7 @@ class ResponseReader:
     def _read_chunks(self) -> None:
         """Read the chunks in the buffer (RFC 9112, 7.1).
 
-        1 us per chunk, 0.25 us per chunk of up to 15 bytes; a read of 256 KB has 65,000 at most.
+        1 µs per chunk, 0.25 µs per chunk of up to 15 bytes; a read of 256 KB has 65,000 at most.
         """
         if self._framing is Framing.CHUNKED:
             with memoryview(self._buffer) as view:
@@ -299,7 +299,7 @@ class ResponseReader:
             self._pos = at + 1
 
     def _await_line(self, newlines: int) -> None:
-        """No line could be read here: it is not complete yet, or the framing is broken.
+        """No line could be read here: the line is not complete yet, or the framing is broken.
 
         Deviation: after broken framing the body is read up to the end of the connection. Its
         content is the data of the chunks before; a body without any chunk is its own content.

@@ -1,9 +1,9 @@
 """The bytes of a request. Invalid parts of its head are refused or replaced.
 
-Names and values may come from pages, through a spider. A line end in one of them would let the page
-begin a request of its own (request smuggling), past robots.txt and delays. A method, target, Host
-or header name that breaks the grammar is refused: any repair would change its meaning. In a value
-CR, LF and NUL become a space: RFC 9110, 5.5 allows it, and Scrapy's own handler does it.
+Names and values may come from pages, through a spider. With a line end in one of them a page could
+begin a request of its own (request smuggling) that ignores robots.txt and delays. A method, target,
+Host or header name that breaks the grammar is refused: any repair would change its meaning. In a
+value CR, LF and NUL become a space: RFC 9110, 5.5 allows this, and Scrapy's own handler does it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Target(NamedTuple):
     secure: bool
     host: str
     port: int
-    netloc: str  # for the Host header: the port only where it is not the default
+    netloc: str  # for the Host header: with the port only if it is not the default
     path: str  # with the query; never empty
 
 
 def split_url(url: str) -> Target:
-    """The parts of an absolute http or https URL; ValueError for any other. 1 us."""
+    """The parts of an absolute http or https URL; ValueError for any other. 1 µs."""
     match = _URL.match(url)
     if match is None:
         raise ValueError(f"not an http or https URL: {url!r}")

@@ -1,4 +1,4 @@
-"""TLS for an archive: connect whatever the certificate, then record what is wrong with it.
+"""TLS for an archive: connects with any certificate, then records the problems of the certificate.
 
 Owns the TLS contexts and the verdict on a certificate. The handshake verifies nothing: an old
 protocol, a weak cipher or a bad certificate is recorded with the page, and the page is kept.
@@ -48,7 +48,7 @@ def client_context(verify: bool = False) -> ssl.SSLContext:
 class CertificateJudge:
     """Names the problems of a connection's certificate, and caches its verdicts.
 
-    3 us for a certificate seen before for this host, about 100 us for a new one.
+    3 µs for a certificate seen before for this host, about 100 µs for a new one.
     """
 
     def __init__(self, roots: list[x509.Certificate] | None = None) -> None:
@@ -117,8 +117,8 @@ def presented_chain(connection: ssl.SSLObject) -> list[bytes]:
 def _one_by_name(others: Sequence[x509.Certificate]) -> list[x509.Certificate]:
     """The first certificate of each name, without roots (those that issued themselves).
 
-    So there is only one path through them. Of many paths each would be verified, for 100 ms and
-    more.
+    So there is only one path through them. With many paths, each would be verified, which takes
+    100 ms and more.
     """
     by_name: dict[x509.Name, x509.Certificate] = {}
     for other in others:
@@ -140,7 +140,7 @@ def _plain_problems(leaf: x509.Certificate, host: str, now: datetime) -> Iterato
 
 
 def _names_host(leaf: x509.Certificate, host: str) -> bool:
-    """RFC 9525, 6.3: by subjectAltName only; `*` stands for the whole leftmost label."""
+    """RFC 9525, 6.3: by subjectAltName only; `*` matches the whole leftmost label only."""
     try:
         names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

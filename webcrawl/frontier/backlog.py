@@ -1,4 +1,4 @@
-"""How many links are in line, and how many of them are only kept for a later try.
+"""Counts queued links, and those of them that are kept for a later try.
 
 A link that failed for a reason that may pass (a time-out, a refused connection, a name server that
 did not answer, an unreachable robots.txt) is kept: it stays in its host's queue, behind all other
@@ -11,8 +11,8 @@ other bits are the host's epoch, which grows when the host's kept links become o
 kept in an earlier epoch come first. In their number the upper half is the time of the next try, in
 seconds since the run began.
 
-Memory: none per link; a small dict per host on the workbench that has kept links. On disk a kept
-link takes the row of any link in line.
+Memory: nothing per link; a small dict per host on the workbench that has kept links. On disk a kept
+link has one row, as any queued link.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ def begin_epoch(host: Host) -> None:
 
 
 class Backlog:
-    """Counts links in line and kept links. `began_at`: the beginning of this run (monotonic)."""
+    """Counts queued links and kept links. `began_at`: the beginning of this run (monotonic)."""
 
     def __init__(self, counters: Counters, began_at: float) -> None:
         self.queued = 0
-        self.arrivals = 0  # links ever put in line: the last number in the order of arrival
+        self.arrivals = 0  # links ever queued: the last number in the order of arrival
         self._counters = counters
         self._began_at = began_at
         self._kept = 0
 
     @property
     def fresh(self) -> int:
-        """Links in line that are not kept. The crawl goes on while there are any."""
+        """Queued links that are not kept. The crawl continues while there are any."""
         return self.queued - self._kept
 
     def resume(self, queued: int, arrivals: int) -> None:
@@ -85,13 +85,13 @@ class Backlog:
         return self._began_at + due_s(number) if is_kept(priority, host) else 0.0
 
     def enters(self, host: Host, priority: int, link: Link) -> None:
-        """Count `link` of `host`, which gets in line at `priority`."""
+        """Count `link` of `host`, which enters the queue at `priority`."""
         self.queued += 1
         if is_kept(priority, host):
             self._count_kept(host, link.kept, 1)
 
     def leaves(self, host: Host, priority: int, link: Link) -> None:
-        """Count `link` of `host` as out of line."""
+        """Count `link` of `host`, which leaves the queue."""
         self.queued -= 1
         if is_kept(priority, host):
             self._count_kept(host, link.kept, -1)

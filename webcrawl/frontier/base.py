@@ -7,9 +7,9 @@ What every implementation promises:
 - at most one lease per host and, with IP clocks on, one lease per IP address;
 - no lease before the clocks of its host and its address allow it;
 - a URL is leased as PAGE once, unless its outcome asks for a retry or the lease is returned;
-- each link that was put and not refused is leased sooner or later, or counted in
+- each link that `put` got and did not refuse is leased sooner or later, or counted in
   `counters.dropped`;
-- a link that failed for a reason that may pass is in line again, after its last retry as a kept
+- a link that failed for a reason that may pass is queued again, after its last retry as a kept
   link (`counters.kept`). A frontier is finished when only kept links are left; the next run of a
   lasting store tries them at once.
 """
@@ -28,14 +28,14 @@ from webcrawl.frontier.politeness import Politeness
 from webcrawl.items import Original
 
 SUPPLY_S = 2.0  # the time that `Frontier.supply` looks ahead
-# Deviation: where new addresses or robots rules cannot be had, the old ones hold for this long.
+# Deviation: if new addresses or robots rules cannot be fetched, the old ones stay valid this long.
 STALE_S = 3600.0
 TARGET_MET = "closespider_pagecount"  # the reason for which a crawl ends at its target
 
 
 @dataclass(slots=True, frozen=True)
 class Policy:
-    """How this crawl treats links, hosts and failures. Written once, by `config.build`.
+    """The settings for links, hosts and failures. Built once, by `config.build`.
 
     politeness -- the delays, in seconds
     obey_robots -- ROBOTSTXT_OBEY
@@ -62,7 +62,7 @@ class Policy:
     stale_s: float = STALE_S
 
     def refuses_way(self, link: Link) -> Literal["depth", "redirects", ""]:
-        """The limit that the way to `link` exceeds. By another way the same URL may come in."""
+        """The limit that the hops to `link` exceed. With fewer hops the URL is accepted later."""
         if self.depth_max and link.depth > self.depth_max:
             return "depth"
         return "redirects" if link.redirects > self.redirects_max else ""
@@ -72,7 +72,7 @@ class Policy:
         return reason in TRANSIENT and retries < self.retry_times
 
     def asks_again(self, status: int, retries: int, retry_after_s: float) -> bool:
-        """Whether a link is retried although it was answered: with `status`, after `retries`."""
+        """Whether a link is retried after an answer with `status`, the try after `retries`."""
         return (
             status in self.retry_codes
             and retries < self.retry_times
@@ -91,8 +91,8 @@ class Frontier(ABC):
     shared -- other processes may lease links that this process puts
     failed_seeds -- (URL, reason) of the first seeds that failed in this run
         (`candidates.FAILURES_MAX` at most)
-    places -- of the target: how many answers to pages that this process has leased and not
-        released may count; None: all of them, there is no target
+    places -- of the target: of the pages that this process has leased and not released, so many
+        answers may count; None: there is no target, and all of them count
     is_short -- all places of the target are given out
     is_met -- the target is reached
     """
@@ -118,9 +118,9 @@ class Frontier(ABC):
     async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
         """Up to `limit` leases of `lane`, best first. O(log hosts) per lease.
 
-        Links that robots.txt or the IP cap refuse are dropped on the way, a bounded number per
-        call: fewer leases than `limit` do not mean that no more are ready. A refused link with a
-        payload is leased with `refused`, since its errback must be called.
+        The call drops links that robots.txt or the IP cap refuse, a bounded number of them. So it
+        may return fewer leases than `limit` although more hosts are ready. A refused link with a
+        payload is leased with `refused`, since the errback of its Request must be called.
         """
 
     async def acquire_pages(self, now: float, limit: int, spare: int) -> list[Lease]:
@@ -137,10 +137,10 @@ class Frontier(ABC):
 
     @abstractmethod
     async def content_seen(self, content: bytes, original: Original) -> Original | None:
-        """The content-seen test: the first page with `content` (a digest); None: `original` is it.
+        """The content-seen test: the first page with `content`, a digest; None if it is `original`.
 
-        Of several earlier copies, the one with the payload digest of `original`, which was sent in
-        the same bytes. The copy may be an earlier capture of the same URL.
+        If there are several earlier copies, returns the one with the payload digest of `original`:
+        it was sent in the same bytes. The copy may be an earlier capture of the same URL.
         """
 
     @abstractmethod
@@ -157,8 +157,8 @@ class Frontier(ABC):
 
     @abstractmethod
     def is_finished(self) -> bool:
-        """True when no link waits, except kept links, and no lease is out."""
+        """True when no link is queued, except kept links, and no lease is out."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Free all resources. A lasting store gives leases that are out to its next run."""
+        """Free all resources. A store on disk has the links of open leases for the next run."""

@@ -1,8 +1,8 @@
-"""The tests of a link on its way in and out of line, and their counts: the funnel.
+"""Tests each link when it enters and when it leaves a queue, and counts the results: the funnel.
 
-On its way in: depth, redirects, the URL-seen test, the caps per host and domain. On its way out:
-whether its host is retired, the IP cap, robots.txt. A link that is refused, or fails too often, for
-a reason that may pass is kept in line for a later try; else it is dropped.
+On entry: depth, redirects, the URL-seen test, the caps per host and domain. On leaving: whether its
+host is retired, the IP cap, robots.txt. A link that is refused, or fails too often, for a reason
+that may pass stays queued for a later try; else it is dropped.
 
 Counted ahead: when a host is looked up for its next link, that link is counted as taken from the
 queue before its turn.
@@ -58,12 +58,12 @@ class Candidates:
         self.failed_seeds: list[tuple[str, str]] = []
         self._refused_for_now: list[tuple[Host, Link, str, float]] = []
 
-    # In
+    # Into the queue
 
     def put(
         self, links: Iterable[Link], now: float, *, cash: float | None = None, force: bool = False
     ) -> int:
-        """Queue those of `links` that are new and not refused. Returns how many.
+        """Queue those of `links` that are new and not refused. Returns their number.
 
         `cash` is the cash that the page with these links gives to each of them, known ones too;
         None if they are not from a page. `force` skips the URL-seen test.
@@ -77,7 +77,7 @@ class Candidates:
                     self._pay(link, cash, now)
                 if not force:
                     continue
-                self._ordering.forfeit(link)  # it may be in line: its credit begins anew
+                self._ordering.forfeit(link)  # if it is queued, its credit starts again
             refused = self._caps.take_url(link.host)
             if refused:
                 self._counters.extracted += 1
@@ -88,19 +88,19 @@ class Candidates:
         return accepted
 
     def put_back(self, host: Host, link: Link, now: float) -> None:
-        """Put the leased `link` in line again, at its old position."""
+        """Queue the leased `link` again, at its old position."""
         priority = host.queue.put_back(link)
         self._queued_one(host, priority, link, now)
 
     def put_again(self, host: Host, link: Link, now: float) -> None:
-        """Put the leased `link` in line for a retry, behind the links of its priority."""
+        """Queue the leased `link` for a retry, behind the links of its priority."""
         host.queue.drop()
         self._enqueue(link._replace(retries=link.retries + 1), now)
 
     def keep(self, host: Host, link: Link, reason: str, due_at: float, now: float) -> None:
-        """Put `link`, which failed for a `reason` that may pass, in line behind all others.
+        """Queue `link`, which failed for a `reason` that may pass, behind all others.
 
-        It is not tried before `due_at`. It gives up its cash, so it does not move in line any more.
+        It is not tried before `due_at`. It gives up its cash, so it no longer moves in the queue.
         O(log k) for the k priorities of its host.
         """
         self._ordering.forfeit(link)
@@ -111,9 +111,9 @@ class Candidates:
         self._queued_one(host, priority, link, now)
 
     def retry_kept(self, host: Host, reasons: Container[str], now: float) -> int:
-        """Put the links of `host` that are kept for one of `reasons` in line as new links.
+        """Queue the links of `host` that are kept for one of `reasons` again, as new links.
 
-        Returns how many.
+        Returns their number.
         """
         taken = host.queue.take_kept(reasons)
         for priority, link in taken:
@@ -146,7 +146,7 @@ class Candidates:
         self._distributor.link_added(host, now)
 
     def _pay(self, link: Link, cash: float, now: float) -> None:
-        """Give `cash` to the known `link`, which may move it in line."""
+        """Give `cash` to the known `link`, which may then move in its queue."""
         move = self._ordering.pay(link, cash)
         if move is not None:
             priority, number, better = move
@@ -160,7 +160,7 @@ class Candidates:
             self._counters.dropped[reason] += 1
         return bool(reason)
 
-    # Out
+    # Out of the queue
 
     def count_ahead(self, host: Host) -> None:
         """Count the next link of `host` as past the host test: the host is looked up for it."""
@@ -171,7 +171,10 @@ class Candidates:
             self._counters.host_passed += 1
 
     def count_address_ahead(self, host: Host) -> None:
-        """Count that link as past the IP test, unless the cap refuses it: `host` has an address."""
+        """Count the same link as past the IP test, unless the cap refuses it.
+
+        `host` has an address.
+        """
         if host.counted_ahead is _HOST and not self._caps.take_ip(host.addresses[0]):
             host.counted_ahead = _IP
             self._counters.ip_passed += 1
@@ -196,7 +199,7 @@ class Candidates:
         refused, due_at = self._refused(host, link, counted, now)
         if refused and not link.payload:
             if due_at:
-                if counted < _IP:  # `_refused` counts the IP test, except at a retired host
+                if counted < _IP:  # `_refused` counts the IP test, except for a retired host
                     counted = _HOST if host.retired_until > now else _IP
                 link = link._replace(counted=counted)
                 host.queue.drop()
@@ -230,9 +233,9 @@ class Candidates:
     def _refused(
         self, host: Host, link: Link, counted: Passed, now: float
     ) -> tuple[Refusal | Literal[""], float]:
-        """(reason, until): why and until when `link` may not be fetched.
+        """(reason, until): the reason why `link` may not be fetched, and the end of the refusal.
 
-        The reason is "" if it may be fetched; until is 0.0 if it is refused for good. Counts the IP
+        `reason` is "" if it may be fetched; `until` is 0.0 if the refusal is final. Counts the IP
         test.
         """
         if host.retired_until > now:

@@ -1,7 +1,7 @@
 """The caps: how many URLs per host, per registered domain and per IP address are crawled.
 
 Owns the counts; knows nothing of queues or clocks. A cap of 0 is no cap, a cap of 1 is uniqueness.
-Memory: one integer per host, domain and address seen; none for a cap of 0.
+Memory: one integer per host, domain and address seen; nothing for a cap of 0.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Contents:
             original = self._fresh.pop(digest)
             if not isinstance(outcome, Fetched):
                 continue
-            if not outcome.archived and original.url == url:  # else an archived page has the bytes
+            if not outcome.archived and original.url == url:  # it is not an earlier page
                 if _is_sent(digest, original):
                     continue
                 original = original._replace(payload_digest="")

@@ -1,7 +1,7 @@
-"""The frontier's core: the way of a URL from `put` to its last `release`.
+"""The frontier's core: leads each URL from `put` to its last `release`.
 
-Owns leases, retries, and the numbers that one run hands to the next. Plain calls in one thread; the
-caller gives the time. `candidates` tests and counts links, `distributor` places hosts,
+Owns leases, retries, and the numbers that the next run reads. Plain calls in one thread; the time
+is an argument. `candidates` tests and counts links, `distributor` places hosts,
 `disposition` judges DNS, robots.txt and failures, and `store` keeps the state.
 """
 
@@ -41,7 +41,7 @@ from webcrawl.frontier.orderings import Level, Ordering
 from webcrawl.frontier.store import Numbers, Store
 from webcrawl.items import Original
 
-_DROPS_MAX = 2_000  # URLs dropped in one `acquire`, before the event loop has a turn
+_DROPS_MAX = 2_000  # URLs dropped in one `acquire`, before the event loop runs other tasks
 _ROBOTS_STEPS_MAX = 20_000_000  # robots.txt check steps in one `acquire`: 10 ms and one check
 _DROPS_OF_A_HOST = 100  # URLs dropped per host in one `acquire`, before other hosts go first
 _RETRIED_HOSTS = 500  # hosts read in one call of `retry`
@@ -127,7 +127,8 @@ class CrawlState:
         for host, count in drops.items():
             if count == _DROPS_OF_A_HOST:
                 distributor.settle(host, now)
-        # Drops and newly waiting hosts must be committed; leases need not: a lost one comes again.
+        # Drops and newly waiting hosts must be committed; leases need not be: the next run leases
+        # the same URL again.
         kept = self._candidates.keep_refused(now)
         if distributor.has_newly_waiting or drops_left < _DROPS_MAX or kept:
             self._commit(now)
@@ -152,10 +153,10 @@ class CrawlState:
         return not self._backlog.fresh and not self._leases
 
     def retry(self, reasons: Container[str], after: bytes, now: float) -> tuple[int, bytes | None]:
-        """Queue the links that are kept for one of `reasons` as new links.
+        """Queue the links that are kept for one of `reasons` again, as new links.
 
-        Reads the next _RETRIED_HOSTS hosts after the key `after`. Returns the number of links, and
-        the key for the next call, or None at the end.
+        One call handles _RETRIED_HOSTS hosts behind the key `after`. Returns the number of links,
+        and the key for the next call; None at the end.
         """
         count = 0
         names, following = self._store.hosts_with_kept(after, _RETRIED_HOSTS)
@@ -190,7 +191,7 @@ class CrawlState:
         self._distributor.commit(lambda: self._numbers(now))
 
     def _numbers(self, now: float) -> Numbers:
-        """The counts for the next run, in which the links of today's leases are in line."""
+        """The counts for the next run, in which the links that are leased now are queued."""
         out = self._links_out
         counters = self.counters.to_dict()
         counters["pending"] += out
@@ -315,7 +316,7 @@ class CrawlState:
             self._candidates.drop(host, link, outcome.reason, now)
 
     def _keep(self, host: Host, link: Link, outcome: Failed, now: float) -> None:
-        """Keep `link`, which failed too often, for a later try: each time for longer."""
+        """Keep `link`, which failed too often, for a later try. Each wait is longer."""
         polite = self._policy.politeness
         deferrals = max(link.retries - self._policy.retry_times, 0) + 1
         due_at = outcome.ended_at + polite.deferral_s(deferrals)

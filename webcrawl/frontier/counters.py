@@ -21,7 +21,7 @@ class Counters:
     The letter in brackets is that of the stats lines; behind it stands the writer.
 
     pending -- [Q] URLs waiting in the frontier; goes up and down (candidates)
-    under_way -- requests under way, robots.txt among them; goes up and down (scheduler)
+    under_way -- requests under way, robots.txt included; goes up and down (scheduler)
     earlier_s -- seconds that earlier runs of this crawl took (core)
     extracted -- [E] URLs taken from the queue, including those that a cap then refuses (candidates)
     host_passed -- [H] URLs that passed the host test (candidates)
@@ -84,7 +84,7 @@ class Counters:
         return {k: dict(v) if isinstance(v, Counter) else v for k, v in values.items()}
 
     def restore(self, values: dict[str, Any]) -> None:
-        """Go on from the values of `to_dict`, except `under_way`: a new run has no requests yet."""
+        """Continue from the values of `to_dict`, except `under_way`: a new run has no requests."""
         for each in fields(self):
             if each.name in values and each.name != "under_way":
                 value = values[each.name]

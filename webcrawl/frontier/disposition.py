@@ -1,12 +1,13 @@
-"""What an outcome means for its host: clocks, addresses, rules, back-off, retirement.
+"""Applies an outcome to its host: clocks, addresses, rules, back-off, retirement.
 
-Owns the judgement of answers of DNS, robots.txt and servers. Knows nothing of queues.
+Owns the decisions about answers of DNS, robots.txt and servers. Knows nothing of queues.
 
-A host is retired for a while if it fails. If the answer was definite (no such name), its links are
-dropped as they come up. Else its links are kept, and each retirement in a row is longer.
+A host that fails is retired for a while. If the answer was definite (no such name), each of its
+links is dropped when it is the next in the queue. Else the links are kept, and each further
+retirement without an answer in between is longer.
 
 A robots task is carried out by the host that serves the robots.txt. After a redirect this may be
-another host than the task's home, which is the host the rules are for.
+another host than the task's home. The rules are for the home.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class Disposition:
         host.resolve_tries = 0
         if not outcome.again:
             self.retire(host, outcome.reason, now)
-        elif host.addresses:  # Deviation: stale is better than none (RFC 8767)
+        elif host.addresses:  # Deviation: an expired address is better than no address (RFC 8767)
             host.resolved_until = now + self._policy.stale_s
         else:
             self.defer(host, outcome.reason, now)
@@ -138,13 +139,13 @@ class Disposition:
             home.add_robots_task(RobotsTask(robots_task.origin, robots_task.home, url, tries=tries))
         else:
             self._robots_unavailable(robots_task, outcome.reason, now)
-        # No back-off if all is refused now: the links are dropped or kept without a request.
+        # Links that are refused from now on need not wait for the clock before they are dropped.
         if home.robots_tasks or outcome.retry_after_s or not home.rules[robots_task.origin].reason:
             self.back_off(home, tries, outcome.ended_at, outcome.retry_after_s)
         self._distributor.settle(home, now)
 
     def _robots_unavailable(self, robots_task: RobotsTask, reason: str, now: float) -> None:
-        """A robots.txt cannot be had: use the origin's last rules for a while, or disallow all.
+        """A robots.txt cannot be fetched: use the origin's last rules for a while, or disallow all.
 
         RFC 9309, 2.3.1.4: an unreachable robots.txt is complete disallow.
         """
@@ -200,12 +201,12 @@ class Disposition:
         return False
 
     def retire(self, host: Host, reason: UnresolvedReason, now: float) -> None:
-        """Retire `host`: its links, and new links for a while, are dropped as they come up."""
+        """Retire `host`: links taken from its queue, new ones too, are dropped for a while."""
         host.deferrals = 0
         self._give_up(host, reason, now + self._policy.retired_s, now)
 
     def defer(self, host: Host, reason: GivenUpReason, now: float) -> None:
-        """Retire `host`, longer each time in a row: its links are kept as they come up."""
+        """Retire `host`, for longer each time: links taken from its queue are kept meanwhile."""
         host.deferrals += 1
         self._give_up(host, reason, now + self._polite.deferral_s(host.deferrals), now)
 
@@ -216,7 +217,7 @@ class Disposition:
         self._flush_robots_tasks(host, now)
 
     def _flush_robots_tasks(self, host: Host, now: float) -> None:
-        """Fail the robots tasks of a retired host, of which some may be for other hosts."""
+        """Fail the robots tasks of a retired host. Some of them may be for other hosts."""
         robots_tasks, host.robots_tasks = host.robots_tasks or (), None
         for robots_task in robots_tasks:
             self._robots_unavailable(robots_task, host.retired_reason, now)

@@ -1,15 +1,15 @@
 """Fills the bounded workbench with the best hosts; the others wait in the store.
 
-Owns where each host is, its next step, and which hosts have changed since the last commit. Knows
-nothing of outcomes: a module that changes a host then calls `settle`.
+Owns the state and the next step of each host, and the set of hosts that have changed since the last
+commit. Knows nothing of outcomes: a module that changes a host then calls `settle`.
 
 At most `active_max` hosts are active at a time (ready, parked, snoozed or leased). The others wait
 in the store, best first. A host competes for its place again after each lease: if a waiting host
-has a better URL, the two change places. So the order among active hosts is exact, and a better URL
-on a waiting host comes up at the next release of any lease, not at once.
+has a better URL, the two change places. So the order among active hosts is exact. A better URL on a
+waiting host is leased after the next release of any lease, not at once.
 
-A host is deferred if all its links are kept for a later try: it waits in the store for their time,
-and leaves it only while the crawl has other work.
+A host is deferred if all its links are kept for a later try: it waits in the store until the next
+try, and leaves it only while the crawl has other work.
 
 Invariants: a host is in one state (`host.State`); only `settle` places hosts that are not leased.
 """
@@ -61,7 +61,7 @@ class Distributor:
         self._began_at = began_at
         polite = policy.politeness
         # The store does not keep the clocks of addresses. An earlier run may have used any address
-        # until its end, so each waits one delay.
+        # until its end, so each address waits one delay.
         self.bench = Workbench(
             self._load,
             ip_clocks=polite.ip_delay_s > 0,
@@ -110,11 +110,11 @@ class Distributor:
         return Step.PAGE
 
     def mark_changed(self, host: Host) -> None:
-        """Have the next commit store `host`, which has changed."""
+        """Note that `host` has changed: the next commit stores it."""
         self._changed.add(host)
 
     def link_added(self, host: Host, now: float) -> None:
-        """`host` has a new link: place the host anew if the link is its best."""
+        """`host` has a new link: place the host again if the link is its best."""
         self._changed.add(host)
         if host.state in (State.IDLE, State.DEFERRED) or (
             host.state in (State.READY, State.PARKED, State.WAITING) and self.rank(host) < host.rank
@@ -130,10 +130,10 @@ class Distributor:
             if host.state is not State.SNOOZED:
                 self.settle(host, now)
         elif host.state in (State.IDLE, State.WAITING, State.DEFERRED):
-            self._changed.add(host)  # the commit lets it leave memory again
+            self._changed.add(host)  # so the next commit may remove it from memory
 
     def settle(self, host: Host, now: float) -> None:
-        """Place a host where it belongs, unless it is leased."""
+        """Decide the state of `host` and move it there, unless it is leased."""
         self._changed.add(host)
         if host.state is State.LEASED:
             return
@@ -181,7 +181,7 @@ class Distributor:
             self.settle(self.host(name), now)
 
     def commit(self, numbers: Callable[[], Numbers]) -> None:
-        """Have the store keep all changes so far: all of them or none."""
+        """Commit all changes so far to the store: all of them, or nothing."""
         for host in self._store.commit(self._changed, numbers):
             self.bench.forget(host)
         self._changed.clear()
@@ -205,7 +205,7 @@ class Distributor:
         if host.robots_tasks or not host.queue:
             return 0.0
         due_at = self._backlog.due_at(host)
-        if due_at and host.deferrals:  # so its links need not be kept anew, one by one
+        if due_at and host.deferrals:  # so its links need not be kept again, one by one
             return max(due_at, host.retired_until)
         return due_at
 

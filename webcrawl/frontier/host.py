@@ -33,10 +33,10 @@ class Rules(NamedTuple):
     """A summary of an origin's robots.txt; its rules are in the store."""
 
     expires_at: float  # monotonic; RFC 9309, 2.4
-    crawl_delay_s: float = 0.0  # 0.0: the file asks for none
-    reason: Literal["", "robots_unreachable"] = ""  # why all is refused; "": rules as served
+    crawl_delay_s: float = 0.0  # 0.0: the file has no Crawl-delay
+    reason: Literal["", "robots_unreachable"] = ""  # why all URLs are refused; "": rules as served
     allows_all: bool = False  # the store need not be read for each page
-    losses: int = 0  # how often in a row a new robots.txt could not be had
+    losses: int = 0  # how often in a row a new robots.txt could not be fetched
 
 
 class Ip:
@@ -100,7 +100,7 @@ class Host:
         self.dead_addresses = 0  # addresses given up in a row
         self.ip: Ip | None = None
         self.resolved_until = 0.0  # when the addresses expire
-        self.resolve_at = 0.0  # no look-up before
+        self.resolve_at = 0.0  # earliest time of the next look-up
         self.resolve_tries = 0  # failed look-ups in a row
         self.rules: dict[str, Rules] = {}  # by origin
         # To be carried out by this host. None if empty: an empty deque takes 700 bytes.
@@ -113,7 +113,7 @@ class Host:
         self.due_at = 0.0  # DEFERRED: when the next of its links may be tried
         self.retired_until = 0.0
         self.retired_reason: GivenUpReason | Literal[""] = ""
-        # Funnel tests that the next link is counted for since the host was looked up; not ROBOTS.
+        # The last test of the funnel that the next link was counted for, ahead; never ROBOTS.
         self.counted_ahead = _NO_TEST
 
     def __repr__(self) -> str:

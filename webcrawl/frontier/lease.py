@@ -23,9 +23,9 @@ OurFault = Literal["error"]  # an exception in our own code or in a user's compo
 UnresolvedReason = Literal["dns", "blocked_address"] | OurFault
 # A whole host or origin is not asked for a while.
 GivenUpReason = UnresolvedReason | Literal["host_retired", "robots_unreachable"]
-# The frontier refuses a link whose turn has come.
+# The frontier refuses a link when it takes the link from the queue.
 Refusal = GivenUpReason | Literal["robots", "ip_cap"] | CapReason
-# A page's request ended without an answer, by a component of the user's.
+# A component of the user's ended a page's request without an answer.
 ComponentReason = Literal["middleware", "replaced", "unreadable", "unsendable"]
 # A link is never fetched, or not again. Links out of scope never get here: frontier.outlinks.
 DropReason = Refusal | ComponentReason | FailureReason
@@ -50,7 +50,7 @@ class Link(NamedTuple):
     via: str = ""  # the page the link was found on; "" for a seed
     retries: int = 0  # tries before this one
     head_done: bool = False  # the answer to HEAD was wanted: a GET follows
-    counted: Passed = Passed.NO_TEST  # by an earlier lease: no test is counted twice
+    counted: Passed = Passed.NO_TEST  # last test counted by an earlier lease: none counts twice
     payload: bytes = b""  # a user's own Request, serialised by the adapter that made it
     sequence: int = 0  # hops in a row between numbered URLs of this host that led here
     kept: str = ""  # why the link was last kept for a later try; "" if it never was
@@ -61,7 +61,7 @@ class RobotsTask(NamedTuple):
 
     origin: str  # scheme+authority that the rules are for
     home: str  # host of the origin
-    url: str  # after a redirect it may be on another host, whose lease then carries the task out
+    url: str  # after a redirect it may be on another host: a lease of that host fetches it
     redirects: int = 0  # hops so far (RFC 9309, 2.3.1.2)
     tries: int = 0  # tries before this one
 
@@ -142,7 +142,7 @@ class RobotsMoved(_Outcome, frozen=True):
 
 
 class RobotsUnreachable(_Outcome, frozen=True):
-    """ROBOTS: a 5xx or no answer. All is disallowed until a later try (RFC 9309, 2.3.1.4)."""
+    """ROBOTS: a 5xx or no answer. All URLs are disallowed until a later try (RFC 9309, 2.3.1.4)."""
 
     reason: FailureReason | OurFault | Literal["5xx"]
     asked_at: float  # 0.0 when no request can have reached the server
@@ -175,7 +175,7 @@ class Failed(_Outcome, frozen=True):
 
 
 class Returned(_Outcome, frozen=True):
-    """Any step: not carried out. The link or task goes back in line at its old position.
+    """Any step: not carried out. The link or task is queued again at its old position.
 
     The times are set if a request that was cut off may have reached the server. `reason` is one of
     fetch.exchange.OURS if the fault is ours.

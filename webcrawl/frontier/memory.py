@@ -1,7 +1,7 @@
 """The frontier in memory: all state is lost when the process ends.
 
-`MemoryStore` states the memory it takes; none is freed before the end. For crawls of more than some
-ten million URLs use the frontier on disk (`frontier.disk`).
+The docstring of `MemoryStore` gives its memory per URL; nothing is freed before the end. For crawls
+of more than some ten million URLs use the frontier on disk (`frontier.disk`).
 """
 
 from __future__ import annotations

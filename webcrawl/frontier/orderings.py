@@ -20,16 +20,16 @@ from webcrawl.parse.urls import level_of
 Move = tuple[int, int, int]  # priority, number, better priority
 
 TAX = 0.1  # the part of a page's cash that goes to the virtual page
-_MOST, _LEAST = 24, 104  # cash is told apart from 2^-_LEAST to 2^_MOST
+_MOST, _LEAST = 24, 104  # priorities distinguish cash from 2^-_LEAST to 2^_MOST
 
 
 class Ordering(ABC):
     """The order of one crawl. All methods are O(1), or O(links of a page)."""
 
-    moves_links = False  # whether `pay` may move links that wait
+    moves_links = False  # whether `pay` may move queued links
 
     def open(self, store: Store) -> None:  # noqa: B027  (most orderings keep nothing)
-        """Go on with the state in `store`, or begin. Called once, before any other method."""
+        """Continue from the state in `store`, or begin. Called once, before any other method."""
 
     def numbers(self) -> dict[str, Any]:
         """JSON values that the next run's `open` finds in `store.numbers["ordering"]`."""
@@ -61,7 +61,7 @@ class Ordering(ABC):
         return links, None
 
     def pay(self, link: Link, cash: float) -> Move | None:
-        """A page gives `cash` to the known `link`. Returns its move in line, if it moves."""
+        """A page gives `cash` to the known `link`. Returns its move in the queue, if it moves."""
         return None
 
     def forfeit(self, link: Link) -> None:  # noqa: B027
@@ -111,28 +111,29 @@ class Opic(Ordering):
 
     A seed begins with a cash of 1. A fetched page gives 90 % of its cash in equal shares to its
     distinct outlinks, known or not. The rest goes to the virtual page, together with all cash that
-    no URL in line can take: shares for links that were fetched before or are refused, and the cash
-    of dropped URLs. At each fetch the virtual page gives all its cash to the URLs in line, in equal
+    no queued URL can take: shares for links that were fetched before or are refused, and the cash
+    of dropped URLs. At each fetch the virtual page gives all its cash to the queued URLs, in equal
     shares.
 
-    These gifts cost one addition to the total that each URL was given so far. A credit has that
-    total as of when its URL came in. Cash is neither made nor lost: the cash of the URLs in line
-    and of the virtual page is the cash that came in with the seeds (`audit`).
+    All these gifts together cost one addition, to the total that each queued URL was given so far.
+    A credit stores that total as it was when its URL was queued. Cash is neither created nor lost:
+    the queued URLs and the virtual page together have the cash that came in with the seeds
+    (`audit`).
 
     Deviation: the order is by the cash from pages. The virtual page's gifts count when a page
-    spends its cash, not for its position in line: they are equal for all, and would put URLs that
-    wait for long before better ones.
+    spends its cash, not for its position in the queue: they are equal for all URLs, and would put
+    URLs that were queued long ago before better ones.
 
-    A link to a URL in line costs a look-up and a write. The URL moves when its cash has doubled.
+    A link to a queued URL costs a look-up and a write. The URL moves when its cash has doubled.
     """
 
     moves_links = True
 
     def __init__(self) -> None:
-        self._given = 0.0  # by the virtual page to each URL in line, since the crawl began
+        self._given = 0.0  # by the virtual page to each queued URL, since the crawl began
         self._virtual = 0.0  # cash of the virtual page
         self._made = 0.0  # cash of all seeds
-        self._in_line = 0  # URLs with a credit: in line or leased
+        self._in_line = 0  # URLs with a credit: queued or leased
 
     def open(self, store: Store) -> None:
         self._credits: Credits = store.credits()
@@ -181,7 +182,7 @@ class Opic(Ordering):
         assert isclose(cash, self._made, rel_tol=1e-9), f"{cash} of {self._made}"
 
     def _collect(self, link: Link) -> float:
-        """Move the cash of `link` to the virtual page. Returns how much it was."""
+        """Move the cash of `link` to the virtual page. Returns the amount."""
         credit = self._credits.pop(link.url, None)
         if credit is None:
             return 0.0
@@ -192,9 +193,9 @@ class Opic(Ordering):
         return cash
 
     def _make(self, link: Link) -> float:
-        """Cash for a link that no page pays for.
+        """Cash for a link that gets no cash from a page.
 
-        A seed gets 1. A user's own Request gets the mean of the URLs in line. A link of a page too
+        A seed gets 1. A user's own Request gets the mean of the queued URLs. A link of a page too
         large for one batch gets 0.
         """
         if link.via:
@@ -204,12 +205,12 @@ class Opic(Ordering):
         return cash
 
     def _take(self, cash: float) -> float:
-        """Take a share of the page spent last from the virtual page, which holds it until then."""
+        """Take a share from the virtual page, which holds the cash of the page fetched last."""
         self._virtual -= cash
         return cash
 
     def _give(self) -> None:
-        """Give the cash of the virtual page to the URLs in line; it keeps the rounding error."""
+        """Give the cash of the virtual page to the queued URLs; it keeps the rounding error."""
         if self._in_line:
             given = self._given + self._virtual / self._in_line
             self._virtual -= (given - self._given) * self._in_line

@@ -1,9 +1,9 @@
 """Buffers new links and finished leases until the scheduler's pump hands them to the frontier.
 
-Owns how much is handed over at a time. One page may have 750,000 links. They are put in batches
-while its lease is still out, so other hosts' leases are released between the batches, and no call
-of the store is long. If the process is killed between two batches, the next run finds the page in
-line and some of its links known; it fetches the page again and finds the other links.
+Owns the size of the batches. One page may have 750,000 links. They are put in batches while its
+lease is still out, so other hosts' leases are released between the batches, and no call of the
+store is long. If the process is killed between two batches, the next run finds the page queued and
+some of its links known; it fetches the page again and finds the other links.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CHARACTERS_AT_A_TIME = 400_000  # scope takes 0.1 ms per URL of the longest all
 
 
 class Outbox:
-    """True while the frontier has not got everything. URLs that it has got go to `url_cache`."""
+    """The buffer; true while it is not empty. URLs handed over are added to `url_cache`."""
 
     def __init__(self, frontier: Frontier, url_cache: UrlCache | None = None) -> None:
         self._frontier = frontier
@@ -53,10 +53,10 @@ class Outbox:
             self._ended.append((lease, outcome))
 
     async def deliver(self, now: float) -> None:
-        """Hand over all links and leases; of a large page one batch. `bool`: is anything left?
+        """Hand over all links and leases; of a large page one batch. Call it while `self` is true.
 
-        Each link or lease leaves the buffer in the step that hands it over, so nothing is lost if
-        the caller is cancelled.
+        Each link or lease leaves the buffer in the same step in which the frontier gets it, so
+        nothing is lost if the caller is cancelled.
         """
         self._is_delivering = True  # links and leases may be neither here nor in the frontier
         for force, links in self._links.items():
@@ -90,7 +90,7 @@ class Outbox:
 
 
 def urls_at_a_time(urls: Sequence[str]) -> int:
-    """How many of `urls` to work on before the event loop has a turn. 10 ns per URL."""
+    """The number of `urls` to handle before the event loop runs other tasks. 10 ns per URL."""
     length = sum(map(len, urls))
     if length <= _CHARACTERS_AT_A_TIME:
         return LINKS_AT_A_TIME

@@ -1,8 +1,8 @@
 """Turns the URLs of a page into links for the frontier.
 
-Owns the first refusals: URLs out of scope, and sequences of numbered pages that go on for too long,
-are counted and dropped here. A sequence depends on the way a URL was reached, so it is tested
-before the URL-seen test: by another way the same URL may still come in.
+Owns the first refusals: URLs out of scope, and URLs at the end of too long a sequence of numbered
+pages, are counted and dropped here. A sequence depends on the hops that led to a URL, so it is
+tested before the URL-seen test: the same URL may be accepted later, when fewer hops lead to it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _link = Link._make  # takes 0.21 µs, Link(...) 0.37
 
 
 class Outlinks:
-    """Makes links of canonical URLs.
+    """Turns canonical URLs into links.
 
     dropped -- counts the refusals
     sequence_max -- SEQUENCE_LIMIT; 0: no limit

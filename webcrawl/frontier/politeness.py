@@ -24,7 +24,7 @@ class Politeness:
     crawl_delay_max_s -- a robots.txt Crawl-delay counts up to here (CRAWL_DELAY_MAX)
     backoff_min_s, backoff_max_s -- bounds of the wait after a failure
     retry_after_max_s -- a Retry-After beyond it is not waited for: that answer is final
-    deferral_min_s, deferral_max_s -- bounds of the wait for what is kept after its last retry
+    deferral_min_s, deferral_max_s -- bounds of the wait of a URL kept after its last retry
     """
 
     delay_s: float = 30.0
@@ -50,10 +50,10 @@ class Politeness:
         return min(wait, max(self.backoff_max_s, delay_s))
 
     def deferral_s(self, deferrals: int) -> float:
-        """Wait before the next try of what was kept `deferrals` times in a row (>= 1).
+        """Wait before the next try of a URL or host kept `deferrals` times in a row (>= 1).
 
-        15 s, 1 min, 4 min, 16 min, 1 h, 4 h and from then on 6 h: a short outage of a server costs
-        little time, and a dead one little work (some eight tries in its first day).
+        15 s, 1 min, 4 min, 16 min, 1 h, 4 h, then 6 h each time. So a short outage of a server
+        costs little time, and a dead server little work (some eight tries in its first day).
         """
         wait = self.deferral_min_s * 4.0 ** (min(deferrals, 16) - 1)
         return min(wait, self.deferral_max_s)

@@ -2,7 +2,7 @@
 
 Owns the order of the links of a single host. Knows nothing of clocks or other hosts.
 
-A popped link is not in line, but a lasting queue keeps its row until `drop`, so a killed run does
+A popped link is no longer queued, but a queue on disk keeps its row until `drop`, so a kill does
 not lose it. At most one link is popped at a time, and the queue remembers its position.
 """
 
@@ -29,7 +29,7 @@ class Queue(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """Links in line."""
+        """Queued links, without the popped one."""
 
     @abstractmethod
     def push(self, priority: int, entry: Entry) -> None:
@@ -45,24 +45,24 @@ class Queue(ABC):
 
     @abstractmethod
     def pop(self) -> tuple[int, Entry]:
-        """Take the best entry out of line: (priority, entry). IndexError if empty."""
+        """Remove the best entry: (priority, entry). IndexError if empty."""
 
     @abstractmethod
     def put_back(self, link: Link) -> int:
-        """Put the popped link in line again as `link`, at its old position; its priority."""
+        """Queue the popped link again as `link`, at its old position. Returns its priority."""
 
     def keep(self, link: Link) -> None:  # noqa: B027  (nothing in memory)
-        """Replace the popped link by `link`, which is still out of line."""
+        """Replace the popped link by `link`, which stays popped."""
 
     def drop(self) -> None:  # noqa: B027  (nothing in memory)
         """Forget the popped link: it is done."""
 
     def take_kept(self, reasons: Container[str]) -> list[tuple[int, Link]]:
-        """Take the links that are kept for one of `reasons` out of line: (priority, link)."""
+        """Remove the links that are kept for one of `reasons`: (priority, link) of each."""
         raise NotImplementedError(f"{self!r} has no kept links of an earlier run")
 
     def promote(self, priority: int, number: int, better: int) -> None:
-        """Move the link at (priority, number), in line or popped, to (better, number)."""
+        """Move the link at (priority, number), queued or popped, to (better, number)."""
         raise NotImplementedError(f"{self!r} does not move links")
 
 
@@ -86,7 +86,7 @@ class Fifo:
         insort(self._items, entry, lo=self._read, key=lambda each: each.number if each else 0)
 
     def push_front(self, entry: Entry) -> None:
-        """O(1) after a pop. Else O(n): only for a link that comes back to a new bucket."""
+        """O(1) after a pop. Else O(n): only for a link that is put back into a new bucket."""
         if self._read:
             self._read -= 1
             self._items[self._read] = entry
@@ -175,8 +175,8 @@ class HeapQueue(Queue):
     """In memory, one heap, for orderings that move links while they wait.
 
     All moves are O(log n) for n entries: the links of the host, and stale entries, which `promote`
-    leaves behind and which are skipped when they come up. Memory: about 200 bytes per link, beside
-    the link itself.
+    leaves behind and which are skipped at the head. Memory: about 200 bytes per link, beside the
+    link itself.
     """
 
     __slots__ = ("_heap", "_links", "_out")

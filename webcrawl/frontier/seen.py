@@ -1,6 +1,6 @@
-"""The URL-seen test: was this URL ever put?
+"""The URL-seen test: was this URL given to `put` before?
 
-Owns the fingerprints of all URLs ever put: 128-bit XXH3, with a random key per crawl. So a hostile
+Owns the fingerprints of all URLs given to `put`: 128-bit XXH3, a random key per crawl. So a hostile
 page cannot compute two URLs that collide, and by the birthday bound a collision among a billion
 other URLs has a probability of 1.5e-21.
 """

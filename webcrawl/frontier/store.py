@@ -1,7 +1,7 @@
 """The state of a crawl as the core sees it: the interface of a store, and the store in memory.
 
 Plain calls, by one thread at a time. A change is visible at once. If the store is lasting, all
-changes between two commits become lasting at the second one, or none of them.
+changes between two commits become lasting together at the second one.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from webcrawl.items import Original
 from webcrawl.parse.robots import RobotsRules
 
 Numbers = dict[str, Any]  # JSON values
-# Of a URL in line: cash from pages, the virtual page's total when it came in (orderings.Opic), and
-# its number.
+# Of a queued URL: cash from pages, the virtual page's total when the URL was queued
+# (orderings.Opic), and its number.
 Credit = tuple[float, float, int]
 
 
 class StoreError(Exception):
-    """The fault of a folder, a disk or the main process: one line for the user, which names it."""
+    """The fault of a folder, a disk or the first process: one line for the user that names it."""
 
 
 class Credits(Protocol):
-    """Credits of URLs in line: a dict, or rows of a store."""
+    """Credits of queued URLs: a dict, or rows of a store."""
 
     def get(self, url: str, /) -> Credit | None: ...
 
@@ -69,7 +69,7 @@ class Store(ABC):
 
     @abstractmethod
     def credits(self) -> Credits:
-        """The credits of the URLs in line, for an ordering by cash."""
+        """The credits of the queued URLs, for an ordering by cash."""
 
     @abstractmethod
     def original(self, content: bytes) -> Original | None:
@@ -80,7 +80,7 @@ class Store(ABC):
 
     @abstractmethod
     def rules(self, origin: str) -> RobotsRules:
-        """The rules kept for `origin`; KeyError if there are none."""
+        """The stored rules of `origin`; KeyError without any."""
 
     @abstractmethod
     def keep_rules(self, origin: str, rules: RobotsRules) -> None: ...
@@ -95,7 +95,7 @@ class Store(ABC):
 
     @abstractmethod
     def next_waiting(self) -> str | None:
-        """Take the best waiting host out of line: its name."""
+        """Remove the best waiting host; its name."""
 
     @abstractmethod
     def next_due_at(self) -> float:
@@ -103,7 +103,7 @@ class Store(ABC):
 
     @abstractmethod
     def next_due(self) -> str | None:
-        """Take the first deferred host out of line: its name."""
+        """Remove the first deferred host; its name."""
 
     def hosts_with_kept(self, after: bytes, limit: int) -> tuple[list[str], bytes | None]:
         """Hosts with kept links at the last commit, among the next `limit` behind the key `after`.

@@ -1,9 +1,9 @@
-"""A cache of URLs that the frontier has got lately, so that links to them need not be put again.
+"""A cache of URLs that the frontier got lately, so that links to them need not be put again.
 
 Most links of a page are on the other pages of its host too. `outlinks` looks here first, which
-saves the scope test, the way to the frontier and its URL-seen test. No URL is lost: a URL comes in
-here only once the frontier has it, and the frontier ignores a URL that it has seen. Not used with
-an ordering in which a known link counts (opic).
+saves the scope test, the hand-over to the frontier and its URL-seen test. No URL is lost: a URL is
+added here only once the frontier has it, and the frontier ignores a URL that it has seen. Not used
+with an ordering in which a known link counts (opic).
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ class UrlCache:
         self._hashes = array("q", bytes(8 * _SLOTS))
 
     def maybe_new(self, urls: Iterable[str]) -> list[str]:
-        """Those of `urls` that may be new. 0.1 µs per URL."""
+        """The `urls` that may be new. 0.1 µs per URL."""
         hashes, last = self._hashes, _SLOTS - 1
         return [url for url in urls if hashes[(key := hash(url)) & last] != key]
 
     def add(self, links: Iterable[Link]) -> None:
         """Add `links`, which the frontier has got.
 
-        Not those that it refused for the way to them: by another way the URL may come in.
+        Leaves out links beyond DEPTH_LIMIT or REDIRECT_MAX_TIMES: with fewer hops the frontier
+        accepts the same URL later.
         """
         for link in links:
             if not self._policy.refuses_way(link):

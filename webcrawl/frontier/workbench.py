@@ -1,17 +1,18 @@
 """The hosts in memory: ready in a lane, snoozed on a clock, or parked behind their IP address.
 
-Owns the order of the hosts. Knows nothing of links, robots.txt or outcomes: the distributor says
-where a host belongs, the workbench says which host is next. The name is BUbiNG's (Boldi et al.,
-"BUbiNG: Massive Crawling for the Masses", 2014).
+Owns the order of the hosts. Knows nothing of links, robots.txt or outcomes: the distributor decides
+the state of a host, the workbench which host is next. The name is BUbiNG's (Boldi et al., "BUbiNG:
+Massive Crawling for the Masses", 2014).
 
 Every move is O(log hosts), amortised. A host has one valid entry: the one with its current token.
-A move leaves the old entry in its heap. Such stale entries are skipped when they come up. Those of
-the worst ranks may never come up, so a heap with twice as many entries as hosts is cleaned.
+A move leaves the old entry in its heap. Such stale entries are skipped at the head of the heap.
+Those of the worst ranks may never get there, so a heap with twice as many entries as hosts is
+cleaned.
 
 Invariants, checked by `audit`:
 - an IP address has at most one lease;
-- an address with parked hosts is leased, or has a timer, or has a host in a lane: no host waits for
-  ever.
+- an address with parked hosts is leased, or has a timer, or has a host in a lane: no host waits
+  forever.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Workbench:
         _push(self._lanes[lane], entry, self.active)
 
     def snooze(self, host: Host, at: float, supply: int = 0) -> None:
-        """Have `wake` return `host` at `at`."""
+        """Snooze `host`: `wake` returns it at `at`."""
         self._move(host, State.SNOOZED, supply)
         token = self._token(host)
         heappush(self._timers, (at, token, token, host))
@@ -98,13 +99,13 @@ class Workbench:
         self._token(host)
 
     def wait(self, host: Host, rank: int) -> None:
-        """`host` waits in the store: the active hosts are too many."""
+        """`host` waits in the store: there are too many active hosts."""
         self._move(host, State.WAITING)
         host.rank = rank
         self._token(host)
 
     def defer(self, host: Host, at: float) -> None:
-        """`host` waits in the store: all its links are kept, and none may be tried before `at`."""
+        """`host` waits in the store: all its links are kept until `at` or later."""
         self._move(host, State.DEFERRED)
         host.due_at = at
         self._token(host)

@@ -1,7 +1,7 @@
-"""Downloader middlewares that hold every request to the rules, in any Scrapy project.
+"""Downloader middlewares that apply the crawl's rules to every request, in any Scrapy project.
 
-In the crawl, the frontier has decided on a leased request before, so it passes. Any other request
-is decided here, by the same core. In the order to read it: `verifier` (the common base), then
+In the crawl, the frontier has already decided on a leased request, so it passes. On any other
+request the middlewares decide, with the same core. Read in this order: `verifier` (the base), then
 `domainfilter` (scope), `hostuniqueness` and `ipuniqueness` (caps, address guard), `robotstxt`.
 `stats` counts for Scrapy's `downloader/*` statistics, and decides nothing.
 """

@@ -1,7 +1,7 @@
 """robots.txt by RFC 9309, for requests that did not come through the frontier.
 
 Replaces Scrapy's own middleware, which allows everything when a robots.txt is unreachable, keeps it
-for ever, and follows its redirects as those of pages. Does not wait for the crawl delay: a
+forever, and follows its redirects as those of pages. Does not wait for the crawl delay: a
 middleware that waits would occupy a place of the downloader.
 """
 

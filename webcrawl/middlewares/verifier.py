@@ -1,4 +1,4 @@
-"""The base of the middlewares: a leased request passes, any other request is decided.
+"""The base of the middlewares: a leased request passes, any other request is checked.
 
 A middleware never waits for a leased request: it only compares the URL with that of the lease.
 """
@@ -50,7 +50,7 @@ class Verifier(ABC):
 
 
 def robots_task(url: str) -> Request:
-    """A Request for the robots.txt at `url`. After a redirect its path may be any."""
+    """A Request for the robots.txt at `url`. After a redirect its path may be any path."""
     meta = {"dont_obey_robotstxt": True, "dont_redirect": True}
     request = Request(url, callback=NO_CALLBACK, priority=1000, meta=meta)
     note(request, robots_url=request.url)
@@ -58,7 +58,7 @@ def robots_task(url: str) -> Request:
 
 
 def is_robots_task(request: Request) -> bool:
-    """Whether `robots_task` made `request`. In a copied state the URL is another one."""
+    """Whether `robots_task` made `request`. A copied state has the URL of another Request."""
     return state_of(request).robots_url == request.url
 
 
@@ -68,7 +68,7 @@ def is_page(url: str, request: Request) -> bool:
 
 
 def is_counted(request: Request, url: str, mark: str) -> bool:
-    """Whether `request` was counted before, so that it is a retry. Else it is counted now."""
+    """Whether `request` was counted before, and so is a retry. If not, it is counted now."""
     counted = state_of(request).counted
     if (mark, url) in counted:
         return True

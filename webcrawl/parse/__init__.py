@@ -3,7 +3,7 @@
 All input is hostile: every reader is linear in its input and raises nothing for any bytes
 (tests/unit/test_linear_time.py, tests/fuzz). In the order to read it:
 
-- `urls`: the canonical form of a URL, by which all other modules identify a page.
+- `urls`: the canonical form of a URL. All other modules identify a page by it.
 - `domains`: the registered domain of a host.
 - `page`: from the payload of a page to its links. It calls `charset` (the character set), `links`
   (which elements are links), `markup` (tags and attributes) and `references` (`&amp;`).

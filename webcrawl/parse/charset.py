@@ -24,14 +24,14 @@ _CHARSET = re.compile(  # 2.4.6: extracting a character encoding from a meta ele
     r"""charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)'|([^\t\n\f\r ;"'][^\t\n\f\r ;]*))""",
     re.IGNORECASE,
 )
-# 13.2.3.2, prescan: a page whose <meta> can be read as ASCII is not in these.
+# 13.2.3.2, prescan: if the <meta> can be read as ASCII, the page is not in these encodings.
 _NOT_IN_META = {"utf-16le": "utf-8", "utf-16be": "utf-8", "x-user-defined": "windows-1252"}
 
 
 def sniff(payload: bytes, content_type: str = "") -> str:
     """WHATWG name of the encoding of `payload`; `content_type` is the value of the HTTP header.
 
-    In order: byte order mark, HTTP header, `<meta>`, UTF-8 if valid, FALLBACK. 10 us for a usual
+    In order: byte order mark, HTTP header, `<meta>`, UTF-8 if valid, FALLBACK. 10 µs for a usual
     page; O(PRESCAN_BYTES), and O(size) for a page that names no charset.
     """
     for mark, charset in _BOMS:
@@ -86,7 +86,7 @@ def _named(label: str) -> str:
 
 
 def _prescan(head: bytes) -> str:
-    """WHATWG name of the encoding that the first `<meta>` with a known one names; "" without."""
+    """WHATWG name of the encoding of the first `<meta>` with a known one; "" if there is none."""
     for tag in metas(head):
         attributes = {name: value.decode("latin-1") for name, value in attributes_of(tag).items()}
         if b"charset" in attributes:

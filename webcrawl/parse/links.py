@@ -48,7 +48,7 @@ def read_html(payload: bytes, charset: str, *, follow_rel_nofollow: bool = True)
 
 def read_xhtml(payload: bytes, charset: str, *, follow_rel_nofollow: bool = True) -> Markup:
     """Links of an XHTML page. Deviation: read as HTML, except that `<script/>` has no content. So
-    the links of a page that is not well-formed are found too.
+    the links of an ill-formed page are found too.
     """
     return _read(payload, charset, follow_rel_nofollow, xml=True)
 
@@ -92,8 +92,8 @@ def _nofollow(attributes: bytes) -> bool:
 
 
 def _texts(hrefs: list[bytes], charset: str) -> list[str]:
-    """The text of each. Plain ones are decoded all at once, joined by `"`: an href that the scanner
-    found was between quotation marks, so it contains none.
+    """The text of each href. Plain hrefs are decoded together, joined by `"`: the scanner found
+    each of them between quotation marks, so they contain no such mark.
     """
     together = b'"'.join(hrefs)
     if not hrefs or b"&" in together or b"\0" in together or not together.isascii():

@@ -69,7 +69,7 @@ _OTHER = (
     rf"|<(?![Aa][{_BLANK}])(?:{_USUAL_TAG}"
     rf"|(?!{_OF_INTEREST}|{_CLOSES_ONE})(?:{_ANY_TAG}|{_COMMENT}|{_BOGUS_COMMENT}|))"
 )
-# A match ends at a tag of interest, or after this many others: it holds the GIL until it ends.
+# A match ends at a tag of interest, or after so many other tags: it holds the GIL until it ends.
 _OTHERS_AT_A_TIME = 20_000
 _HREF = 1  # the group of the usual link
 _tag = re.compile(
@@ -92,8 +92,8 @@ def scan_by_regex(payload: bytes, at: int) -> tuple[list[bytes], bytes, bytes, i
     """The hrefs of the usual links from `at` on, then the first other tag of interest: its name
     (lower case), its attributes, and its end.
 
-    The name is b"" at the end of the page, which an unclosed tag is too. In C it is also b"" after
-    many tags, since the scanner holds the GIL. O(size): 4 to 8 us per KB, in C 0.6.
+    The name is b"" at the end of the page; an unclosed tag counts as the end. In C the name is also
+    b"" after many tags, since the scanner holds the GIL. O(size): 4 to 8 µs per KB, in C 0.6.
     """
     hrefs = []
     for match in _tag.finditer(payload, at):

@@ -14,12 +14,12 @@ from webcrawl.parse.charset import sniff
 from webcrawl.parse.links import Markup, read_html, read_xhtml
 from webcrawl.parse.urls import MAX_PAGE_LENGTH, canonicalize, canonicalize_each
 
-# Any payload within these takes less than 50 ms: a tag with its link takes up to 9 us, and a byte
-# inside a tag up to 0.35 us.
+# Any payload within these takes less than 50 ms: a tag with its link takes up to 9 µs, and a byte
+# inside a tag up to 0.35 µs.
 QUICK_BYTES = 128 * 1024
 QUICK_TAGS = 4_000
-# The links of a page may have a megabyte of characters, plus three times its size. A page of
-# nothing but links to its own folder reaches this limit if the URL of the folder has 1,000
+# The links of a page may have a megabyte of characters, plus three times the page's size. A page
+# that has only links to its own folder reaches this limit if the URL of the folder has 1,000
 # characters.
 _LINKS_ROOM = 1024 * 1024
 
@@ -56,7 +56,7 @@ class ParsedPage:
 
 def reads_quickly(payload: bytes) -> bool:
     """Whether `read_page` takes less than 50 ms for `payload`, so it may run on the event loop.
-    20 us for a page of 50 KB; no time below 32 KB.
+    20 µs for a page of 50 KB; no time below 32 KB.
     """
     size = len(payload)
     return size <= QUICK_BYTES and (size <= 8 * QUICK_TAGS or payload.count(b"<") <= QUICK_TAGS)

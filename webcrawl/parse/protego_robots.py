@@ -1,7 +1,7 @@
 """Protego, Scrapy's parser of robots.txt, behind the interface of `robotsparsers.Reading`.
 
 Imported only where ROBOTS_PARSER is "protego". tests/spec/test_rfc9309.py lists the cases that
-Protego decides otherwise than RFC 9309.
+Protego decides differently from RFC 9309.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _may_disallow = re.compile(rb"dis|dia", re.IGNORECASE).search
 
 
 class ProtegoReading:
-    """What Protego found in one robots.txt for one product token."""
+    """Protego's rules of one robots.txt for one product token."""
 
     def __init__(self, text: bytes, token: str) -> None:
         self._protego = Protego.parse(text.decode("utf-8", "replace"))

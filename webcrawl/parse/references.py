@@ -1,6 +1,6 @@
 """Character references in attribute values (WHATWG HTML, 13.2.5.72 to 13.2.5.80).
 
-`html.unescape` has the rules for text, by which `?a=1&copy=2` contains a copyright sign.
+`html.unescape` has the rules for text. By these, `?a=1&copy=2` contains a copyright sign.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Keeps only the rules of our own group, as text, so that a crawl can hold those o
 origins. Input is hostile, so everything is bounded:
 - the body is read up to MAX_BODY_BYTES, so there are at most 50,000 rules;
 - a pattern longer than MAX_PATTERN_BYTES is dropped: no URL that we ask for is long enough for it;
-- parsing is linear: 0.4 us per octet at worst, so a body over LARGE_BODY_BYTES is better read on a
+- parsing is linear: 0.4 µs per octet at worst, so a body over LARGE_BODY_BYTES is better read on a
   thread than on the event loop;
 - matching does not backtrack, and all literals are compared in one call. A check against wildcards
   that would take more than MAX_CHECK_STEPS is refused. One check takes 45 ms at worst: half of it
@@ -26,7 +26,7 @@ from msgspec import Struct
 MAX_BODY_BYTES: Final = 500 * 1024  # RFC 9309, 2.5: at least this much must be parsed
 # A pattern with half as many literal octets matches no URL of 8 KiB. Google cuts lines at 16,664.
 MAX_PATTERN_BYTES: Final = 16 * 1024
-# Deviation: with more, everything is refused. That breaks no rule, and costs one odd origin.
+# Deviation: with more wildcards, all URLs are refused. No rule is broken; one odd origin is lost.
 MAX_WILDCARDS: Final = 5_000
 # Steps of half a nanosecond, see `check_steps`. 5,000 wildcards of 60 octets and a target of 150
 # characters are within this limit. Deviation: beyond it the target is refused, which breaks no
@@ -147,7 +147,7 @@ class RobotsRules(Struct, frozen=True, array_like=True, gc=False, tag=True):
         return max(winners, key=_precedence, default="")
 
     def check_steps(self, target: str) -> int:
-        """The most that `allows` can take for `target`, in steps of half a nanosecond."""
+        """The maximum time of `allows` for `target`, in steps of half a nanosecond."""
         steps = 3 * _wildcard_steps(self.wildcards, (target,)) if self.wildcards else 0
         return min(MAX_CHECK_STEPS, steps) + _LITERAL_STEPS * len(self.literals)
 
@@ -242,7 +242,7 @@ class _Parser:
             (group.wildcards if wild else group.literals).add(rule)
 
     def _crawl_delay(self, value: bytes) -> None:
-        """Deviation: no standard has Crawl-delay. Fractions count, and of several the largest."""
+        """Deviation: no standard has Crawl-delay. Fractions count; of several, the largest."""
         is_number = len(value) <= _MAX_SECONDS and _SECONDS.fullmatch(value)
         delay_s = float(value) if is_number else math.nan
         if not math.isfinite(delay_s):
@@ -324,8 +324,8 @@ def _winning_literals(rules: str, forms: tuple[str, ...]) -> Iterator[str]:
 
 
 def _wildcard_steps(rules: str, forms: tuple[str, ...]) -> int:
-    """The most steps that `_winning_wildcard` can take: `str.find` may compare each octet of a
-    segment with each character.
+    """The maximum of steps of `_winning_wildcard`: `str.find` may compare each octet of a segment
+    with each character.
     """
     segments = rules.count("*") + rules.count("\n")
     return len(rules) * sum(map(len, forms)) + _SEGMENT_STEPS * segments * len(forms)

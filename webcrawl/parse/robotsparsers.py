@@ -1,8 +1,8 @@
 """Parsers of robots.txt other than our own: the setting ROBOTS_PARSER.
 
 Owns the interface of such a parser and the form in which its rules are kept: the text itself, which
-is read anew for each check. So the rules fit into a row of the store and into a message between
-processes, whatever objects a parser makes. Knows nothing of settings, stores and fetching.
+is parsed again for each check. So the rules fit into a row of the store and into a message between
+processes, for any parser. Knows nothing of settings, stores and fetching.
 
 `parse.robots` bounds the time of hostile input for our own parser. Another parser is only given at
 most MAX_BODY_BYTES of text.
@@ -25,12 +25,12 @@ OURS: Final = "webcrawl"
 PROTEGO: Final = "protego"
 
 _TEXT: Final = b"\0"  # begins a row of TextRules: a row of RobotsRules is text without NULs
-# Steps of half a nanosecond for an octet of text: Protego reads 2 KB in 425 us.
+# Steps of half a nanosecond for an octet of text: Protego reads 2 KB in 425 µs.
 _STEPS_PER_OCTET: Final = 415
 
 
 class Reading(Protocol):
-    """What a parser found in one robots.txt for one product token. Raises nothing."""
+    """A parser's result for one robots.txt and one product token. Raises nothing."""
 
     @property
     def allows_all(self) -> bool:
@@ -85,14 +85,14 @@ class TextRules(RobotsRules, frozen=True):
     parser: str = ""
     token: str = ""
     text: bytes = b""
-    is_open: bool = False  # the parser says that all is allowed
+    is_open: bool = False  # by the parser, all URLs are allowed
 
     @property
     def allows_all(self) -> bool:
         return self.is_open
 
     def allows(self, target: str) -> bool:
-        """O(text), and whatever the parser takes. A parser that raises disallows `target`."""
+        """O(text), or more if the parser takes more. A parser that raises disallows `target`."""
         if target == "/robots.txt":
             return True
         try:
@@ -104,7 +104,7 @@ class TextRules(RobotsRules, frozen=True):
             return False
 
     def deciding(self, target: str) -> str:
-        """The rule that our parser finds, where both parsers agree. For an explanation only."""
+        """The rule that our parser finds, if both parsers agree. For `scrapy explain` only."""
         rule = RobotsRules.parse(self.text, self.token).deciding(target)
         sign = "+" if self.allows(target) else "-"
         return rule if (rule[:1] or "+") == sign else f"{sign}(as {self.parser} reads it)"

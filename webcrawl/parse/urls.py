@@ -35,7 +35,7 @@ MAX_LENGTH = 8192
 # and block the event loop for 30 ns per character.
 MAX_PAGE_LENGTH = 32 * 1024 * 1024
 MAX_LEVEL = 10
-# So many links of a page are tested in one go, unless they have more characters than this.
+# The number of links of a page tested together, unless they have more characters than this.
 _TOGETHER = 1000
 _TOGETHER_MAX_LENGTH = 1024 * 1024
 
@@ -83,7 +83,7 @@ def canonicalize(url: str, base: str | None = None) -> str | None:
     """The canonical absolute form of `url`, which may be relative to `base`.
 
     None if it is not http(s), has no host, cannot be parsed or is longer than MAX_LENGTH.
-    O(length), bounded by MAX_LENGTH; about 1 us.
+    O(length), bounded by MAX_LENGTH; about 1 µs.
     """
     if base is not None:
         return next(iter(canonicalize_each((url,), base)[0]), None)
@@ -115,8 +115,8 @@ def canonicalize_each(
     """Canonical forms of a page's links, each once, and the number of these links with repeats.
 
     `charset` is the page's: a browser encodes the query in it (WHATWG URL, 4.4, query state). The
-    base is parsed once and each href once: about 1.3 us per new href, 0.4 us if it is a plain path,
-    0.1 us per repeat. Stops when the forms have `room` characters.
+    base is parsed once and each href once: about 1.3 µs per new href, 0.4 µs if it is a plain path,
+    0.1 µs per repeat. Stops when the forms have `room` characters.
     """
     try:
         join = URL.parse(_bounded(base)).join
@@ -153,7 +153,7 @@ def _odd_parts(hrefs: Sequence[str]) -> Sequence[object]:
     """For each href, a false value if it is a path that the rules do not change, apart from its
     first characters.
 
-    All are tested together, 0.1 us each: plain characters are deleted from their joined text.
+    All are tested together, 0.1 µs each: plain characters are deleted from their joined text.
     """
     text = "\n".join(hrefs)
     if len(text) > _TOGETHER_MAX_LENGTH:

@@ -131,7 +131,7 @@ class WarcPipeline:
         )
 
     def exchange_recorded(self, exchange: Exchange) -> Awaitable[None] | None:
-        """A signal handler: archive a robots.txt. The sender awaits what this returns."""
+        """A signal handler: archive a robots.txt. The sender awaits the result."""
         if self._writer is None or exchange.body_skipped:
             return None
         capture = Capture(exchange, payload_digest(exchange))

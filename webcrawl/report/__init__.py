@@ -1,4 +1,4 @@
-"""What a crawl tells its user. `webcrawl.extensions` decides when.
+"""The output of a crawl for its user. `webcrawl.extensions` decides when it is written.
 
 In reading order:
 

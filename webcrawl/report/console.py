@@ -1,9 +1,9 @@
 """Writes a crawl's lines to standard output, or to the log if the log is a file.
 
-Lines go to the file descriptor, past the buffer of `sys.stdout`. So nothing needs a flush when the
-process ends, and a thread that blocks on a full pipe holds no lock that the interpreter takes at
-exit. If the reader closes the pipe (`scrapy crawl ... | head`), the lines are lost and the crawl
-goes on.
+Lines are written to the file descriptor, not to the buffer of `sys.stdout`. So nothing needs a
+flush when the process ends, and a thread that blocks on a full pipe holds no lock that the
+interpreter takes at exit. If the reader closes the pipe (`scrapy crawl ... | head`), the lines are
+lost and the crawl continues.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def print_lines(*lines: str) -> None:
     except (AttributeError, io.UnsupportedOperation):  # no stdout, LOG_STDOUT's or a test's
         print(text, end="", flush=True)
     except (OSError, ValueError):
-        pass  # standard output or its reader is closed
+        pass  # standard output is closed, or its reader has closed the pipe
 
 
 def log_lines(*lines: str) -> None:

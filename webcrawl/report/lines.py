@@ -1,8 +1,8 @@
 """The lines that a crawl shows while it runs and at its end, as text; and their legend.
 
 Owns the format (docs/stats.md) and nothing else: no clock, no output. The format is that of a
-homework of Texas A&M's CSCE 463, "Networks and Distributed Processing". The homework's traces
-settle two points that its text leaves open:
+homework of Texas A&M's CSCE 463, "Networks and Distributed Processing". Its text does not define
+two points; its traces (sample outputs) show them:
 
 - Rates and thousands are rounded, not cut. Only then do all rates of one trace agree on one
   elapsed time (7.79 to 7.81 s, 103.458 to 103.461 s). So 3,256,521 links show as `3257K`.

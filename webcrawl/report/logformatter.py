@@ -1,6 +1,6 @@
-"""One line of the log per page at `LOG_LEVEL=DEBUG`, and none for a server's fault.
+"""One line of the log per page at `LOG_LEVEL=DEBUG`, and no line for a server's fault.
 
-A broken server is a number (docs/stats.md), not a line. Faults of our own code or a user's are
+A server's fault is counted (docs/stats.md), not logged. Faults of our own code or a user's are
 logged as Scrapy logs them, and so are a user's own items and Requests.
 """
 
@@ -28,7 +28,7 @@ PAGE_LINE = "%(status)s %(size_bytes)9d B %(fetch_s)7.3f s depth %(depth)d %(url
 
 
 class LogFormatter(logformatter.LogFormatter):
-    """One record per page: that of its Page item, or `crawled` where the spider yields no Page.
+    """One record per page: `scraped` for its Page item, or `crawled` if the spider yields no Page.
 
     `scraped`, `dropped` and `crawled` may return None for no record; `download_error` may not.
     `LOG_FORMATTER` setting.
@@ -49,7 +49,7 @@ class LogFormatter(logformatter.LogFormatter):
             return super().crawled(request, response, spider)
         link = page_fetch.lease.link
         if not self._verbose or link is None or _makes_page(spider, request, response):
-            return None  # the record of its Page has more
+            return None  # the record of its Page has more details
         page_fetch.logged = True
         return _answer_line(link, response, state_of(request).exchange)
 
@@ -87,7 +87,7 @@ class LogFormatter(logformatter.LogFormatter):
 
 
 def is_verbose(settings: BaseSettings) -> bool:
-    """Whether `LOG_LEVEL` lets DEBUG records through. Only then they are made."""
+    """Whether `LOG_LEVEL` is DEBUG or lower. Only then records of pages are made."""
     level = settings.get("LOG_LEVEL")
     if isinstance(level, str) and not level.isdecimal():
         level = logging.getLevelNamesMapping().get(level.upper(), logging.DEBUG)

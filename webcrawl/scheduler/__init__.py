@@ -1,8 +1,8 @@
 """Scrapy's scheduler interface on the frontier. Read in this order:
 
-- `scheduler`: leases become Requests, ends of Requests become outcomes
+- `scheduler`: turns leases into Requests, and ends of Requests into outcomes
 - `pump`: the task that moves leases between the frontier and the engine
-- `target`: which answers count towards CLOSESPIDER_PAGECOUNT
+- `target`: decides which answers count towards CLOSESPIDER_PAGECOUNT
 
 The objects that the scheduler shares with other parts are in `webcrawl.crawl`.
 """

@@ -1,7 +1,8 @@
 """The pump: the one task that moves leases between the frontier and Scrapy's engine.
 
 In each turn it hands new links and finished leases to the frontier, fills the window of acquired
-leases, starts admissions, and wakes the engine. It sees when the engine is closing, and winds down.
+leases, starts admissions, and wakes the engine. When the engine is closing, the pump takes no new
+lease and ends the fetches under way.
 
 Invariants: pages leased and not released are at most `concurrency`; nothing is leased while our own
 network is out, or while no socket is left.
@@ -35,7 +36,7 @@ logger = logging.getLogger(__name__)
 _POLL_S = 0.25  # longest pause between two turns: each checks whether the engine is closing
 _ORPHANS_S = 1.0  # interval of the search for leases without a Request in the engine
 _NO_SOCKET_S = 0.5  # pause after a request found no socket
-_WARN_S = 60.0  # shortest time between two warnings of it
+_WARN_S = 60.0  # least time between two warnings of missing sockets
 
 
 class Pump:
@@ -43,7 +44,7 @@ class Pump:
 
     concurrency -- pages under way at most
     admissions_max -- admissions under way at most
-    grace_s -- how long fetches under way may go on when the engine is closing
+    grace_s -- how long fetches under way may continue when the engine is closing
     """
 
     def __init__(
@@ -76,18 +77,18 @@ class Pump:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._end_task: asyncio.Task[None] | None = None
-        self._closing_at = 0.0  # 0: the crawl goes on
+        self._closing_at = 0.0  # when closing began; 0.0 before
         self._fetches_counted = 0  # this process's part of `counters.under_way`
         self._outage_counted_s = 0.0  # its part of `counters.outage_s`
-        self._no_socket_until = 0.0  # no lease is taken before
-        self._warned_at = -math.inf  # when the last warning of that was logged
+        self._no_socket_until = 0.0  # no lease is taken before this time
+        self._warned_at = -math.inf  # when the last warning of missing sockets was logged
         self._orphans_at = 0.0  # when to search for orphans next
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run())
 
     def wake(self) -> None:
-        """Start the next turn now."""
+        """Make the pump run its next turn now."""
         self._changed.set()
 
     @property
@@ -101,7 +102,7 @@ class Pump:
 
     @property
     def failures(self) -> list[tuple[str, str]]:
-        """Hosts that did not answer, with the reasons, from `admission.outage`."""
+        """Hosts that did not answer, and the reasons, from the outage detection."""
         return self._outage.failures
 
     def take(self) -> Lease | None:
@@ -109,7 +110,7 @@ class Pump:
         return self._window.popleft() if self._window and not self._outage.is_on else None
 
     def end(self, page_fetch: PageFetch, outcome: Outcome) -> None:
-        """Give the lease of `page_fetch` back, or hold it back if the page was cut for others."""
+        """Release the lease of `page_fetch`. Hold it back if the page was cut for other pages."""
         self.under_way.discard(page_fetch)
         was_cut = self.target.ended(page_fetch)
         if was_cut and isinstance(outcome, Returned) and not self.is_closing:
@@ -125,7 +126,7 @@ class Pump:
         self._changed.set()
 
     def _pause(self) -> None:
-        """Take no lease for a moment, in which other sockets may be closed."""
+        """Take no lease for _NO_SOCKET_S seconds: other sockets may be closed meanwhile."""
         now = time.monotonic()
         self._no_socket_until = now + _NO_SOCKET_S
         if now >= self._warned_at + _WARN_S:
@@ -137,8 +138,8 @@ class Pump:
             )
 
     def _give_up(self) -> None:
-        """The network does not come back: end the crawl, and keep all its URLs queued."""
-        logger.error("The network does not come back: the crawl ends")
+        """The outage lasts too long: end the crawl, and keep all its URLs queued."""
+        logger.error("The outage has lasted for OUTAGE_TIMEOUT: the crawl ends")
         self._close_spider("outage")
 
     async def _run(self) -> None:
@@ -209,7 +210,7 @@ class Pump:
         if room <= 0:
             return _POLL_S
         ready_at = self._frontier.next_at(Lane.ADMISSIONS)
-        if ready_at > now:  # so there are none, without a call
+        if ready_at > now:  # no host is ready: saves the call
             return ready_at - now
         leases = await self._frontier.acquire(now, room, Lane.ADMISSIONS)
         for lease in leases:
@@ -267,14 +268,14 @@ class Pump:
             self._settle()
 
     def _settle(self) -> None:
-        """Wake page fetches that wait for items, if no item is left in the pipelines."""
+        """Wake page fetches that wait for their items, if no item is left in the pipelines."""
         slot = self._crawler.engine.scraper.slot
         if slot is None or not slot.itemproc_size:
             for page_fetch in self.under_way:
                 page_fetch.settle()
 
     async def close(self) -> None:
-        """Stop, and hand everything over; then close the frontier and the admissions."""
+        """Stop, hand all links and leases over, then close the frontier and the admissions."""
         if self._task is not None:
             self._task.cancel()
         for task in self._admitting:
@@ -291,7 +292,7 @@ class Pump:
         await self._admissions.close()
 
     def _report(self, error: Exception) -> None:
-        """Log once why the frontier failed: a full disk in one line, our own fault in full."""
+        """Log the first failure of the frontier: a full disk in one line, a bug with traceback."""
         if not self.problem:
             self.problem = str(error)
             set_fatal_error(self._crawler, self.problem)
@@ -301,7 +302,7 @@ class Pump:
     # Scrapy's engine
 
     def _wake_engine(self) -> None:
-        """Have the engine ask again now; after a None it would wait for its 5 s heartbeat."""
+        """Make the engine ask for a Request now. After a None it would wait for 5 s."""
         slot = self._crawler.engine._slot
         if slot is not None:
             slot.nextcall.schedule()

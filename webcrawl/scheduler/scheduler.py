@@ -1,8 +1,8 @@
 """Scrapy's scheduler interface on the frontier.
 
-Scrapy asks synchronously; the frontier answers asynchronously and in batches. Between them stands a
-small window of acquired leases, which the pump refills (`scheduler.pump`). Besides the pump only
-`put_seeds` calls the frontier.
+Scrapy asks synchronously; the frontier answers asynchronously and in batches. Between them is a
+small window of acquired leases, which the pump refills (`scheduler.pump`). Only the pump and
+`put_seeds` call the frontier.
 
 Invariants: pages leased and not released are at most this process's share of CONCURRENT_REQUESTS,
 so Scrapy's downloader is never full. With CLOSESPIDER_PAGECOUNT only answers that have a place of
@@ -136,7 +136,7 @@ class Scheduler(BaseScheduler):
         return self._pump.problem
 
     def wake(self) -> None:
-        """Start the pump's next turn now."""
+        """Make the pump run its next turn now."""
         self._pump.wake()
 
     # Scrapy's interface
@@ -184,7 +184,7 @@ class Scheduler(BaseScheduler):
         return self._users.take_aside()
 
     def enqueue_request(self, request: Request) -> bool:
-        """Take a user's own Request; False if it is out of scope, not a URL, or a duplicate.
+        """Queue a user's own Request. False if it is out of scope, not a URL, or a duplicate.
 
         The frontier drops duplicates of links later.
         """
@@ -267,7 +267,7 @@ class Scheduler(BaseScheduler):
             page_fetch.links += self._outlinks.of_page(urls, link)
 
     def finish(self, page_fetch: PageFetch, outcome: Outcome) -> None:
-        """Give the lease of `page_fetch` back; only the first call counts."""
+        """Release the lease of `page_fetch` with `outcome`. Only the first call counts."""
         if page_fetch.done:
             return
         page_fetch.end()
@@ -320,7 +320,7 @@ class Scheduler(BaseScheduler):
         self._pump.start()
 
     def spider_idle(self) -> None:
-        """A signal handler: no URL is left. Before the target is met that is a bad seed."""
+        """A signal handler: no URL is left. If the target is not met, the end is bad_seed."""
         if self._is_unanswered():
             raise CloseSpider("no_answer")
         if self.counters.crawled < self._target:
@@ -329,7 +329,7 @@ class Scheduler(BaseScheduler):
     def _is_unanswered(self) -> bool:
         """Whether no page was answered in this run, and at least one failed.
 
-        False in a worker: only the main process has all counts.
+        False in a worker: only the first process has all counts.
         """
         if build.is_worker(self._crawler.settings):
             return False
@@ -337,7 +337,7 @@ class Scheduler(BaseScheduler):
         return bool(failures) and self.counters.crawled == self._crawled_before
 
     def _log_unanswered(self) -> None:
-        """Make a run without any answered page an error, also one that a user stopped."""
+        """Make a run without any answered page an error, even if a user stopped it."""
         seeds = [*self.frontier.failed_seeds] or self._pump.failures[:FAILURES_MAX]
         failed = ", ".join(f"{name} ({reason})" for name, reason in seeds)
         problem = f"not one page was answered in this run; the first seeds that failed: {failed}"
@@ -345,7 +345,7 @@ class Scheduler(BaseScheduler):
         logger.error("%s", problem)
 
     def _log_urls_left(self) -> None:
-        """Log what becomes of the URLs that are kept or still queued."""
+        """Log how many URLs are kept or still queued, and whether the next run has them."""
         left = max(self.counters.pending, 0)
         if not left or build.is_worker(self._crawler.settings) or self.problem:
             return
@@ -353,7 +353,7 @@ class Scheduler(BaseScheduler):
         kept = by_reason(self.counters.kept)
         what = f"URLs that are left: {left}, of which kept for a later try: {kept}"
         if jobdir:
-            logger.info("%s; the same command goes on with them", what)
+            logger.info("%s; the same command resumes with them", what)
         else:
             logger.warning("%s; they are lost with this run, which has no JOBDIR", what)
 
@@ -371,7 +371,7 @@ class Scheduler(BaseScheduler):
         return page_fetch.bind(request)
 
     def _errback(self, failure: Failure) -> Any:
-        """Called when a Request has ended without an answer. Of a page this is only counted.
+        """A Request ended without an answer. For a page this is only counted.
 
         A user's own Request calls its errback, unless it will be tried again. Without an errback
         Scrapy logs the failure.
@@ -411,7 +411,7 @@ def _recorder(crawler: Crawler, counters: Counters) -> Callable[[Exchange], Awai
 
 
 def _log_wait(settings: BaseSettings) -> None:
-    """Tell the user of a debugging command why it takes a moment."""
+    """Tell the user of a debugging command why the page takes a while."""
     if read(settings, "ROBOTSTXT_OBEY", bool):
         logger.info(
             "robots.txt is asked first, and the page %g s later (-s DOWNLOAD_DELAY=...), or when"

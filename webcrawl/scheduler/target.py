@@ -1,11 +1,12 @@
-"""Which answers count towards the crawl's target, CLOSESPIDER_PAGECOUNT.
+"""Decides which answers count towards the crawl's target, CLOSESPIDER_PAGECOUNT.
 
 An answer counts only if it has one of the target's places. The frontier gives places to processes
-(`frontier.shared.server`); here the places of this process go to the answers that come first.
+(`frontier.shared.server`); this module gives the places of this process to the answers that come
+first.
 
-At the end of a target some pages are slow. Other pages are then fetched beside them. If slow pages
-take up all requests, they are cut. Their leases are held back until nothing else is under way, so
-that their URLs come last.
+At the end of a target some pages are slow. Then other pages are requested beside them. If slow
+pages leave no room for a request, they are cut, and their leases are held back so that their URLs
+are not requested again until nothing else is under way.
 
 Invariant: answers that have a place and are not released are at most `frontier.places`.
 """
@@ -33,7 +34,7 @@ class Target:
         self._frontier = frontier
         self._placed = placed  # leases that have a place; `frontier.outbox` removes them
         self._usual_s = 0.1  # from a lease to its answer
-        self._cuts_left = cuts_max  # in this run, so that the rest takes its usual way
+        self._cuts_left = cuts_max  # in this run; later slow pages are waited for
         self._being_cut: set[PageFetch] = set()
         self._waiting: deque[asyncio.Future[None]] = deque()  # answers that wait for a place
         self.held_back: list[tuple[Lease, Outcome]] = []  # of pages that were cut
@@ -56,13 +57,13 @@ class Target:
         return True
 
     async def wait(self) -> None:
-        """Wait until a place may be free. An answer that has one may give it up for a retry."""
+        """Wait until a place may be free. An answer with a place gives it up if it is retried."""
         place = asyncio.get_running_loop().create_future()
         self._waiting.append(place)
         await place
 
     def wake(self, *, everyone: bool) -> None:
-        """Let waiting answers check again: one per free place, or `everyone`."""
+        """Make waiting answers check again: one per free place, or `everyone`."""
         if not self._waiting:
             return
         free = (self._frontier.places or 0) - len(self._placed)
@@ -81,7 +82,7 @@ class Target:
         ]
 
     def cut(self, slow: list[PageFetch]) -> frozenset[str]:
-        """Choose pages of `slow` to be cut; their URLs."""
+        """Choose the pages of `slow` to cut. Returns their URLs."""
         chosen = slow[: self._cuts_left]
         self._cuts_left -= len(chosen)
         self._being_cut.update(chosen)

@@ -1,6 +1,6 @@
-"""Which URLs belong to the crawl. Core and pure, except that `rules` reads `@file` lists once.
+"""Decides which URLs belong to the crawl. Core and pure, but `rules` reads `@file` lists once.
 
-In the order to read it: `rules` (suffixes, deny and allow lists), `traps` (endless paths).
+Read in this order: `rules` (suffixes, deny and allow lists), `traps` (endless paths).
 """
 
 from webcrawl.scope.rules import Rule, Scope, ScopeError

@@ -70,7 +70,7 @@ class Scope:
         """The reason why canonical `url` on `host` is out of scope; "" if it is in scope.
 
         "scheme", "length", "suffix", "deny", "allow", or the reason of one of `rules`. O(labels of
-        the host) and one search per combined pattern; 0.3 us without patterns.
+        the host) and one search per combined pattern; 0.3 µs without patterns.
         """
         if not url.startswith(self._schemes):
             return "scheme"
@@ -98,7 +98,7 @@ def entries_of(setting: str, entries: Iterable[str]) -> Iterator[str]:
 
 
 class _Matcher:
-    """A set of hosts, and regular expressions. False if it has neither."""
+    """A set of hosts, and regular expressions. False if it is empty."""
 
     def __init__(self, setting: str, entries: Iterable[str]) -> None:
         hosts, patterns = set(), []
@@ -155,7 +155,7 @@ def _pattern(setting: str, entry: str) -> re.Pattern[str]:
 
 
 def _combined(patterns: list[re.Pattern[str]]) -> Iterator[re.Pattern[str]]:
-    """Fewer patterns that match the same: one for all that have no groups and no flags."""
+    """Fewer patterns that match the same URLs: one for all patterns without groups and flags."""
     simple = []
     for pattern in patterns:
         if pattern.groups or pattern.pattern.startswith("(?"):

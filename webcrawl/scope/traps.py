@@ -1,7 +1,7 @@
 """Crawler traps: parts of a site with an endless number of URLs.
 
-Owns the tests for a URL deep inside a trap, and for links that look like steps of a sequence. Pure.
-Every test is linear in the length of the URL. docs/architecture.md has the reasons for these
+Owns the tests for URLs deep inside a trap, and for numbered URLs, which may form a sequence. Pure.
+Every test is linear in the length of the URL. docs/scope.md has the reasons for these
 limits, and the traps that they do not catch.
 """
 
@@ -18,7 +18,7 @@ _find_digit = re.compile(r"[0-9](?<!%.)(?<!%[0-9A-F].)").search
 
 
 class PathLimits:
-    """A scope rule: the most segments of a path, and how often one segment may be in it.
+    """A scope rule: limits the number of slashes in a path, and the repeats of one segment.
 
     0 is no limit. Deviation: segments of one or two digits may repeat without limit, since some
     sites write numbers as paths (`/1/1/1/1/11110/` of Project Gutenberg's mirrors,
@@ -33,7 +33,7 @@ class PathLimits:
     def __call__(self, url: str, host: str) -> str:
         """The reason to refuse canonical `url`: "path_depth", "repeated_path" or "".
 
-        O(length); 0.1 us for a path that is too short for either limit, else 0.5 us.
+        O(length); 0.1 µs for a path that is too short for either limit, else 0.5 µs.
         """
         if url.count("/") - 2 <= self._harmless:
             return ""

@@ -50,7 +50,7 @@ def project_root() -> Path | None:
 async def _in_daemon(function: Callable[[], T]) -> T:
     """Run `function` in a daemon thread and return its result.
 
-    A read of standard input may block for ever. The process can end while a daemon thread blocks;
+    A read of standard input may block forever. The process can end while a daemon thread blocks;
     it would wait for a thread of `asyncio.to_thread`.
     """
     loop = asyncio.get_running_loop()
@@ -128,7 +128,7 @@ class BroadSpider(Spider):
         if scheduler is None:
             self._refuse("SCHEDULER: the broad spider needs webcrawl.scheduler.Scheduler")
         if frontier is None:
-            return  # it could not be opened, and the scheduler has said so
+            return  # it could not be opened, and the scheduler has logged the reason
         if problem := PageFetchMiddleware.missing_in(self.crawler):
             self._refuse(problem)
         source = await self._open_seeds()

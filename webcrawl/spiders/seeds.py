@@ -1,8 +1,8 @@
 """The seed list: files, URLs, hosts and standard input, read as one stream of canonical URLs.
 
-Owns what `-a seeds=` means. Knows nothing of Scrapy, of scope or of the frontier.
+Owns the meaning of `-a seeds=`. Knows nothing of Scrapy, of scope or of the frontier.
 
-The rules, strict because a wrong guess crawls the wrong sites:
+The rules are strict, because a wrong guess crawls the wrong sites:
 
 * The name of an existing file always means that file, even if the name contains commas. Files are
   searched in the working folder, in the project's folder, and among the seed lists packed with the
@@ -254,7 +254,7 @@ def _find(name: str, folders: list[Path]) -> Path | None:
 
 
 def _packed_lists() -> dict[str, Traversable]:
-    """The lists packed with the project, by file name. None in a checkout: it has `seeds/`."""
+    """The lists packed with the project, by file name. Empty in a checkout: it has `seeds/`."""
     folder = resources.files("webcrawl") / "seeds"
     return {file.name: file for file in folder.iterdir()} if folder.is_dir() else {}
 

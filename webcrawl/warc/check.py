@@ -1,8 +1,8 @@
 """Checks WARC files against WARC 1.1 and HTTP. For `scrapy warccheck` and the tests.
 
-The crawl does not use it. Users have it because it finds faults that the public tools accept.
-warcio 1.8.1, FastWARC 2.0.1, Warcat 2.2.5 and cdxj-indexer 1.5.0 verify digests, and each of them
-some fields; all four accept these:
+The crawl does not use it. It exists because it finds faults that the public tools accept. warcio
+1.8.1, FastWARC 2.0.1, Warcat 2.2.5 and cdxj-indexer 1.5.0 verify digests, and each of them some
+fields. All of them accept these faults, with the exceptions below:
 - a request record whose block is a response;
 - framing (chunked, Content-Length) that does not fit the body;
 - a repeated WARC-Record-ID, a WARC-Date without its Z, an unknown WARC-Truncated;
@@ -214,7 +214,7 @@ _BY_TYPE = {
 
 
 def _missing_body(record: Record) -> str:
-    """The problem of a response without the body that its head announces; "" if it is none.
+    """The problem of a response without the body that its head announces; "" without a problem.
 
     An answer to HEAD may announce one (RFC 9112, 6.3): the caller knows the request.
     """
@@ -243,7 +243,7 @@ def _payloads(head: bytes, body: bytes) -> Iterator[bytes]:
 
 
 def _wrong_digest(record: Record, name: str, candidates: Iterable[bytes]) -> Iterator[str]:
-    """A problem if the digest in field `name` fits none of `candidates`.
+    """A problem if the digest in field `name` does not fit any of `candidates`.
 
     Base 32 or hexadecimal, by any algorithm that Python has (5.8).
     """

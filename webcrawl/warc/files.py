@@ -1,12 +1,12 @@
 """Writes the files of an archive: one file at a time, and a new file at a maximum size.
 
-Owns names, locks, rotation and durability. Its calls may block; `writer` keeps them from blocking
-the event loop. A file is called NAME.open while it is being written, and NAME once it is whole and
-on the disk.
+Owns names, locks, rotation and durability. Its calls may block; `writer` runs them so that they do
+not block the event loop. A file is called NAME.open while it is being written, and NAME once it is
+whole and on the disk.
 
 Invariants:
 - A file begins with its warcinfo record.
-- The records of a capture stand in one file, one after the other.
+- The records of a capture are in one file, one after the other.
 - After a failed write, the next write begins where the last whole capture ended.
 - The process that writes NAME.open holds a lock on it. The lock ends with the process, so that
   `recovery` knows the files of dead processes.
@@ -153,7 +153,7 @@ class WarcFiles:
 
 
 class _File:
-    """The file that is being written. Its methods raise OSError."""
+    """The file being written. Its methods raise OSError."""
 
     def __init__(self, path: Path) -> None:
         self.name = path.name
@@ -199,7 +199,7 @@ class _File:
 
 
 def new_id() -> str:
-    """A WARC-Record-ID (WARC 1.1, 5.2): a random UUID (RFC 9562, 5.4). 1 us; uuid4 takes 2.5."""
+    """A WARC-Record-ID (WARC 1.1, 5.2): a random UUID (RFC 9562, 5.4). 1 µs; uuid4 takes 2.5."""
     digits = os.urandom(16).hex()
     variant = "89ab"[int(digits[16], 16) & 3]
     return (

@@ -2,14 +2,14 @@
 
 Owns compression. Measured over HTML of 34 KB on average, time and size:
 
-    isal level 1    50 us  27.6 %
-    isal level 2    51 us  27.5 %
-    isal level 3    93 us  26.7 %
-    zlib level 3   246 us  26.7 %
-    zlib level 6   444 us  24.8 %
+    isal level 1    50 µs  27.6 %
+    isal level 2    51 µs  27.5 %
+    isal level 3    93 µs  26.7 %
+    zlib level 3   246 µs  26.7 %
+    zlib level 6   444 µs  24.8 %
 
-Compressing a body that the server has gzipped (10 KB) takes 32 us and saves 0.7 %. So it is stored
-without compression, which takes 2 us.
+Compressing a body that the server has gzipped (10 KB) takes 32 µs and saves 0.7 %. So it is stored
+without compression, which takes 2 µs.
 """
 
 from __future__ import annotations

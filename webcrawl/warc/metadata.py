@@ -1,7 +1,7 @@
 """The metadata record of a page (WARC 1.1, 6.6): how it was found, times, TLS, charset, outlinks.
 
-Names that Heritrix has are used with its meaning: via, hopsFromSeed, fetchTimeMs,
-charsetForLinkExtraction, outlink. This project adds the other names, in the same style.
+Heritrix's names have Heritrix's meaning: via, hopsFromSeed, fetchTimeMs, charsetForLinkExtraction,
+outlink. This project adds the other names, in the same style.
 """
 
 from __future__ import annotations

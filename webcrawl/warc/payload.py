@@ -1,6 +1,6 @@
 """Removes chunk framing from bodies, for payload digests (WARC 1.1, 5.9).
 
-Linear in the body's size. A chunk costs 0.5 us, so a body of many tiny chunks belongs in a thread,
+Linear in the body's size. A chunk costs 0.5 µs, so a body of many tiny chunks belongs in a thread,
 not in the event loop.
 """
 

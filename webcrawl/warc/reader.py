@@ -1,9 +1,9 @@
 """Reads WARC files record by record, plain or with one gzip member per record.
 
 For `check`, and so for `scrapy warccheck`; tests read the crawl's archives with it. The crawl does
-not use it. Public readers repair or skip what they can; this one is strict. It reports where a file
-stops being WARC, which fields are repeated, and the bytes after the block. Memory: one record,
-MAX_RECORD bytes at most.
+not use it. Public readers repair or skip invalid parts; this one is strict. It reports the offset
+where a file stops being WARC, the repeated fields, and the bytes after the block. Memory: one
+record, MAX_RECORD bytes at most.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VERSION = re.compile(r"WARC/1\.[01]", re.IGNORECASE)
 
 @dataclass(slots=True)
 class Record:
-    """One record, as it stands in the file."""
+    """One record, as it is in the file."""
 
     offset: int
     fields: dict[str, str]  # names in lower case; of a repeated field the first value

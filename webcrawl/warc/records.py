@@ -4,7 +4,7 @@ Section numbers are those of WARC 1.1 (ISO 28500:2017). The block of a request o
 holds the bytes of the wire, including chunk framing. Content-Length counts the bytes stored, also
 when the body was truncated.
 
-Deviation: where the standard and the tools that read archives differ:
+Deviation: the standard and the tools that read archives differ in these points:
 - WARC-Payload-Digest (5.9) is computed over the body as sent, including chunk framing. By the
   standard the framing is not payload; warcio and FastWARC verify the digest with the framing, jwarc
   without. `recorded_digest` computes the other choices of WARC_PAYLOAD_DIGEST.
@@ -85,7 +85,7 @@ class Capture:
 def digest(*parts: bytes) -> str:
     """The labelled digest (5.8) of `parts` joined: SHA-1 in base 32, as all tools write it.
 
-    18 us for 32 KB.
+    18 µs for 32 KB.
     """
     sha1 = hashlib.sha1(usedforsecurity=False)
     for part in parts:
@@ -99,13 +99,13 @@ def raw_digest(labelled: str) -> bytes:
 
 
 def _base32(sha1: bytes) -> str:
-    """Base 32 (RFC 4648, 6). 3.1 us; `base64.b32encode` takes 5.6. Called four times per page."""
+    """Base 32 (RFC 4648, 6). 3.1 µs; `base64.b32encode` takes 5.6. Called four times per page."""
     number = int.from_bytes(sha1)
     return "".join([_BASE32_PAIRS[number >> bits & 1023] for bits in range(150, -1, -10)])
 
 
 def payload_digest(exchange: Exchange) -> str:
-    """WARC-Payload-Digest of a response; "" if its head rules one out (module docstring)."""
+    """WARC-Payload-Digest of a response; "" if its head allows no digest (module docstring)."""
     head = exchange.head
     if len(head) > MAX_HEAD or not head.endswith(b"\r\n\r\n"):
         return ""
@@ -166,7 +166,7 @@ def warcinfo_record(record_id: str, time: float, filename: str, info: Fields) ->
 def capture_records(capture: Capture, warcinfo_id: str, new_id: NewId) -> Iterator[bytes]:
     """The records of one exchange: response or revisit, request, and metadata if it has lines.
 
-    About 40 us and one copy of the body, without the digests.
+    About 40 µs and one copy of the body, without the digests.
     """
     exchange = capture.exchange
     answer_id = new_id()

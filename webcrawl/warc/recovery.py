@@ -1,8 +1,8 @@
 """Recovers the NAME.open files of a killed crawl: cuts the torn end and renames them to NAME.
 
 A file is cut after its last whole gzip member. All captures whose write was acknowledged are before
-the cut. Only files with names as `files` makes them are changed, and no file that a living process
-has locked.
+the cut. Changes only files with names as `files` makes them, and no file that a running process has
+locked.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def recover(folder: Path) -> list[Recovered]:
 
 
 def _recover_one(open_path: Path) -> Recovered | None:
-    """None if the file is not to be changed: another process has it, or has just finished it."""
+    """None if the file must not be changed: another process writes it, or has just finished it."""
     path = open_path.with_suffix("")
     try:
         file = open_path.open("r+b")
@@ -57,7 +57,7 @@ def _recover_one(open_path: Path) -> Recovered | None:
         if not lock(file.fileno()) or not _is_still_there(file.fileno(), open_path):
             return None
         if path.exists():
-            return None  # a user has copied files here, and must choose between the two
+            return None  # both NAME and NAME.open exist: a user must choose one
         last = deque(enumerate(member_ends(file), 1), maxlen=1)
         records, end = last[0] if last else (0, 0)
         size_bytes = os.fstat(file.fileno()).st_size

@@ -5,7 +5,7 @@ Read in this order:
 1. `database`: RocksDB as an ordered map of bytes with commits; its options and its memory.
 2. `rows`: the keys and values of all rows. `hostrows`: the value of a host's row.
 3. `seenrows`: the rows of URLs. `queue`: the queue of a host, and the lines of hosts that wait.
-4. `store`: `DiskStore`, all that `frontier.core` keeps. `identity`: which crawl a folder has.
+4. `store`: `DiskStore`, all state of `frontier.core`. `identity`: which crawl a folder belongs to.
 5. `frontier`: `DiskFrontier`, which the crawl uses: it locks the folder and runs the batches.
 6. `inspection`, `explanation`: read a folder from outside, for `scrapy frontier` and `explain`.
 
@@ -17,12 +17,12 @@ and reader in a crawl; its reader in an `Inspection`.
   leased; then its status. `SeenRows`; `status`.
 - QUEUE `q` host id, priority, number: a link that is queued or leased. `DiskQueue`; `pending`,
   `in_line`.
-- HOST `h` host name: all that is known of a host, as the length of its queue, its clocks, its
+- HOST `h` host name: the state of a host, such as the length of its queue, its clocks, its
   addresses. Written by `DiskStore.commit`, read by `DiskStore.host`; `host`, `hosts`.
 - WAITING `w` rank, number, host id: the name of a host that waits for a place among the active
   hosts. `HostLine`; `hosts_before`.
-- DEFERRED `t` run, time, host id: the name of a host of which all links are kept for a later try,
-  in this run not before this time. `HostLine`.
+- DEFERRED `t` run, time, host id: the name of a host whose links are all kept for a later try,
+  which in this run comes at this time or later. `HostLine`.
 - ACTIVE `a` host id: the name of a host with links that has a place among the active hosts, or is
   about to get one. Written by `DiskStore.commit`, read once by the next run (`active_before`).
 - RULES `r` origin: the rules of its robots.txt. `DiskStore.keep_rules`, `rules`; `rules`.
@@ -34,12 +34,13 @@ and reader in a crawl; its reader in an `Inspection`.
 - NUMBERS `n`: JSON: the counters, the number of the run, the time. Written by `DiskStore.commit`,
   read by `identity`; the same.
 
-A commit has all changes of one batch, in rows of all kinds, or none of them. Once it has returned,
-a kill of the process loses nothing of it; a power failure may lose the last commits, all from some
-moment on. So however a run ends, in the next one:
+A commit writes all changes of one batch, in rows of all kinds, or nothing. Once it has returned, a
+kill of the process loses nothing of it. A power failure may lose the last commits: all commits
+after some moment. So however a run ends, in the next one:
 
 - each link that was queued or leased has a QUEUE row and a SEEN row, and is queued;
-- each host with links has exactly one WAITING, DEFERRED or ACTIVE row, any other host has none;
+- each host with links has exactly one WAITING, DEFERRED or ACTIVE row, any other host has no such
+  row;
 - HOST, COUNT and NUMBERS rows agree with the links that have ended.
 
 `tests/properties/test_every_commit.py` kills crawls before and after every commit, and checks it.

@@ -3,7 +3,8 @@
 Owns RocksDB and its options. Does not know what the rows mean (`rows`). One thread at a time.
 
 A kill of this process loses nothing of a commit that has returned: the operating system has it. A
-power failure may lose the last commits, all from some moment on. A commit is never written in part.
+power failure may lose the last commits: all commits after some moment. A commit is never written in
+part.
 
 Memory: two write buffers, `_CACHE_BYTES` of blocks, a filter of 1.2 bytes per row, an index of a
 few bytes per `_BLOCK_BYTES` on disk, and the uncommitted changes. In all 40 MB and 4 bytes per URL,
@@ -98,7 +99,7 @@ class Database:
         self._changes[key] = None
 
     def commit(self) -> None:
-        """Write all changes since the last commit, or none of them."""
+        """Write all changes since the last commit, or nothing."""
         batch = WriteBatch(raw_mode=True)
         for key, value in self._changes.items():
             if value is None:
@@ -165,7 +166,8 @@ def refuse_lost_files(folder: Path) -> None:
     """StoreError if the manifest, the list of the database's files, was cut off with loss of rows.
 
     RocksDB takes the record at the cut as unfinished, and deletes the files that it names. After a
-    full disk that is right: the log still has their rows, and goes on where the manifest ends.
+    full disk that is right: the log still has the rows of these files, and begins where the
+    manifest ends.
     """
     try:
         manifest = folder / (folder / "CURRENT").read_text("latin-1").strip()

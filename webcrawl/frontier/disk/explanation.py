@@ -41,7 +41,7 @@ _KEPT = {
 
 
 def explain(frontier: Inspection, url: str, now: float) -> list[str]:
-    """All that the frontier knows of `url`, which is canonical. O(queue of its host)."""
+    """The frontier's knowledge of `url` (canonical), in sentences. O(queue of its host)."""
     try:
         status = frontier.status(url)
     except KeyError:

@@ -120,7 +120,7 @@ class DiskFrontier(Frontier):
         return reasons, b""
 
     def retry(self, reasons: Container[str], now: float) -> int:
-        """Queue all links kept for one of `reasons` again, as new links; how many.
+        """Queue all links kept for one of `reasons` again, as new links. Returns their number.
 
         Runs in the calling thread: only while no batch is under way.
         """
@@ -138,7 +138,7 @@ class DiskFrontier(Frontier):
     async def content_seen(self, content: bytes, original: Original) -> Original | None:
         try:
             return await self._run(lambda: self._state.content_seen(content, original), moves=False)
-        except StoreError:  # the release of the page raises it too; nothing is committed any more
+        except StoreError:  # the release of the page raises it too; no later commit is possible
             return None
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:

@@ -1,7 +1,8 @@
 """Turns a `Host` into its row, and a row into a `Host`.
 
-A row has all that the next run needs. It leaves out robots tasks: their hosts ask for robots.txt
-again. For a later run nothing delays the next try of a host that did not answer.
+A row has all values that the next run needs. It leaves out robots tasks: their hosts ask for
+robots.txt again. A later run forgets the failures of a host that did not answer, and tries it
+without a wait.
 """
 
 from __future__ import annotations

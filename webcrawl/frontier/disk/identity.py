@@ -17,7 +17,7 @@ from webcrawl.frontier.disk.database import Database, is_begun, refuse_lost_file
 from webcrawl.frontier.seen import new_key
 from webcrawl.frontier.store import StoreError
 
-Identity = dict[str, Any]  # settings that tell this crawl from another, by name
+Identity = dict[str, Any]  # settings that distinguish this crawl from others, by name
 Row = dict[str, Any]  # the JSON of the identity, or of the numbers
 
 

@@ -1,4 +1,4 @@
-"""Reads a frontier on disk from outside, also while its crawl runs.
+"""Reads a frontier on disk from another process, also while its crawl runs.
 
 An `Inspection` sees the last commit before it was opened, and changes nothing. Times are UTC. Does
 not explain why a URL is where it is: `explanation` does.
@@ -92,7 +92,7 @@ class Inspection:
         return None if row is None else read_host(self._db, name, row, 0.0, self.run)
 
     def due(self, in_line: InLine, host: Host) -> float:
-        """When a link of `host` that is kept is tried next; 0.0 if it is not kept."""
+        """The time of the next try of a kept link of `host`; 0.0 if the link is not kept."""
         if not is_kept(in_line.priority, host):
             return 0.0
         due_at = self.run_began + due_s(in_line.number)
@@ -104,7 +104,7 @@ class Inspection:
             yield rows.queue_place(key)[0], rows.read_link(row, "").url
 
     def status(self, url: str) -> rows.UrlStatus | None:
-        """The outcome of `url`, None if there is none yet. KeyError if it was never queued."""
+        """The outcome of `url`, None before it has one. KeyError if it was never queued."""
         row = self._db.get(rows.SEEN + fingerprint(url, self._key))
         if row is None:
             raise KeyError(url)
@@ -128,7 +128,7 @@ class Inspection:
         return None if row is None else read_rules(row)
 
     def summary(self, now: float) -> list[str]:
-        """The crawl in some lines. O(hosts + pending): 2 µs each."""
+        """A summary of the crawl, a few lines. O(hosts + pending): 2 µs each."""
         statuses: Counter[str] = Counter()
         sizes = []
         for host in self.hosts():

@@ -106,7 +106,7 @@ class DiskQueue(Queue):
     def take_kept(self, reasons: Container[str]) -> list[tuple[int, Link]]:
         """Remove and return the links that are kept for one of `reasons`, with their priorities.
 
-        Only of links queued at the last commit. O(kept links of the host).
+        Finds only links that were queued at the last commit. O(kept links of the host).
         """
         taken = []
         first_kept = rows.queue_key(self.host_id, FIRST_KEPT - 1, 0)
@@ -179,7 +179,7 @@ class HostLine:
             del self._head[at]
 
     def _filled(self) -> bool:
-        """Read on if the head is empty; whether there is a host."""
+        """Read more hosts if the head is empty. Returns whether there is a host."""
         end = self._prefix + b"\xff"
         if not self._head and self._known_to < end:
             following = self._db.rows(self._prefix, self._known_to)

@@ -32,8 +32,8 @@ IDENTITY, NUMBERS = b"m", b"n"
 _COUNTED = (Passed.NO_TEST, Passed.ROBOTS, Passed.IP, Passed.HOST)
 _DIGITS = tuple(map(_COUNTED.index, Passed))
 
-# Deviation: for URLs that a cap refuses when they are found, `via` is not stored. These can be most
-# of all URLs.
+# Deviation: `via` is not stored for URLs that a cap refuses when they are found. Most URLs of a
+# crawl may be such URLs.
 _REFUSED_WHEN_FOUND = frozenset({"host_cap", "domain_cap"})
 
 _STATUS = Struct(">IHB")
@@ -168,8 +168,8 @@ def read_original(row: bytes) -> Original:
 def plain(row: bytes) -> Any:
     """The pickled plain values of `row`; StoreError for anything else.
 
-    A row that names a class or a function is refused: reading a foreign folder runs none of its
-    code.
+    A row that names a class or a function is refused: reading a foreign folder runs no code from
+    it.
     """
     try:
         return _Plain(BytesIO(row)).load()

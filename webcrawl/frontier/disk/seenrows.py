@@ -1,8 +1,8 @@
 """The row of each URL ever found: the URL-seen test, the credit (`opic`), the status.
 
 A URL is known if it has a row. While the URL is queued or leased, the row is empty or its credit;
-later it is the URL's status. One row for all, so that a link to a known URL costs one look-up in
-every ordering.
+later it is the URL's status. All three share one row, so that a link to a known URL costs one
+look-up in every ordering.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class SeenRows:
         self._last = "", b""  # a URL and its key: most URLs are asked for twice in a row
 
     def add_each(self, urls: Iterable[str]) -> list[bool]:
-        """For each of `urls` whether it is new; it is then known.
+        """For each of `urls` whether it is new. All are known afterwards.
 
-        URLs that were not met lately are looked up together, which takes half the time.
+        URLs that are not in the cache are looked up together, which takes half the time.
         """
         keys = [self._key(url) for url in urls]
         unsure = [key for key in keys if self._recent.get(key) is None]

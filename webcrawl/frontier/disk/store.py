@@ -1,7 +1,7 @@
 """The store on disk: the whole state of a crawl, as rows of one database.
 
-Owns when a row is written. One commit at the end of a batch has all changes of that batch, so a run
-after a kill resumes from one moment of the crawl.
+Owns the moment when a row is written. One commit at the end of a batch has all changes of that
+batch, so a run after a kill resumes from one consistent state of the crawl.
 
 Memory: that of `Database`, the heads of two lines of hosts, and the changes of the batch.
 """
@@ -59,7 +59,8 @@ class DiskStore(Store):
         self.resumed = numbers is not None
         self.numbers = numbers or {}
         # If the system clock was set back since the last run, all times in the rows would lie in
-        # the future and hosts would wait for them: the crawl's time resumes from its last commit.
+        # the future and hosts would wait for them. So the crawl's time continues from its last
+        # commit.
         self._utc_s = max(utc_s, self.numbers.get("utc", 0.0) - now)
         self._hosts: int = self.numbers.get("hosts", 0)
         self._hosts_before = self._hosts
@@ -176,7 +177,7 @@ class DiskStore(Store):
         self._db.close()
 
     def _move(self, host: Host, queue: DiskQueue) -> None:
-        """Write the one WAITING, DEFERRED or ACTIVE row of `host`, or none if it has no links."""
+        """Write the one WAITING, DEFERRED or ACTIVE row of `host`; no row if it has no links."""
         before = b"" if host.name in self._taken else queue.place
         if host.state is State.WAITING:
             number = queue.best()[1] if queue else 0

@@ -1,7 +1,7 @@
 """One frontier for several processes (CRAWL_PROCESSES above 1, or a crawl with a target).
 
 ```
-main process                                     worker process, one of several
+first process                                    worker, one of several
 scheduler ── server.FrontierServer               scheduler ── client.RemoteFrontier
                  │        └── member.Member ══ socket pair ══ wire.Channel
              the frontier (on disk or in memory)
@@ -11,9 +11,9 @@ Read `server` (which process gets leases, the target), `member` (one worker as t
 `client` (the frontier as a worker sees it), `wire` (messages and frames).
 
 Messages of a worker: Calls (of the frontier's interface, with changes of the counters and processor
-time used), Heartbeat once a second, Exit as the last one. Messages of the server: Answers (to
-one Calls), WakeUp (an `acquire` may give leases now), End (the crawl ends, and why).
+time used), Heartbeat once a second, Exit as the last one. Messages of the server: Answers (to one
+Calls), WakeUp (an `acquire` may give leases now), End (the crawl ends, with the reason).
 
-A worker's leases go back to the frontier when it exits or disconnects. The watchdog that kills a
-silent worker, and restarts, are `extensions.processes`.
+A worker's leases go back to the frontier when it exits or disconnects. `extensions.processes` kills
+a worker without heartbeats, and starts workers again.
 """

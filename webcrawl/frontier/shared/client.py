@@ -1,9 +1,9 @@
-"""The frontier of a process that crawls for another one: each call goes there over a socket.
+"""The frontier as a worker has it: each call goes to the first process over a socket.
 
 All calls of one turn of the event loop go in one message, and their results come back in one. Each
 message carries the changes of this process's counters. Each answer carries the values that are read
-without a call (`next_at`, `is_finished`, `places`, `is_short`): they are as of that answer, so a
-caller that waits for a change must poll.
+without a call (`next_at`, `is_finished`, `places`, `is_short`). They do not change until the next
+answer, so a caller that waits for a change must poll.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ HEARTBEAT_S = 1.0
 
 
 class RemoteFrontier(Frontier):
-    """A frontier in another process, the main process of the crawl.
+    """A frontier in another process, the first process of the crawl.
 
     `counters` are the counts of this process, not those of the crawl. `on_ready` is called when
-    `acquire` may return leases although the last answer said that there are none. `on_disconnect`
-    is called when the main process has ended; each call is a StoreError from then on.
+    `acquire` may return leases although the last answer had no leases. `on_disconnect` is called
+    when the first process has ended; from then on each call raises StoreError.
     """
 
     shared = True
@@ -114,12 +114,12 @@ class RemoteFrontier(Frontier):
         return self._is_finished and not self._unanswered and not self._calls
 
     async def close(self) -> None:
-        """Does nothing: the frontier goes on without this process. `exit` is the last message."""
+        """Does nothing: the frontier continues without this process. `exit` is the last message."""
 
     # The life of this process
 
     async def wait_for_end(self) -> str:
-        """Send heartbeats until the crawl ends, for any reason; the reason."""
+        """Send heartbeats until the crawl ends. Returns the reason of its end."""
         self._open()
         while not self._end.is_set():
             try:
@@ -130,7 +130,7 @@ class RemoteFrontier(Frontier):
         return self._end_reason
 
     def exit(self, reason: object, stats: dict[str, Any]) -> None:
-        """Send the last message: why this process stops crawling, and its stats that add up."""
+        """Send the last message: the reason of the exit, and the stats to add to the crawl's."""
         sent: dict[str, int | str] = {}
         for name, value in stats.items():
             if type(value) is str:
@@ -144,7 +144,7 @@ class RemoteFrontier(Frontier):
 
     async def _call(self, call: Call) -> Any:
         if self._is_lost:
-            raise StoreError("the main process has ended")
+            raise StoreError("the first process has ended")
         self._open()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
@@ -172,7 +172,7 @@ class RemoteFrontier(Frontier):
                     future.set_exception(StoreError(f"a message cannot be sent: {error}"))
 
     def _changes(self) -> dict[str, Any]:
-        """How the counters have changed since the last message."""
+        """The changes of the counters since the last message."""
         before, self._counted = self._counted, self.counters.to_dict()
         return differences(before, self._counted)
 
@@ -206,7 +206,7 @@ class RemoteFrontier(Frontier):
         self._is_lost = True
         for future in sum(self._unanswered.values(), self._futures):
             if not future.done():
-                future.set_exception(StoreError("the main process has ended"))
+                future.set_exception(StoreError("the first process has ended"))
         self._end_crawl(MAIN_PROCESS_GONE)
         self.on_disconnect()
 

@@ -76,7 +76,7 @@ class Share:
     leases -- its PAGE leases that are not released
     places -- its places of the target: so many of its answers may count
     reserved -- places held back while an `acquire` or a `release` of it runs
-    spare -- how many of its leases may be without a place; its scheduler says so
+    spare -- how many of its leases may be without a place, as its scheduler asked
     """
 
     __slots__ = ("leases", "places", "reserved", "spare")
@@ -126,7 +126,7 @@ class Member:
         self._server = server
         self._on_exit = on_exit
         self._on_disconnect = on_disconnect
-        self._leases: dict[int, Lease] = {}  # by key, which stands for the lease on the wire
+        self._leases: dict[int, Lease] = {}  # by the key that messages name it with
         self._last_key = 0
         self._under_way = 0  # its part of `counters.under_way`
         self._calls: dict[type, Callable[..., Coroutine[Any, Any, Answer]]] = {
@@ -141,11 +141,11 @@ class Member:
 
     @property
     def had_leases(self) -> bool:
-        """Whether it was ever given a lease."""
+        """Whether the process ever got a lease."""
         return self._last_key > 0
 
     def notify(self) -> None:
-        """Wake the process up: an `acquire` may give it leases now."""
+        """Send the process a wake-up: an `acquire` may give it leases now."""
         self.notified = True
         self.channel.send(WakeUp(self._status()))
 
@@ -248,7 +248,7 @@ class Member:
         return Leased(keyed)
 
     def _release(self, call: Release) -> Coroutine[Any, Any, None]:
-        """Takes the leases from the process at once, even if it disconnects before the release."""
+        """Remove the leases from the process at once, even if it disconnects before the release."""
         done = [(self._leases.pop(key), outcome) for key, outcome in call.done]
         return self._server.release_for(self.share, done, call.now)
 
@@ -258,7 +258,7 @@ class Member:
     # The end
 
     def _return_all(self, *, asked: bool) -> None:
-        """Give back all its leases; with `asked`, hosts may have had requests until now."""
+        """Give back all its leases. `asked`: their hosts may have been asked until now."""
         self.ended.set()
         self.notified = True  # it acquires nothing any more
         self.share.spare = 0

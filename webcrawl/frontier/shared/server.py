@@ -1,20 +1,20 @@
 """One frontier for several processes: for the process that owns it, and for those it serves.
 
 All state stays in one process, so each promise of the frontier holds for the crawl as a whole. This
-module adds which process gets leases next, and the crawl's target: no process knows by itself how
-many pages the others have under way. A crawl in one process is served here as well if it has a
-target. `member` adds whose a lease is.
+module decides which process gets leases next, and keeps the crawl's target: no process knows by
+itself how many pages the others have under way. A crawl in one process uses this server as well if
+it has a target. `member` knows which process has a lease.
 
-Order. The served processes acquire before the owner, since the owner also has the frontier to run.
-A process is short of a lane if its last `acquire` got less than it asked for. When the lane has
-leases again, the process is notified and the owner leaves it a head start: a long one while the
-owner is the busier of the two.
+Order. The served processes acquire before the owner, since the owner also runs the frontier. A
+process is short of a lane if its last `acquire` got fewer leases than it asked for. When the lane
+has leases again, the process is notified and the owner waits before it acquires itself: longer
+while the owner is the busier of the two.
 
 The target is n answered pages. An answer counts only if it has one of the n places. A process has
 places for the pages it has leased, and its scheduler gives them to the answers that come first.
-When all places are given out, a process may lease pages without a place, as spares for pages that
-are slow: at most n in all processes together. No host is admitted while the admitted hosts can give
-all the pages that are missing.
+When all places are given out, a process may lease pages without a place, as spares for slow pages:
+at most n in all processes together. No host is admitted while the admitted hosts can give all the
+pages that are missing.
 
 Invariant: answered pages and held places together are at most n.
 """
@@ -54,7 +54,7 @@ class FrontierServer(Frontier):
         self._grace_s = grace_s
         self._share = Share()  # the owner's
         self._load = Load()  # the owner's
-        self._own_next_at = [0.0 for _ in Lane]  # the owner acquires nothing of the lane before
+        self._own_next_at = [0.0 for _ in Lane]  # by lane: of the owner's next `acquire`
         self._members: list[Member] = []
 
     def __repr__(self) -> str:
@@ -186,19 +186,19 @@ class FrontierServer(Frontier):
         return max(self._target - self.counters.crawled - held, 0)
 
     def _give_places(self, share: Share) -> None:
-        """Give free places to the leases of `share` that have none."""
+        """Give free places to the leases of `share` that have no place."""
         if self._target and share.placeless:
             share.places += min(self._free_places(), share.placeless)
 
     def _allowed_pages(self, share: Share) -> int:
-        """How many more pages the process of `share` may lease."""
+        """The number of pages that the process of `share` may lease now."""
         self._give_places(share)
         placeless = sum(each.placeless for each in self._shares)
         spare = min(share.spare - share.placeless, self._target - placeless)
         return self._free_places() + max(spare, 0)
 
     def _missing_pages(self) -> int:
-        """How many pages are needed from hosts that are not admitted yet."""
+        """The number of pages that hosts not admitted yet must give."""
         spare = sum(max(share.spare - share.placeless, 0) for share in self._shares)
         return self._free_places() + spare - self._frontier.supply
 
@@ -224,7 +224,7 @@ class FrontierServer(Frontier):
         return member
 
     def end(self, reason: str) -> None:
-        """Tell all processes to end, and give them no more leases. Only the first call counts."""
+        """Tell all processes to end, and lease nothing to them. Only the first call counts."""
         if not self.is_ending:
             self.is_ending = True
             for member in self._members:

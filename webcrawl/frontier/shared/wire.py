@@ -1,10 +1,10 @@
 """The messages between a frontier and the processes that use it, on a stream socket.
 
 A message is a frame: 4 bytes of length (big-endian), then a struct in MessagePack. Links, leases
-and outcomes travel as they are. Both ends are processes of one crawl and one version, on a socket
-that has no name: a message is checked for its types, and has no number of a version.
+and outcomes are sent as they are. Both ends are processes of one crawl and one version, on a socket
+without a name. So the types of a message are checked, but a message has no version number.
 
-The first frame to a process is not a message: `receive` reads it, `extensions.worker` has its form.
+The first frame to a process is not a message: `receive` reads it, `extensions.processes` writes it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Accepted(_Tagged, frozen=True):
 
 
 class Leased(_Tagged, frozen=True):
-    leases: list[tuple[int, Lease]]  # the key stands for the lease where it is given back
+    leases: list[tuple[int, Lease]]  # each with the key by which `Release` names it
 
 
 class FirstSeen(_Tagged, frozen=True):
@@ -156,7 +156,7 @@ def _exactly(read: Callable[[int], bytes | None], size: int) -> bytes:
 
 
 def valid_text(text: str) -> str:
-    """`text` as UTF-8 can hold it: the name of a file may have bytes that are no text."""
+    """`text` with escapes for surrogates, which UTF-8 cannot hold: file names may have them."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
