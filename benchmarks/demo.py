@@ -27,6 +27,7 @@ SETTINGS = {
     "IP_DELAY": 0,
     "DOWNLOAD_TIMEOUT": 10,  # a busy machine may answer after seconds
     "WARC_DIR": OUT,
+    "JOBDIR": OUT / "job",
     "LOG_LEVEL": "WARNING",
 }
 

@@ -49,8 +49,12 @@ def test_other_orderings_fetch_the_same_pages(tmp_path: Path, order: str, store:
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_protego_reads_robots_txt_for_a_polite_crawl(tmp_path: Path, processes: int) -> None:
-    """With two processes its rules travel from the worker to the frontier."""
-    with running(*SMALL, *PROMISES) as web:
+    """With two processes its rules travel from the worker to the frontier.
+
+    Only kinds of robots.txt that Protego reads as RFC 9309 has them.
+    """
+    features = "none,robots-some=5,robots-token=2,robots-other-token,robots-disallow-all"
+    with running(*SMALL, *PROMISES, "--hosts=120", f"--features={features}") as web:
         settings = {"ROBOTS_PARSER": "protego", "CRAWL_PROCESSES": processes}
         result = crawl(tmp_path, web=web, **settings)
         ledger = assert_faultless(web)

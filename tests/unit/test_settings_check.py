@@ -12,12 +12,18 @@ from webcrawl import settings as defaults
 from webcrawl.config.check import check, contact_warning
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.table import TABLE, read, typed_settings
+from webcrawl.parse.robots import RobotsRules
 
 
 def project_settings() -> Settings:
     settings = Settings()
     settings.setmodule(defaults, priority="project")
     return settings
+
+
+def allowing(text: bytes, token: str) -> Any:
+    """A user's own parser of robots.txt."""
+    return RobotsRules.parse(text, token)
 
 
 def problems(**overrides: Any) -> list[str]:
@@ -58,8 +64,8 @@ def test_a_line_names_the_setting_its_value_and_the_allowed_values() -> None:
         ("HOST_MAX_FAILURES", [1, "20"], [0, "0", -1]),
         ("USER_AGENT", ["bot/1.0 (+https://example.org)"], ["", None, "a\nb", "é", "a\r\nX: y"]),
         ("ROBOTSTXT_USER_AGENT", [None, "bot"], ["", "a\nb"]),
-        ("ROBOTS_PARSER", ["webcrawl", "protego", "urllib.parse.unquote", print],
-         ["", "Protego", "no.such.parser", None, 3]),
+        ("ROBOTS_PARSER", ["webcrawl", "protego", "tests.unit.test_settings_check.allowing"],
+         ["", "Protego", "no.such.parser", None, 3, print, "urllib.parse.unquote"]),
         ("FRONTIER_STORE", ["memory", "disk"], ["redis://h/", "auto", "", None]),
         ("FRONTIER_ORDER", ["level", "depth", "least-visited", "opic"], ["Level", ""]),
         ("JOBDIR", [None, "", "job", Path("job")], [__file__, 3, "/proc/job"]),

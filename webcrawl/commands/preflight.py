@@ -22,7 +22,7 @@ from webcrawl.config.check import check, problems_of
 from webcrawl.config.fetch import limits_from
 from webcrawl.config.names import check_names
 from webcrawl.config.table import read
-from webcrawl.crawl.crawl import LeaseKeeper, crawl_of
+from webcrawl.crawl.crawl import CrawlScheduler, crawl_of
 from webcrawl.spiders.broad import project_root
 from webcrawl.spiders.seeds import BadSeed, SeedSource
 
@@ -61,7 +61,7 @@ def run_plain(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Na
     The exit code of `command` is Scrapy's; with our frontier, it is that of `run`.
     """
     if _crawl(command, crawler, opts) and issubclass(
-        load_object(crawler.settings["SCHEDULER"]), LeaseKeeper
+        load_object(crawler.settings["SCHEDULER"]), CrawlScheduler
     ):
         _set_exit_code(command, crawler)
 

@@ -17,7 +17,7 @@ from webcrawl.config.build import robots_token, scope_from
 from webcrawl.config.fetch import user_agent_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.names import check_names
-from webcrawl.config.table import TABLE
+from webcrawl.config.table import TABLE, read
 from webcrawl.scope import ScopeError
 
 
@@ -84,7 +84,7 @@ _CONTACT = re.compile(
 
 
 def _is_test_web(settings: BaseSettings) -> bool:
-    if not settings.getbool("ALLOW_PRIVATE_ADDRESSES"):
+    if not read(settings, "ALLOW_PRIVATE_ADDRESSES", bool):
         return False
     servers = settings.getlist("DNS_SERVERS")
     try:

@@ -23,7 +23,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.python import without_none_values
 
 from webcrawl.admission.dns import read_server
-from webcrawl.crawl.crawl import LeaseKeeper
+from webcrawl.crawl.crawl import CrawlScheduler
 from webcrawl.fetch.requesthead import is_name, one_line
 from webcrawl.parse.robotsparsers import OURS, PROTEGO
 
@@ -34,6 +34,10 @@ TLS_VERSIONS = {
     "TLSv1.2": ssl.TLSVersion.TLSv1_2,
     "TLSv1.3": ssl.TLSVersion.TLSv1_3,
 }
+
+
+_READING = ("allows", "allows_all", "crawl_delay_s", "sitemaps")  # parse.robotsparsers.Reading
+PROCESSES_MAX = 64  # each takes some 70 MB, and one core keeps one or two of them busy
 
 
 class SettingError(ValueError):
@@ -158,17 +162,23 @@ def _are_loadable(value: Any) -> bool:
 
 
 def _is_robots_parser(value: Any) -> bool:
+    """Tries a parser of a user's own on an empty robots.txt."""
     if value in (OURS, PROTEGO):
         return value == OURS or find_spec("protego") is not None
     try:
-        return callable(load_object(value))
-    except (ImportError, NameError, TypeError, ValueError):
+        reading = load_object(value)(b"", "webcrawl")
+        return all(hasattr(reading, name) for name in _READING)
+    except Exception:  # from a user's code
         return False
+
+
+def _is_process_count(value: Any) -> bool:
+    return bool(whole(0).fits(value)) and int(value) <= PROCESSES_MAX
 
 
 def _is_scheduler(value: Any) -> bool:
     try:
-        return issubclass(load_object(value), LeaseKeeper)
+        return issubclass(load_object(value), CrawlScheduler)
     except (ImportError, NameError, TypeError, ValueError):
         return False
 
@@ -196,6 +206,7 @@ def _is_file_prefix(value: object) -> bool:
 BOOL = Kind(_is_bool, "True or False", lambda value: str(value) in {"1", "True", "true"})
 FOLDER = Kind(_is_writable, "a folder that can be written")
 FOLDER_OR_UNSET = Kind(lambda value: not value or _is_writable(value), FOLDER.allowed)
+PROCESSES = Kind(_is_process_count, f"a whole number, 0 to {PROCESSES_MAX}", int)
 ROBOTS_PARSER = Kind(_is_robots_parser, "webcrawl, protego, or the import path of a parser")
 FILE_PREFIX = Kind(_is_file_prefix, "the start of a file name, without / and spaces")
 ONE_LINE = Kind(_is_one_line, "one line of text")

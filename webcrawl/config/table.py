@@ -192,7 +192,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         ),
         Setting(
             "CRAWL_PROCESSES",
-            whole(0),
+            kinds.PROCESSES,
             "Number of processes of this crawl. 0: one per core.",
             "processes.md",
         ),

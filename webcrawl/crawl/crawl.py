@@ -22,7 +22,7 @@ FATAL_ERROR_STAT = "webcrawl/problem"
 
 
 @runtime_checkable
-class LeaseKeeper(Protocol):
+class CrawlScheduler(Protocol):
     """The scheduler, as the other parts call it."""
 
     async def put_seeds(self, urls: Iterable[str]) -> int: ...
@@ -44,7 +44,7 @@ class Crawl:
     """The shared state of one crawl. The scheduler sets its attributes when Scrapy makes it."""
 
     def __init__(self) -> None:
-        self.scheduler: LeaseKeeper | None = None  # None: SCHEDULER is not ours
+        self.scheduler: CrawlScheduler | None = None  # None: SCHEDULER is not ours
         self.frontier: Frontier | None = None  # None also when it could not be opened
         self.admissions: Admissions | None = None
         self.fatal_error = ""  # the error of the crawl, even if something else ended it; or ""

@@ -87,16 +87,12 @@ class RequestState(NamedTuple):
     | `exchange` | download handler; `reconstruction` for other answers | it was answered |
     | `failure` | download handler; `outcomes` for faults of other handlers | it was not answered |
     | `robots_url` | drop-in middlewares | the Request asks for that robots.txt |
-    | `counted` | drop-in middlewares | a cap counted that URL: (middleware, URL) |
-
-    The last two serve other Scrapy projects, whose queues may pickle `meta`: plain strings.
     """
 
     page_fetch: PageFetch | None = None
     exchange: Exchange | None = None
     failure: FetchFailed | None = None
     robots_url: str = ""
-    counted: frozenset[tuple[str, str]] = frozenset()
 
 
 _NOTHING = RequestState()

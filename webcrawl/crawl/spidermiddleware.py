@@ -17,7 +17,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 from twisted.python.failure import Failure
 
-from webcrawl.crawl.crawl import LeaseKeeper, crawl_of
+from webcrawl.crawl.crawl import CrawlScheduler, crawl_of
 from webcrawl.crawl.outcomes import AskedAgain, NotArchived, answered, beyond_target
 from webcrawl.crawl.page_fetch import PageFetch, page_fetch_of, state_of
 from webcrawl.crawl.reconstruction import exchange_of
@@ -42,7 +42,7 @@ class PageFetchMiddleware:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        if not issubclass(load_object(crawler.settings["SCHEDULER"]), LeaseKeeper):
+        if not issubclass(load_object(crawler.settings["SCHEDULER"]), CrawlScheduler):
             raise NotConfigured("only webcrawl's scheduler hands out leases")
         middleware = cls(crawler)
         for signal in (signals.item_scraped, signals.item_dropped, signals.item_error):
@@ -74,7 +74,7 @@ class PageFetchMiddleware:
         return ""
 
     @property
-    def _keeper(self) -> LeaseKeeper:
+    def _keeper(self) -> CrawlScheduler:
         assert self._crawl.scheduler is not None  # checked in `from_crawler`
         return self._crawl.scheduler
 

@@ -78,7 +78,7 @@ class UserRequests:
         return Link(
             url,
             host_of(url),
-            int(meta.get("depth", 0)),  # whole numbers between processes
+            int(meta.get("depth") or 0),  # between processes only whole numbers are sent
             retries=int(max(0, self._retry_times - tries_left)),
             payload=self._serialise(request),
         )

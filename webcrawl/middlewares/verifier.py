@@ -17,6 +17,10 @@ from scrapy.http.request import NO_CALLBACK
 from webcrawl.crawl.page_fetch import lease_of, note, state_of
 from webcrawl.parse.urls import canonicalize
 
+# In `request.meta`: the URL that each cap has counted. Plain text, since the queues of another
+# Scrapy project may write `meta` to the disk by marshal or as JSON.
+_COUNTED = "webcrawl_counted"
+
 
 class Verifier(ABC):
     """Base of the middlewares. `name` is part of the stat `webcrawl/middleware/<name>/dropped`."""
@@ -69,8 +73,8 @@ def is_page(url: str, request: Request) -> bool:
 
 def is_counted(request: Request, url: str, mark: str) -> bool:
     """Whether `request` was counted before, and so is a retry. If not, it is counted now."""
-    counted = state_of(request).counted
-    if (mark, url) in counted:
+    counted = request.meta.get(_COUNTED, {})
+    if counted.get(mark) == url:
         return True
-    note(request, counted=counted | {(mark, url)})
+    request.meta[_COUNTED] = {**counted, mark: url}
     return False

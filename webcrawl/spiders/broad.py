@@ -24,8 +24,9 @@ from scrapy.utils.conf import closest_scrapy_cfg
 
 from webcrawl.admission.runner import REDIRECTS
 from webcrawl.config.build import robots_token
+from webcrawl.config.table import read
 from webcrawl.crawl import PageFetchMiddleware
-from webcrawl.crawl.crawl import Crawl, LeaseKeeper, crawl_of, set_fatal_error
+from webcrawl.crawl.crawl import Crawl, CrawlScheduler, crawl_of, set_fatal_error
 from webcrawl.crawl.page_fetch import state_of
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.exchange import Exchange
@@ -108,8 +109,8 @@ class BroadSpider(Spider):
         settings = self.settings
         return _Reading(
             robots_token(settings).lower(),
-            settings.getbool("OBEY_NOFOLLOW"),
-            settings.getbool("FOLLOW_REL_NOFOLLOW"),
+            read(settings, "OBEY_NOFOLLOW", bool),
+            read(settings, "FOLLOW_REL_NOFOLLOW", bool),
         )
 
     @cached_property
@@ -162,7 +163,7 @@ class BroadSpider(Spider):
             say(f"Opened {name} with size {size_bytes}")
         return source
 
-    async def _put_seeds(self, source: SeedSource, scheduler: LeaseKeeper) -> int:
+    async def _put_seeds(self, source: SeedSource, scheduler: CrawlScheduler) -> int:
         """Put all seeds into the frontier; the number of those that are new and in scope."""
         accepted = 0
         batches = source.batches(SEEDS_PER_BATCH)

@@ -232,6 +232,8 @@ def _source(name: str, folders: list[Path]) -> _Source:
     url = None if similar or name.endswith(_LIST_ENDINGS) else line_url(name)
     if url is None:
         hint = f"; did you mean {similar}?" if similar else f"; {ACCEPTED}"
+        if Path(name).is_dir():
+            raise BadSeed(f"{_shown(name)} is a folder{hint}")
         raise BadSeed(f"there is no file {_shown(name)}{hint}")
     return _Source(name, url=url)
 
