@@ -45,7 +45,7 @@ def archive_of(crawl: Crawl, size_bytes: int = 10_000) -> Path:
 
 
 def assert_valid(paths: list[Path]) -> list[Record]:
-    """Assert that `check` and warcio accept every file, and `check` its index; return the records."""
+    """Assert that `check` accepts each file and its index, and warcio the files; return records."""
     found = []
     for path in paths:
         assert check(path) == []
