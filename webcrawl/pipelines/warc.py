@@ -117,7 +117,8 @@ class WarcPipeline:
             await writer.close()
             await self._recover()  # files of a worker that died and was not replaced
         except (WarcError, OSError) as error:
-            self._report(error)
+            if not self._failed:  # a full disk has its line in the log already
+                self._report(error)
         written = writer.written
         for name, value in (
             ("files", written.files),
