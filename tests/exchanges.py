@@ -110,9 +110,16 @@ def encrypted(each: Exchange) -> Exchange:
     return replace(each, url=each.url.replace("http:", "https:"), tls=TLS)
 
 
-def write(folder: Path, captures: Iterable[Capture], max_size_bytes: int = 1 << 30) -> list[Path]:
+def write(
+    folder: Path,
+    captures: Iterable[Capture],
+    max_size_bytes: int = 1 << 30,
+    *,
+    has_index: bool = False,
+) -> list[Path]:
     """Files with `captures`, written as a crawl does."""
-    files = WarcFiles(folder, "test", max_size_bytes, [("software", "webcrawl/0")])
+    info = [("software", "webcrawl/0")]
+    files = WarcFiles(folder, "test", max_size_bytes, info, has_index=has_index)
     files.open()
     for each in captures:
         files.write(each)

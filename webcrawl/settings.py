@@ -87,6 +87,7 @@ WARC_ENABLED = True
 WARC_DIR = "warc"
 WARC_PREFIX = "webcrawl"
 WARC_MAX_SIZE = 1_000_000_000
+WARC_CDXJ = True  # an index beside each WARC file
 WARC_PAYLOAD_DIGEST = "wire"  # warcio and FastWARC verify it; jwarc verifies "payload"
 WARC_COLLECTION = ""
 WARC_OPERATOR = ""

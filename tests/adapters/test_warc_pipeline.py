@@ -112,7 +112,7 @@ def test_a_duplicate_is_a_revisit(tmp_path: Path) -> None:
     ]
     stats = {name: crawler.stats.get_value(f"webcrawl/warc/{name}") for name in
              ("files", "records", "revisits", "bytes")}  # fmt: skip
-    (path,) = (tmp_path / "warc").iterdir()
+    (path,) = (tmp_path / "warc").glob("*.warc.gz")
     assert stats == {"files": 1, "records": 7, "revisits": 1, "bytes": path.stat().st_size}
 
 
@@ -213,7 +213,7 @@ def test_the_warcinfo_record_has_the_values_of_the_settings(tmp_path: Path) -> N
         "robots: obey",
     ):
         assert line in lines
-    (path,) = (tmp_path / "warc").iterdir()
+    (path,) = (tmp_path / "warc").glob("*.warc.gz")
     assert path.name.startswith("ours-")
 
 
@@ -236,6 +236,21 @@ def test_the_file_of_a_dead_worker_is_recovered_at_the_end(tmp_path: Path) -> No
     with_pipeline(crawler_for(tmp_path), use)
     assert types(tmp_path) == ["warcinfo", "response", "request", "metadata"]
     assert not list((tmp_path / "warc").glob("*.open"))
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_warc_cdxj_selects_the_index(tmp_path: Path, wanted: bool) -> None:
+    (path,) = write(tmp_path / "warc", [capture(PLAIN)])
+    path.rename(f"{path}.open")
+
+    async def use(pipeline: WarcPipeline) -> None:
+        await pipeline.process_item(page_of("x"))
+
+    with_pipeline(crawler_for(tmp_path, WARC_CDXJ=wanted), use)
+    found = [path.name.partition(".")[0] for path in (tmp_path / "warc").glob("*.cdxj")]
+    warcs = [path.name.partition(".")[0] for path in (tmp_path / "warc").glob("*.warc.gz")]
+    assert len(warcs) == 2
+    assert sorted(found) == (sorted(warcs) if wanted else [])
 
 
 def test_warc_enabled_turns_it_off(tmp_path: Path) -> None:

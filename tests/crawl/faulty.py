@@ -31,6 +31,7 @@ from webcrawl.pipelines import warc
 from webcrawl.scheduler import scheduler
 from webcrawl.warc import files, recovery
 from webcrawl.warc.files import WarcFiles
+from webcrawl.warc.index import Index
 
 PRELOADED = (handler, scheduler, warc, feeds)  # imported once, not by each run
 
@@ -42,6 +43,7 @@ POINTS: dict[str, tuple[Any, str]] = {
     "append": (files._File, "append"),  # their bytes; a kill within leaves half of them written
     "flush": (feeds, "_flush"),  # an item of a feed; a kill within leaves it torn
     "release": (DiskFrontier, "release"),  # a page is archived, but not committed
+    "index": (Index, "publish"),  # the index of a file; after it the file is not yet renamed
     "mend": (recovery, "publish"),  # a file of a killed run: cut, but not yet renamed
 }
 

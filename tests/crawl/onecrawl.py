@@ -11,6 +11,7 @@ from tests.crawl.crawling import Result, assert_clean
 from tests.crawl.knownsite import records
 from webcrawl.parse.urls import host_of
 from webcrawl.warc.check import check
+from webcrawl.warc.index import index_path
 
 HOST_DELAY_S = 0.1  # the delay of all crawls that are killed
 
@@ -51,9 +52,11 @@ def assert_one_crawl(
     assert counts["crawled"] == ledger["fetched"]["pages"]
     assert counts["extracted"] == counts["crawled"] + dropped
     assert not list((result.folder / "warc").glob("*.open"))
+    assert len(list((result.folder / "warc").glob("*.cdxj"))) == len(result.warcs)
     pages: Counter[str] = Counter()
     for path in result.warcs:
         assert check(path) == []
+        assert index_path(path).exists()
         for each in records(path):
             if each.type in ("response", "revisit") and not each.url.endswith("/robots.txt"):
                 pages[each.url] += not each.block.startswith(b"HTTP/1.1 503")  # a 503 is retried

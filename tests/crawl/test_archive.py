@@ -18,6 +18,7 @@ from simweb import running
 from tests.crawl.crawling import Result, assert_clean, crawl
 from tests.crawl.knownsite import ODD, SOUND, Record, Site, crawled, records, served
 from webcrawl.warc.check import check
+from webcrawl.warc.index import index_path
 
 pytestmark = pytest.mark.slow
 
@@ -186,6 +187,20 @@ def test_warcat_finds_nothing(sound: Archive) -> None:
     failed = set(re.findall(r"Record (<\S+>) failed", done.stdout + done.stderr))
     assert failed == revisits(sound.path)
     assert "length changed" not in done.stdout + done.stderr
+
+
+def test_the_index_is_the_output_of_cdxj_indexer(archive: Archive) -> None:
+    done = tool("cdxj_indexer.main", "--sort", archive.path)
+    assert done.returncode == 0, done.stderr
+    assert index_path(archive.path).read_text() == done.stdout
+    assert "/robots.txt" in done.stdout
+
+
+@pytest.mark.parametrize("over", ["payload", "none"])
+def test_the_index_has_the_digests_of_cdxj_indexer(tmp_path: Path, over: str) -> None:
+    with served(SOUND | ODD) as site:
+        (path,) = crawled(tmp_path, site, WARC_PAYLOAD_DIGEST=over).warcs
+    assert index_path(path).read_text() == tool("cdxj_indexer.main", "--sort", path).stdout
 
 
 def test_cdxj_indexer_finds_every_answer(archive: Archive) -> None:

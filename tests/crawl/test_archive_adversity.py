@@ -17,6 +17,7 @@ from simweb import Running, running
 from tests.crawl.crawling import Crawl, Result, assert_clean
 from tests.crawl.knownsite import Record, records
 from webcrawl.warc.check import check
+from webcrawl.warc.index import index_path
 
 pytestmark = pytest.mark.slow
 
@@ -44,10 +45,11 @@ def archive_of(crawl: Crawl, size_bytes: int = 10_000) -> Path:
 
 
 def assert_valid(paths: list[Path]) -> list[Record]:
-    """Assert that `check` and warcio accept every file; return the records."""
+    """Assert that `check` accepts each file and its index, and warcio the files; return records."""
     found = []
     for path in paths:
         assert check(path) == []
+        assert index_path(path).exists()
         found += records(path)
         assert records(path)[0].type == "warcinfo"
     command = [sys.executable, "-m", "warcio.cli", "check", *paths]

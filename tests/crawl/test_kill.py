@@ -51,7 +51,10 @@ def fault_points(random: Random) -> list[str]:
     ]
     points = first + random.sample(late, len(late))
     # A recovery has work only if the run before has archived a page.
-    for leaves, mend in (("after-append", "before-mend:1"), ("after-write", "after-mend:1")):
+    for leaves, mend in (
+        *(("after-append", "before-mend:1"), ("after-write", "after-mend:1")),
+        *(("before-release", "before-index:1"), ("after-release", "after-index:1")),
+    ):
         (behind,) = (at for at, point in enumerate(points, 1) if point.startswith(leaves))
         points.insert(behind, mend)
     return points
@@ -234,7 +237,7 @@ def test_a_full_disk_ends_the_crawl_and_the_next_run_resumes_it(
         assert f"{small}" in line
         assert "No space left on device" in line
         assert "Resumes with" in second
-        for path in kept.glob("*.warc.gz"):
+        for path in (*kept.glob("*.warc.gz"), *kept.glob("*.cdxj")):
             path.rename(tmp_path / "warc" / path.name)
         result.log = second
         assert_one_crawl(web, result, 2 * UNDER_WAY_MAX)

@@ -28,6 +28,7 @@ from tests.crawl.knownsite import Record, records
 from tests.crawl.onecrawl import assert_one_crawl
 from tests.crawl.userscode import items, run
 from webcrawl.warc.check import check
+from webcrawl.warc.index import index_path
 
 pytestmark = pytest.mark.slow
 
@@ -103,6 +104,7 @@ def archived(result: Result) -> list[tuple[str, Record]]:
     """All records of the archive, which must be valid, each with the name of its file."""
     assert not list((result.folder / "warc").glob("*.open"))
     assert [problem for path in result.warcs for problem in check(path)] == []
+    assert all(index_path(path).exists() for path in result.warcs)
     return [(path.name, each) for path in result.warcs for each in records(path)]
 
 

@@ -103,6 +103,26 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replay]:
         yield Replay(port, site, dates_of(path, site))
 
 
+# As in docs/warc.md: pywb reads our index, and makes none of its own.
+OWN_INDEX = """
+collections:
+  test:
+    index_paths: ./warc/
+    archive_paths: ./warc/
+"""
+
+
+@pytest.fixture(scope="module")
+def replay_by_our_index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replay]:
+    folder = tmp_path_factory.mktemp("own-index")
+    with served(SOUND | ODD) as site:
+        (path,) = crawled(folder, site).warcs
+    (folder / "config.yaml").write_text(OWN_INDEX)
+    with wayback(folder) as port:
+        yield Replay(port, site, dates_of(path, site))
+    assert not (folder / "collections").exists()
+
+
 def dates_of(archive: Path, site: Site) -> dict[str, str]:
     """The timestamp (14 digits) of each path's last capture."""
     return {
@@ -120,6 +140,13 @@ def pywb(folder: Path, archive: Path) -> Iterator[int]:
             [PYWB / "python", PYWB / "wb-manager", *command],
             cwd=folder, check=True, capture_output=True,
         )  # fmt: skip
+    with wayback(folder) as port:
+        yield port
+
+
+@contextmanager
+def wayback(folder: Path) -> Iterator[int]:
+    """Serve the collections of `folder`; yields the port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     command = [PYWB / "python", PYWB / "wayback", "-b", "127.0.0.1", "-p", str(port)]
@@ -147,6 +174,15 @@ def test_a_replayed_body_has_the_bytes_of_the_server(path: str, replay: Replay) 
     status, _, body = replay.get(path)
     assert status == 200
     assert body == BODIES[path]
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_pywb_replays_through_our_index(path: str, replay_by_our_index: Replay) -> None:
+    status, headers, body = replay_by_our_index.get(path)
+    assert status == 200
+    assert body == BODIES[path]
+    own = headers.get("x-archive-orig-x-copy", headers.get("x-copy"))
+    assert own == ("yes" if path == "/copy" else None)  # a revisit has its own headers
 
 
 @pytest.mark.parametrize("path", ["/plain", "/copy", "/copy-gzip"])

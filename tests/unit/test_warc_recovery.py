@@ -14,7 +14,7 @@ import pytest
 from tests.exchanges import EXCHANGES, capture, write
 from webcrawl.warc.check import check
 from webcrawl.warc.files import WarcFiles
-from webcrawl.warc.members import member, member_ends, stored_member
+from webcrawl.warc.members import member, stored_member, whole_members
 from webcrawl.warc.reader import read
 from webcrawl.warc.recovery import recover
 
@@ -29,7 +29,11 @@ def left(tmp_path: Path) -> Path:
 
 
 def ends(path: Path) -> list[int]:
-    return list(member_ends(io.BytesIO(path.read_bytes())))
+    return ends_in(path.read_bytes())
+
+
+def ends_in(data: bytes) -> list[int]:
+    return [each.end for each in whole_members(io.BytesIO(data))]
 
 
 def final(path: Path) -> Path:
@@ -132,7 +136,7 @@ def test_recovery_of_a_missing_folder_does_nothing(tmp_path: Path) -> None:
     assert recover(tmp_path / "none") == []
 
 
-def test_member_ends_finds_large_and_small_members() -> None:
+def test_whole_members_finds_large_and_small_members() -> None:
     parts = [
         Random(size).randbytes(size) for size in (0, 1, 5_000, 65_535, 65_536, 3_000_000, 10)
     ] + [bytes(20_000_000)]
@@ -141,6 +145,6 @@ def test_member_ends_finds_large_and_small_members() -> None:
     assert [gzip.decompress(each) for each in members[1::2]] == parts
     data = b"".join(members)
     expected = [sum(map(len, members[: n + 1])) for n in range(len(members))]
-    assert list(member_ends(io.BytesIO(data))) == expected
-    assert list(member_ends(io.BytesIO(data[:-1]))) == expected[:-1]
-    assert list(member_ends(io.BytesIO(b""))) == []
+    assert ends_in(data) == expected
+    assert ends_in(data[:-1]) == expected[:-1]
+    assert ends_in(b"") == []

@@ -282,6 +282,12 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             whole(1, "bytes"),
             "A WARC file beyond this size is closed, and a new one begun.",
         ),
+        Setting(
+            "WARC_CDXJ",
+            BOOL,
+            "Write an index beside each WARC file (`NAME.cdxj`), which pywb reads as it is.",
+            "warc.md#the-index",
+        ),
         Setting("WARC_COLLECTION", kinds.ONE_LINE, "Name of the collection (warcinfo record)."),
         Setting("WARC_OPERATOR", kinds.ONE_LINE, "Who runs the crawl (warcinfo record)."),
         Setting("WARC_DESCRIPTION", kinds.ONE_LINE, "What the crawl is for (warcinfo record)."),

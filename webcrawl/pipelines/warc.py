@@ -67,6 +67,7 @@ class WarcPipeline:
             settings.get("WARC_PREFIX") or "webcrawl",
             settings.getint("WARC_MAX_SIZE") or 1_000_000_000,
             warcinfo(settings),
+            has_index=settings.getbool("WARC_CDXJ", True),
         )
         pipeline = cls(crawler, files, settings.get("WARC_PAYLOAD_DIGEST") or "wire")
         crawler.signals.connect(pipeline.exchange_recorded, exchange_recorded)
@@ -116,7 +117,8 @@ class WarcPipeline:
             await writer.close()
             await self._recover()  # files of a worker that died and was not replaced
         except (WarcError, OSError) as error:
-            self._report(error)
+            if not self._failed:  # a full disk has its line in the log already
+                self._report(error)
         written = writer.written
         for name, value in (
             ("files", written.files),
@@ -168,7 +170,8 @@ class WarcPipeline:
 
     async def _recover(self) -> None:
         """Recover the files of dead processes. OSError."""
-        for recovered in await asyncio.to_thread(recover, self._files.folder):
+        folder, has_index = self._files.folder, self._files.has_index
+        for recovered in await asyncio.to_thread(recover, folder, has_index=has_index):
             logger.info("%s", recovered)
 
     def _fail(self, error: WarcError) -> None:

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from webcrawl.fetch.decode import decode
 from webcrawl.fetch.http1 import parse_headers, transfer_codings
+from webcrawl.warc.indexcheck import IndexCheck
 from webcrawl.warc.payload import unchunked
 from webcrawl.warc.reader import BadRecord, Record, read
 
@@ -114,19 +115,22 @@ class _File:
 def check(path: Path) -> list[str]:
     """The problems of a file, plain or with one gzip member per record. Empty for a good file.
 
-    Each is one line that begins with the record's offset. OSError.
+    Each is one line that begins with the record's offset. If the index NAME.cdxj is beside the
+    file, its problems too. OSError.
     """
     problems: list[str] = []
     file = _File()
+    index = IndexCheck(path)
     try:
         for number, record in enumerate(read(path)):
             found = (*file.problems(number, record), *record_problems(record))
+            problems += index.problems(record)
             problems += (f"{record.offset}: {problem}" for problem in found)
     except BadRecord as error:
         problems.append(str(error))
     if not (file.ids or problems):
         problems.append("0: no record")
-    return [*problems, *file.at_end()]
+    return [*problems, *file.at_end(), *index.at_end()]
 
 
 def record_problems(record: Record) -> Iterator[str]:

@@ -7,6 +7,7 @@ whole and on the disk.
 Invariants:
 - A file begins with its warcinfo record.
 - The records of a capture are in one file, one after the other.
+- A file with an index (`index`) gets its name only after its index is on the disk.
 - After a failed write, the next write begins where the last whole capture ended.
 - The process that writes NAME.open holds a lock on it. The lock ends with the process, so that
   `recovery` knows the files of dead processes.
@@ -25,6 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from webcrawl.warc.cdxj import answer_of, cdxj_line
+from webcrawl.warc.index import Index, index_path
 from webcrawl.warc.members import member, stored_member
 from webcrawl.warc.records import Capture, Fields, capture_records, warcinfo_record
 
@@ -55,10 +58,22 @@ class Written:
 
 
 class WarcFiles:
-    """WARC files in one folder, one after the other. `info` goes into each warcinfo record."""
+    """WARC files in one folder, one after the other.
 
-    def __init__(self, folder: Path, prefix: str, max_size_bytes: int, info: Fields = ()) -> None:
+    `info` goes into each warcinfo record. `has_index`: each file gets an index.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        prefix: str,
+        max_size_bytes: int,
+        info: Fields = (),
+        *,
+        has_index: bool = False,
+    ) -> None:
         self.folder = folder
+        self.has_index = has_index
         self.written = Written()
         self._prefix = prefix
         self._max_size = max_size_bytes
@@ -85,7 +100,7 @@ class WarcFiles:
                 self._finish()
                 file = self._file = self._begin()
                 data = _members(capture, file.id)
-            offset = file.append(data)
+            offset = file.append_capture(capture, data)
             file.captures += 1
             file.revisits += capture.is_revisit
             return Position(file.name, offset, file.size - offset)
@@ -124,7 +139,7 @@ class WarcFiles:
             name = f"{self._prefix}-{stamp}-{self._serial:05d}-{host}-{os.getpid()}.warc.gz"
             self._serial += 1
             try:
-                return _File(self.folder / name)
+                return _File(self.folder / name, self.has_index)
             except FileExistsError:
                 pass  # another crawl in this process has the name
 
@@ -155,7 +170,7 @@ class WarcFiles:
 class _File:
     """The file being written. Its methods raise OSError."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, has_index: bool) -> None:
         self.name = path.name
         self.id = new_id()  # of its warcinfo record
         self.size = self.records = self.captures = self.revisits = 0
@@ -164,10 +179,23 @@ class _File:
         if path.exists():
             raise FileExistsError(path)
         self.fd = os.open(self._open_path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        self._index = new_index(path) if has_index else None
         lock(self.fd)
         if not os.fstat(self.fd).st_nlink:  # removed by a `recovery` before the lock was held
             os.close(self.fd)
             raise FileExistsError(self._open_path)
+
+    def append_capture(self, capture: Capture, members: list[bytes]) -> int:
+        """Append the records of `capture`, the answer's first, and keep the line of the index.
+
+        Room for the line is made first, so that a full disk leaves no record without its line.
+        """
+        if self._index is None:
+            return self.append(members)
+        self._index.make_room()
+        offset = self.append(members)
+        self._index.add(cdxj_line(answer_of(capture), self.name, offset, len(members[0])))
+        return offset
 
     def append(self, members: list[bytes]) -> int:
         """Append `members`, gzip members; return the offset of the first."""
@@ -185,17 +213,30 @@ class _File:
         return offset
 
     def finish(self) -> None:
-        """Sync the file to the disk and rename it to NAME."""
+        """Sync the file to the disk, write its index, and rename the file to NAME."""
         try:
             os.fsync(self.fd)
+            if self._index is not None:
+                self._index.publish()
             publish(self._open_path, self._path)
         finally:
-            os.close(self.fd)
+            self._close()
 
     def remove(self) -> None:
         """Close and delete the file."""
-        os.close(self.fd)
+        self._close()
         self._open_path.unlink()
+
+    def _close(self) -> None:
+        os.close(self.fd)
+        if self._index is not None:
+            self._index.close()
+
+
+def new_index(path: Path) -> Index:
+    """An empty index for the WARC file that will be at `path`."""
+    name = index_path(path)
+    return Index(name, Path(f"{name}{OPEN}"))
 
 
 def new_id() -> str:

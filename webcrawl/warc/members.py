@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from isal import isal_zlib
 from isal.igzip_lib import IsalError
 
 GZIP = 31  # window bits of 15, with a gzip header and trailer
 LEVEL = 2
+START_BYTES = 1 << 20  # more than the heads of a record
 _PIECE = 1 << 20
 
 _HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"  # RFC 1952, 2.3: no name, no time, system unknown
@@ -47,19 +48,28 @@ def stored_member(data: bytes) -> bytes:
     return b"".join(pieces)
 
 
-def member_ends(file: BinaryIO) -> Iterator[int]:
-    """Offset after each whole member of `file`, up to the first torn or invalid member.
+class Member(NamedTuple):
+    """A whole member of a file. `start`: its content, up to START_BYTES."""
 
-    Verifies the checksums. Memory: one MiB, however large a member is.
+    offset: int
+    end: int
+    start: bytes
+
+
+def whole_members(file: BinaryIO) -> Iterator[Member]:
+    """The members of `file`, up to the first torn or invalid one.
+
+    Verifies the checksums. Memory: three MiB, however large a member is.
     """
-    at = 0  # where `piece` begins
-    piece = b""
+    offset = at = 0  # `at`: where `piece` begins
+    piece = start = b""
     unpacker = isal_zlib.decompressobj(GZIP)
     while piece or (piece := file.read(_PIECE)):
         try:
-            unpacker.decompress(piece, _PIECE)
+            start += unpacker.decompress(piece, _PIECE)[: START_BYTES - len(start)]
             while unpacker.unconsumed_tail and not unpacker.eof:
-                unpacker.decompress(unpacker.unconsumed_tail, _PIECE)
+                more = unpacker.decompress(unpacker.unconsumed_tail, _PIECE)
+                start += more[: START_BYTES - len(start)]
         except IsalError:  # type: ignore[misc]  # its type stub says int
             return
         at += len(piece)
@@ -67,5 +77,14 @@ def member_ends(file: BinaryIO) -> Iterator[int]:
         if unpacker.eof:
             piece = unpacker.unused_data
             at -= len(piece)
-            yield at
+            yield Member(offset, at, start)
+            offset, start = at, b""
             unpacker = isal_zlib.decompressobj(GZIP)
+
+
+def content(file: BinaryIO, offset: int) -> Iterator[bytes]:
+    """The content of the whole member at `offset`, in pieces of a MiB at most."""
+    file.seek(offset)
+    unpacker = isal_zlib.decompressobj(GZIP)
+    while not unpacker.eof:
+        yield unpacker.decompress(unpacker.unconsumed_tail or file.read(_PIECE), _PIECE)

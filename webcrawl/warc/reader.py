@@ -29,6 +29,7 @@ class Record:
     repeated: set[str]  # names of repeated fields
     block: bytes
     trailer: bytes  # the bytes after the block, b"\r\n\r\n" in a good record
+    size_bytes: int  # in the file: of its gzip member, or of a plain record with its trailer
 
     @property
     def type(self) -> str:
@@ -47,7 +48,7 @@ def read(path: Path) -> Iterator[Record]:
     """The records of a file. Raises BadRecord."""
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
-    for offset, data in (_members if packed else _plain)(path):
+    for offset, size_bytes, data in (_members if packed else _plain)(path):
         head, end, rest = data.partition(b"\r\n\r\n")
         if not end:
             raise BadRecord(f"{offset}: no end of the fields")
@@ -55,7 +56,7 @@ def read(path: Path) -> Iterator[Record]:
         length = _length(offset, fields)
         if len(rest) < length:
             raise BadRecord(f"{offset}: Content-Length {length}, but {len(rest)} bytes follow")
-        yield Record(offset, fields, repeated, rest[:length], rest[length:])
+        yield Record(offset, fields, repeated, rest[:length], rest[length:], size_bytes)
 
 
 def _fields(offset: int, head: bytes) -> tuple[dict[str, str], set[str]]:
@@ -86,8 +87,8 @@ def _length(offset: int, fields: dict[str, str]) -> int:
     return int(text)
 
 
-def _plain(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Offset and bytes of each record of an uncompressed file."""
+def _plain(path: Path) -> Iterator[tuple[int, int, bytes]]:
+    """Offset, size and bytes of each record of an uncompressed file."""
     with path.open("rb") as file:
         while line := file.readline(_MAX_HEAD):
             offset = file.tell() - len(line)
@@ -97,11 +98,12 @@ def _plain(path: Path) -> Iterator[tuple[int, bytes]]:
                 head.append(line)
             start = b"".join(head)
             fields, _ = _fields(offset, start.removesuffix(b"\r\n\r\n"))
-            yield offset, start + file.read(_length(offset, fields) + len(b"\r\n\r\n"))
+            data = start + file.read(_length(offset, fields) + len(b"\r\n\r\n"))
+            yield offset, len(data), data
 
 
-def _members(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Offset and content of each gzip member; a member must be one record (Annex D)."""
+def _members(path: Path) -> Iterator[tuple[int, int, bytes]]:
+    """Offset, size and content of each gzip member; a member must be one record (Annex D)."""
     with path.open("rb") as file:
         data, end = b"", 0
         while data or (data := file.read(_PIECE)):
@@ -122,4 +124,4 @@ def _members(path: Path) -> Iterator[tuple[int, bytes]]:
                 raise BadRecord(f"{start}: {error}") from None
             data = member.unused_data
             end -= len(data)
-            yield start, b"".join(parts)
+            yield start, end - start, b"".join(parts)

@@ -93,6 +93,16 @@ def digest(*parts: bytes) -> str:
     return "sha1:" + _base32(sha1.digest())
 
 
+def digest_of_stream(pieces: Iterable[bytes], start: int, end: int) -> str:
+    """The labelled digest of the bytes from `start` to `end` of `pieces` joined."""
+    sha1 = hashlib.sha1(usedforsecurity=False)
+    at = 0
+    for piece in pieces:
+        sha1.update(piece[max(start - at, 0) : max(end - at, 0)])
+        at += len(piece)
+    return "sha1:" + _base32(sha1.digest())
+
+
 def raw_digest(labelled: str) -> bytes:
     """The 20 bytes of a digest that `digest` returned."""
     return int(labelled.removeprefix("sha1:").translate(_TO_INT_DIGITS), 32).to_bytes(20)
@@ -122,6 +132,11 @@ def recorded_digest(capture: Capture, over: str) -> str:
     if over == "payload" and digested:
         return digest(without_chunks(capture.exchange))
     return "" if over == "none" and not capture.is_revisit else digested
+
+
+def target_uri(exchange: Exchange) -> str:
+    """WARC-Target-URI (5.3): the URL, without characters that would end the field."""
+    return _NO_URI.sub(lambda match: f"%{ord(match[0]):02X}", exchange.url)
 
 
 def warc_date(time: float) -> str:
@@ -172,7 +187,7 @@ def capture_records(capture: Capture, warcinfo_id: str, new_id: NewId) -> Iterat
     answer_id = new_id()
     date = warc_date(exchange.started_time)
     where = [
-        ("WARC-Target-URI", _NO_URI.sub(lambda match: f"%{ord(match[0]):02X}", exchange.url)),
+        ("WARC-Target-URI", target_uri(exchange)),
         ("WARC-Date", date),
         ("WARC-Warcinfo-ID", warcinfo_id),
     ]

@@ -1,0 +1,158 @@
+"""The line of an index (CDXJ) for a response or revisit record: values go in, a line comes out.
+
+A line has the SURT key, the time in 14 digits, and a JSON object with url, mime, status, digest,
+length, offset and filename. It is byte for byte the line that cdxj-indexer 1.5 writes with its
+default fields, so `http_head` reads a head as warcio does, also where this project's parser reads
+it in another way. No I/O and no clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from json.encoder import encode_basestring_ascii as quoted
+from typing import NamedTuple
+
+from webcrawl.warc.records import Capture, digest, target_uri, warc_date
+from webcrawl.warc.surt import surt
+
+_HTTP = ("http:", "https:")  # of other URLs warcio reads no head
+_END_OF_TYPE = re.compile(r"[;\s]")
+# Nearly all heads, and the Content-Type of one.
+_PLAIN = re.compile(rb"HTTP/1\.[01] (\d+)(?: [^\n]*)?\r\n(?:[!-~][^\n]*\n)*\r\n")
+_PLAIN_TYPE = re.compile(
+    rb"\n[Cc][Oo][Nn][Tt][Ee][Nn][Tt]-[Tt][Yy][Pp][Ee][ \t]*:[ \t]*([!-:<-~]*)([; \t]|\r?\n)?"
+)
+_TYPE = "content-type"
+_INITIALS = (b"C", b"c")
+_FOLD = (b" ", b"\t")
+_BLANK_LINE = (b"\n\r\n", b"\n\n")
+
+
+class Answer(NamedTuple):
+    """What an index says of a record, beside its place."""
+
+    url: str
+    date: str  # WARC-Date
+    mime: str | None  # None: the line has no such field
+    status: str | None
+    digest: str
+
+
+class HttpHead(NamedTuple):
+    """What warcio finds in the block of a record. `size_bytes`: where the payload begins."""
+
+    mime: str | None
+    status: str | None
+    size_bytes: int
+
+
+def cdxj_line(answer: Answer, filename: str, offset: int, size_bytes: int) -> bytes:
+    """The line of a record that takes `size_bytes` of the file `filename`."""
+    time = answer.date[:19].replace("-", "").replace("T", "").replace(":", "")
+    mime = "" if answer.mime is None else f' "mime": {quoted(answer.mime)},'
+    status = "" if answer.status is None else f' "status": {quoted(answer.status)},'
+    line = (
+        f'{surt(answer.url)} {time} {{"url": {quoted(answer.url)},{mime}{status}'
+        f' "digest": "{answer.digest}", "length": "{size_bytes}", "offset": "{offset}",'
+        f' "filename": {quoted(filename)}}}\n'
+    )
+    return line.encode("utf-8", "replace")
+
+
+def answer_of(capture: Capture) -> Answer:
+    """The answer of `capture`. Hashes the body only if its record has no payload digest, and the
+    known digest is none of the bytes that warcio takes for the payload.
+    """
+    exchange = capture.exchange
+    url = stored_url(target_uri(exchange))
+    head = exchange.head
+    block = head if head.endswith(_BLANK_LINE) else head + exchange.body
+    mime, status, size_bytes = http_head(url, block)
+    recorded = capture.recorded_digest
+    digested = capture.payload_digest if recorded is None else recorded
+    if not digested and size_bytes == len(head):
+        digested = capture.payload_digest or digest(exchange.body)
+    elif not digested:
+        digested = digest((head + exchange.body)[size_bytes:])
+    if capture.is_revisit:
+        mime = "warc/revisit"
+    return Answer(url, warc_date(exchange.started_time), mime, status, digested)
+
+
+def answer_of_record(
+    fields: Mapping[str, str], block: bytes, digest_from: Callable[[int], str]
+) -> Answer | None:
+    """The answer of a record with `fields` (names in lower case); None if an index has no line.
+
+    `block` may end after the HTTP head. `digest_from` returns the digest of the block from an
+    offset on; it is called if the record has no payload digest.
+    """
+    kind = fields.get("warc-type", "")
+    if kind not in ("response", "revisit"):
+        return None
+    url = fields.get("warc-target-uri", "")
+    mime, status, size_bytes = http_head(url, block)
+    if kind == "revisit":
+        mime = "warc/revisit"
+    digested = fields.get("warc-payload-digest") or digest_from(size_bytes)
+    return Answer(url, fields.get("warc-date", ""), mime, status, digested)
+
+
+def stored_url(url: str) -> str:
+    """`url` as a reader of the WARC-Target-URI gets it. The same for any URL in ASCII."""
+    return url if url.isascii() else url.encode("utf-8", "replace").decode().strip()
+
+
+def http_head(url: str, block: bytes) -> HttpHead:
+    """Read the head at the start of `block` as warcio does. O(head), 3 µs for 12 lines.
+
+    A line ends with LF, white space at its end is ignored, and the first line without any other
+    character ends the head. A header line may be folded. `mime` is the first Content-Type up to a
+    semicolon or white space; None without a Content-Type.
+    """
+    if not url.startswith(_HTTP):
+        return HttpHead(None, None, 0)
+    if plain := _PLAIN.match(block):
+        found = _PLAIN_TYPE.search(block, 0, plain.end())
+        if found and found[1] and found[2]:
+            return HttpHead(found[1].decode(), plain[1].decode(), plain.end())
+    end = _line_end(block, 0)
+    status_line = _text(block[:end])
+    if not status_line:
+        return HttpHead(None, None, end)
+    status = status_line.partition(" ")[2].strip().partition(" ")[0]
+    first = end
+    mime: str | None = None
+    is_type = False  # the line before is of the Content-Type, which may go on
+    while True:
+        start, end = end, _line_end(block, end)
+        initial = block[start : start + 1]
+        if initial in _INITIALS:
+            name, colon, value = _text(block[start:end]).partition(":")
+            is_type = mime is None and bool(colon) and name.rstrip(" \t").lower() == _TYPE
+            mime = value.lstrip() if is_type else mime
+        elif b"!" <= initial <= b"~":
+            is_type = False
+        elif not (text := _text(block[start:end])):
+            break
+        elif is_type and initial in _FOLD:
+            mime = f"{mime}{text}"
+        else:
+            is_type = False
+    if not status and b":" not in block[first:end]:
+        return HttpHead(None, None, end)
+    if mime:
+        mime = _END_OF_TYPE.split(mime, maxsplit=1)[0]
+    return HttpHead(mime, status, end)
+
+
+def _line_end(block: bytes, start: int) -> int:
+    return block.find(b"\n", start) + 1 or len(block)
+
+
+def _text(line: bytes) -> str:
+    try:
+        return line.decode().rstrip()
+    except UnicodeDecodeError:
+        return line.decode("latin-1").rstrip()
