@@ -13,6 +13,7 @@ from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.hostrows import queue_of
 from webcrawl.frontier.disk.inspection import InLine, Inspection
 from webcrawl.frontier.host import Host, State
+from webcrawl.frontier.lease import DropReason
 from webcrawl.parse.urls import host_of, level_of, origin_of, target_of
 from webcrawl.scope import is_numbered
 
@@ -22,7 +23,7 @@ _CAPS = {
     "ip_cap": "MAX_PAGES_PER_IP",
 }
 # By reason of `counters.dropped`. The other reasons are how the last try to fetch ended.
-_REFUSED = {
+_REFUSED: dict[DropReason, str] = {
     "robots": "Refused by robots.txt",
     "dns": "Dropped: its host has no address",
     "blocked_address": "Dropped: every address of its host is blocked (ALLOW_PRIVATE_ADDRESSES)",

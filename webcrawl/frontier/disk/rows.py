@@ -15,6 +15,7 @@ from math import ceil
 from struct import Struct
 from typing import Any, NamedTuple
 
+from webcrawl.frontier.caps import CapReason
 from webcrawl.frontier.lease import Link, Passed
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
@@ -34,7 +35,7 @@ _DIGITS = tuple(map(_COUNTED.index, Passed))
 
 # Deviation: `via` is not stored for URLs that a cap refuses when they are found. Most URLs of a
 # crawl may be such URLs.
-_REFUSED_WHEN_FOUND = frozenset({"host_cap", "domain_cap"})
+_REFUSED_WHEN_FOUND: frozenset[CapReason] = frozenset({"host_cap", "domain_cap"})
 
 _STATUS = Struct(">IHB")
 _QUEUE_KEY = Struct(">cIIQ")

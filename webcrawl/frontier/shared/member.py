@@ -12,11 +12,13 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Callable, Coroutine
+from abc import abstractmethod
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from webcrawl.frontier.lease import Lane, Lease, Returned, Step
+from webcrawl.frontier.base import Frontier
+from webcrawl.frontier.lease import Lane, Lease, Outcome, Returned, Step
 from webcrawl.frontier.shared.wire import (
     UNSENDABLE,
     Accepted,
@@ -41,9 +43,6 @@ from webcrawl.frontier.shared.wire import (
     valid_text,
 )
 from webcrawl.frontier.store import StoreError
-
-if TYPE_CHECKING:
-    from webcrawl.frontier.shared.server import FrontierServer
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +99,26 @@ class Share:
         self.places = min(max(self.places - answered, 0), self.leases)
 
 
+class ServedFrontier(Frontier):
+    """A frontier that leases to several processes, as a `Member` calls it."""
+
+    is_ending: bool  # no process gets a lease any more
+
+    @abstractmethod
+    async def acquire_for(self, share: Share, now: float, limit: int, lane: Lane) -> list[Lease]:
+        """`acquire` for the process that has `share`."""
+
+    @abstractmethod
+    async def release_for(
+        self, share: Share, done: Sequence[tuple[Lease, Outcome]], now: float
+    ) -> None:
+        """`release` for the process that has `share`."""
+
+    @abstractmethod
+    def ready_at(self, lane: Lane) -> float:
+        """When an `acquire` of any process may give leases of `lane`."""
+
+
 class Member:
     """A process that is served. Its leases are its own; its counts are added to the crawl's.
 
@@ -109,7 +128,7 @@ class Member:
 
     def __init__(
         self,
-        server: FrontierServer,
+        server: ServedFrontier,
         sock: socket.socket,
         on_exit: OnExit,
         on_disconnect: OnDisconnect,

@@ -29,14 +29,21 @@ from contextlib import suppress
 
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Step
-from webcrawl.frontier.shared.member import Load, Member, OnDisconnect, OnExit, Share
+from webcrawl.frontier.shared.member import (
+    Load,
+    Member,
+    OnDisconnect,
+    OnExit,
+    ServedFrontier,
+    Share,
+)
 from webcrawl.items import Original
 
 _HEAD_START_S = 0.02
 _LONG_HEAD_START_S = 0.5
 
 
-class FrontierServer(Frontier):
+class FrontierServer(ServedFrontier):
     """A frontier that other processes use too, each over a socket.
 
     target -- pages to be answered (CLOSESPIDER_PAGECOUNT); 0: no target
