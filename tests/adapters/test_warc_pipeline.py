@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -292,6 +293,26 @@ def test_a_full_disk_ends_the_crawl_with_one_line(
     assert [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR] == [
         "WARC_DIR = 'warc' cannot be written: No space left on device"
     ]
+
+
+def test_a_robots_task_that_is_cancelled_while_the_disk_is_full_logs_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a crawl cancels such tasks, also before they await the write."""
+
+    def full(*_: object) -> None:
+        raise WarcError("WARC_DIR = 'warc' cannot be written: No space left on device")
+
+    async def use(pipeline: WarcPipeline) -> None:
+        monkeypatch.setattr(WarcFiles, "write", full)
+        monkeypatch.setattr(WarcFiles, "may_finish", lambda *_: True)  # so a thread writes
+        sent = pipeline.exchange_recorded(PLAIN)
+        assert isinstance(sent, Coroutine)
+        sent.close()  # as a task that is cancelled before its first step
+
+    with_pipeline(crawler_for(tmp_path), use)
+    gc.collect()
+    assert [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR] == []
 
 
 # Answers that did not come from this project's download handler

@@ -142,6 +142,8 @@ class WarcPipeline:
         written = self._writer.write(capture)
         if written.done() and not written.exception():
             return None
+        # The sender may be cancelled before it awaits: no "exception was never retrieved" then.
+        written.add_done_callback(lambda done: done.cancelled() or done.exception())
         return self._end_on_error(written)
 
     async def _write_digested(self, capture: Capture) -> None:
