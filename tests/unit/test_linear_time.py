@@ -40,6 +40,7 @@ from webcrawl.parse.urls import canonicalize, canonicalize_each, redirect_target
 from webcrawl.scope.rules import Scope
 from webcrawl.scope.traps import PathLimits, is_numbered
 from webcrawl.spiders.seeds import _COMMENT, line_url
+from webcrawl.warc.cdxj import http_head
 from webcrawl.warc.records import warc_fields
 
 TIMES = 4
@@ -411,6 +412,10 @@ OTHERS = [
     ),
     Reader(
         "metadata", 1_000_000, text(filled(b"\n")), lambda value: warc_fields([("outlink", value)])
+    ),
+    Reader(
+        "folded type", 512_000, filled(b" b\n", b"HTTP/1.1 200 OK\nContent-Type: a\n", b"\n"),
+        lambda head: http_head("http://h/", head),
     ),
 ]  # fmt: skip
 

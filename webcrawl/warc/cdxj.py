@@ -123,27 +123,26 @@ def http_head(url: str, block: bytes) -> HttpHead:
         return HttpHead(None, None, end)
     status = status_line.partition(" ")[2].strip().partition(" ")[0]
     first = end
-    mime: str | None = None
+    types: list[str] | None = None  # the lines of the Content-Type
     is_type = False  # the line before is of the Content-Type, which may go on
     while True:
         start, end = end, _line_end(block, end)
         initial = block[start : start + 1]
         if initial in _INITIALS:
             name, colon, value = _text(block[start:end]).partition(":")
-            is_type = mime is None and bool(colon) and name.rstrip(" \t").lower() == _TYPE
-            mime = value.lstrip() if is_type else mime
+            is_type = types is None and bool(colon) and name.rstrip(" \t").lower() == _TYPE
+            types = [value.lstrip()] if is_type else types
         elif b"!" <= initial <= b"~":
             is_type = False
         elif not (text := _text(block[start:end])):
             break
-        elif is_type and initial in _FOLD:
-            mime = f"{mime}{text}"
+        elif types and is_type and initial in _FOLD:
+            types.append(text)
         else:
             is_type = False
     if not status and b":" not in block[first:end]:
         return HttpHead(None, None, end)
-    if mime:
-        mime = _END_OF_TYPE.split(mime, maxsplit=1)[0]
+    mime = None if types is None else _END_OF_TYPE.split("".join(types), maxsplit=1)[0]
     return HttpHead(mime, status, end)
 
 
