@@ -11,7 +11,8 @@ Deviation: a host of numbers that is no IPv4 address stays as it is; `surt` asks
 host is in no URL that the URL standard accepts.
 
 Cost: linear in the length of the URL, except for session ids and escapes of escapes, which are
-quadratic: 1 ms at most for a URL of URLLENGTH_LIMIT. No I/O.
+quadratic: 1 ms at most for a URL of URLLENGTH_LIMIT whose host is in ASCII, as it is in each URL of
+the frontier. No I/O.
 """
 
 from __future__ import annotations
