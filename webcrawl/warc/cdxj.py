@@ -61,8 +61,10 @@ def cdxj_line(answer: Answer, filename: str, offset: int, size_bytes: int) -> by
 
 
 def answer_of(capture: Capture) -> Answer:
-    """The answer of `capture`. Hashes the body only if its record has no payload digest, and the
-    known digest is none of the bytes that warcio takes for the payload.
+    """The answer of `capture`.
+
+    The body is hashed only if the record has no payload digest and warcio reads other bytes as the
+    payload than those that were hashed before.
     """
     exchange = capture.exchange
     url = stored_url(target_uri(exchange))
@@ -105,7 +107,8 @@ def stored_url(url: str) -> str:
 
 
 def http_head(url: str, block: bytes) -> HttpHead:
-    """Read the head at the start of `block` as warcio does. O(head), 3 µs for 12 lines.
+    """Read the head at the start of `block` as warcio does. O(head): 3 µs for 12 lines, 18 ms for
+    the worst 64 KiB.
 
     A line ends with LF, white space at its end is ignored, and the first line without any other
     character ends the head. A header line may be folded. `mime` is the first Content-Type up to a

@@ -1,12 +1,13 @@
 """Writes the index (CDXJ) of one WARC file: NAME.cdxj beside NAME.warc.gz, its lines sorted.
 
-Lines come in the order of the records. They are collected in runs of RUN_BYTES; each full run is
-sorted and put into a temporary file without a name, which ends with the process. At the end the
-runs are merged into NAME.cdxj.open, which is synced and renamed: no reader sees half an index.
+Lines come in the order of the records. They are collected in runs of RUN_BYTES. Each full run is
+sorted and written to a temporary file without a name, which the system removes when the process
+ends. At the end the runs are merged into NAME.cdxj.open, which is synced and renamed: no reader
+sees half an index.
 
 Invariants:
-- Memory: one run, and 8 KiB per run of the temporary file. A WARC file of 1 GB has about 100,000
-  lines, 25 MB in 25 runs.
+- Memory: one run, two while one is written, and 8 KiB per run of the temporary file. A WARC file of
+  1 GB has about 100,000 lines, 25 to 33 MB in as many runs.
 - NAME.cdxj is complete and on the disk before its WARC file loses the ending `.open`. So only a
   WARC file that is not finished can lack its index.
 """
@@ -67,8 +68,8 @@ class Index:
     def publish(self) -> None:
         """Write the index, sync it, and give it its name. OSError.
 
-        1 µs per line, in which other threads run. The folder is not synced: the caller renames the
-        WARC file next, and syncs the folder then.
+        Takes 1 µs per line; other threads may run meanwhile. The folder is not synced here, because
+        the caller renames the WARC file next, and then syncs the folder.
         """
         self._run.sort()
         runs = [self._stored(*ends) for ends in zip(self._ends, self._ends[1:], strict=False)]
