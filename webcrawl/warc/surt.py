@@ -25,9 +25,10 @@ from urllib.parse import SplitResultBytes, quote_from_bytes
 _URL = re.compile(
     rb"(?:([a-zA-Z][a-zA-Z0-9+.-]*):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#.*)?", re.DOTALL
 )
-# Nearly all URLs: a host whose last label begins with a letter, no port, no escapes, no session.
+# Nearly all URLs: a host whose last label begins with a letter, no escapes, no session.
 _PLAIN = re.compile(
-    rb"https?://(?:www\d*\.)?((?:[a-z0-9_-]+\.)*[a-z][a-z0-9_-]*)(/[!-\"$&->@-~]*)(?:\?([!-\"$&-~]+))?"
+    rb"(https?)://(?:www\d*\.)?((?:[a-z0-9_-]+\.)*[a-z][a-z0-9_-]*)(?::([1-9]\d{0,3}|[1-5]\d{4}))?"
+    rb"(/[!-\"$&->@-~]*)(?:\?([!-\"$&-~]+))?"
 )
 _SCHEME = re.compile(rb"[a-zA-Z][a-zA-Z0-9+.-]*:")
 _SCHEMES = re.compile(rb"(?:https?://)*(https?://)")
@@ -72,8 +73,9 @@ def surt(url: str) -> str:
 
 def _key(url: bytes) -> bytes:
     if plain := _PLAIN.fullmatch(url):
-        host, path, query = plain.groups()
-        key = b",".join(host.split(b".")[::-1]) + b")" + _finished_path(_without_dots(path).lower())
+        scheme, host, port, path, query = plain.groups()
+        end = b":%b)" % port if port and int(port) != _DEFAULT_PORTS[scheme] else b")"
+        key = b",".join(host.split(b".")[::-1]) + end + _finished_path(_without_dots(path).lower())
         query = _finished_query(query.lower()) if query else b""
         return key + b"?" + query if query else key
     url = url.strip().translate(None, b"\n\r\t")
