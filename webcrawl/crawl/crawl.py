@@ -13,6 +13,7 @@ from scrapy.crawler import Crawler
 
 from webcrawl.admission.runner import Admissions
 from webcrawl.crawl.page_fetch import PageFetch
+from webcrawl.crawl.steering import Steering
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.lease import Link, Outcome
@@ -47,6 +48,7 @@ class Crawl:
         self.scheduler: CrawlScheduler | None = None  # None: SCHEDULER is not ours
         self.frontier: Frontier | None = None  # None also when it could not be opened
         self.admissions: Admissions | None = None
+        self.steering: Steering | None = None  # None: the crawl cannot be steered
         self.fatal_error = ""  # the error of the crawl, even if something else ended it; or ""
 
     @property
