@@ -143,12 +143,14 @@ class WarcPipeline:
         if written.done() and not written.exception():
             _note_place(exchange, written.result())
             return None
-        # The sender may be cancelled before it awaits: no "exception was never retrieved" then.
-        written.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return self._end_on_error(self._noted(exchange, written))
 
-    async def _noted(self, exchange: Exchange, written: Awaitable[Position]) -> None:
-        _note_place(exchange, await written)
+        def note(done: asyncio.Future[Position]) -> None:
+            # The sender may be cancelled before it awaits: no "exception was never retrieved" then.
+            if not done.cancelled() and not done.exception():
+                _note_place(exchange, done.result())
+
+        written.add_done_callback(note)
+        return self._end_on_error(written)
 
     async def _write_digested(self, capture: Capture) -> None:
         capture = await self._digested(capture)
