@@ -25,7 +25,7 @@ from webcrawl.admission.runner import Admissions, broken
 from webcrawl.crawl.crawl import set_fatal_error
 from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.frontier.base import TARGET_MET, Frontier
-from webcrawl.frontier.lease import Dropped, Lane, Lease, Outcome, Returned
+from webcrawl.frontier.lease import Dropped, Lane, Lease, Outcome, Returned, Step
 from webcrawl.frontier.outbox import Outbox
 from webcrawl.frontier.store import StoreError
 from webcrawl.scheduler.target import Target
@@ -33,6 +33,7 @@ from webcrawl.signals import crawl_closing, fetches_cut
 
 logger = logging.getLogger(__name__)
 
+_STAGES = {Step.RESOLVE: "dns", Step.ROBOTS: "robots", Step.HEAD: "head"}
 _POLL_S = 0.25  # longest pause between two turns: each checks whether the engine is closing
 _ORPHANS_S = 1.0  # interval of the search for leases without a Request in the engine
 _NO_SOCKET_S = 0.5  # pause after a request found no socket
@@ -74,6 +75,8 @@ class Pump:
         self._grace_s = grace_s
         self._window: deque[Lease] = deque()
         self._admitting: set[asyncio.Task[None]] = set()
+        self._stages = frontier.counters.stage_under_way
+        self._pages_counted = 0  # this process's part of `stage_under_way`
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._end_task: asyncio.Task[None] | None = None
@@ -229,15 +232,22 @@ class Pump:
         """Update this process's part of the counter of fetches under way."""
         self._frontier.counters.under_way += fetches - self._fetches_counted
         self._fetches_counted = fetches
+        pages = len(self.under_way)
+        self._stages["page"] += pages - self._pages_counted
+        self._pages_counted = pages
 
     async def _run_admission(self, lease: Lease) -> None:
         outcome: Outcome = Returned()  # if it is cancelled
+        stage, began_at = _STAGES[lease.step], time.monotonic()
+        self._stages[stage] += 1
         try:
             outcome = await self._admissions.run(lease)
         except Exception:
             logger.exception("Error in the admission of %s", lease.url or lease.host)
             outcome = broken(lease, time.monotonic())
         finally:
+            self._stages[stage] -= 1
+            self._frontier.counters.count_stage(stage, time.monotonic() - began_at)
             self._give_back(lease, outcome)
 
     def _drop_orphans(self, in_engine: set[Request]) -> None:
