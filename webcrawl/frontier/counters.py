@@ -113,16 +113,19 @@ class Counters:
 
     def to_dict(self) -> dict[str, Any]:
         """All counts as JSON values: what a store keeps for the next run."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        # `dict` copies in one step: another thread may add to the Counter meanwhile.
-        return {k: dict(v) if isinstance(v, Counter) else v for k, v in values.items()}
+        values: dict[str, Any] = {}
+        for name in _NAMES:
+            value = getattr(self, name)
+            # `dict` copies in one step: another thread may add to the Counter meanwhile.
+            values[name] = dict(value) if isinstance(value, Counter) else value
+        return values
 
     def restore(self, values: dict[str, Any]) -> None:
         """Continue from the values of `to_dict`, except MOMENTARY: a new run has no requests."""
-        for each in fields(self):
-            if each.name in values and each.name not in MOMENTARY:
-                value = values[each.name]
-                setattr(self, each.name, Counter(value) if isinstance(value, dict) else value)
+        for name in _NAMES:
+            if name in values and name not in MOMENTARY:
+                value = values[name]
+                setattr(self, name, Counter(value) if isinstance(value, dict) else value)
 
     def add(self, changed: dict[str, Any]) -> None:
         """Add what another process has counted: the values of `differences`."""
@@ -136,6 +139,9 @@ class Counters:
         """Subtract `part` of the requests under way, of a process that has ended."""
         self.under_way -= part.under_way
         self.stage_under_way.subtract(part.stage_under_way)
+
+
+_NAMES: Final = tuple(each.name for each in fields(Counters))  # `fields` takes 4 µs
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:

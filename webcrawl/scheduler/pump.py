@@ -22,7 +22,7 @@ from scrapy.crawler import Crawler
 
 from webcrawl import openfiles
 from webcrawl.admission.runner import Admissions, broken
-from webcrawl.crawl.crawl import set_fatal_error
+from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.lease import Dropped, Lane, Lease, Outcome, Returned, Step
@@ -262,6 +262,7 @@ class Pump:
         """The engine is closing: take no new lease, and cut fetches after CLOSE_GRACE."""
         if not self.is_closing:
             self._closing_at = now
+            crawl_of(self._crawler).is_closing = True
             self._crawler.signals.send_catch_log(crawl_closing)
             self._count_outage()
             self._outage.close()

@@ -1,0 +1,35 @@
+"""Memory and processor time of the crawl's processes, as Linux counts them.
+
+Does I/O: reads two small files of /proc per process, 30 µs. Elsewhere nothing is known.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final, NamedTuple
+
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+class ProcessStat(NamedTuple):
+    """One process at one moment.
+
+    `cpu_s` and `waited_s` are of the main thread, which runs the event loop: seconds on a
+    processor, and seconds for which it was ready but other threads had the processors.
+    """
+
+    rss_bytes: int
+    cpu_s: float
+    waited_s: float
+
+
+def process_stat(pid: int) -> ProcessStat | None:
+    """The numbers of process `pid` (proc(5): statm, schedstat); None if they cannot be read."""
+    folder = Path("/proc") / str(pid)
+    try:
+        resident = int((folder / "statm").read_text().split()[1])
+        cpu_ns, waited_ns, _ = map(int, (folder / "schedstat").read_text().split())
+    except (OSError, ValueError, IndexError):  # it has ended, or this is not Linux
+        return None
+    return ProcessStat(resident * _PAGE_BYTES, cpu_ns / 1e9, waited_ns / 1e9)
