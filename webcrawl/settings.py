@@ -92,7 +92,7 @@ WARC_PAYLOAD_DIGEST = "wire"  # warcio and FastWARC verify it; jwarc verifies "p
 WARC_COLLECTION = ""
 WARC_OPERATOR = ""
 WARC_DESCRIPTION = ""
-REPORT_DIR = ""  # for report.json and report.txt; empty: WARC_DIR
+REPORT_DIR = ""  # for report.json, report.txt and the time series; empty: WARC_DIR
 
 # Log and statistics.
 LOG_LEVEL = "INFO"
@@ -104,6 +104,7 @@ EXTENSIONS = {
     "webcrawl.extensions.startcheck.StartCheck": 0,
     "webcrawl.extensions.statslines.StatsLines": 100,
     "webcrawl.extensions.report.CrawlReport": 200,
+    "webcrawl.extensions.series.Series": 250,
     "webcrawl.extensions.processes.Processes": 300,
     "webcrawl.extensions.allocator.OneHeap": 0,
     "webcrawl.extensions.garbage.GcTuning": 900,

@@ -15,7 +15,7 @@ Stage = Literal[
     "places", "address", "politeness", "servers", "none",
 ]  # fmt: skip
 
-_BUSY: Final = 0.9  # from this share of a processor on, a process does no more
+_BUSY: Final = 0.8  # from here on a process does hardly more: it waits for data in between
 _FULL: Final = 0.95  # of a limit: places become free and are taken again all the time
 
 
@@ -38,7 +38,7 @@ class Load:
     under_way -- requests by stage (`counters.STAGES`)
     pages_max, admissions_max, active_max -- CONCURRENT_REQUESTS, CONCURRENT_ADMISSIONS,
         FRONTIER_ACTIVE_HOSTS
-    busy -- by process: the part of the last seconds in which its event loop ran, or was ready to
+    busy -- by process ("main", "process 2"): the part of the last seconds in which its event loop ran, or was ready to
         run and waited for a processor
     processors -- that this machine has for the crawl
     delay_s -- DOWNLOAD_DELAY
@@ -121,7 +121,7 @@ def _processor(load: Load) -> Limit | None:
         if count < load.processors
         else f"a machine with more processors (this one has {load.processors})"
     )
-    process = "The process" if count == 1 else f"Process {name}"
+    process = name.capitalize() if count > 1 else "The process"
     return Limit("cpu", f"{process} is busy for {load.busy[name]:.0%} of the time: {remedy}.")
 
 

@@ -6,6 +6,7 @@ Does I/O: reads two small files of /proc per process, 30 µs. Elsewhere nothing 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -33,3 +34,13 @@ def process_stat(pid: int) -> ProcessStat | None:
     except (OSError, ValueError, IndexError):  # it has ended, or this is not Linux
         return None
     return ProcessStat(resident * _PAGE_BYTES, cpu_ns / 1e9, waited_ns / 1e9)
+
+
+def process_stats(workers: Mapping[int, int]) -> dict[str, ProcessStat]:
+    """The processes of a crawl that are alive: "main" is this one, "process 2" a worker.
+
+    `workers` are numbers, as in the log, with pids.
+    """
+    pids = {"main": os.getpid()} | {f"process {number}": pid for number, pid in workers.items()}
+    stats = {name: process_stat(pid) for name, pid in pids.items()}
+    return {name: stat for name, stat in stats.items() if stat is not None}

@@ -25,7 +25,7 @@ from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.store import StoreError
 from webcrawl.live.diskuse import DiskUse
 from webcrawl.live.limit import Load, limited_by
-from webcrawl.live.processstat import ProcessStat, process_stat
+from webcrawl.live.processstat import process_stats
 from webcrawl.live.rates import Rates, look
 from webcrawl.parse.urls import MAX_LEVEL
 from webcrawl.report.lines import named_counts
@@ -73,7 +73,7 @@ class Watch:
         except StoreError:  # the crawl ends; its log has the reason
             overview = Overview()
         counters, elapsed_s = frontier.counters, crawl.elapsed_s
-        stats = self._stats()
+        stats = process_stats(crawl.workers)
         self._rates.add(look(counters, elapsed_s, stats))
         target = read(self._crawler.settings, "CLOSESPIDER_PAGECOUNT", int)
         pages_per_s = self._rates.pages_per_s
@@ -98,19 +98,17 @@ class Watch:
             "drops": _some(counters.dropped),
             "kept": _some(counters.kept),
             "levels": levels(counters),
-            "largest_queues": [each._asdict() for each in overview.largest],
-            "slowest_hosts": [each._asdict() for each in overview.slowest],
+            "largest_queues": [
+                each._asdict() | {"ready_in_s": round(each.ready_in_s, 1)}
+                for each in overview.largest
+            ],
+            "slowest_hosts": [
+                each._asdict() | {"mean_ms": round(each.mean_ms, 1)} for each in overview.slowest
+            ],
             "rss_bytes": {name: stat.rss_bytes for name, stat in stats.items()},
             "busy": {name: round(share, 3) for name, share in self._rates.busy.items()},
             "disk": disk,
         }
-
-    def _stats(self) -> dict[str, ProcessStat]:
-        """Of the processes that are alive, by name."""
-        pids = {"main": os.getpid()}
-        pids |= {f"process {number}": pid for number, pid in self._crawl.workers.items()}
-        stats = {name: process_stat(pid) for name, pid in pids.items()}
-        return {name: stat for name, stat in stats.items() if stat is not None}
 
     def _stages(self, counters: Counters) -> list[dict[str, Any]]:
         pages_max, admissions_max, _ = self._limits

@@ -168,6 +168,7 @@ class Pump:
             await asyncio.sleep(0)
         slot = self._crawler.engine._slot
         if slot is None or slot.closing is not None:
+            self._count_under_way(len(self.under_way), self._admissions.client.active)
             self._wind_down(now)
             return _POLL_S
         if self._frontier.is_met:
@@ -183,7 +184,7 @@ class Pump:
         wait_s = _POLL_S
         if now >= self._no_socket_until and not self._outage.is_on:
             wait_s = min(wait_s, await self._refill(now), await self._admit(now))
-        self._count_under_way(len(self.under_way) + self._admissions.client.active)
+        self._count_under_way(len(self.under_way), self._admissions.client.active)
         if self._window or self._frontier.is_finished():
             self._wake_engine()
         return wait_s
@@ -228,11 +229,11 @@ class Pump:
         self._frontier.counters.outage_s += outage_s - self._outage_counted_s
         self._outage_counted_s = outage_s
 
-    def _count_under_way(self, fetches: int) -> None:
-        """Update this process's part of the counter of fetches under way."""
+    def _count_under_way(self, pages: int, others: int) -> None:
+        """Update this process's part of the counters of fetches under way."""
+        fetches = pages + others
         self._frontier.counters.under_way += fetches - self._fetches_counted
         self._fetches_counted = fetches
-        pages = len(self.under_way)
         self._stages["page"] += pages - self._pages_counted
         self._pages_counted = pages
 
@@ -292,7 +293,7 @@ class Pump:
         for task in self._admitting:
             task.cancel()
         await asyncio.gather(*self._admitting, return_exceptions=True)
-        self._count_under_way(0)
+        self._count_under_way(0, 0)
         self._wind_down(time.monotonic())
         try:
             while self.outbox:
