@@ -38,8 +38,8 @@ class Load:
     under_way -- requests by stage (`counters.STAGES`)
     pages_max, admissions_max, active_max -- CONCURRENT_REQUESTS, CONCURRENT_ADMISSIONS,
         FRONTIER_ACTIVE_HOSTS
-    busy -- by process ("main", "process 2"): the part of the last seconds in which its event loop ran, or was ready to
-        run and waited for a processor
+    busy -- by process ("main", "process 2"): the part of the last seconds in which its event loop
+        ran, or was ready to run and waited for a processor
     processors -- that this machine has for the crawl
     delay_s -- DOWNLOAD_DELAY
     ip_delay_s -- IP_DELAY
@@ -121,7 +121,9 @@ def _processor(load: Load) -> Limit | None:
         if count < load.processors
         else f"a machine with more processors (this one has {load.processors})"
     )
-    process = name.capitalize() if count > 1 else "The process"
+    process = "The first process" if name == "main" else name.capitalize()
+    if count == 1:
+        process = "The process"
     return Limit("cpu", f"{process} is busy for {load.busy[name]:.0%} of the time: {remedy}.")
 
 
