@@ -66,7 +66,8 @@ class Command(ScrapyCommand):
         try:
             last = look()
             if opts.once:
-                show(last)
+                time.sleep(INTERVAL_S)  # rates are those since the look before
+                show(look())
             else:
                 end = _draw(look, last) if _has_terminal() else _print(look, last)
                 print(end)
