@@ -115,7 +115,7 @@ def test_top_shows_a_crawl_and_ends_with_it(tmp_path: Path) -> None:
         output += piped.communicate(timeout=60)[0]
     assert re.search(rb"The crawl has ended: [\d,]+ pages after 0:0\d:\d\d", watching.shown)
     assert piped.returncode == 0
-    assert output.count("Limit:") >= 1
+    assert "running" in output
     assert "The crawl has ended" in output.splitlines()[-1]
     assert "Traceback" not in output + watching.shown.decode("utf-8", "replace")
 
