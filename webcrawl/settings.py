@@ -92,7 +92,7 @@ WARC_PAYLOAD_DIGEST = "wire"  # warcio and FastWARC verify it; jwarc verifies "p
 WARC_COLLECTION = ""
 WARC_OPERATOR = ""
 WARC_DESCRIPTION = ""
-REPORT_DIR = ""  # for report.json, report.txt and the crawl log; empty: WARC_DIR
+REPORT_DIR = ""  # for reports, the crawl log and the time series; empty: WARC_DIR
 CRAWL_LOG = True  # a line for each URL that had its turn
 
 # Log and statistics.
@@ -106,6 +106,7 @@ EXTENSIONS = {
     "webcrawl.extensions.statslines.StatsLines": 100,
     "webcrawl.extensions.report.CrawlReport": 200,
     "webcrawl.extensions.card.CrawlCard": 210,
+    "webcrawl.extensions.series.Series": 250,
     "webcrawl.extensions.processes.Processes": 300,
     "webcrawl.extensions.allocator.OneHeap": 0,
     "webcrawl.extensions.garbage.GcTuning": 900,

@@ -32,12 +32,17 @@ from webcrawl.frontier.lease import (
     Unresolved,
 )
 from webcrawl.frontier.orderings import ORDERINGS
+from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.items import Original
 from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
 from webcrawl.parse.urls import host_of
 
 FOREVER = 1e9
+STATES = (
+    *("idle", "ready", "parked", "snoozed", "waiting", "deferred", "leased"),
+    "retired",  # beside its state
+)
 POLITE = Politeness(delay_s=10.0, ip_delay_s=1.0)
 
 
@@ -884,6 +889,83 @@ class FrontierContract:
 
         named = [each and each.url for each in run(check())]
         assert named == [None, "http://a/", "http://b/", "http://a/"]
+
+    # What a reader sees
+
+    def test_the_overview_counts_each_host_once(self) -> None:
+        async def check() -> list[Overview]:
+            driver, seen = self.driver(obey_robots=False), []
+
+            async def look() -> None:
+                seen.append(await driver.frontier.overview(driver.now, 2))
+
+            await look()
+            await driver.put("http://a/1", "http://a/2", "http://b/1", "http://c/1")
+            await driver.put(*(f"http://b/{n}" for n in range(2, 5)))
+            await look()
+            await driver.run({"c": [Unresolved("dns", again=False)]})
+            await look()
+            return seen
+
+        before, queued, done = run(check())
+        assert before.hosts == dict.fromkeys(STATES, 0)
+        assert (before.largest, before.slowest) == ([], [])
+        placed = ("ready", "snoozed", "waiting")  # a small workbench has no place for each
+        assert sum(queued.hosts[state] for state in placed) == 3
+        assert sum(queued.hosts.values()) == 3
+        largest = [(host.host, host.urls) for host in queued.largest]
+        everyone = queued.hosts["waiting"] == 0
+        assert largest == [("b", 4), ("a", 2)] if everyone else len(largest) <= 2
+        assert done.hosts["idle"] == 3
+        assert sum(done.hosts.values()) == 3 + done.hosts["retired"]
+        assert done.largest == []
+
+    def test_the_overview_says_when_a_host_is_ready(self) -> None:
+        async def check() -> Overview:
+            driver = self.driver(obey_robots=False)
+            await driver.put("http://a/1", "http://a/2")
+            page = await driver.until(Step.PAGE)
+            await driver.give_back(page, answer(page, driver.now))
+            driver.now += 4
+            overview: Overview = await driver.frontier.overview(driver.now, 5)
+            return overview
+
+        overview = run(check())
+        assert overview.hosts["snoozed"] == 1
+        assert overview.largest == [("a", 1, 6.0)]
+
+    def test_the_slowest_hosts_come_first(self) -> None:
+        async def check() -> Overview:
+            driver = self.driver(obey_robots=False)
+            seconds = {"a": 0.5, "b": 4.0, "c": 2.0}
+            await driver.put(*(f"http://{name}/" for name in seconds))
+            while not driver.frontier.is_finished():
+                for lease in await driver.leases():
+                    outcome = answer(lease, driver.now)
+                    if isinstance(outcome, Fetched):
+                        outcome = answer(lease, driver.now, took_s=seconds[lease.host])
+                    await driver.give_back(lease, outcome)
+                driver.wait()
+            overview: Overview = await driver.frontier.overview(driver.now, 2)
+            return overview
+
+        assert [(h.host, h.mean_ms) for h in run(check()).slowest] == [("b", 4000), ("c", 2000)]
+
+    def test_urls_are_counted_by_level(self) -> None:
+        async def check() -> Any:
+            driver = Driver(
+                self.make(Policy(politeness=POLITE, obey_robots=False), caps=Caps(per_host=3))
+            )
+            await driver.put("http://a/", "http://a/x", "http://a/x/", "http://a/x/y?z=/1/2")
+            await driver.put("http://a/", "http://b//x//" + "/".join("wwwwwwwwwwww"))
+            before = dict(driver.frontier.counters.levels)
+            await driver.run()
+            return before, driver.frontier.counters.levels
+
+        before, after = run(check())
+        found = {"found/1": 1, "found/2": 2, "found/3": 1, "found/10": 1}
+        assert before == found | {"ended/3": 1}, "the cap has dropped one"
+        assert after == found | {name.replace("found", "ended"): n for name, n in found.items()}
 
     def test_every_ordering_has_a_name(self) -> None:
         assert {"level", "depth", "least-visited", "opic"} <= set(ORDERINGS)

@@ -72,8 +72,10 @@ class TestRemoteFrontier(FrontierContract):
         self, policy: Policy | None = None, *, order: str = "", caps: Caps | None = None
     ) -> Frontier:
         frontier = MemoryFrontier(policy, ordering=ORDERINGS[order or self.order](), caps=caps)
-        pair = Pair(FrontierServer(frontier))
-        pair.remote.counters = frontier.counters  # those of the crawl, for the contract to see
+        pair = Pair(server := FrontierServer(frontier))
+        # Those of the crawl, for the contract to see.
+        pair.remote.counters = frontier.counters
+        pair.remote.overview = server.overview  # type: ignore[method-assign]
         pair.remote._changes = dict  # type: ignore[method-assign]  # and nothing is added
         self._pairs.append(pair)
         return pair.remote
@@ -158,12 +160,14 @@ def test_leases_of_a_process_that_exits_come_back_as_not_asked() -> None:
         await resolve(pair.remote)
         leases = await pair.remote.acquire(100.0, 9)
         pair.remote.counters.under_way = 5
+        pair.remote.counters.stage_under_way["page"] = 4
         await pair.remote.release([(leases[0], Fetched(200, 100.0, 100.0))], 100.0)
         assert server.counters.under_way == 5
+        assert server.counters.stage_under_way == {"page": 4}
         pair.remote.exit("finished", {"items": 3})
         await pair.member.ended.wait()
         await pair.member.close()
-        assert server.counters.under_way == 0
+        assert server.counters.under_way == server.counters.stage_under_way.total() == 0
         assert [lease.url for lease in await server.acquire(100.0, 9)] == [leases[1].url]
         await pair.die()
         assert pair.heard == [("finished", {"items": 3}), 0]

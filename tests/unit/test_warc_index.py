@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from tests.exchanges import EXCHANGES, capture, exchange, write
+from webcrawl.warc import files as files_module
 from webcrawl.warc import index as module
 from webcrawl.warc.check import check
 from webcrawl.warc.files import WarcError, WarcFiles
@@ -79,11 +80,17 @@ def test_a_finished_file_has_its_index(files: WarcFiles, tmp_path: Path) -> None
     assert check(tmp_path / warc) == []
 
 
-def test_each_file_has_its_own_index(tmp_path: Path) -> None:
-    paths = write(tmp_path, [PLAIN] * 20, max_size_bytes=5000, has_index=True)
+@pytest.mark.parametrize("limits", [(1, 1 << 20), (7, 1 << 20), (64, 1000), (1000, 1 << 20)])
+def test_each_file_has_its_own_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int]
+) -> None:
+    """However many lines are made at a time."""
+    for name, limit in zip(("_LINES", "_LINES_BYTES"), limits, strict=True):
+        monkeypatch.setattr(files_module, name, limit)
+    paths = write(tmp_path, [PLAIN] * 60, max_size_bytes=15_000, has_index=True)
     assert len(paths) > 3
     assert len(names(tmp_path)) == 2 * len(paths)
-    assert sum(index_path(path).read_bytes().count(b"\n") for path in paths) == 20
+    assert sum(index_path(path).read_bytes().count(b"\n") for path in paths) == 60
     assert [problem for path in paths for problem in check(path)] == []
 
 
@@ -127,8 +134,9 @@ def test_a_disk_error_in_the_index_leaves_the_warc_file_to_recovery(
 def test_a_disk_error_in_the_temporary_file_writes_no_part_of_a_capture(
     files: WarcFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files.write(PLAIN)
     monkeypatch.setattr(module, "RUN_BYTES", 1)
+    monkeypatch.setattr(files_module, "_LINES", 1)
+    files.write(PLAIN)
 
     def fail(**_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

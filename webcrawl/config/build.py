@@ -96,9 +96,15 @@ def caps_from(settings: BaseSettings) -> Caps:
 
 def processes_from(settings: BaseSettings) -> int:
     """The number of processes: `CRAWL_PROCESSES`, 0 is one per core; at most one per fetch."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    processes = read(settings, "CRAWL_PROCESSES", int) or cores or 1
+    processes = read(settings, "CRAWL_PROCESSES", int) or processors()
     return min(processes, read(settings, "CONCURRENT_REQUESTS", int))
+
+
+def processors() -> int:
+    """The number of processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def share_of(settings: BaseSettings, name: str, number: int = 1) -> int:

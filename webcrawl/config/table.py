@@ -302,8 +302,8 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "REPORT_DIR",
             kinds.FOLDER_OR_UNSET,
-            "The folder of `report.json`, `report.txt` and the crawl log; those of earlier runs"
-            " stay. Empty: `WARC_DIR`.",
+            "The folder of `report.json`, `report.txt`, the crawl log and the time series; those of"
+            " earlier runs stay. Empty: `WARC_DIR`.",
             "stats.md#the-report",
         ),
         Setting(

@@ -6,6 +6,7 @@ them only the crawler. So their shared state is one typed object on the crawler.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
@@ -50,6 +51,9 @@ class Crawl:
         self.frontier: Frontier | None = None  # None also when it could not be opened
         self.admissions: Admissions | None = None
         self.steering: Steering | None = None  # None: the crawl cannot be steered
+        self.workers: dict[int, int] = {}  # the other processes of the crawl: number and pid
+        self.is_closing = False  # no new request is sent
+        self.began_at = time.monotonic()  # this run
         self.fatal_error = ""  # the error of the crawl, even if something else ended it; or ""
 
     @property
@@ -64,6 +68,12 @@ class Crawl:
     @property
     def crawl_id(self) -> str:
         return self.frontier.crawl_id if self.frontier is not None else ""
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds of all runs of the crawl."""
+        earlier_s = self.frontier.counters.earlier_s if self.frontier is not None else 0.0
+        return earlier_s + time.monotonic() - self.began_at
 
 
 def crawl_of(crawler: Crawler) -> Crawl:

@@ -157,6 +157,7 @@ class Processes:
             ours, on_exit=self._on_exit, on_disconnect=on_disconnect, greeting=greeting
         )
         self._running[number] = _Process(member, process)
+        crawl_of(self._crawler).workers[number] = process.pid
 
     def _brief(self, number: int, descriptor: int) -> bytes:
         """The first message to `worker.main`. SettingError if it cannot be pickled."""

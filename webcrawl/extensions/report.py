@@ -20,7 +20,7 @@ from scrapy.exceptions import NotConfigured
 from webcrawl.config.build import is_debugging, is_worker, report_folder
 from webcrawl.config.table import typed_settings
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
-from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.counters import MOMENTARY, Counters
 from webcrawl.report.atomic import replace_file
 from webcrawl.report.lines import named_counts, named_rates, outcome_line, summary
 
@@ -91,11 +91,11 @@ class CrawlReport:
 
     def _of_this_run(self, counts: dict[str, float]) -> dict[str, float]:
         """The growth of `counts` in this run, without counts that may also fall (pending, kept)."""
-        momentary = ("pending", "under_way", "earlier_s")
+        momentary = {"pending", "earlier_s", "kept", *MOMENTARY}
         return {
             name: count - self._before.get(name, 0)
             for name, count in counts.items()
-            if name not in momentary and not name.startswith("kept/")
+            if name.partition("/")[0] not in momentary
         }
 
 

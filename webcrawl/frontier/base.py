@@ -25,6 +25,7 @@ from webcrawl.crawllog.files import CrawlLog
 from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
+from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.items import Original
 
@@ -159,6 +160,13 @@ class Frontier(ABC):
     def supply(self) -> int:
         """About how many pages the admitted hosts can give within SUPPLY_S seconds."""
         return 0
+
+    async def overview(self, now: float, limit: int) -> Overview:
+        """The hosts of the crawl: by state, and up to `limit` of the largest and the slowest.
+
+        O(active hosts), 0.5 µs per host: only when a reader asks. Empty in a worker process.
+        """
+        return Overview()
 
     @abstractmethod
     def is_finished(self) -> bool:

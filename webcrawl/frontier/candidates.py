@@ -74,6 +74,9 @@ class Candidates:
         accepted = 0
         links = [link for link in links if not self._refused_before_seen(link)]
         added = self._store.add_urls([link.url for link in links])
+        self._counters.count_found(
+            link.url for link, new in zip(links, added, strict=True) if new or force
+        )
         for link, new in zip(links, added, strict=True):
             if not new:
                 if cash is not None:
@@ -234,6 +237,7 @@ class Candidates:
         self, host: Host | None, link: Link, reason: DropReason, now: float, *, tried: bool = False
     ) -> None:
         self._counters.dropped[reason] += 1
+        self._counters.count_ended(link.url)
         if reason in REASONS:
             self._note_failure(link, reason)
         self._endings.dropped(host, link, reason, now, tried)

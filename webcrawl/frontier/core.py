@@ -40,6 +40,7 @@ from webcrawl.frontier.lease import (
     Unresolved,
 )
 from webcrawl.frontier.orderings import Level, Ordering
+from webcrawl.frontier.overview import Overview, SlowHosts, overview_of
 from webcrawl.frontier.store import Numbers, Store, StoreError
 from webcrawl.items import Original
 
@@ -83,6 +84,7 @@ class CrawlState:
             began_at=now,
         )
         self._bench = self._distributor.bench
+        self._slow = SlowHosts()
         self._disposition = Disposition(
             store, policy, caps, self.counters, backlog, self._distributor
         )
@@ -152,6 +154,9 @@ class CrawlState:
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return self._distributor.next_at(lane)
 
+    def overview(self, now: float, limit: int) -> Overview:
+        return overview_of(self._bench.hosts, self._store.lines(), self._slow, now, limit)
+
     @property
     def supply(self) -> int:
         return self._bench.supply
@@ -189,6 +194,11 @@ class CrawlState:
         leased = [host.name for host in hosts if host.state is State.LEASED]
         assert sorted(leased) == sorted(lease.host for lease in self._leases)
         assert self._links_out == sum(lease.link is not None for lease in self._leases)
+        lines = self._store.lines()
+        if lines is not None:
+            states = [host.state for host in hosts]
+            counted = (len(hosts), states.count(State.WAITING), states.count(State.DEFERRED))
+            assert lines == counted
         self._bench.audit()
         self._ordering.audit()
 
@@ -299,6 +309,8 @@ class CrawlState:
         if lease.step is Step.HEAD and outcome.wanted:
             self._candidates.put_back(host, link._replace(head_done=True), now)
             return
+        if lease.step is Step.PAGE:
+            self._slow.add(host.name, outcome.took_s)
         status, wait_s = outcome.status, outcome.retry_after_s
         if status in self._policy.retry_codes:
             self._disposition.back_off(host, link.retries + 1, outcome.ended_at, wait_s)
@@ -311,6 +323,7 @@ class CrawlState:
         self._candidates.put(links, now, cash=cash)
         host.queue.drop()
         self.counters.count_code(status)
+        self.counters.count_ended(link.url)
         self._ordering.visited(host.name)
         self._endings.done(host, lease, outcome, now)
 

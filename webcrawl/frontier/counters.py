@@ -10,8 +10,18 @@ moves through these in this order and is counted once in each, however often it 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Final
+
+from webcrawl.parse.urls import MAX_LEVEL, level_of
+
+STAGES: Final = ("dns", "robots", "head", "page", "archive")  # in the order of a URL's way
+MOMENTARY: Final = frozenset({"under_way", "stage_under_way"})  # requests under way
+
+# By level; there is no level 0.
+_FOUND: Final = tuple(f"found/{level}" for level in range(MAX_LEVEL + 1))
+_ENDED: Final = tuple(f"ended/{level}" for level in range(MAX_LEVEL + 1))
 
 
 @dataclass(slots=True)
@@ -44,6 +54,11 @@ class Counters:
     robots -- answers to robots.txt, by "2xx", "4xx", "redirects" or a reason (disposition)
     kept -- URLs kept for a later try, by reason; goes up and down (backlog)
     outage_s -- seconds that the crawl waited for its own network (scheduler)
+    levels -- URLs by level, "found/1" ... "found/10": new, whether a cap refuses them or not
+        (candidates); "ended/1" ...: done or dropped (core, candidates). Pending is found - ended
+    stage_under_way -- requests under way by STAGES; goes up and down (scheduler, WARC pipeline)
+    stage_ended -- requests that have ended by STAGES; of pages only those that were answered (same)
+    stage_us -- microseconds that these took, summed: of pages from request to last byte (same)
     """
 
     pending: int = 0
@@ -70,6 +85,25 @@ class Counters:
     robots: Counter[str] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
     outage_s: float = 0.0
+    levels: Counter[str] = field(default_factory=Counter)
+    stage_under_way: Counter[str] = field(default_factory=Counter)
+    stage_ended: Counter[str] = field(default_factory=Counter)
+    stage_us: Counter[str] = field(default_factory=Counter)
+
+    def count_found(self, urls: Iterable[str]) -> None:
+        """Count new URLs by level."""
+        levels = self.levels
+        for url in urls:
+            levels[_FOUND[level_of(url)]] += 1
+
+    def count_ended(self, url: str) -> None:
+        """Count a URL that is done or dropped, by level."""
+        self.levels[_ENDED[level_of(url)]] += 1
+
+    def count_stage(self, stage: str, took_s: float) -> None:
+        """Count a request that has ended."""
+        self.stage_ended[stage] += 1
+        self.stage_us[stage] += int(took_s * 1e6)
 
     def count_code(self, status: int) -> None:
         """Count the final answer to one URL."""
@@ -79,16 +113,19 @@ class Counters:
 
     def to_dict(self) -> dict[str, Any]:
         """All counts as JSON values: what a store keeps for the next run."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        # `dict` copies in one step: another thread may add to the Counter meanwhile.
-        return {k: dict(v) if isinstance(v, Counter) else v for k, v in values.items()}
+        values: dict[str, Any] = {}
+        for name in _NAMES:
+            value = getattr(self, name)
+            # `dict` copies in one step: another thread may add to the Counter meanwhile.
+            values[name] = dict(value) if isinstance(value, Counter) else value
+        return values
 
     def restore(self, values: dict[str, Any]) -> None:
-        """Continue from the values of `to_dict`, except `under_way`: a new run has no requests."""
-        for each in fields(self):
-            if each.name in values and each.name != "under_way":
-                value = values[each.name]
-                setattr(self, each.name, Counter(value) if isinstance(value, dict) else value)
+        """Continue from the values of `to_dict`, except MOMENTARY: a new run has no requests."""
+        for name in _NAMES:
+            if name in values and name not in MOMENTARY:
+                value = values[name]
+                setattr(self, name, Counter(value) if isinstance(value, dict) else value)
 
     def add(self, changed: dict[str, Any]) -> None:
         """Add what another process has counted: the values of `differences`."""
@@ -97,6 +134,14 @@ class Counters:
                 getattr(self, name).update(value)  # a Counter's update adds
             else:
                 setattr(self, name, getattr(self, name) + value)
+
+    def take_back(self, part: Counters) -> None:
+        """Subtract `part` of the requests under way, of a process that has ended."""
+        self.under_way -= part.under_way
+        self.stage_under_way.subtract(part.stage_under_way)
+
+
+_NAMES: Final = tuple(each.name for each in fields(Counters))  # `fields` takes 4 µs
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.frontier.orderings import Ordering
+from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.queue import HeapQueue, HostQueue
 from webcrawl.frontier.store import MemoryStore
 from webcrawl.items import Original
@@ -64,6 +65,9 @@ class MemoryFrontier(Frontier):
     @property
     def supply(self) -> int:
         return self._state.supply
+
+    async def overview(self, now: float, limit: int) -> Overview:
+        return self._state.overview(now, limit)
 
     def is_finished(self) -> bool:
         return self._state.is_finished()

@@ -256,4 +256,8 @@ def target_of(url: str) -> str:
 def level_of(url: str) -> int:
     """Level of a canonical URL: 1 plus the words between slashes in its path, at most MAX_LEVEL."""
     path = url[url.index("/", 8) :].partition("?")[0]
-    return min(MAX_LEVEL, 1 + len(list(filter(None, path.split("/")))))
+    if "//" in path:
+        words = len(list(filter(None, path.split("/"))))
+    else:  # takes half the time
+        words = path.count("/") - path.endswith("/")
+    return min(MAX_LEVEL, 1 + words)

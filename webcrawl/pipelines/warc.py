@@ -13,6 +13,7 @@ import socket
 from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import Any, Self
 
 import scrapy
@@ -25,10 +26,11 @@ from scrapy.settings import BaseSettings
 from webcrawl import __version__
 from webcrawl.config.build import is_debugging
 from webcrawl.config.fetch import user_agent_of
-from webcrawl.crawl.crawl import set_fatal_error
+from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.crawl.outcomes import NotArchived
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.exchange import Exchange
+from webcrawl.frontier.counters import Counters
 from webcrawl.items import Page
 from webcrawl.signals import exchange_recorded
 from webcrawl.warc.files import Position, WarcError, WarcFiles
@@ -56,6 +58,7 @@ class WarcPipeline:
         self._digest_over = digest_over
         self._writer: WarcWriter | None = None
         self._failed = False
+        self._counters = Counters()  # the crawl's, if it has a frontier
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -84,6 +87,7 @@ class WarcPipeline:
             self._report(error)
             raise CloseSpider("warc_error") from None
         self._writer = writer
+        self._counters = crawl_of(self._crawler).counters or self._counters
 
     async def process_item(self, item: Any) -> Any:
         """Return `item` once its records are written. NotArchived if that fails."""
@@ -101,12 +105,22 @@ class WarcPipeline:
             if self._digest_over != "wire":
                 capture = await self._digested(capture)
                 item.payload_digest = capture.recorded_digest or item.payload_digest
-            _note_place(exchange, await self._writer.write(capture))
+            await self._write(capture, self._writer)
             exchange.archived = True
         except WarcError as error:
             self._fail(error)
             raise NotArchived(str(error)) from None
         return item
+
+    async def _write(self, capture: Capture, writer: WarcWriter) -> None:
+        """Write the records of a page, and count the time. WarcError."""
+        counters, began_at = self._counters, monotonic()
+        counters.stage_under_way["archive"] += 1
+        try:
+            _note_place(capture.exchange, await writer.write(capture))
+        finally:
+            counters.stage_under_way["archive"] -= 1
+            counters.count_stage("archive", monotonic() - began_at)
 
     async def close_spider(self) -> None:
         """Finish the last file, and set the stats of the archive."""

@@ -106,7 +106,7 @@ def per_second(count: float, over_s: float) -> float:
 def named_counts(counters: Counters) -> dict[str, float]:
     """Every count by its name; a count by reason as "dropped/host_cap".
 
-    Only the thread that counts may call this function.
+    `dict` copies in one step: the frontier's thread may add a reason meanwhile.
     """
     values: dict[str, float] = {f"codes/{name}": 0 for name in CODES}
     for field in fields(counters):
@@ -114,7 +114,9 @@ def named_counts(counters: Counters) -> dict[str, float]:
         if isinstance(value, (int, float)):
             values[field.name] = value
         else:
-            values.update((f"{field.name}/{reason}", count) for reason, count in value.items())
+            values.update(
+                (f"{field.name}/{reason}", count) for reason, count in dict(value).items()
+            )
     return values
 
 

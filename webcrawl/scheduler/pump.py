@@ -22,10 +22,10 @@ from scrapy.crawler import Crawler
 
 from webcrawl import openfiles
 from webcrawl.admission.runner import Admissions, broken
-from webcrawl.crawl.crawl import set_fatal_error
+from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.frontier.base import TARGET_MET, Frontier
-from webcrawl.frontier.lease import Dropped, Lane, Lease, Outcome, Returned
+from webcrawl.frontier.lease import Dropped, Lane, Lease, Outcome, Returned, Step
 from webcrawl.frontier.outbox import Outbox
 from webcrawl.frontier.store import StoreError
 from webcrawl.scheduler.target import Target
@@ -33,6 +33,7 @@ from webcrawl.signals import crawl_closing, fetches_cut
 
 logger = logging.getLogger(__name__)
 
+_STAGES = {Step.RESOLVE: "dns", Step.ROBOTS: "robots", Step.HEAD: "head"}
 _POLL_S = 0.25  # longest pause between two turns: each checks whether the engine is closing
 _ORPHANS_S = 1.0  # interval of the search for leases without a Request in the engine
 _NO_SOCKET_S = 0.5  # pause after a request found no socket
@@ -74,6 +75,8 @@ class Pump:
         self._grace_s = grace_s
         self._window: deque[Lease] = deque()
         self._admitting: set[asyncio.Task[None]] = set()
+        self._stages = frontier.counters.stage_under_way
+        self._pages_counted = 0  # this process's part of `stage_under_way`
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._end_task: asyncio.Task[None] | None = None
@@ -165,6 +168,7 @@ class Pump:
             await asyncio.sleep(0)
         slot = self._crawler.engine._slot
         if slot is None or slot.closing is not None:
+            self._count_under_way(len(self.under_way), self._admissions.client.active)
             self._wind_down(now)
             return _POLL_S
         if self._frontier.is_met:
@@ -180,7 +184,7 @@ class Pump:
         wait_s = _POLL_S
         if now >= self._no_socket_until and not self._outage.is_on:
             wait_s = min(wait_s, await self._refill(now), await self._admit(now))
-        self._count_under_way(len(self.under_way) + self._admissions.client.active)
+        self._count_under_way(len(self.under_way), self._admissions.client.active)
         if self._window or self._frontier.is_finished():
             self._wake_engine()
         return wait_s
@@ -225,19 +229,26 @@ class Pump:
         self._frontier.counters.outage_s += outage_s - self._outage_counted_s
         self._outage_counted_s = outage_s
 
-    def _count_under_way(self, fetches: int) -> None:
-        """Update this process's part of the counter of fetches under way."""
+    def _count_under_way(self, pages: int, others: int) -> None:
+        """Update this process's part of the counters of fetches under way."""
+        fetches = pages + others
         self._frontier.counters.under_way += fetches - self._fetches_counted
         self._fetches_counted = fetches
+        self._stages["page"] += pages - self._pages_counted
+        self._pages_counted = pages
 
     async def _run_admission(self, lease: Lease) -> None:
         outcome: Outcome = Returned()  # if it is cancelled
+        stage, began_at = _STAGES[lease.step], time.monotonic()
+        self._stages[stage] += 1
         try:
             outcome = await self._admissions.run(lease)
         except Exception:
             logger.exception("Error in the admission of %s", lease.url or lease.host)
             outcome = broken(lease, time.monotonic())
         finally:
+            self._stages[stage] -= 1
+            self._frontier.counters.count_stage(stage, time.monotonic() - began_at)
             self._give_back(lease, outcome)
 
     def _drop_orphans(self, in_engine: set[Request]) -> None:
@@ -252,6 +263,7 @@ class Pump:
         """The engine is closing: take no new lease, and cut fetches after CLOSE_GRACE."""
         if not self.is_closing:
             self._closing_at = now
+            crawl_of(self._crawler).is_closing = True
             self._crawler.signals.send_catch_log(crawl_closing)
             self._count_outage()
             self._outage.close()
@@ -281,7 +293,7 @@ class Pump:
         for task in self._admitting:
             task.cancel()
         await asyncio.gather(*self._admitting, return_exceptions=True)
-        self._count_under_way(0)
+        self._count_under_way(0, 0)
         self._wind_down(time.monotonic())
         try:
             while self.outbox:

@@ -28,6 +28,7 @@ from webcrawl.frontier.disk.identity import Identity
 from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.frontier.orderings import Ordering
+from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 
@@ -157,6 +158,9 @@ class DiskFrontier(Frontier):
     @property
     def supply(self) -> int:
         return self._state.supply
+
+    async def overview(self, now: float, limit: int) -> Overview:
+        return await self._run(lambda: self._state.overview(now, limit), moves=False)
 
     def is_finished(self) -> bool:
         return self._finished and not self._executor.is_busy

@@ -146,8 +146,10 @@ class HostLine:
     Invariant: `_head` has all hosts of the line up to the key `_known_to`.
     """
 
-    def __init__(self, db: Database, prefix: bytes) -> None:
+    def __init__(self, db: Database, prefix: bytes, length: int | None = None) -> None:
+        """`length`: the number of hosts on disk. Without it they are counted once, O(hosts)."""
         self._db = db
+        self.length = sum(1 for _ in db.rows(prefix)) if length is None else length
         self._prefix = prefix
         self._head: list[tuple[bytes, str]] = []
         self._known_to = prefix
@@ -161,10 +163,12 @@ class HostLine:
         if not self._filled():
             return None
         key, host = self._head.pop(0)
+        self.length -= 1
         self._db.delete(key)
         return host
 
     def add(self, key: bytes, host: str) -> None:
+        self.length += 1
         self._db.put(key, host.encode())
         if key <= self._known_to:
             insort(self._head, (key, host))
@@ -173,6 +177,7 @@ class HostLine:
                 self._known_to = self._head[-1][0]
 
     def remove(self, key: bytes) -> None:
+        self.length -= 1
         self._db.delete(key)
         at = bisect_left(self._head, (key, ""))
         if at < len(self._head) and self._head[at][0] == key:

@@ -15,6 +15,8 @@ from itertools import islice
 from math import inf
 from pathlib import Path
 
+import msgspec
+
 from webcrawl.frontier.caps import Counts
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
@@ -24,6 +26,7 @@ from webcrawl.frontier.disk.queue import DiskQueue, HostLine
 from webcrawl.frontier.disk.seenrows import DiskCredits, SeenRows
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import Link
+from webcrawl.frontier.overview import Lines
 from webcrawl.frontier.seen import RecentRows
 from webcrawl.frontier.store import Credits, Numbers, Store
 from webcrawl.items import Original
@@ -66,8 +69,8 @@ class DiskStore(Store):
         self._hosts: int = self.numbers.get("hosts", 0)
         self._hosts_before = self._hosts
         self.run = self.numbers.get("run", -1) + 1
-        self._line = HostLine(self._db, rows.WAITING)
-        self._deferred = HostLine(self._db, rows.DEFERRED)
+        self._line = HostLine(self._db, rows.WAITING, self._length("waiting"))
+        self._deferred = HostLine(self._db, rows.DEFERRED, self._length("deferred"))
         self._lines = {rows.WAITING: self._line, rows.DEFERRED: self._deferred}
         self._seen = SeenRows(self._db, row["seen_key"])
         self._taken: set[str] = set()  # hosts taken from a line since the last commit
@@ -124,6 +127,14 @@ class DiskStore(Store):
         first = self._line.first()
         return rows.waiting_place(first) if first else None
 
+    def lines(self) -> Lines:
+        return Lines(self._hosts, self._line.length, self._deferred.length)
+
+    def _length(self, line: str) -> int | None:
+        """Of a line at the last commit; None if an earlier version wrote it."""
+        length: int | None = self.numbers.get(line) if self.resumed else 0
+        return length
+
     def next_waiting(self) -> str | None:
         return self._take(self._line)
 
@@ -169,8 +180,9 @@ class DiskStore(Store):
         self._taken.clear()
         kept = numbers()
         utc = {"utc": kept.pop("now") + self._utc_s, "began": kept.pop("began") + self._utc_s}
-        kept |= {"hosts": self._hosts, "run": self.run, **utc}
-        self._db.put(rows.NUMBERS, json.dumps(kept).encode())
+        lengths = {"waiting": self._line.length, "deferred": self._deferred.length}
+        kept |= {"hosts": self._hosts, "run": self.run, **lengths, **utc}
+        self._db.put(rows.NUMBERS, msgspec.json.encode(kept))  # json.dumps takes 10 µs more
         self._db.commit()
         return dispensable
 

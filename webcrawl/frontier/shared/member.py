@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from webcrawl.frontier.base import Frontier
+from webcrawl.frontier.counters import MOMENTARY, Counters
 from webcrawl.frontier.lease import Lane, Lease, Outcome, Returned, Step
 from webcrawl.frontier.shared.wire import (
     UNSENDABLE,
@@ -147,7 +148,7 @@ class Member:
         self._on_disconnect = on_disconnect
         self._leases: dict[int, Lease] = {}  # by the key that messages name it with
         self._last_key = 0
-        self._under_way = 0  # its part of `counters.under_way`
+        self._under_way = Counters()  # its part of the counts of requests under way
         self._calls: dict[type, Callable[..., Coroutine[Any, Any, Answer]]] = {
             Put: self._put,
             Acquire: self._acquire,
@@ -209,7 +210,7 @@ class Member:
         self._on_disconnect(leases)
 
     def _count(self, changes: Changes) -> None:
-        self._under_way += changes.get("under_way", 0)
+        self._under_way.add({name: changes[name] for name in MOMENTARY & changes.keys()})
         self._server.counters.add(changes)
 
     async def _answer(self, number: int, calls: list[Coroutine[Any, Any, Answer]]) -> None:
@@ -281,8 +282,8 @@ class Member:
         self.ended.set()
         self.notified = True  # it acquires nothing any more
         self.share.spare = 0
-        self._server.counters.under_way -= self._under_way
-        self._under_way = 0
+        self._server.counters.take_back(self._under_way)
+        self._under_way = Counters()
         leases, self._leases = list(self._leases.values()), {}
         if leases:
             self._start(self._return(leases, asked=asked))

@@ -29,6 +29,7 @@ from contextlib import suppress
 
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Step
+from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.shared.member import (
     Load,
     Member,
@@ -110,6 +111,9 @@ class FrontierServer(ServedFrontier):
     @property
     def supply(self) -> int:
         return self._frontier.supply
+
+    async def overview(self, now: float, limit: int) -> Overview:
+        return await self._frontier.overview(now, limit)
 
     def is_finished(self) -> bool:
         return self._frontier.is_finished()

@@ -1,0 +1,136 @@
+"""`scrapy top` beside a crawl: in a terminal, in a pipe, without a crawl."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from simweb import running
+from tests.crawl.crawling import ROOT, Crawl
+
+pytestmark = pytest.mark.slow
+
+WORLD = ("--hosts", "60", "--seeds", "60", "--pages-per-host", "20", "--features", "none")
+SETTINGS = {"DOWNLOAD_DELAY": 0.5, "IP_DELAY": 0}
+ESCAPES = re.compile(rb"\x1b(\[[0-?]*[ -/]*[@-~]|[()].|[=>78])")
+
+
+def top(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "scrapy", "top", *arguments]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = top(*arguments)
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+class Terminal:
+    """`scrapy top` in a terminal of 24 lines."""
+
+    def __init__(self, jobdir: Path, columns: int = 80, term: str = "xterm-256color") -> None:
+        self._ours, theirs = pty.openpty()
+        self.resize(columns, theirs)
+        self.process = subprocess.Popen(
+            top(str(jobdir)),
+            cwd=ROOT,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            env=os.environ | {"TERM": term},
+        )
+        os.close(theirs)
+        self.shown = b""
+
+    def resize(self, columns: int, terminal: int | None = None) -> None:
+        size = struct.pack("HHHH", 24, columns, 0, 0)
+        fcntl.ioctl(self._ours if terminal is None else terminal, termios.TIOCSWINSZ, size)
+
+    def press(self, key: bytes) -> None:
+        os.write(self._ours, key)
+
+    def until(self, true: Callable[[], bool]) -> None:
+        """Read what is shown until `true`."""
+        deadline = time.monotonic() + 60
+        while not true():
+            assert time.monotonic() < deadline, self.shown[-2000:]
+            if select.select([self._ours], [], [], 0.05)[0]:
+                try:
+                    self.shown += ESCAPES.sub(b"", os.read(self._ours, 65536))
+                except OSError:  # the terminal has no process any more
+                    time.sleep(0.01)
+
+    def wait(self) -> int:
+        self.until(lambda: self.process.poll() is not None)
+        os.close(self._ours)
+        return self.process.returncode
+
+
+def test_top_shows_a_crawl_and_ends_with_it(tmp_path: Path) -> None:
+    pytest.importorskip("webcrawl.live.server")
+    jobdir = tmp_path / "job"
+    with running(*WORLD) as web:
+        crawl = Crawl(tmp_path, web=web, JOBDIR=jobdir, **SETTINGS)
+        crawl.until("*** crawling")
+        once = run(str(jobdir), "--once")
+        assert once.returncode == 0, once.stderr
+        for part in ("running", "pages/s", "Limit:", "Stage", "snoozed", "Largest queues"):
+            assert part in once.stdout
+        assert max(map(len, once.stdout.splitlines())) <= 80
+
+        terminal = Terminal(jobdir)
+        terminal.until(lambda: b"Slowest hosts" in terminal.shown)
+        terminal.press(b"x")  # no command
+        terminal.press(b"q")
+        assert terminal.wait() == 0
+
+        dumb = Terminal(jobdir, term="dumb")
+        dumb.until(lambda: dumb.shown.count(b"Limit:") >= 2)
+        dumb.process.terminate()
+        dumb.wait()
+
+        watching = Terminal(jobdir, columns=200)
+        piped = subprocess.Popen(top(str(jobdir)), cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        assert piped.stdout is not None
+        output = piped.stdout.readline()
+        watching.until(lambda: b"Limit:" in watching.shown)
+        watching.resize(60)
+        crawl.interrupt()
+        assert crawl.wait().exit_code == 0
+        assert watching.wait() == 0
+        output += piped.communicate(timeout=60)[0]
+    assert re.search(rb"The crawl has ended: [\d,]+ pages after 0:0\d:\d\d", watching.shown)
+    assert piped.returncode == 0
+    assert "running" in output
+    assert "The crawl has ended" in output.splitlines()[-1]
+    assert "Traceback" not in output + watching.shown.decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("folder", ["", "nowhere"])
+def test_without_a_crawl_top_says_so(folder: str, tmp_path: Path) -> None:
+    ended = run(str(tmp_path / folder))
+    assert ended.returncode == 1
+    assert ended.stdout == ""
+    assert len(ended.stderr.splitlines()) == 1
+    assert str(tmp_path / folder) in ended.stderr
+
+
+def test_top_needs_one_folder() -> None:
+    for arguments in ((), ("a", "b")):
+        ended = run(*arguments)
+        assert ended.returncode == 2
+        assert "give one JOBDIR" in ended.stderr + ended.stdout

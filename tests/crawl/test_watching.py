@@ -1,0 +1,144 @@
+"""What a crawl says about itself while it runs, held against the servers' ledger and its report."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simweb import Running, running
+from tests.crawl.crawling import Crawl, assert_clean, assert_faultless
+from tests.crawl.watched import watch
+from webcrawl.report.series import read_series
+
+pytestmark = pytest.mark.slow
+
+WORLD = ("--hosts", "20", "--seeds", "20", "--pages-per-host", "8", "--slowness", "0.3")
+PROMISES = ("--host-delay", "0.1", "--ip-delay", "0.02")
+# Every page that is linked is answered or disallowed, so the ledger knows the numbers.
+KINDS = "none,page-slow=50,page-302,page-404,page-503,page-gzip,robots-none,host-mirror=40"
+KNOWN = ("--features", KINDS)
+PLAIN = ("--features", "none,page-slow=50")
+
+
+@pytest.fixture(scope="module")
+def slow_web() -> Iterator[Running]:
+    with running(*WORLD, *PLAIN) as web:
+        yield web
+
+
+def levels(look: dict[str, Any]) -> tuple[int, int]:
+    return sum(look["levels"]["found"]), sum(look["levels"]["ended"])
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_snapshots_agree_with_the_ledger(tmp_path: Path, processes: int) -> None:
+    few = {"CONCURRENT_REQUESTS": 8 * processes, "CRAWL_PROCESSES": processes}
+    with running(*WORLD, *PROMISES, *KNOWN) as web:
+        result, looks = watch(tmp_path, web=web, JOBDIR=tmp_path / "job", **few)
+        assert_clean(result)
+        ledger = assert_faultless(web)
+    assert result.exit_code == 0
+    last = looks[-1]
+    counts = result.report["counts"]
+    assert last["counts"]["crawled"] == counts["crawled"] == ledger["fetched"]["pages"]
+    found, ended = levels(last)
+    assert found - ended == counts["pending"]
+    assert ended == counts["crawled"] + sum(last["drops"].values())
+    assert last["hosts"]["leased"] == 0
+    assert last["counts"]["pending"] == sum(last["kept"].values())
+    assert all(stage["under_way"] == 0 for stage in last["stages"])
+    ended_by = {name: counts.get(f"stage_ended/{name}", 0) for name in ("dns", "robots", "page")}
+    assert ended_by["page"] >= counts["crawled"]
+    assert min(ended_by.values()) > 0
+    for look in looks:
+        assert look["processes"] == processes
+        for stage in look["stages"]:
+            assert stage["under_way"] >= 0
+            assert stage["limit"] == 0 or stage["under_way"] <= stage["limit"]
+        assert (
+            sum(host["urls"] for host in look["largest_queues"]) <= look["counts"]["pending"] + 20
+        )
+        assert levels(look)[0] >= levels(look)[1]
+        assert "main" in look["rss_bytes"]
+    during = looks[len(looks) // 2]
+    assert during["state"] == "running"
+    assert during["pages_per_s"] > 0
+    assert during["disk"].keys() == {"free_bytes", "warc_bytes", "jobdir_bytes"}
+    assert {len(look["rss_bytes"]) for look in looks} >= {processes}
+    assert looks[-1]["state"] == "closing"
+
+
+# Settings under which one stage is the limit. Pages take up to a second; the delays are 0.
+AT_ONCE = {"DOWNLOAD_DELAY": 0, "IP_DELAY": 0}
+LIMITS: dict[str, dict[str, Any]] = {
+    "page": AT_ONCE | {"CONCURRENT_REQUESTS": 2},
+    "admission": AT_ONCE | {"CONCURRENT_ADMISSIONS": 1},
+    "politeness": {"DOWNLOAD_DELAY": 3, "IP_DELAY": 0},
+    "places": {"DOWNLOAD_DELAY": 3, "IP_DELAY": 0, "FRONTIER_ACTIVE_HOSTS": 2},
+    "servers": AT_ONCE,
+    "seeds": AT_ONCE | {"CLOSESPIDER_TIMEOUT": 0},
+}
+
+
+@pytest.mark.parametrize("stage", LIMITS)
+def test_the_limit_of_a_crawl_is_named(stage: str, tmp_path: Path, slow_web: Running) -> None:
+    settings = {"CLOSESPIDER_TIMEOUT": 6} | LIMITS[stage]
+    result, looks = watch(tmp_path, web=slow_web, **settings)
+    assert_clean(result)
+    named = [look["limited_by"]["stage"] for look in looks if look["state"] == "running"]
+    assert stage in named, named
+
+
+def test_hosts_that_share_an_address_wait_for_it(tmp_path: Path) -> None:
+    with running(*WORLD, "--features", "none,host-mirror=100") as web:
+        settings = {"DOWNLOAD_DELAY": 0, "IP_DELAY": 2, "CLOSESPIDER_TIMEOUT": 6}
+        _, looks = watch(tmp_path, web=web, **settings)
+    parked = [look for look in looks if look["limited_by"]["stage"] == "address"]
+    assert parked
+    assert "IP_DELAY = 2 s" in parked[0]["limited_by"]["text"]
+    assert parked[0]["hosts"]["parked"] > 1
+
+
+def test_the_time_series_continues_after_a_kill(tmp_path: Path) -> None:
+    job = {"JOBDIR": tmp_path / "job", "WATCH_FILE": tmp_path / "snapshots.jsonl"}
+    with running(*WORLD, *PROMISES) as web:
+        first = Crawl(tmp_path, web=web, program=("tests.crawl.watched",), **job)
+        first.until("*** crawling", times=2)
+        first.process.send_signal(signal.SIGKILL)
+        first.process.wait()
+        (path,) = (tmp_path / "warc").glob("crawl-*.series.jsonl")
+        assert [point["run"] for point in read_series(path)] == [1]
+        with path.open("a") as file:
+            file.write('{"t": 3.5, "counts": {"cra')
+        result, _ = watch(tmp_path, web=web, JOBDIR=job["JOBDIR"])
+    assert result.exit_code == 0
+    points = list(read_series(path))
+    assert [json.loads(line) for line in path.read_text().splitlines()] == points
+    assert [point["run"] for point in points] == [1, 2, *[2] * (len(points) - 2)]
+    assert len(points) >= 3
+    assert points[-1]["counts"] == result.report["counts"]
+    assert points[-1]["under_way"] == dict.fromkeys(("dns", "robots", "head", "page", "archive"), 0)
+    times = [point["t"] for point in points]
+    assert times == sorted(times)
+    assert points[1]["t"] >= points[0]["t"]
+    crawled = [point["counts"]["crawled"] for point in points]
+    assert crawled == sorted(crawled)
+    assert points[-1]["hosts"]["leased"] == 0
+
+
+def test_a_time_series_that_cannot_be_written_is_one_warning(tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    with running(*WORLD, *PROMISES, "--features", "none") as web:
+        watch(tmp_path, web=web, JOBDIR=job, CLOSESPIDER_PAGECOUNT=1)
+        (path,) = (tmp_path / "warc").glob("crawl-*.series.jsonl")
+        path.unlink()
+        path.mkdir()
+        result, looks = watch(tmp_path, web=web, JOBDIR=job)
+    assert result.log.count("the time series misses points") == 1
+    assert result.exit_code == 0
+    assert looks[-1]["counts"]["crawled"] == result.report["counts"]["crawled"] > 0

@@ -1,0 +1,75 @@
+"""The screen of `scrapy top`: fits the terminal, and shows hostile text as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.snapshots import HOSTILE, snapshot
+from webcrawl.live.screen import WIDTH_MIN, duration, printable, screen, size
+
+
+def text(width: int = 80, height: int | None = None, **changes: object) -> str:
+    return "\n".join(line.text for line in screen(snapshot() | changes, width, height))
+
+
+def test_a_terminal_of_80_by_24_shows_what_matters() -> None:
+    shown = text(80, 24)
+    for part in (
+        *("broad 20261123050000-abcdef", "running  1:02:03  2 processes"),
+        *("190 pages   87.5 pages/s   12.3 Mbit/s   1,234,567 URLs queued",),
+        "Limit: 2 hosts wait for their delay.",
+        *("head        3 / 512      12.0     31.2  waiting         0  deferred", "leased"),
+        *("2xx 180", "robots 3   host_cap 1", "Kept     dns 2"),
+        *("level 2: 1   3: 2", "main 100 MB, 25% busy   process 2 90 MB, 75% busy"),
+        "free 80 GB   WARC 2 MB   JOBDIR 1 MB",
+        *("big.example", "12,345", "slow.example", "812"),
+    ):
+        assert part in shown
+
+
+@pytest.mark.parametrize("width", [1, 40, 79, 80, 81, 132, 300])
+@pytest.mark.parametrize("height", [1, 5, 24, 60])
+def test_the_lines_fit(width: int, height: int) -> None:
+    value = snapshot()
+    value["largest_queues"] = [
+        {"host": "x" * 253, "urls": 10**9, "ready_in_s": 1e6} for _ in range(20)
+    ]
+    value["drops"] = {f"scope_reason_{n}": 10**9 for n in range(100)}
+    value["limited_by"]["text"] = "word " * 100
+    lines = screen(value, width, height)
+    assert len(lines) <= height
+    assert all(len(line.text) <= max(width, WIDTH_MIN) for line in lines)
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_hostile_text_has_no_control_character(hostile: str) -> None:
+    value = snapshot()
+    value["spider"] = hostile
+    value["drops"] = {hostile: 1}
+    value["largest_queues"] = [{"host": hostile, "urls": 1, "ready_in_s": 0.0}]
+    value["slowest_hosts"] = [{"host": hostile, "mean_ms": 1.0, "urls": 0}]
+    value["rss_bytes"] = {hostile: 1}
+    value["limited_by"] = {"stage": "x", "text": hostile}
+    for line in screen(value, 100):
+        assert line.text.isascii()
+        assert line.text.isprintable()
+
+
+def test_a_target_shows_the_time_that_is_left() -> None:
+    assert "target 20,000, 0:01:23 left" in text(100, target=20_000, target_left_s=83.4)
+    assert "target 20,000" in text(100, target=20_000)
+
+
+def test_a_crawl_of_which_nothing_is_known_has_a_screen() -> None:
+    empty = {"hosts": {}, "stages": [], "rss_bytes": {}, "busy": {}, "disk": {}, "drops": {}}
+    assert "Limit" in text(**empty, largest_queues=[], slowest_hosts=[], counts={})
+
+
+def test_numbers_are_short() -> None:
+    assert [size(n) for n in (0, 999, 1000, 999_499, 999_500, 1.5e9, 2e15)] == [
+        *("0 B", "999 B", "1 kB", "999 kB", "1 MB", "1.5 GB", "2,000 TB"),
+    ]
+    assert [duration(s) for s in (0, 59.9, 3600, 90_061)] == [
+        *("0:00:00", "0:00:59", "1:00:00", "1 d 01:01:01"),
+    ]
+    assert printable("a\x1b") == "a\\x1b"

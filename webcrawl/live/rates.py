@@ -1,0 +1,89 @@
+"""What a crawl did lately: rates, mean times and busy processes, from two looks at its counts.
+
+Plain values in and out; the time is an argument.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from webcrawl.frontier.counters import Counters
+from webcrawl.live.processstat import ProcessStat
+from webcrawl.report.lines import per_second
+
+_LOOKS: Final = 6  # a reader that looks every second sees the rates of the last five
+
+
+class Look(NamedTuple):
+    """The counts at one moment."""
+
+    elapsed_s: float  # of the crawl, earlier runs included
+    pages: int
+    size_bytes: int
+    ended: Mapping[str, int]  # requests by stage
+    took_us: Mapping[str, int]  # by stage
+    processes: Mapping[str, ProcessStat]
+
+
+def look(counters: Counters, elapsed_s: float, processes: Mapping[str, ProcessStat]) -> Look:
+    size_bytes = counters.page_bytes + counters.robots_bytes
+    ended, took_us = dict(counters.stage_ended), dict(counters.stage_us)
+    return Look(elapsed_s, counters.crawled, size_bytes, ended, took_us, processes)
+
+
+class Rates:
+    """Rates between the newest look and the oldest of the last _LOOKS.
+
+    The first look is compared with the beginning of the crawl.
+    """
+
+    def __init__(self) -> None:
+        self._looks: deque[Look] = deque([Look(0.0, 0, 0, {}, {}, {})], maxlen=_LOOKS)
+
+    def add(self, newest: Look) -> None:
+        if self._looks[0].elapsed_s == 0.0 and len(self._looks) > 1:
+            self._looks.popleft()  # the crawl may be days old
+        self._looks.append(newest)
+
+    @property
+    def over_s(self) -> float:
+        return self._looks[-1].elapsed_s - self._looks[0].elapsed_s
+
+    @property
+    def pages_per_s(self) -> float:
+        return per_second(self._looks[-1].pages - self._looks[0].pages, self.over_s)
+
+    @property
+    def mbps(self) -> float:
+        size_bytes = self._looks[-1].size_bytes - self._looks[0].size_bytes
+        return per_second(8 * size_bytes / 1e6, self.over_s)
+
+    def stage(self, name: str) -> tuple[float, float]:
+        """Requests per second, and their mean time in ms: of the whole crawl if none ended lately.
+
+        0.0 if none ever ended.
+        """
+        before, now = self._looks[0], self._looks[-1]
+        ended = now.ended.get(name, 0) - before.ended.get(name, 0)
+        took_us = now.took_us.get(name, 0) - before.took_us.get(name, 0)
+        if ended:
+            return per_second(ended, self.over_s), took_us / ended / 1000
+        return 0.0, now.took_us.get(name, 0) / (now.ended.get(name, 0) or 1) / 1000
+
+    @property
+    def busy(self) -> dict[str, float]:
+        """By process: the part of the time in which its main thread ran, or waited for a processor.
+
+        Empty at the first look.
+        """
+        before, now = self._looks[0].processes, self._looks[-1].processes
+        return {
+            name: per_second(
+                (stat.cpu_s + stat.waited_s) - (before[name].cpu_s + before[name].waited_s),
+                self.over_s,
+            )
+            for name, stat in now.items()
+            if name in before and stat.cpu_s >= before[name].cpu_s  # not a new process
+        }

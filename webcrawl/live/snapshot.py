@@ -1,0 +1,175 @@
+"""What a running crawl does now, as one JSON object: for the live page, `scrapy top` and metrics.
+
+docs/metrics.md has the fields. With several processes it is the whole crawl; only the first process
+makes snapshots. Nothing is measured for it while nobody asks, except counts that cost 0.2 µs each.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from scrapy.crawler import Crawler
+
+from webcrawl import __version__
+from webcrawl.config.build import processes_from, processors
+from webcrawl.config.table import read
+from webcrawl.crawl.crawl import Crawl, crawl_of
+from webcrawl.frontier.base import Frontier
+from webcrawl.frontier.counters import STAGES, Counters
+from webcrawl.frontier.overview import Overview
+from webcrawl.frontier.store import StoreError
+from webcrawl.live.diskuse import DiskUse
+from webcrawl.live.limit import Load, limited_by
+from webcrawl.live.processstat import process_stats
+from webcrawl.live.rates import Rates, look
+from webcrawl.parse.urls import MAX_LEVEL
+from webcrawl.report.lines import named_counts
+
+HOSTS_MAX: Final = 20  # in each list of hosts
+_SETTINGS: Final = ("CONCURRENT_REQUESTS", "CONCURRENT_ADMISSIONS", "FRONTIER_ACTIVE_HOSTS")
+
+_watches: WeakKeyDictionary[Crawler, Watch] = WeakKeyDictionary()
+
+
+async def snapshot(crawler: Crawler) -> dict[str, Any]:
+    """The snapshot of the crawl of `crawler`: JSON values. RuntimeError if it has no frontier.
+
+    Rates are over the time since the last snapshots (`live.rates`). Cost: 0.5 ms, and 0.5 µs per
+    active host.
+    """
+    watch = _watches.get(crawler)
+    if watch is None:
+        watch = _watches[crawler] = Watch(crawler)
+    return await watch.snapshot()
+
+
+class Watch:
+    """Makes the snapshots of one crawl."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        settings = crawler.settings
+        self._crawler = crawler
+        self._crawl = crawl_of(crawler)
+        self._rates = Rates()
+        jobdir = settings.get("JOBDIR")
+        warc_dir = Path(settings.get("WARC_DIR") or ".")
+        self._disk = DiskUse(warc_dir, Path(jobdir) if jobdir else None)
+        self._processes = processes_from(settings)
+        self._limits = [read(settings, name, int) for name in _SETTINGS]
+        self._delays_s = [read(settings, name, float) for name in ("DOWNLOAD_DELAY", "IP_DELAY")]
+
+    async def snapshot(self) -> dict[str, Any]:
+        frontier, crawl = self._crawl.frontier, self._crawl
+        if frontier is None:
+            raise RuntimeError("this crawl has no frontier of ours")
+        disk = await self._disk.measure()
+        try:
+            overview = await frontier.overview(time.monotonic(), HOSTS_MAX)
+        except StoreError:  # the crawl ends; its log has the reason
+            overview = Overview()
+        counters, elapsed_s = frontier.counters, crawl.elapsed_s
+        stats = process_stats(crawl.workers)
+        self._rates.add(look(counters, elapsed_s, stats))
+        target = read(self._crawler.settings, "CLOSESPIDER_PAGECOUNT", int)
+        pages_per_s = self._rates.pages_per_s
+        left = max(target - counters.crawled, 0)
+        return {
+            "crawl": crawl.crawl_id,
+            "spider": self._crawler.spider.name if self._crawler.spider else "",
+            "version": __version__,
+            "pid": os.getpid(),
+            "processes": self._processes,
+            "state": state_of(crawl),
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "elapsed_s": round(elapsed_s, 3),
+            "target": target,
+            "target_left_s": round(left / pages_per_s, 1) if target and pages_per_s else None,
+            "counts": named_counts(counters),
+            "pages_per_s": round(pages_per_s, 2),
+            "mbps": round(self._rates.mbps, 3),
+            "stages": self._stages(counters),
+            "limited_by": limited_by(self._load(frontier, overview))._asdict(),
+            "hosts": overview.hosts,
+            "drops": _some(counters.dropped),
+            "kept": _some(counters.kept),
+            "levels": levels(counters),
+            "largest_queues": [
+                each._asdict() | {"ready_in_s": round(each.ready_in_s, 1)}
+                for each in overview.largest
+            ],
+            "slowest_hosts": [
+                each._asdict() | {"mean_ms": round(each.mean_ms, 1)} for each in overview.slowest
+            ],
+            "rss_bytes": {name: stat.rss_bytes for name, stat in stats.items()},
+            "busy": {name: round(share, 3) for name, share in self._rates.busy.items()},
+            "disk": disk,
+        }
+
+    def _stages(self, counters: Counters) -> list[dict[str, Any]]:
+        pages_max, admissions_max, _ = self._limits
+        stages = []
+        for name in STAGES:
+            per_s, mean_ms = self._rates.stage(name)
+            limits = {"page": pages_max, "archive": 0}
+            stages.append(
+                {
+                    "name": name,
+                    "under_way": counters.stage_under_way[name],
+                    "limit": limits.get(name, admissions_max),
+                    "per_s": round(per_s, 2),
+                    "mean_ms": round(mean_ms, 2),
+                }
+            )
+        return stages
+
+    def _load(self, frontier: Frontier, overview: Overview) -> Load:
+        counters, admissions = frontier.counters, self._crawl.admissions
+        pages_max, admissions_max, active_max = self._limits
+        delay_s, ip_delay_s = self._delays_s
+        return Load(
+            state=state_of(self._crawl),
+            outage_s=admissions.outage.seconds if admissions is not None else 0.0,
+            queued=counters.pending,
+            kept=counters.kept.total(),
+            is_short=frontier.is_short,
+            hosts=overview.hosts,
+            under_way=counters.stage_under_way,
+            pages_max=pages_max,
+            admissions_max=admissions_max,
+            active_max=active_max,
+            busy=self._rates.busy,
+            processors=processors(),
+            delay_s=delay_s,
+            ip_delay_s=ip_delay_s,
+        )
+
+
+def state_of(crawl: Crawl) -> str:
+    """ "running", "paused", "outage" or "closing"."""
+    if crawl.is_closing:
+        return "closing"
+    if crawl.steering is not None and crawl.steering.is_paused:
+        return "paused"
+    if crawl.admissions is not None and crawl.admissions.outage.is_on:
+        return "outage"
+    return "running"
+
+
+def levels(counters: Counters) -> dict[str, list[int]]:
+    """URLs by level, 1 to MAX_LEVEL."""
+    counts = counters.levels
+    return {
+        name: [counts[f"{name}/{level}"] for level in range(1, MAX_LEVEL + 1)]
+        for name in ("found", "ended")
+    }
+
+
+def _some(counts: dict[str, int]) -> dict[str, int]:
+    """The counts that are not 0, the most frequent first."""
+    some = [(name, count) for name, count in dict(counts).items() if count]
+    return dict(sorted(some, key=lambda each: -each[1]))
