@@ -89,22 +89,26 @@ class Events:
 
     async def _run(self) -> None:
         number = 0
-        while self._readers:
-            is_new = any(reader.seen < 0 for reader in self._readers)
-            snapshot = await self._snapshot() if is_new or number % 2 == 0 else b""
+        try:
+            while self._readers:
+                is_new = any(reader.seen < 0 for reader in self._readers)
+                snapshot = await self._snapshot() if is_new or number % 2 == 0 else b""
+                for reader in [*self._readers]:
+                    if reader.is_paused:
+                        self._wait_for(reader)
+                    else:
+                        self._send(reader, snapshot + self._lines_for(reader))
+                await asyncio.sleep(INTERVAL_S)
+                number += 1
+        except Exception:  # the pages say that the connection is lost, and ask again
+            logger.exception("No events for the live page")
             for reader in [*self._readers]:
-                if reader.is_paused:
-                    self._wait_for(reader)
-                else:
-                    self._send(reader, snapshot + self._lines_for(reader))
-            await asyncio.sleep(INTERVAL_S)
-            number += 1
+                self._disconnect(reader)
 
     async def _snapshot(self) -> bytes:
         try:
             return _event("snapshot", await self._crawl.snapshot())
-        except Exception:
-            logger.exception("No snapshot for the live page")
+        except RefusalError:  # the frontier is closed
             return b""
 
     def _lines_for(self, reader: _Reader) -> bytes:
@@ -124,7 +128,11 @@ class Events:
 
     def _wait_for(self, reader: _Reader) -> None:
         reader.stalled += 1
-        if reader.stalled >= STALLED_MAX and reader.request.channel is not None:
+        if reader.stalled >= STALLED_MAX:
+            self._disconnect(reader)
+
+    def _disconnect(self, reader: _Reader) -> None:
+        if reader.request.channel is not None:
             reader.request.channel.forceAbortClient()
 
 

@@ -50,7 +50,7 @@ class LiveCrawl:
         self._explaining = 0
 
     async def snapshot(self) -> bytes:
-        """The snapshot, as JSON."""
+        """The snapshot, as JSON. RefusalError if the frontier is closed."""
         return msgspec.json.encode(await self._latest())
 
     async def metrics(self) -> bytes:
@@ -63,7 +63,10 @@ class LiveCrawl:
         if latest is None or (latest.done() and now >= self._made_at + SNAPSHOT_S):
             self._made_at = now
             latest = self._snapshot = asyncio.ensure_future(snapshot(self._crawler))
-        return await asyncio.shield(latest)  # a reader that leaves does not end the others'
+        try:
+            return await asyncio.shield(latest)  # a reader that leaves does not end the others'
+        except StoreError as error:  # the frontier is closed, or has failed
+            raise RefusalError(503, one_line(str(error))) from None
 
     def lines(self, seen: int, limit: int) -> tuple[list[bytes], int]:
         """The last lines of the crawl log after line number `seen`, `limit` at most.

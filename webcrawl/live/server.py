@@ -102,15 +102,23 @@ class _Connections(WrappingFactory):
 
 
 class _LimitedRequest(Request):
+    is_too_large = False
+
     def gotLength(self, length: int | None) -> None:  # noqa: N802  (Twisted's name)
         """Called between the head and the body."""
         super().gotLength(length)
         if length is None or length > BODY_MAX:  # None: chunked
+            self.is_too_large = True
             channel: Any = self.channel
             channel.transport.write(
                 b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
             )
             channel.loseConnection()
+
+    def process(self) -> None:
+        """Called behind the body, which may have come in one piece with the head."""
+        if not self.is_too_large:
+            super().process()
 
 
 class _ControlSite(Site):
