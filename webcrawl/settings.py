@@ -99,10 +99,12 @@ CRAWL_LOG = True  # a line for each URL that had its turn
 LOG_LEVEL = "INFO"
 LOG_FORMATTER = "webcrawl.report.logformatter.LogFormatter"
 STATS_INTERVAL = 2.0
+LIVE = 0  # a page on 127.0.0.1; the control socket in JOBDIR is always there
 STATS_CLASS = "webcrawl.fastpath.StatsCollector"
 LOGSTATS_INTERVAL = 0  # off: the stats lines have more
 EXTENSIONS = {
     "webcrawl.extensions.startcheck.StartCheck": 0,
+    "webcrawl.extensions.live.Live": 50,  # its line comes before the stats lines
     "webcrawl.extensions.statslines.StatsLines": 100,
     "webcrawl.extensions.report.CrawlReport": 200,
     "webcrawl.extensions.card.CrawlCard": 210,

@@ -80,6 +80,7 @@ def test_its_dependencies_are_those_of_a_crawl(package: Distribution) -> None:
 def test_its_files(package: Distribution) -> None:
     names = {str(file) for file in package.files or []}
     assert {f"webcrawl/seeds/{path.name}" for path in (ROOT / "seeds").glob("*.txt")} <= names
+    assert {f"webcrawl/live/page/{name}" for name in ("index.html", "live.css", "live.js")} <= names
     folders = {name.partition("/")[0] for name in names}
     assert folders - {".."} == {"webcrawl", f"webcrawl-{__version__}.dist-info"}  # ..: the script
 

@@ -12,19 +12,13 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
-from webcrawl.config.build import scope_from
+from webcrawl.config.refusal import SCOPE_SETTINGS, of_scope
 from webcrawl.frontier.disk.explanation import explain
 from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.store import StoreError
-from webcrawl.parse.urls import canonicalize, host_of
-from webcrawl.scope import Scope, ScopeError
-from webcrawl.scope.rules import entries_of
-
-SCOPE_SETTINGS = {
-    *("SCOPE_SUFFIXES", "SCOPE_DENY", "SCOPE_ALLOW"),
-    *("PATH_DEPTH_LIMIT", "PATH_REPEAT_LIMIT"),
-}
+from webcrawl.parse.urls import canonicalize
+from webcrawl.scope import ScopeError
 
 
 class Command(ScrapyCommand):
@@ -65,28 +59,3 @@ class Command(ScrapyCommand):
         except (StoreError, ScopeError) as error:
             print(error, file=sys.stderr)
             self.exitcode = 1
-
-
-def of_scope(settings: Settings, url: str) -> list[str]:
-    """One line with the reason if `url` is out of scope; else an empty list."""
-    match scope_from(settings).refuses(url, host_of(url)):
-        case "":
-            return []
-        case "deny":
-            entries = entries_of("SCOPE_DENY", settings.getlist("SCOPE_DENY"))
-            entry = next(e for e in entries if Scope(deny=[e]).refuses(url, host_of(url)))
-            why = f"SCOPE_DENY has {entry}"
-        case "allow":
-            why = "nothing in SCOPE_ALLOW matches it"
-        case "suffix":
-            suffixes = ", ".join(settings.getlist("SCOPE_SUFFIXES"))
-            why = f"its host ends in none of SCOPE_SUFFIXES = {suffixes}"
-        case "length":
-            why = f"it is longer than URLLENGTH_LIMIT = {settings['URLLENGTH_LIMIT']}"
-        case "path_depth":
-            why = f"its path is deeper than PATH_DEPTH_LIMIT = {settings['PATH_DEPTH_LIMIT']}"
-        case "repeated_path":
-            why = f"its path repeats itself: PATH_REPEAT_LIMIT = {settings['PATH_REPEAT_LIMIT']}"
-        case reason:
-            why = f"a rule of SCOPE_RULES refuses it: {reason}"
-    return [f"Out of scope: {why}."]

@@ -20,9 +20,11 @@ from webcrawl import openfiles
 from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.check import check, problems_of
 from webcrawl.config.fetch import limits_from
+from webcrawl.config.kinds import FREE_PORT, SettingError
 from webcrawl.config.names import check_names
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import CrawlScheduler, crawl_of
+from webcrawl.live.listening import bind_loopback
 from webcrawl.spiders.broad import project_root
 from webcrawl.spiders.seeds import BadSeed, SeedSource
 
@@ -38,7 +40,8 @@ def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespac
         return
     try:
         fit_open_files(crawler.settings)
-    except openfiles.TooFewFilesError as error:
+        _try_port(crawler.settings)
+    except (openfiles.TooFewFilesError, SettingError) as error:
         command.exitcode = 2
         _report(crawler, str(error))
         return
@@ -121,6 +124,18 @@ def fit_open_files(settings: BaseSettings) -> None:
         "CONCURRENT_ADMISSIONS %d in place of %d",
         *(limit, used[0], wanted[0], used[1], wanted[1]),
     )
+
+
+def _try_port(settings: BaseSettings) -> None:
+    """SettingError if the port of LIVE is in use."""
+    port = read(settings, "LIVE", int)
+    if port <= FREE_PORT:
+        return
+    try:
+        bind_loopback(port).close()
+    except OSError as error:
+        reason = f"{error.strerror}; 1 is a free port"
+        raise SettingError("LIVE", settings["LIVE"], reason) from None
 
 
 def _checked_seeds(spec: str) -> SeedSource:

@@ -176,6 +176,18 @@ def _is_process_count(value: Any) -> bool:
     return bool(whole(0).fits(value)) and int(value) <= PROCESSES_MAX
 
 
+def _live(value: Any) -> int:
+    return int({"False": 0, "false": 0, "True": 1, "true": 1}.get(str(value), value))
+
+
+def _is_live(value: Any) -> bool:
+    try:
+        port = _live(value)
+    except (TypeError, ValueError):
+        return False
+    return port in (0, FREE_PORT) or 1024 <= port <= 65535
+
+
 def _is_scheduler(value: Any) -> bool:
     try:
         return issubclass(load_object(value), CrawlScheduler)
@@ -206,6 +218,8 @@ def _is_file_prefix(value: object) -> bool:
 BOOL = Kind(_is_bool, "True or False", lambda value: str(value) in {"1", "True", "true"})
 FOLDER = Kind(_is_writable, "a folder that can be written")
 FOLDER_OR_UNSET = Kind(lambda value: not value or _is_writable(value), FOLDER.allowed)
+FREE_PORT = 1  # LIVE: any port that is free
+LIVE = Kind(_is_live, "0 (off), 1 (a free port), or a port from 1024 to 65535", _live)
 PROCESSES = Kind(_is_process_count, f"a whole number, 0 to {PROCESSES_MAX}", int)
 ROBOTS_PARSER = Kind(_is_robots_parser, "webcrawl, protego, or the import path of a parser")
 FILE_PREFIX = Kind(_is_file_prefix, "the start of a file name, without / and spaces")

@@ -319,6 +319,13 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "Time between stats lines. 0: the summary at the end only.",
             "stats.md",
         ),
+        Setting(
+            "LIVE",
+            kinds.LIVE,
+            "The page that shows and steers the running crawl, on this port of 127.0.0.1. 1: a free"
+            " port. 0: off. The first line of the crawl has the page's URL.",
+            "live.md",
+        ),
     ),
 }
 TABLE = {each.name: each for section in SECTIONS.values() for each in section}

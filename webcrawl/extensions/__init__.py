@@ -3,6 +3,7 @@
 In reading order:
 
 - `startcheck`: checks names and the contact in the User-Agent before every crawl.
+- `live`: runs the control server and the live page.
 - `statslines`: prints the stats lines and the summary, and copies every number to Scrapy's stats.
 - `report`: writes report.json and report.txt when the spider closes.
 - `processes`: starts and watches the other processes of a crawl; each of them runs `worker`.

@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from webcrawl.crawllog.files import CrawlLog
 from webcrawl.fetch.exchange import TRANSIENT
@@ -28,6 +28,9 @@ from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.items import Original
+
+if TYPE_CHECKING:
+    from webcrawl.frontier.disk.inspection import Inspection
 
 SUPPLY_S = 2.0  # the time that `Frontier.supply` looks ahead
 # Deviation: if new addresses or robots rules cannot be fetched, the old ones stay valid this long.
@@ -171,6 +174,10 @@ class Frontier(ABC):
     @abstractmethod
     def is_finished(self) -> bool:
         """True when no link is queued, except kept links, and no lease is out."""
+
+    def inspect(self) -> Inspection | None:
+        """The last commit, to be read in any thread until `close`; None if nothing is on disk."""
+        return None
 
     @abstractmethod
     async def close(self) -> None:

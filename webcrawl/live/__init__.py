@@ -1,5 +1,11 @@
-"""The control server of a running crawl, its live page, and the client of both.
+"""The control server of a running crawl, its live page, and the client of both (docs/live.md).
 
-`server` answers HTTP on a Unix socket in JOBDIR and, with LIVE, on 127.0.0.1. `client` asks it from
-another process, with the standard library only. `snapshot` is what the crawl shows.
+In reading order:
+
+- `snapshot`, `metrics`: what the crawl shows, as JSON values and in Prometheus' text format.
+- `livecrawl`: all that the server answers with, from the state of the crawl.
+- `access`: which requests over TCP are answered. `server`: HTTP. `events`: server-sent events.
+- `listening`, `address`: the Unix socket in JOBDIR and the port of 127.0.0.1.
+- `client`: asks a crawl from another process, with the standard library only.
+- `page/`: the page.
 """

@@ -68,10 +68,18 @@ class Database:
         if not is_begun(folder) and read_only:
             raise StoreError(f"{folder} is no frontier: it does not exist or is empty")
         try:
-            self._rows = Rdict(str(folder), _options(read_only, damaged_log), access_type=access)
+            self._rows: Any = Rdict(
+                str(folder), _options(read_only, damaged_log), access_type=access
+            )
             self._rows.set_read_options(_read_options())
         except Exception as error:
             raise self._broken(error) from None
+
+    @property
+    def opened(self) -> Rdict:
+        """RocksDB itself: for `View`."""
+        rows: Rdict = self._rows
+        return rows
 
     def get(self, key: bytes) -> bytes | None:
         if key in self._changes:

@@ -25,6 +25,7 @@ from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk.database import is_begun
 from webcrawl.frontier.disk.identity import Identity
+from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.frontier.orderings import Ordering
@@ -151,6 +152,9 @@ class DiskFrontier(Frontier):
             return await self._run(lambda: self._state.content_seen(content, original), moves=False)
         except StoreError:  # the release of the page raises it too; no later commit is possible
             return None
+
+    def inspect(self) -> Inspection:
+        return Inspection(self._store.view())
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return self._next_at[lane]

@@ -58,16 +58,16 @@ class InLine(NamedTuple):
 class Inspection:
     """A crawl as of its last commit. Any method raises StoreError if a file is damaged."""
 
-    def __init__(self, folder: Path) -> None:
-        """StoreError if `folder` holds no frontier."""
+    def __init__(self, of: Path | Database) -> None:
+        """Of a folder, or of a database that is open. StoreError if it holds no frontier."""
         with ExitStack() as opened:
-            if not os.access(folder, os.W_OK) and folder.is_dir():
-                folder = opened.enter_context(_writable(folder))
-            self._db = _opened(folder)
+            if isinstance(of, Path) and not os.access(of, os.W_OK) and of.is_dir():
+                of = opened.enter_context(_writable(of))
+            self._db = _opened(of) if isinstance(of, Path) else of
             opened.callback(self._db.close)
             identity = read_identity(self._db)
             if identity is None:
-                raise StoreError(f"{folder} is no frontier: it is empty")
+                raise StoreError(f"{self._db.folder} is no frontier: it is empty")
             self._opened = opened.pop_all()
         self._key: int = identity["seen_key"]
         self.begun: str = identity["created"]

@@ -24,6 +24,7 @@ from webcrawl.frontier.disk.hostrows import has_kept, host_row, queue_of, read_h
 from webcrawl.frontier.disk.identity import Identity, check_folder, crawl_id, read_numbers
 from webcrawl.frontier.disk.queue import DiskQueue, HostLine
 from webcrawl.frontier.disk.seenrows import DiskCredits, SeenRows
+from webcrawl.frontier.disk.view import View
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.overview import Lines
@@ -74,6 +75,10 @@ class DiskStore(Store):
         self._lines = {rows.WAITING: self._line, rows.DEFERRED: self._deferred}
         self._seen = SeenRows(self._db, row["seen_key"])
         self._taken: set[str] = set()  # hosts taken from a line since the last commit
+
+    def view(self) -> View:
+        """The last commit, for a reader in another thread. StoreError if the store is closed."""
+        return View(self._db)
 
     # URLs, contents, rules, counts
 

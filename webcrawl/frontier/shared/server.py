@@ -26,6 +26,7 @@ import socket
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Step
@@ -39,6 +40,9 @@ from webcrawl.frontier.shared.member import (
     Share,
 )
 from webcrawl.items import Original
+
+if TYPE_CHECKING:
+    from webcrawl.frontier.disk.inspection import Inspection
 
 _HEAD_START_S = 0.02
 _LONG_HEAD_START_S = 0.5
@@ -117,6 +121,9 @@ class FrontierServer(ServedFrontier):
 
     def is_finished(self) -> bool:
         return self._frontier.is_finished()
+
+    def inspect(self) -> Inspection | None:
+        return self._frontier.inspect()
 
     async def close(self) -> None:
         """End the crawl in all processes, wait for them at most `grace_s`, close the frontier."""

@@ -1,0 +1,332 @@
+"""The control server of a real crawl, asked over real sockets."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from simweb import Running, running
+from tests.conftest import Scrapy
+from tests.crawl.crawling import Crawl, assert_clean
+from tests.crawl.livecrawl import LIVE_URL, Port, made_up, until
+from webcrawl.live.access import TOKEN_FILE
+from webcrawl.live.address import ADDRESS_MAX, SOCKET
+from webcrawl.live.client import NotRunning, Refused, ask
+from webcrawl.live.events import READERS_MAX
+from webcrawl.live.server import BODY_MAX, CONNECTIONS_MAX
+
+pytestmark = pytest.mark.slow
+
+PATHS = ("/", "/live.js", "/live.css", "/snapshot", "/events", "/metrics", "/explain?url=x", "/x")
+ORDER = json.dumps({"command": "status", "arguments": []}).encode()
+JSON = {"Content_Type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[Running]:
+    """A web that no test crawls to its end."""
+    with running("--hosts", "30", "--pages-per-host", "2000", "--host-delay", "0.5") as web:
+        yield web
+
+
+@pytest.fixture(scope="module")
+def crawl(web: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crawl]:
+    folder = tmp_path_factory.mktemp("live")
+    crawl = Crawl(folder, web=web, JOBDIR=folder / "job", LIVE=1, DOWNLOAD_DELAY=0.5)
+    Port.of(crawl)
+    yield crawl
+    crawl.interrupt()
+    result = crawl.wait()
+    assert_clean(result)
+    assert result.exit_code == 0
+    assert not (folder / "job" / SOCKET).exists()
+
+
+@pytest.fixture
+def port(crawl: Crawl) -> Port:
+    return Port.of(crawl)
+
+
+def jobdir_of(crawl: Crawl) -> Path:
+    return crawl.folder / "job"
+
+
+# Who may ask
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_no_path_is_answered_without_the_token(port: Port, path: str) -> None:
+    joint = "&" if "?" in path else "?"
+    for address in (path, f"{path}{joint}token=", f"{path}{joint}token={'x' * 43}"):
+        answer = port.ask(address)
+        assert answer.status == 403
+        assert answer.getheader("Set-Cookie") is None
+        assert port.token not in answer.text  # type: ignore[attr-defined]
+    for header in ({"Cookie": f"webcrawl_{port.number}=x"}, {"Authorization": "Bearer x"}):
+        assert port.status(path, **header) == 403
+
+
+def test_the_token_opens_by_query_cookie_and_header(port: Port) -> None:
+    first = port.ask(f"/?token={port.token}")
+    assert first.status == 200
+    cookie = first.getheader("Set-Cookie") or ""
+    assert cookie.endswith("; Path=/; HttpOnly; SameSite=Strict")
+    assert port.status("/snapshot", Cookie=f"a=b; {cookie.partition(';')[0]}; c=d") == 200
+    assert port.status("/snapshot", **port.bearer) == 200
+
+
+@pytest.mark.parametrize(
+    "hosts",
+    [
+        [],
+        ["evil.example"],
+        ["evil.example:{port}"],
+        ["127.0.0.1"],
+        ["127.0.0.1:1{port}"],
+        ["127.0.0.1:{port}.evil.example"],
+        ["127.0.0.1:{port}", "evil.example"],
+    ],
+)
+def test_another_host_is_refused(port: Port, hosts: list[str]) -> None:
+    lines = [f"Host: {host.format(port=port.number)}" for host in hosts]
+    head = "\r\n".join([f"GET /snapshot?token={port.token} HTTP/1.0", *lines, "", ""])
+    assert port.raw(head.encode()).startswith(b"HTTP/1.0 403 ")
+
+
+def test_localhost_is_a_name_of_it(port: Port) -> None:
+    assert port.status("/snapshot", Host=f"localhost:{port.number}", **port.bearer) == 200
+
+
+@pytest.mark.parametrize(
+    ("origin", "expected"),
+    [
+        ("", 403),
+        ("null", 403),
+        ("http://evil.example", 403),
+        ("http://127.0.0.1:1", 403),
+        ("https://127.0.0.1:{port}", 403),
+        ("http://localhost:{port}", 403),
+        ("http://127.0.0.1:{port}", 400),  # this body is no command
+    ],
+)
+def test_the_origin_of_a_command_is_our_own(port: Port, origin: str, expected: int) -> None:
+    header = {"Origin": origin.format(port=port.number)} if origin else {}
+    assert port.status("/command", "POST", b"{}", **header, **JSON, **port.bearer) == expected
+    if origin and expected == 403:
+        assert port.status("/events", **header, **port.bearer) == 403
+
+
+def test_a_form_of_another_site_is_no_command(port: Port) -> None:
+    own = {"Origin": f"http://127.0.0.1:{port.number}"} | port.bearer
+    assert port.status("/command", "POST", ORDER, Content_Type="text/plain", **own) == 415
+
+
+def test_every_answer_has_the_headers_that_protect_it(port: Port) -> None:
+    for path in PATHS[:4]:
+        for answer in (port.ask(path, **port.bearer), port.ask(path)):
+            assert answer.getheader("Cache-Control") == "no-store"
+            assert answer.getheader("X-Content-Type-Options") == "nosniff"
+            assert answer.getheader("Referrer-Policy") == "no-referrer"
+            policy = answer.getheader("Content-Security-Policy") or ""
+            assert policy.startswith("default-src 'none'; script-src 'self';")
+            assert "unsafe" not in policy
+
+
+# What is answered
+
+
+def test_what_is_wrong_is_one_line(crawl: Crawl) -> None:
+    jobdir = jobdir_of(crawl)
+    for method, path, body in (
+        ("GET", "/nothing", None),
+        ("GET", "/", None),  # the page is on TCP only
+        ("POST", "/snapshot", {}),
+        ("GET", "/explain", None),
+        ("GET", "/explain?url=ftp%3A%2F%2Fx", None),
+        ("POST", "/command", []),
+        ("POST", "/command", {"command": "fly"}),
+        ("POST", "/command", {"command": "deny", "arguments": [1]}),
+        ("POST", "/command", {"command": "deny", "arguments": "x"}),
+    ):
+        with pytest.raises(Refused) as refused:
+            ask(jobdir, method, path, body)
+        assert len(str(refused.value).splitlines()) == 1
+
+
+def test_a_snapshot_is_made_once_for_all_readers(crawl: Crawl) -> None:
+    """At most one in a second, so two quick ones are equal, unless a second ends between them."""
+    pairs = [[ask(jobdir_of(crawl), "GET", "/snapshot") for _ in "12"] for _ in range(5)]
+    assert any(first == second for first, second in pairs)
+    assert b"webcrawl" in str(ask(jobdir_of(crawl), "GET", "/metrics")).encode()
+
+
+@pytest.mark.parametrize("url", ["http://nowhere.example/", "http://a.example/" + 30 * "x/"])
+def test_explain_says_what_the_command_says(crawl: Crawl, scrapy: Scrapy, url: str) -> None:
+    answer = ask(jobdir_of(crawl), "GET", f"/explain?url={quote(url, safe='')}")
+    said = scrapy("explain", url, "-s", f"JOBDIR={jobdir_of(crawl)}").stdout
+    assert isinstance(answer, dict)
+    assert answer["lines"] == said.splitlines()
+
+
+# Limits
+
+
+def test_a_large_body_is_refused_before_it_is_read(port: Port) -> None:
+    head = f"POST /command?token={port.token} HTTP/1.1\r\nHost: 127.0.0.1:{port.number}\r\n"
+    for framing in (f"Content-Length: {BODY_MAX + 1}", "Transfer-Encoding: chunked"):
+        answer = port.raw(f"{head}{framing}\r\n\r\n".encode())
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        assert port.raw(f"{head}{framing}\r\n\r\n".encode() + bytes(4 * BODY_MAX))[:13] in (
+            b"HTTP/1.1 413 ",
+            b"",  # reset: it was sent more than it reads
+        )
+
+
+def test_connections_are_limited_and_the_socket_still_answers(crawl: Crawl, port: Port) -> None:
+    address = ("127.0.0.1", port.number)
+    idle = [socket.create_connection(address, timeout=60) for _ in range(CONNECTIONS_MAX)]
+    try:
+        with socket.create_connection(address, timeout=60) as one_more:
+            assert closed(one_more)
+        assert ask(jobdir_of(crawl), "GET", "/snapshot")
+    finally:
+        for each in idle:
+            each.close()
+    until(lambda: port.raw(b"GET / HTTP/1.0\r\n\r\n") != b"")
+
+
+def closed(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def test_readers_are_limited_and_forgotten(crawl: Crawl, port: Port) -> None:
+    readers = [port.events() for _ in range(READERS_MAX)]
+    try:
+        assert {reader.status for reader in readers} == {200}
+        assert {"counts", "state"} <= readers[0].next("snapshot").keys()
+        assert all(reader.next("snapshot") for reader in readers)
+        refused = port.events()
+        assert refused.status == 503
+        refused.close()
+    finally:
+        for reader in readers:
+            reader.close()
+
+    def is_room() -> bool:
+        again = port.events()
+        again.close()
+        return again.status == 200
+
+    until(is_room)
+
+
+def test_a_slow_reader_gets_the_present_and_delays_no_other() -> None:
+    with made_up("--padding", "1000000") as port:
+        slow, quick = port.events(receive_buffer=4096), port.events()
+        first = slow.next("snapshot")["elapsed_s"]
+        last = 0
+        while last < first + 12:  # a megabyte in each: more than sockets hold
+            last = quick.next("snapshot")["elapsed_s"]
+        missed = 0
+        before = first
+        while before <= last:
+            now = slow.next("snapshot")["elapsed_s"]
+            missed += now - before - 1
+            before = now
+        assert missed > 0
+        slow.close()
+        quick.close()
+
+
+# The socket in JOBDIR
+
+
+def test_only_our_user_may_connect_to_the_socket(crawl: Crawl) -> None:
+    status = (jobdir_of(crawl) / SOCKET).stat()
+    assert stat.S_ISSOCK(status.st_mode)
+    assert stat.S_IMODE(status.st_mode) == 0o600
+    token = jobdir_of(crawl) / TOKEN_FILE
+    assert stat.S_IMODE(token.stat().st_mode) == 0o600
+
+
+def test_a_long_path_and_a_stale_socket(web: Running, tmp_path: Path) -> None:
+    folder = tmp_path / ("long" * 30)
+    jobdir = folder / "job"
+    jobdir.mkdir(parents=True)
+    assert len(os.fsencode(jobdir / SOCKET)) > ADDRESS_MAX
+    with pytest.raises(NotRunning, match="no crawl is running"):
+        ask(jobdir, "GET", "/snapshot")
+    killed = Crawl(folder, web=web, JOBDIR=jobdir)
+    killed.until(" pps @ ")
+    assert ask(jobdir, "GET", "/snapshot")
+    killed.process.kill()
+    killed.process.wait()
+    assert (jobdir / SOCKET).exists()
+    with pytest.raises(NotRunning, match="no crawl is running"):
+        ask(jobdir, "GET", "/snapshot")
+    resumed = Crawl(folder, web=web, JOBDIR=jobdir)
+    resumed.until(" pps @ ")
+    assert ask(jobdir, "GET", "/snapshot")
+    resumed.interrupt()
+    assert_clean(resumed.wait())
+    assert not (jobdir / SOCKET).exists()
+
+
+def test_a_second_crawl_does_not_take_the_socket_of_the_first(
+    crawl: Crawl, web: Running, tmp_path: Path
+) -> None:
+    second = Crawl(tmp_path, web=web, JOBDIR=jobdir_of(crawl)).wait()
+    assert second.exit_code == 1
+    assert ask(jobdir_of(crawl), "GET", "/snapshot")
+    beside = Crawl(tmp_path, web=web, JOBDIR=jobdir_of(crawl), FRONTIER_STORE="memory")
+    beside.until("No control socket")
+    beside.interrupt()
+    assert beside.wait().exit_code == 0
+    assert ask(jobdir_of(crawl), "GET", "/snapshot")
+
+
+# The setting
+
+
+def test_a_port_in_use_and_a_wrong_value_are_one_line(scrapy: Scrapy, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = taken.getsockname()[1]
+        for value, line in (
+            (str(number), f"LIVE = '{number}' cannot be used: Address already in use; 1 is"),
+            ("80", "LIVE = '80' cannot be used: 0 (off), 1 (a free port), or a port from 1024"),
+            ("yes", "LIVE = 'yes' cannot be used: 0 (off)"),
+        ):
+            ended: subprocess.CompletedProcess[str] = scrapy(
+                "crawl", "broad", "-a", "seeds=http://127.0.0.1:1/", "-s", f"LIVE={value}"
+            )
+            assert ended.returncode == 2
+            assert line in ended.stderr
+            assert "Traceback" not in ended.stderr
+
+
+def test_the_url_is_in_the_log_if_that_is_a_file(web: Running, tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    crawl = Crawl(tmp_path, web=web, LIVE=1, LOG_FILE=log, CLOSESPIDER_PAGECOUNT=5)
+    assert crawl.wait().exit_code == 0
+    assert LIVE_URL.search(log.read_text())
+    assert "Live page" not in crawl.output()
+
+
+def test_a_crawl_in_memory_explains_nothing(web: Running, tmp_path: Path) -> None:
+    crawl = Crawl(tmp_path, web=web, LIVE=1, FRONTIER_STORE="memory", CRAWL_PROCESSES=2)
+    port = Port.of(crawl)
+    answer = port.ask("/explain?url=http%3A%2F%2Fa.example%2F", **port.bearer)
+    assert "FRONTIER_STORE is 'memory'" in json.loads(answer.text)["error"]  # type: ignore[attr-defined]
+    crawl.interrupt()
+    assert_clean(crawl.wait())

@@ -1,0 +1,43 @@
+"""Which scope setting refuses a URL, in a sentence: for `scrapy explain` and the live page."""
+
+from __future__ import annotations
+
+from scrapy.settings import BaseSettings
+
+from webcrawl.config.build import scope_from
+from webcrawl.parse.urls import host_of
+from webcrawl.scope import Scope
+from webcrawl.scope.rules import entries_of
+
+SCOPE_SETTINGS = {
+    *("SCOPE_SUFFIXES", "SCOPE_DENY", "SCOPE_ALLOW"),
+    *("PATH_DEPTH_LIMIT", "PATH_REPEAT_LIMIT"),
+}
+
+
+def of_scope(settings: BaseSettings, url: str) -> list[str]:
+    """One line with the reason if `url` is out of scope; else an empty list.
+
+    Reads the lists of the settings again: ScopeError if a file of them cannot be read.
+    """
+    match scope_from(settings).refuses(url, host_of(url)):
+        case "":
+            return []
+        case "deny":
+            entries = entries_of("SCOPE_DENY", settings.getlist("SCOPE_DENY"))
+            entry = next(e for e in entries if Scope(deny=[e]).refuses(url, host_of(url)))
+            why = f"SCOPE_DENY has {entry}"
+        case "allow":
+            why = "nothing in SCOPE_ALLOW matches it"
+        case "suffix":
+            suffixes = ", ".join(settings.getlist("SCOPE_SUFFIXES"))
+            why = f"its host ends in none of SCOPE_SUFFIXES = {suffixes}"
+        case "length":
+            why = f"it is longer than URLLENGTH_LIMIT = {settings['URLLENGTH_LIMIT']}"
+        case "path_depth":
+            why = f"its path is deeper than PATH_DEPTH_LIMIT = {settings['PATH_DEPTH_LIMIT']}"
+        case "repeated_path":
+            why = f"its path repeats itself: PATH_REPEAT_LIMIT = {settings['PATH_REPEAT_LIMIT']}"
+        case reason:
+            why = f"a rule of SCOPE_RULES refuses it: {reason}"
+    return [f"Out of scope: {why}."]

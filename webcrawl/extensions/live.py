@@ -1,0 +1,101 @@
+"""Runs the control server of a crawl, in its first process.
+
+It listens on JOBDIR/control.sock always, and on 127.0.0.1 with LIVE (docs/live.md). It starts when
+the spider opens and ends when the spider has closed, so it answers while the crawl is closing.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import CloseSpider, NotConfigured
+from scrapy.utils.defer import maybe_deferred_to_future
+from twisted.internet.defer import maybeDeferred
+
+from webcrawl.config.build import is_debugging, is_worker
+from webcrawl.config.kinds import FREE_PORT
+from webcrawl.config.table import read
+from webcrawl.crawl.crawl import crawl_of, set_fatal_error
+from webcrawl.live.access import Access, token_of
+from webcrawl.live.events import Events
+from webcrawl.live.listening import bind_loopback, listen_loopback, listen_unix
+from webcrawl.live.livecrawl import LiveCrawl
+from webcrawl.live.server import Server
+from webcrawl.report.console import Say, console_from
+
+logger = logging.getLogger(__name__)
+
+
+class Live:
+    """`live` is LIVE: 0 is off, 1 a free port."""
+
+    def __init__(self, crawler: Crawler, jobdir: Path | None, live: int, say: Say) -> None:
+        self._crawler = crawler
+        self._jobdir = jobdir
+        self._live = live
+        self._say = say
+        self._crawl = LiveCrawl(crawler)
+        self._events = Events(self._crawl)
+        self._opened = ExitStack()
+        self._listening: list[tuple[Any, Server]] = []  # each with its port
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        settings = crawler.settings
+        if is_debugging(crawler) or is_worker(settings):
+            raise NotConfigured
+        jobdir, live = settings.get("JOBDIR"), read(settings, "LIVE", int)
+        if not (jobdir or live):
+            raise NotConfigured
+        folder = Path(jobdir).absolute() if jobdir else None
+        extension = cls(crawler, folder, live, console_from(settings))
+        crawler.signals.connect(extension.spider_opened, signals.spider_opened)
+        crawler.signals.connect(extension.spider_closed, signals.spider_closed)
+        return extension
+
+    def spider_opened(self) -> None:
+        if crawl_of(self._crawler).frontier is None:
+            if self._live and crawl_of(self._crawler).scheduler is None:
+                logger.warning("No live page: SCHEDULER is not webcrawl.scheduler.Scheduler")
+            return  # the frontier could not be opened: another crawl may run in JOBDIR
+        if self._jobdir is not None:
+            self._open_socket(self._jobdir)
+        if self._live:
+            self._open_port()
+
+    def _open_socket(self, jobdir: Path) -> None:
+        """Without its socket the crawl continues, with a warning."""
+        server = Server(self._crawl, self._events)
+        try:
+            port = listen_unix(jobdir, server.factory, self._opened)
+        except OSError as error:
+            logger.warning("No control socket, so scrapy ctl and scrapy top cannot ask: %s", error)
+        else:
+            self._listening.append((port, server))
+
+    def _open_port(self) -> None:
+        """Without its port the crawl ends: its user would look for a page that is not there."""
+        try:
+            bound = bind_loopback(0 if self._live == FREE_PORT else self._live)
+            access = Access(bound.getsockname()[1], token_of(self._jobdir))
+        except OSError as error:
+            problem = f"LIVE = {self._live}: {error.strerror or error}"
+            set_fatal_error(self._crawler, problem)
+            logger.error("%s", problem)
+            raise CloseSpider("live_error") from None
+        server = Server(self._crawl, self._events, access)
+        self._listening.append((listen_loopback(bound, server.factory), server))
+        self._say(f"Live page: {access.url}")
+
+    async def spider_closed(self, reason: str) -> None:
+        for port, _ in self._listening:
+            await maybe_deferred_to_future(maybeDeferred(port.stopListening))
+        await self._events.end(reason)
+        for _, server in self._listening:
+            await server.close()
+        self._opened.close()

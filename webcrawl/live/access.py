@@ -1,0 +1,107 @@
+"""Which requests over TCP are answered. Knows the headers of a request, and no server.
+
+Three checks, each against another attacker:
+
+- token: every user and program of this machine can connect to a port of 127.0.0.1.
+- Host: a site whose name is changed to resolve to 127.0.0.1 (DNS rebinding) reaches the port, and
+  its pages may read the answers. Their requests name the site.
+- Origin: for cookies, all ports of 127.0.0.1 are one site (RFC 6265bis, 8.8), so the pages of
+  another server on this machine send our cookie. Browsers name the origin in each POST.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+TOKEN_FILE: Final = "live.token"  # in JOBDIR
+_TOKEN: Final = re.compile(r"[\w-]{43}", re.ASCII)  # 256 bits in base64url
+
+
+class Access(NamedTuple):
+    """The rules for one port."""
+
+    port: int
+    token: str
+
+    @property
+    def url(self) -> str:
+        """The page, with the token."""
+        return f"http://127.0.0.1:{self.port}/?token={self.token}"
+
+    @property
+    def cookie(self) -> str:
+        """The header that lets the browser send the token from now on.
+
+        The port is part of the name: cookies do not tell ports apart.
+        """
+        return f"{self._cookie_name}={self.token}; Path=/; HttpOnly; SameSite=Strict"
+
+    @property
+    def _cookie_name(self) -> str:
+        return f"webcrawl_{self.port}"
+
+    def refuses(
+        self, method: str, header: Callable[[str], Sequence[str]], query_token: str = ""
+    ) -> str:
+        """Why a request is refused, in one line; "" if it is answered.
+
+        `header` gives all values of a header.
+        """
+        hosts = {f"{name}:{self.port}" for name in ("127.0.0.1", "localhost")}
+        host, origin = header("host"), header("origin")
+        if len(host) != 1 or host[0].lower() not in hosts:
+            return f"the Host header is not 127.0.0.1:{self.port}"
+        ours = [f"http://{host[0].lower()}"]
+        if origin != ours and (origin or method == "POST"):
+            return "the Origin header is not this server's"
+        if not any(self.is_token(token) for token in [query_token, *self._tokens(header)]):
+            return "the token is missing or wrong: open the URL in the first line of the crawl"
+        return ""
+
+    def is_token(self, token: str) -> bool:
+        """Whether `token` is the token. Takes the same time for all wrong ones of its length."""
+        return secrets.compare_digest(token.encode(), self.token.encode())
+
+    def _tokens(self, header: Callable[[str], Sequence[str]]) -> list[str]:
+        """The tokens of the Cookie and Authorization headers."""
+        cookies = [pair.strip() for line in header("cookie") for pair in line.split(";")]
+        prefix = f"{self._cookie_name}="
+        tokens = [each.removeprefix(prefix) for each in cookies if each.startswith(prefix)]
+        for line in header("authorization"):
+            scheme, _, token = line.partition(" ")
+            if scheme.lower() == "bearer":
+                tokens.append(token.strip())
+        return tokens
+
+
+def token_of(jobdir: Path | None) -> str:
+    """The token of the crawl in `jobdir`: a new one at its first run, and in a crawl without.
+
+    Later runs have the same token, so that bookmarks and Prometheus need no change. OSError if the
+    file cannot be written. A file that others may read is replaced.
+    """
+    new = secrets.token_urlsafe(32)
+    if jobdir is None:
+        return new
+    path = jobdir / TOKEN_FILE
+    try:
+        with path.open(encoding="ascii") as file:
+            status = os.fstat(file.fileno())
+            token = file.read(1000).strip()
+        is_ours = status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077
+        if is_ours and _TOKEN.fullmatch(token):
+            return token
+    except (FileNotFoundError, ValueError):
+        pass
+    part = path.with_name(f"{TOKEN_FILE}.{os.getpid()}.part")
+    part.unlink(missing_ok=True)
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(f"{new}\n")
+    part.replace(path)
+    return new

@@ -1,0 +1,138 @@
+"""What the control server answers with, from the state of the running crawl. Knows no HTTP.
+
+Invariants: a snapshot is made only for a reader, and at most once per SNAPSHOT_S for all readers.
+The frontier's rows are read in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+from scrapy.crawler import Crawler
+from scrapy.settings import BaseSettings
+
+from webcrawl.config.refusal import of_scope
+from webcrawl.crawl.crawl import crawl_of
+from webcrawl.crawl.steering import COMMANDS, SteeringError
+from webcrawl.executor import AdaptiveExecutor
+from webcrawl.frontier.disk.explanation import explain
+from webcrawl.frontier.disk.inspection import Inspection
+from webcrawl.frontier.store import StoreError
+from webcrawl.live.metrics import exposition
+from webcrawl.live.snapshot import snapshot
+from webcrawl.parse.urls import canonicalize
+from webcrawl.scope import ScopeError
+
+SNAPSHOT_S: Final = 1.0
+EXPLANATIONS_MAX: Final = 8  # waiting for the thread
+
+
+class RefusalError(Exception):
+    """The asker's fault, or something that this crawl does not have: a status and one line."""
+
+    def __init__(self, status: int, line: str) -> None:
+        super().__init__(line)
+        self.status = status
+
+
+class LiveCrawl:
+    """One running crawl. `lines` are those of its log."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._made_at = 0.0  # monotonic, when the making of the last snapshot began
+        self._snapshot: asyncio.Future[dict[str, Any]] | None = None
+        self._executor = AdaptiveExecutor("explain")
+        self._explaining = 0
+
+    async def snapshot(self) -> bytes:
+        """The snapshot, as JSON. RefusalError if the frontier is closed."""
+        return msgspec.json.encode(await self._latest())
+
+    async def metrics(self) -> bytes:
+        """The snapshot, in Prometheus' text format."""
+        return exposition(await self._latest())
+
+    async def _latest(self) -> dict[str, Any]:
+        now = time.monotonic()
+        latest = self._snapshot
+        if latest is None or (latest.done() and now >= self._made_at + SNAPSHOT_S):
+            self._made_at = now
+            latest = self._snapshot = asyncio.ensure_future(snapshot(self._crawler))
+        try:
+            return await asyncio.shield(latest)  # a reader that leaves does not end the others'
+        except StoreError as error:  # the frontier is closed, or has failed
+            raise RefusalError(503, one_line(str(error))) from None
+
+    def lines(self, seen: int, limit: int) -> tuple[list[bytes], int]:
+        """The last lines of the crawl log after line number `seen`, `limit` at most.
+
+        Each is JSON. The second value is the number of the last line.
+        """
+        log = crawl_of(self._crawler).log
+        if log is None:
+            return [], 0
+        number = log.last_number
+        new = min(number - seen, limit)
+        return (log.recent()[-new:] if new > 0 else []), number
+
+    async def explain(self, text: str) -> list[str]:
+        """What `scrapy explain` prints about the URL `text`. RefusalError if it has no answer."""
+        url = canonicalize(text)
+        if url is None:
+            raise RefusalError(400, f"{text[:200]!r} is not an http(s) URL")
+        frontier = crawl_of(self._crawler).frontier
+        if frontier is None:
+            raise RefusalError(503, "this crawl has no frontier of ours")
+        if self._explaining >= EXPLANATIONS_MAX:
+            raise RefusalError(503, f"{EXPLANATIONS_MAX} URLs are being explained: try again")
+        settings, inspect = self._crawler.settings, frontier.inspect
+        self._explaining += 1
+        try:
+            return await self._executor.do(lambda: _explained(settings, inspect, url), waits=True)
+        except (StoreError, ScopeError) as error:
+            raise RefusalError(503, one_line(str(error))) from None
+        finally:
+            self._explaining -= 1
+
+    async def do(self, order: object, by: str) -> str:
+        """Carry out `order`, {"command": name, "arguments": [text ...]}. One line for the user.
+
+        `by` names the origin in the log. RefusalError if it is malformed or refused.
+        """
+        match order:
+            case {"command": str(command), "arguments": list(arguments), **others} if not others:
+                pass
+            case {"command": str(command), **others} if not others:
+                arguments = []
+            case _:
+                raise RefusalError(400, 'not of the form {"command": "...", "arguments": ["..."]}')
+        if command not in COMMANDS:
+            raise RefusalError(400, f"{command[:50]!r} is none of {', '.join(COMMANDS)}")
+        if not all(isinstance(argument, str) for argument in arguments):
+            raise RefusalError(400, "an argument is not a text")
+        steering = crawl_of(self._crawler).steering
+        if steering is None:
+            raise RefusalError(400, "this crawl cannot be steered")
+        try:
+            return one_line(await steering.do(command, arguments, by))
+        except SteeringError as error:
+            raise RefusalError(400, one_line(str(error))) from None
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _explained(
+    settings: BaseSettings, inspect: Callable[[], Inspection | None], url: str
+) -> list[str]:
+    """In the thread."""
+    frontier = inspect()
+    if frontier is None:
+        raise StoreError("nothing can be explained: FRONTIER_STORE is 'memory'")
+    return [url, *of_scope(settings, url), *explain(frontier, url, time.time())]
