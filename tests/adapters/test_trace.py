@@ -394,6 +394,15 @@ def test_robots_moved(scrapy: Scrapy) -> None:
     assert code == 0
 
 
+def test_robots_are_fetched_once_for_several_urls(scrapy: Scrapy) -> None:
+    script = site(page=HTML + b"\r\n" + LINKS, robots=b"HTTP/1.1 404 No\r\n\r\n")
+    with RawServer(script) as server:
+        urls = [f"http://127.0.0.1:{server.port}/{page}" for page in ("p", "q")]
+        done = scrapy("trace", *urls, "--robots", *PRIVATE, *NO_IP_DELAY)
+    assert done.stdout.count("Connecting on robots") == 1
+    assert done.stdout.count("Checking robots... allowed") == 2
+
+
 # The command line.
 
 

@@ -20,7 +20,13 @@ from typing import Final, NamedTuple, NoReturn
 from scrapy.settings import BaseSettings
 
 from webcrawl.admission.dns import ResolutionFailed
-from webcrawl.admission.robotspolicy import AllowsAll, HasRules, Redirects, robots_answer
+from webcrawl.admission.robotspolicy import (
+    AllowsAll,
+    HasRules,
+    Redirects,
+    RobotsAnswer,
+    robots_answer,
+)
 from webcrawl.admission.runner import ADDRESSES_MAX, REDIRECTS, read_robots
 from webcrawl.config.build import (
     guard_from,
@@ -99,6 +105,7 @@ class Tracer:
         self._addresses: dict[str, tuple[str, ...]] = {}  # by host, of the present URL
         self._asked_at: dict[str, float] = {}  # by host and by address, monotonic
         self._crawl_delay_s: dict[str, float] = {}  # by host
+        self._robots_txt: dict[str, tuple[RobotsAnswer, Exchange]] = {}  # by origin
 
     async def close(self) -> None:
         await self._client.close()
@@ -135,7 +142,7 @@ class Tracer:
             self._show_body(loaded)
             self._parse_page(exchange)
         elif exchange.status in REDIRECTS:
-            target = redirect_target(exchange.header(b"location"), url)
+            target = redirect_target(_last(exchange, b"location"), url)
             self._begin("Redirecting")
             self._end(f"to {target}" if target else "to no usable Location")
         self._write(f"\n-----\n{head_lines(exchange.head)}")
@@ -167,7 +174,9 @@ class Tracer:
         took = _ms(time.monotonic() - began)
         addresses = self._guard.filter(found)[:ADDRESSES_MAX]
         if not addresses:
-            _fail(f"blocked_address: {found[0]}; only ALLOW_PRIVATE_ADDRESSES=1 allows it")
+            private = read(self._settings, "ALLOW_PRIVATE_ADDRESSES", bool)
+            hint = "" if private else "; only ALLOW_PRIVATE_ADDRESSES=1 allows it"
+            _fail(f"blocked_address: {found[0]}{hint}")
         self._end(f"done in {took} ms, found {addresses[0]}")
         self._addresses[host] = addresses
         return addresses
@@ -175,20 +184,17 @@ class Tracer:
     async def _load(self, url: str, what: str, limits: Limits) -> Loaded:
         """The answer of the first address that accepts a connection."""
         host = host_of(url)
-        *others, last = await self._resolve(host)
-        for address in others:
+        addresses = await self._resolve(host)
+        for address in addresses:
             await self._wait(host, address)
             try:
                 return await self._load_from(address, url, what, limits)
             except FetchFailed as failure:
-                if failure.reason not in UNANSWERED:
-                    _fail(self._reason(failure, limits))
-                self._end(f"failed with {self._reason(failure, limits)} ({address})")
-        await self._wait(host, last)
-        try:
-            return await self._load_from(last, url, what, limits)
-        except FetchFailed as failure:
-            _fail(self._reason(failure, limits))
+                reason = self._reason(failure, limits)
+                if failure.reason not in UNANSWERED or address == addresses[-1]:
+                    _fail(reason)
+                self._end(f"failed with {reason} ({address})")
+        raise AssertionError("a host has an address")
 
     async def _load_from(self, address: str, url: str, what: str, limits: Limits) -> Loaded:
         """The answer of `address`. FetchFailed, with the line of the step that failed open."""
@@ -253,13 +259,13 @@ class Tracer:
     def _parse_page(self, exchange: Exchange) -> None:
         settings = self._settings
         self._begin("Parsing page", "+ ")
-        values = [value for name, value in exchange.headers if name.lower() == b"x-robots-tag"]
+        x_robots_tag = b"\n".join(_values(exchange, b"x-robots-tag"))
         began = time.monotonic()
         page = read_page(
             exchange.payload,
-            exchange.header(b"content-type").decode("latin-1") or "text/html",
+            _last(exchange, b"content-type").decode("latin-1") or "text/html",
             exchange.url,
-            x_robots_tag=b"\n".join(values).decode("latin-1"),
+            x_robots_tag=x_robots_tag.decode("latin-1"),
             follow_rel_nofollow=read(settings, "FOLLOW_REL_NOFOLLOW", bool),
             obey_nofollow=read(settings, "OBEY_NOFOLLOW", bool),
             user_agent_token=robots_token(settings).lower(),
@@ -274,20 +280,13 @@ class Tracer:
     # robots.txt.
 
     async def _check_robots(self, url: str) -> None:
-        """Fetch the robots.txt of `url` and show the rule that decides. StepFailed if it is obeyed
-        and disallows `url`.
+        """Show the rule of robots.txt that decides on `url`. StepFailed if it disallows `url` and
+        is obeyed. An origin's robots.txt is fetched once.
         """
-        robots_url, redirects = f"{origin_of(url)}/robots.txt", 0
-        limits = replace(self._limits, max_size_bytes=MAX_BODY_BYTES)
-        while True:
-            exchange = (await self._load(robots_url, "robots", limits)).exchange
-            location = exchange.header(b"location")
-            answer = robots_answer(exchange.status, location, robots_url, redirects)
-            if not isinstance(answer, Redirects):
-                break
-            robots_url, redirects = answer.url, redirects + 1
-            self._begin("Redirecting")
-            self._end(f"to {robots_url}")
+        origin = origin_of(url)
+        if origin not in self._robots_txt:
+            self._robots_txt[origin] = await self._load_robots(origin)
+        answer, exchange = self._robots_txt[origin]
         self._begin("Checking robots")
         if isinstance(answer, HasRules):
             allowed, why = await self._by_rules(url, exchange.payload)
@@ -299,6 +298,20 @@ class Tracer:
         if not allowed and self._obeys:
             raise StepFailed(verdict)
         self._end(verdict)
+
+    async def _load_robots(self, origin: str) -> tuple[RobotsAnswer, Exchange]:
+        """The last answer to a request for robots.txt, and its meaning; follows redirects."""
+        url, redirects = f"{origin}/robots.txt", 0
+        limits = replace(self._limits, max_size_bytes=MAX_BODY_BYTES)
+        while True:
+            exchange = (await self._load(url, "robots", limits)).exchange
+            location = exchange.header(b"location")
+            answer = robots_answer(exchange.status, location, url, redirects)
+            if not isinstance(answer, Redirects):
+                return answer, exchange
+            url, redirects = answer.url, redirects + 1
+            self._begin("Redirecting")
+            self._end(f"to {url}")
 
     async def _by_rules(self, url: str, body: bytes) -> tuple[bool, str]:
         """Whether the rules in `body` allow `url`, and why."""
@@ -362,6 +375,15 @@ def head_lines(head: bytes) -> str:
     """The lines of a response head, printable, each with a line break."""
     lines = _text(head).rstrip("\r\n").split("\n")
     return "".join(f"{printable(line.removesuffix(chr(13)))}\n" for line in lines)
+
+
+def _values(exchange: Exchange, name: bytes) -> list[bytes]:
+    return [value for key, value in exchange.headers if key.lower() == name]
+
+
+def _last(exchange: Exchange, name: bytes) -> bytes:
+    """The value that the spider reads: Scrapy's `Headers.get` returns the last of several."""
+    return (_values(exchange, name) or [b""])[-1]
 
 
 def _text(octets: bytes) -> str:
