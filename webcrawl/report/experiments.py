@@ -21,7 +21,7 @@ from webcrawl.report.watching import Run, Sample, watch
 
 GRACE_S = 300.0  # beyond its time limit, for a crawl to start and to end
 PROGRESS_S = 10.0
-RATE_S = 60.0  # pages per second are means over so long
+RATE_S = 60.0  # pages per second are means over two default delays of a host
 STORES = ("memory", "disk")
 LEVELS = range(1, 11)
 
@@ -211,17 +211,25 @@ def course(points: Sequence[Point]) -> list[Panel]:
 
 
 def _rates(points: Sequence[Point]) -> tuple[list[float], list[float]]:
-    """Minutes, and pages per second: means over RATE_S, which is two delays of a host."""
+    """Minutes, and pages per second: means over RATE_S.
+
+    The count at the beginning of a mean is interpolated: hosts that began together are asked
+    together, once in each delay, so means over a little more or less would differ.
+    """
     minutes, rates = [], []
     first = 0
     for point in points:
-        while first + 1 < len(points) and points[first + 1]["t"] <= point["t"] - RATE_S:
+        began = point["t"] - RATE_S
+        while first + 1 < len(points) and points[first + 1]["t"] <= began:
             first += 1
         before = points[first]
-        if point["t"] - before["t"] >= RATE_S:
-            pages = point["counts"]["crawled"] - before["counts"]["crawled"]
-            minutes.append(point["t"] / 60)
-            rates.append(pages / (point["t"] - before["t"]))
+        if began < before["t"]:
+            continue
+        after = points[first + 1]
+        share = (began - before["t"]) / (after["t"] - before["t"])
+        pages = [each["counts"]["crawled"] for each in (before, after, point)]
+        minutes.append(point["t"] / 60)
+        rates.append((pages[2] - pages[0] - share * (pages[1] - pages[0])) / RATE_S)
     return minutes, rates
 
 
