@@ -58,7 +58,7 @@ def test_two_steps(tmp_path: Path) -> None:
 
     again = sweep(out, "--steps=4", *QUICK)
     assert again.returncode == 2
-    assert again.stderr.endswith(f"--out {out} has results already: choose another folder\n")
+    assert again.stderr.endswith(f"--out {out} is not empty: choose another folder\n")
 
 
 def test_memory_against_disk(tmp_path: Path) -> None:

@@ -36,7 +36,6 @@ STEPS_MAX = 64  # those of 8:512:8
 HOUR_S = 3600.0
 PAGES = 1_000
 PAGES_OF_STORES = 100_000
-RESULTS = ("concurrency.csv", "memory-vs-disk.csv", "long.csv")
 # Each crawl has its own values of these.
 MANAGED = {
     *("CLOSESPIDER_PAGECOUNT", "CLOSESPIDER_TIMEOUT", "CONCURRENT_ADMISSIONS"),
@@ -137,7 +136,7 @@ class Command(ScrapyCommand):
         try:
             with simulated_web(lab, opts, steps) if not seeds else _nothing():
                 _experiment(lab, opts, steps)
-        except CrawlFailed as error:
+        except (CrawlFailed, OSError) as error:
             print(f"sweep: {error}", file=sys.stderr)
             self.exitcode = 1
         except KeyboardInterrupt:
@@ -154,12 +153,12 @@ class Command(ScrapyCommand):
             raise UsageError("; ".join(problems), print_help=False)
         if seeds:
             SeedSource(seeds, project_root()).check()
-        if any((opts.out / name).exists() for name in RESULTS):
-            raise UsageError(
-                f"--out {opts.out} has results already: choose another folder", print_help=False
-            )
         try:
             opts.out.mkdir(parents=True, exist_ok=True)
+            if any(opts.out.iterdir()):
+                raise UsageError(
+                    f"--out {opts.out} is not empty: choose another folder", print_help=False
+                )
         except OSError as error:
             raise UsageError(f"--out {opts.out}: {error.strerror}", print_help=False) from None
         longest_s = HOUR_S if opts.long or opts.memory_vs_disk else 900.0

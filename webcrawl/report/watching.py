@@ -95,7 +95,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     process.send_signal(signal.SIGINT)
     try:
         process.wait(STOP_S)
-    except subprocess.TimeoutExpired:
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
         process.kill()
         process.wait()
 
