@@ -50,7 +50,7 @@ class Lab:
     pause_s: float = 0.0
     keep: bool = False  # archives and frontiers
     judge: Callable[[], list[str]] = list
-    _crawled: bool = False
+    _crawled: bool = field(default=False, init=False)
 
     def crawl(self, name: str, **settings: Any) -> tuple[Figures, list[Sample]]:
         """Run a crawl to its end; its figures, and its samples. CrawlFailed."""
@@ -91,7 +91,7 @@ class Lab:
             raise CrawlFailed(f"the servers found a fault: {faults[0]}")
         report = json.loads(report_path.read_text(encoding="utf-8"))
         counts, elapsed_s = report["counts"], report["elapsed_s"]
-        archive = (path for path in (folder / "warc").rglob("*.warc.gz"))
+        archive = (folder / "warc").rglob("*.warc.gz")
         return {
             "pages": counts["crawled"],
             "elapsed_s": round(elapsed_s, 1),
@@ -149,21 +149,17 @@ def memory_against_disk(lab: Lab, pages: int, result: Say) -> None:
     curves: dict[str, list[Sample]] = {}
     try:
         for store in STORES:
-            lab.say(f"frontier in {store}" if store == "memory" else "frontier on disk")
+            lab.say(f"frontier: {store}")
             more = {"JOBDIR": ""} if store == "memory" else {}
-            figures, samples = lab.crawl(
-                store, FRONTIER_STORE=store, CLOSESPIDER_PAGECOUNT=pages, **more
-            )
+            chosen = {"FRONTIER_STORE": store, "CLOSESPIDER_PAGECOUNT": pages, **more}
+            figures, samples = lab.crawl(store, **chosen)
             totals.append({"store": store, **figures})
             curves[store] = [sample for sample in samples if sample.pages]
             write_csv(lab.folder / "memory-vs-disk.csv", totals)
+            lines = ((name, each) for name, samples in curves.items() for each in samples)
             write_csv(
                 lab.folder / "memory-vs-disk-samples.csv",
-                [
-                    {"store": each, **asdict(sample)}
-                    for each, samples in curves.items()
-                    for sample in samples
-                ],
+                [{"store": name, **asdict(each)} for name, each in lines],
             )
             result(f"{store:6}: {_sentence(figures)}")
     finally:

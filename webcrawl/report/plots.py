@@ -59,11 +59,14 @@ def _draw(axes: Any, panel: Panel) -> None:
     axes.set_ylabel(panel.y_label)
     axes.set_xlabel(panel.x_label)
     axes.grid(axis="y", alpha=0.4)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
     if panel.doubling:
         axes.set_xscale("log", base=2)
         x = panel.lines[0].x
         marks = [each for each in x if log2(each).is_integer()] or x
-        axes.set_xticks(marks, [f"{each:g}" for each in marks])
+        axes.set_xticks(marks)
+        axes.xaxis.set_major_formatter("{x:g}")  # a logarithmic axis has brought its own
         axes.minorticks_off()
     if panel.bars:
         bottom = [0.0] * len(panel.lines[0].x)
