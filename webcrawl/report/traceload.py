@@ -34,8 +34,8 @@ DNS_PROBLEMS: Final = {
     "bad_name": "bad_name: no host can have this name",
 }
 CUT: Final = {
-    "length": ", cut at DOWNLOAD_MAXSIZE",
-    "time": ", cut at DOWNLOAD_TIMEOUT",
+    "length": ", cut at {0.max_size_bytes} bytes",
+    "time": ", cut after {0.timeout_s:g} s",
     "disconnect": ", cut by the server",
 }
 
@@ -161,9 +161,8 @@ class Loader:
         self._lines.begin("Loading")
         took = ms(exchange.total_s - exchange.connect_s)
         size_bytes = len(exchange.head) + len(exchange.body)
-        self._lines.end(
-            f"done in {took} ms with {size_bytes} bytes{CUT.get(exchange.truncated, '')}"
-        )
+        cut = CUT.get(exchange.truncated, "").format(limits)
+        self._lines.end(f"done in {took} ms with {size_bytes} bytes{cut}")
         self._lines.begin("Verifying header")
         self._lines.end(f"status code {exchange.status}")
         return Loaded(exchange, content_bytes)
