@@ -61,7 +61,7 @@ $(VENV)/.scan: $(SCAN)/pyproject.toml $(SCAN)/scan.c | $(VENV)/.run
 		|| echo "No C compiler, or no Python.h: tags will be found in Python, a page costs a tenth more ($@.log; once there is one: rm $@)"
 	@touch $@
 
-$(VENV)/.test: requirements.txt requirements-test.txt | $(BIN)/python
+$(VENV)/.test: requirements.txt requirements-plots.txt requirements-test.txt | $(BIN)/python
 	$(PIP) -r requirements-test.txt
 	@touch $@ $(VENV)/.run
 

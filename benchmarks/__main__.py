@@ -24,7 +24,6 @@ from benchmarks import (
     soak,
     store,
     survey,
-    sweep,
     vs_scrapy,
     wire,
 )
@@ -42,7 +41,6 @@ BENCHMARKS: dict[str, ModuleType] = {
     "soak": soak,
     "store": store,
     "wire": wire,
-    "sweep": sweep,
     "memory-vs-disk": memory_vs_disk,
     "overheads": overheads,
     "seeds": seeds,

@@ -22,10 +22,11 @@ from typing import Any
 
 from scrapy.settings import Settings
 
-from benchmarks.watching import Sample, watch
+from benchmarks.here import ROOT
 from simweb import Running, cli, faults, running
 from simweb.model import World
 from simweb.origins import Ports
+from webcrawl.report.watching import Sample, watch
 
 # Pages of 25 kB and 100 links, like the median page of the web. Four fifths of the links are a menu
 # that all pages of a host share. Three pages in ten are sent with gzip, one in twenty is a 404.
@@ -159,7 +160,7 @@ def run(place: Place, command: Sequence[str], longest_s: float = LONGEST_S) -> C
     """Run a crawler, `python -m COMMAND`, to its end, with a new ledger. NotDone."""
     shutil.rmtree(place.crawled, ignore_errors=True)
     place.web.reset()
-    done = watch(command, place.folder, longest_s, disk=place.crawled)
+    done = watch(command, place.folder, longest_s, disk=place.crawled, cwd=ROOT)
     if done.exit_code or "Traceback" in done.log or " ERROR: " in done.log:
         raise NotDone(f"{command[0]} ended with {done.exit_code}: {done.log[-2000:]}")
     ledger = place.web.ledger()

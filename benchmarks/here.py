@@ -1,10 +1,12 @@
-"""CPU time and memory of this process, for benchmarks without a crawl."""
+"""This checkout; CPU time and memory of this process, for benchmarks without a crawl."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
 
 
 def cpu_us(call: Callable[[], None], count: int) -> float:

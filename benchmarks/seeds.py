@@ -12,7 +12,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from benchmarks.crawls import NotDone, say
-from benchmarks.watching import ROOT
+from benchmarks.here import ROOT
 
 TARGET_S = 3
 HOSTS = 10_000

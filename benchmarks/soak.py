@@ -17,8 +17,9 @@ from pathlib import Path
 from statistics import fmean
 
 from benchmarks.crawls import Cost, NotDone, check, crawl, pages_per_s, serving, world
-from benchmarks.plot import Panel, svg
-from benchmarks.watching import ROOT, Sample
+from benchmarks.here import ROOT
+from webcrawl.report.plots import Line, Panel, save
+from webcrawl.report.watching import Sample
 
 BINS = 240
 WARM_UP = 0.02  # share of the crawl, left out of its first quarter
@@ -51,7 +52,7 @@ def measure(arguments: argparse.Namespace) -> str:
     steps = thinned(cost.samples)
     arguments.out.mkdir(parents=True, exist_ok=True)
     write_csv(arguments.out / "soak.csv", cost.samples)
-    (arguments.out / "soak.svg").write_text(picture(cost, steps), encoding="utf-8")
+    draw(arguments.out / "soak.svg", cost, steps)
     quarter = len(steps) // 4
     first, last = steps[int(len(steps) * WARM_UP) : quarter + 1], steps[-quarter - 1 :]
     rates = [pages_per_s(part) for part in (first, last)]
@@ -81,20 +82,19 @@ def write_csv(path: Path, samples: Sequence[Sample]) -> None:
         )
 
 
-def picture(cost: Cost, steps: Sequence[Sample]) -> str:
+def draw(path: Path, cost: Cost, steps: Sequence[Sample]) -> None:
     pairs = list(pairwise(steps))
-    spans_s = [b.at_s - a.at_s for a, b in pairs]
-    panels = [
-        Panel(
-            "pages per second",
-            [(b.pages - a.pages) / s for (a, b), s in zip(pairs, spans_s, strict=True)],
-        ),
-        Panel("resident memory, MB", [b.rss_mb for _, b in pairs]),
-        Panel(
-            "processors busy",
-            [(b.cpu_s - a.cpu_s) / s for (a, b), s in zip(pairs, spans_s, strict=True)],
-        ),
-        Panel("archive and frontier on disk, GB", [b.disk_mb / 1000 for _, b in pairs]),
-    ]
+    rates = [(b.pages - a.pages) / (b.at_s - a.at_s) for a, b in pairs]
+    busy = [(b.cpu_s - a.cpu_s) / (b.at_s - a.at_s) for a, b in pairs]
     minutes = [b.at_s / 60 for _, b in pairs]
-    return svg(f"{cost.pages:,} pages", "minutes since the start", minutes, panels)
+    quantities = {
+        "pages per second": rates,
+        "resident memory, MB": [b.rss_mb for _, b in pairs],
+        "processors busy": busy,
+        "archive and frontier on disk, GB": [b.disk_mb / 1000 for _, b in pairs],
+    }
+    panels = [
+        Panel(label, "minutes since the start", [Line("", minutes, values)])
+        for label, values in quantities.items()
+    ]
+    save(path, f"{cost.pages:,} pages", panels)

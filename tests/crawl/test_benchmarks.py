@@ -6,13 +6,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pytest
 
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.crawls import NotDone, check_same, crawl, serving, world
-from benchmarks.plot import Panel, svg
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -47,14 +45,6 @@ def test_each_benchmark_has_a_help() -> None:
     done = benchmark("--help")
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^    ([a-z-]+)(?: |$)", done.stdout, re.MULTILINE) == list(BENCHMARKS)
-
-
-def test_a_plot_has_a_line_per_panel() -> None:
-    panels = [Panel("flat", [5.0, 5.0, 5.0]), Panel("nothing", [0.0, 0.0, 0.0])]
-    picture = ET.fromstring(svg("title", "minutes", [0.1, 0.2, 0.3], panels))
-    lines = [path.get("d", "") for path in picture.iter("{http://www.w3.org/2000/svg}path")]
-    heights = [{point.split(",")[1] for point in line.split()} for line in lines]
-    assert [len(each) for each in heights] == [1, 1]
 
 
 def test_incomplete_work_is_no_result() -> None:

@@ -12,6 +12,8 @@ from webcrawl.parse.robots import (
     MAX_CHECK_STEPS,
     MAX_SITEMAPS,
     RobotsRules,
+    RulePlace,
+    place_of,
     product_token,
 )
 
@@ -133,3 +135,12 @@ def test_an_agent_may_be_named_thousands_of_times() -> None:
     for token in ("webcrawl", "other"):
         rules = RobotsRules.parse(body, token)
         assert (rules.literals, rules.crawl_delay_s) == ("-/a", 2.0)
+
+
+def test_the_place_of_a_rule_is_its_line_in_our_group() -> None:
+    body = (
+        b"\xef\xbb\xbfUser-agent: *\rDisallow: /a\r\n\nUser-agent: WebCrawl\nDisallow: /a # \xff\n"
+    )
+    assert place_of("-/a", body, "webcrawl") == RulePlace(5, "Disallow: /a # \\xff", "webcrawl")
+    assert place_of("-/a", body, "another") == RulePlace(2, "Disallow: /a", "*")
+    assert place_of("-/b", body, "webcrawl") is None

@@ -6,7 +6,9 @@ In reading order:
   crawl and sets the exit code. `epilog` is the end of their `--help`.
 - `fetch`, `view`, `shell`, `parse`, `check`, `bench`: Scrapy's debugging commands. `debugging` is
   their common base: they leave no archive, no report and nothing in JOBDIR.
+- `trace`: shows each step of the fetch of one URL; `debugging` is its base too.
 - `frontier`, `explain`: look into the frontier of a JOBDIR.
+- `sweep`: runs experiments, each of several crawls.
 - `warccheck`: checks WARC files. `simweb`: serves the simulated web.
 
 Each module's class `Command` is thin: it reads options and calls the rest of the package.

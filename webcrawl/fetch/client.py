@@ -363,6 +363,8 @@ class _Fetch(asyncio.Protocol):
         if error is not None and isinstance(error, FetchFailed):
             error.asked = self.state is not State.CONNECTING
             error.ended_at = self.ended_at
+            error.connect_s = max(0.0, self.connected_at - self.started_at)
+            error.received_bytes = self.reader.received_bytes
         self._error = error
         self._enter(State.DONE, self.ended_at)
 

@@ -78,7 +78,7 @@ def decode(content: bytes, headers: Headers, max_size_bytes: int) -> Decoded:
     Deviation: content that is not in the coding of its label stays as it is ("not gzip"), since
     many servers label plain pages so. Cost: 1 µs per KiB of output, at most `max_size_bytes`.
     """
-    codings = _codings(headers)
+    codings = codings_of(headers)
     if not codings or not content:
         return Decoded(content)
     if len(codings) > MAX_CODINGS:
@@ -99,7 +99,7 @@ def decode(content: bytes, headers: Headers, max_size_bytes: int) -> Decoded:
 
 def decode_quickly(content: bytes, headers: Headers, max_size_bytes: int) -> Decoded | None:
     """As `decode`; None for content that may block the event loop, even if it is small."""
-    codings = _codings(headers)
+    codings = codings_of(headers)
     if not codings or not content:
         return Decoded(content)
     if len(codings) > 1 or len(content) > QUICK_INPUT_BYTES:
@@ -110,7 +110,7 @@ def decode_quickly(content: bytes, headers: Headers, max_size_bytes: int) -> Dec
     return decoded
 
 
-def _codings(headers: Headers) -> list[bytes]:
+def codings_of(headers: Headers) -> list[bytes]:
     """The codings to remove, in the order they were applied."""
     codings = list_values(headers, b"content-encoding")
     if len(headers_te := transfer_codings(headers)) > 1 and headers_te[-1] == b"chunked":

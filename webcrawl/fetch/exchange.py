@@ -107,13 +107,15 @@ class FetchFailed(Exception):  # noqa: N818  (an outcome, not an error of ours)
     """No usable answer came: the peer's fault, or one of OURS.
 
     `asked` is True when any byte of the request may have reached the server: then the politeness
-    clocks must count from `ended_at` (monotonic).
+    clocks must count from `ended_at` (monotonic). `received_bytes` of the answer had come.
     """
 
     reason: FailureReason
     detail: str = ""
     asked: bool = False
     ended_at: float = field(default=0.0)
+    connect_s: float = 0.0  # as in Exchange; 0.0 without a connection
+    received_bytes: int = 0
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.detail}" if self.detail else self.reason

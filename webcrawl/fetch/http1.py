@@ -78,6 +78,7 @@ class ResponseReader:
         "_method",
         "_pos",
         "_surplus",
+        "_taken",
         "done",
         "head",
         "headers",
@@ -97,6 +98,7 @@ class ResponseReader:
         self._interim = 0
         self._pos = 0  # how much of the buffer has been parsed
         self._surplus = False  # bytes came after the end of the response
+        self._taken = 0  # bytes of all heads
         # LENGTH: bytes of the body; CHUNKED: missing bytes of this chunk; TRAILER: bytes allowed.
         self._left = 0
         self.head = b""
@@ -123,6 +125,11 @@ class ResponseReader:
             if name == b"timeout" and seconds.isdigit():
                 return float(seconds[:9]) - 1.0  # the next request takes time to arrive
         return inf
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes of the answer that were fed so far, interim responses included."""
+        return self._taken + len(self._buffer)
 
     @property
     def body(self) -> bytes:
@@ -214,6 +221,7 @@ class ResponseReader:
 
     def _take(self, size: int) -> bytes:
         """Cut `size` bytes off the front of the buffer; they count as header bytes."""
+        self._taken += size
         self._max_head -= size
         if self._max_head < 0:
             raise FetchFailed("header_too_large", "all heads together")

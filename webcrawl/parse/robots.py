@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from msgspec import Struct
 
@@ -249,6 +249,32 @@ class _Parser:
             return
         for group in self._bound:
             group.crawl_delay_s = max(delay_s, group.crawl_delay_s or 0.0)
+
+
+class RulePlace(NamedTuple):
+    """Where a rule stands in a robots.txt: for people."""
+
+    number: int  # of the line, from 1
+    line: str
+    agent: str  # of the group: our product token, or "*"
+
+
+def place_of(rule: str, body: bytes, product_token: str) -> RulePlace | None:
+    """The first line of `body` that gives `rule`, a value of `RobotsRules.deciding`.
+
+    None for a rule that stands on no line: that of a robots.txt with too many wildcards. O(body).
+    """
+    lines = readable(body).splitlines()
+    token = product_token.lower().encode()
+    whole, parser = _Parser(token), _Parser(token)
+    for line in lines:
+        whole.feed(line)
+    group, agent = (parser.ours, product_token) if whole.named else (parser.everyone, "*")
+    for number, line in enumerate(lines, 1):
+        parser.feed(line)
+        if rule in group.literals or rule in group.wildcards:
+            return RulePlace(number, line.decode("utf-8", "backslashreplace").strip(), agent)
+    return None
 
 
 def readable(body: bytes) -> bytes:

@@ -1,8 +1,11 @@
-"""The output of a crawl for its user. `webcrawl.extensions` decides when it is written.
+"""The output of crawls for their user. `webcrawl.extensions` decides when a crawl writes it.
 
 In reading order:
 
 - `lines`: the text of the stats lines, their legend and the summary, made from counters.
 - `console`: writes lines to standard output, or to the log if the log is a file.
 - `logformatter`: Scrapy's log lines about pages, links and items.
+- `trace`: the steps of the fetch of one URL (`scrapy trace`); `traceload`: those on the network.
+- `experiments`: several crawls and their figures (`scrapy sweep`); `watching` runs and samples one
+  crawl, `plots` draws.
 """

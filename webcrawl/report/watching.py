@@ -1,19 +1,23 @@
-"""Runs one process to its end; samples its pages, memory and disk every second."""
+"""Runs one crawl in a process of its own, to its end; samples it every second.
+
+Pages are read from its stats lines, memory from proc(5): where there is none, there are no samples.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
 LOOK_S = 0.05
 SAMPLE_S = 1.0
+STOP_S = 30.0  # for a crawl to end cleanly when it is interrupted
 _CRAWLED = re.compile(rb" C +(\d+) L ")  # of a stats line
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -41,10 +45,20 @@ class Run:
     log: str  # standard error
 
 
-def watch(command: Sequence[str], folder: Path, longest_s: float, disk: Path | None = None) -> Run:
-    """Run `python -m COMMAND` in the project to its end; kill it after `longest_s`.
+def watch(
+    command: Sequence[str],
+    folder: Path,
+    longest_s: float,
+    disk: Path | None = None,
+    *,
+    cwd: Path | None = None,
+    on_sample: Callable[[Sample], None] | None = None,
+) -> Run:
+    """Run `python -m COMMAND` in `cwd` to its end; kill it after `longest_s`.
 
-    Output goes to `folder`. `disk` is the folder whose size is sampled.
+    Output goes to `folder`. `disk` is the folder whose size is sampled. An exception, such as
+    KeyboardInterrupt, interrupts the process and waits for its end. The process has a group of its
+    own, so that Ctrl-C in a terminal reaches it only once.
     """
     out, log = folder / "out.txt", folder / "log.txt"
     samples: list[Sample] = []
@@ -52,7 +66,7 @@ def watch(command: Sequence[str], folder: Path, longest_s: float, disk: Path | N
     with out.open("wb") as stdout, log.open("wb") as stderr:
         process = subprocess.Popen(
             [sys.executable, "-m", *command],
-            cwd=ROOT, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
+            cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, process_group=0,
         )  # fmt: skip
     try:
         sample_at = began
@@ -67,18 +81,31 @@ def watch(command: Sequence[str], folder: Path, longest_s: float, disk: Path | N
             if now >= sample_at and (sample := _sample(process.pid, now - began, out, disk)):
                 samples.append(sample)
                 sample_at = now + SAMPLE_S
+                if on_sample is not None:
+                    on_sample(sample)
             time.sleep(LOOK_S)
     finally:
         if process.returncode is None:
-            process.kill()
-            process.wait()
+            _stop(process)
     cpu_s = usage.ru_utime + usage.ru_stime
-    return Run(process.returncode, cpu_s, now - began, samples, log.read_text())
+    return Run(process.returncode, cpu_s, now - began, samples, log.read_text(errors="replace"))
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(STOP_S)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        process.kill()
+        process.wait()
 
 
 def _sample(pid: int, at_s: float, out: Path, disk: Path | None) -> Sample | None:
-    """One sample, or None if the process has just ended."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    """One sample, or None if the process has just ended, or there is no proc(5)."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except FileNotFoundError:
+        return None
     memory = dict(line.split(":", 1) for line in lines)
     if "VmRSS" not in memory:
         return None

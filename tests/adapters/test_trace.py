@@ -1,0 +1,455 @@
+"""`scrapy trace`: each line of the trace, against real servers; times are masked."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+from simweb import running
+from tests.adapters.rawserver import (
+    RawServer,
+    Script,
+    identity,
+    read_request,
+    reset,
+    server_context,
+)
+from tests.conftest import Scrapy
+
+HTML = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+LINKS = b'<a href="/a">a</a><a href="/b">b</a><a href="/a">a</a>'
+PRIVATE = ("-s", "ALLOW_PRIVATE_ADDRESSES=1", "-s", "DOWNLOAD_DELAY=0")
+START = """\
+URL: {url}
+  Parsing URL... host 127.0.0.1, port {port}, request /p
+  Doing DNS... done in N ms, found 127.0.0.1
+"""
+CONNECTED = START + "  * Connecting on page... done in N ms\n"
+
+
+def answering(answer: bytes) -> Script:
+    def script(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(answer)
+
+    return script
+
+
+def site(**answers: bytes) -> Script:
+    """Answers by the first word of the path, with `page` for any other path."""
+
+    def script(connection: socket.socket) -> None:
+        path = read_request(connection).split()[1].decode()
+        word = path.strip("/").partition(".")[0]
+        connection.sendall(answers.get(word, answers["page"]))
+
+    return script
+
+
+def masked(text: str) -> str:
+    return re.sub(r"\d+ ms", "N ms", text)
+
+
+def trace(
+    scrapy: Scrapy, script: Script, *arguments: str, path: str = "/p"
+) -> tuple[int, str, str, str]:
+    """Exit code, trace with masked times, standard error, and URL."""
+    with RawServer(script) as server:
+        url = f"http://127.0.0.1:{server.port}{path}"
+        done = scrapy("trace", url, *PRIVATE, *arguments)
+    assert "Traceback" not in done.stderr
+    return done.returncode, masked(done.stdout), done.stderr, url
+
+
+def expected(text: str, url: str) -> str:
+    return text.format(url=url, port=url.rpartition(":")[2].partition("/")[0])
+
+
+CHUNKS = b"7;name=value\r\n" + LINKS[:7] + b"\r\n%X\r\n" % len(LINKS[7:]) + LINKS[7:] + b"\r\n"
+CHUNKED = CHUNKS + b"0\r\nX-Trailer: yes\r\n\r\n"
+GZIPPED = gzip.compress(LINKS, mtime=0)
+
+PAGES = {
+    "chunked": (
+        HTML + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKED,
+        f"body size was {len(CHUNKED)}, now {len(LINKS)}\n",
+    ),
+    "with a length": (
+        HTML + b"Content-Length: %d\r\n\r\n%b" % (len(LINKS), LINKS),
+        f"body size was {len(LINKS)}, now {len(LINKS)}\n",
+    ),
+    "up to the end": (HTML + b"\r\n" + LINKS, f"body size was {len(LINKS)}, now {len(LINKS)}\n"),
+    "gzip": (
+        HTML + b"Content-Encoding: gzip\r\n\r\n" + GZIPPED,
+        (
+            f"body size was {len(GZIPPED)}, now {len(GZIPPED)}\n"
+            f"  Decoding gzip... body size was {len(GZIPPED)}, now {len(LINKS)}\n"
+        ),
+    ),
+    "gzip that is none": (
+        HTML + b"Content-Encoding: gzip\r\n\r\n" + LINKS,
+        (
+            f"body size was {len(LINKS)}, now {len(LINKS)}\n"
+            f"  Decoding gzip... body size was {len(LINKS)}, now {len(LINKS)}, not gzip\n"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page(scrapy: Scrapy, name: str) -> None:
+    answer, sizes = PAGES[name]
+    code, out, notes, url = trace(scrapy, answering(answer))
+    head = answer.partition(b"\r\n\r\n")[0].decode().replace("\r\n", "\n")
+    assert out == expected(
+        f"{CONNECTED}  Loading... done in N ms with {len(answer)} bytes\n"
+        f"  Verifying header... status code 200\n  Dechunking... {sizes}"
+        f"  + Parsing page... done in N ms with 3 links\n\n-----\n{head}\n",
+        url,
+    )
+    assert code == 0
+    assert notes == ""
+
+
+def test_a_text_is_loaded_too_and_has_no_links(scrapy: Scrapy) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nhttp://a/"
+    code, out, notes, _ = trace(scrapy, answering(answer))
+    assert code == 0
+    assert "body size was 9, now 9\n  + Parsing page... done in N ms with 0 links\n" in out
+    assert notes == (
+        "trace: a crawl would not read this body: CONTENT_TYPES lacks its media type\n"
+    )
+
+
+def test_other_answers_have_no_body_lines(scrapy: Scrapy) -> None:
+    answer = b"HTTP/1.0 404 Not Found\r\nServer: \x1b[31mred\x07 \xc3\xa9 \xe9\xc2\x9b\r\n\r\nno"
+    code, out, _, url = trace(scrapy, answering(answer))
+    assert out == expected(
+        f"{CONNECTED}  Loading... done in N ms with {len(answer)} bytes\n"
+        "  Verifying header... status code 404\n\n-----\n"
+        "HTTP/1.0 404 Not Found\nServer: \\x1b[31mred\\x07 é \\xe9\\x9b\n",
+        url,
+    )
+    assert code == 0
+
+
+def test_https(scrapy: Scrapy, tmp_path: Path) -> None:
+    context = server_context(tmp_path, identity("127.0.0.1"))
+    answer = HTML + b"\r\n" + LINKS
+    with RawServer(answering(answer), context) as server:
+        done = scrapy("trace", f"https://127.0.0.1:{server.port}/p", *PRIVATE)
+    assert done.returncode == 0, done.stderr
+    assert masked(done.stdout).splitlines()[3:6] == [
+        "  * Connecting on page... done in N ms",
+        (
+            "  Verifying certificate... self-signed certificate, host name mismatch"
+            " (TLSv1.3, TLS_AES_256_GCM_SHA384)"
+        ),
+        f"  Loading... done in N ms with {len(answer)} bytes",
+    ]
+
+
+# Failures: nothing follows the line of the failed step, and the exit code is 1.
+
+SHORT = ("-s", "DOWNLOAD_TIMEOUT=1")
+
+
+def hang(connection: socket.socket) -> None:
+    while read_request(connection):
+        pass
+
+
+def endless(connection: socket.socket) -> None:
+    read_request(connection)
+    connection.sendall(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        connection.sendall(b"X-More: and more\r\n" * 1000)
+
+
+def close_in_head(connection: socket.socket) -> None:
+    read_request(connection)
+    connection.sendall(b"HTTP/1.1 200 OK\r\n")
+    reset(connection)
+
+
+FAILURES: dict[str, tuple[Script, str]] = {
+    "garbage": (
+        answering(b"220 mail\x1b[2J\r\n"),
+        (
+            "  Loading... done in N ms with 14 bytes\n"
+            "  Verifying header... failed with bad_response:"
+            " the answer is not HTTP, starts with b'220 mail\\x1b[2J\\r\\n'\n"
+        ),
+    ),
+    "bad status line": (
+        answering(b"HTTP/1.1 OK\r\n\r\n"),
+        (
+            "  Loading... done in N ms with 15 bytes\n"
+            "  Verifying header... failed with bad_response:"
+            " the answer is not HTTP, status line b'HTTP/1.1 OK\\r\\n\\r\\n'\n"
+        ),
+    ),
+    "endless header": (
+        endless,
+        "  Loading... failed with header_too_large: over 32768 bytes\n",
+    ),
+    "time-out": (hang, "  Loading... failed with timeout: no whole header after 1 s\n"),
+    "nothing": (
+        answering(b""),
+        "  Loading... failed with reset: closed before the end of the head\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_failure(scrapy: Scrapy, name: str) -> None:
+    script, ending = FAILURES[name]
+    code, out, _, url = trace(scrapy, script, *SHORT)
+    assert out == expected(CONNECTED, url) + ending
+    assert code == 1
+
+
+def test_a_connection_reset_in_the_header(scrapy: Scrapy) -> None:
+    code, out, _, url = trace(scrapy, close_in_head)
+    assert out.startswith(expected(CONNECTED, url) + "  Loading... failed with reset")
+    assert code == 1
+    assert len(out.splitlines()) == 5
+
+
+def test_a_refused_connection(scrapy: Scrapy) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    done = scrapy("trace", f"http://127.0.0.1:{port}/p", *PRIVATE)
+    *before, last = done.stdout.splitlines()
+    assert len(before) == 3
+    assert last.startswith("  * Connecting on page... failed with connect: [Errno 111]")
+    assert done.returncode == 1
+
+
+def test_a_private_address_is_refused(scrapy: Scrapy) -> None:
+    done = scrapy("trace", "http://127.0.0.1/")
+    assert done.stdout.splitlines()[2:] == [
+        (
+            "  Doing DNS... failed with blocked_address: 127.0.0.1;"
+            " only ALLOW_PRIVATE_ADDRESSES=1 allows it"
+        )
+    ]
+    assert done.returncode == 1
+
+
+def test_names_are_looked_up_in_dns(scrapy: Scrapy) -> None:
+    with running("--hosts=1", "--features=none") as web:
+        (url,) = web.seeds
+        settings = (*PRIVATE, "-s", f"DNS_SERVERS={web.dns}")
+        done = scrapy("trace", url, *settings)
+        missing = scrapy("trace", "http://no-such-host.example/", *settings)
+        unserved = scrapy("trace", url, *PRIVATE, "-s", "DNS_SERVERS=127.0.0.1:1")
+    assert re.search(
+        r"^  Doing DNS\.\.\. done in \d+ ms, found 127\.[\d.]+$", done.stdout, re.MULTILINE
+    )
+    assert "  Verifying header... status code" in done.stdout
+    assert done.returncode == 0
+    assert missing.stdout.splitlines()[2:] == [
+        "  Doing DNS... failed with nxdomain: the name does not exist"
+    ]
+    assert missing.returncode == 1
+    assert unserved.stdout.splitlines()[2:] == [
+        "  Doing DNS... failed with unreachable: no name server could be reached"
+    ]
+
+
+def test_a_cut_body_is_still_shown(scrapy: Scrapy) -> None:
+    answer = HTML + b"Content-Length: 1000\r\n\r\n" + LINKS
+    code, out, _, _ = trace(scrapy, answering(answer))
+    assert f"  Loading... done in N ms with {len(answer)} bytes, cut by the server\n" in out
+    code, out, _, _ = trace(scrapy, answering(answer), "-s", "DOWNLOAD_MAXSIZE=20")
+    assert "bytes, cut at 20 bytes\n" in out
+    assert "  Dechunking... body size was 20, now 20\n" in out
+    assert code == 0
+
+
+# Redirects.
+
+
+def test_a_redirect_is_shown(scrapy: Scrapy) -> None:
+    moved = b"HTTP/1.1 301 Moved\r\nLocation: /new\r\n\r\n"
+    script = site(page=moved, new=HTML + b"\r\n" + LINKS)
+    code, out, _, url = trace(scrapy, script)
+    target = url.replace("/p", "/new")
+    assert out == expected(
+        f"{CONNECTED}  Loading... done in N ms with {len(moved)} bytes\n"
+        f"  Verifying header... status code 301\n  Redirecting... to {target}\n\n-----\n"
+        "HTTP/1.1 301 Moved\nLocation: /new\n",
+        url,
+    )
+    assert code == 0
+    code, out, _, url = trace(scrapy, script, "--follow")
+    assert f"Location: /new\n\nURL: {url.replace('/p', '/new')}\n  Parsing URL... " in out
+    assert "  + Parsing page... done in N ms with 3 links\n" in out
+    assert code == 0
+
+
+def test_a_redirect_loop_ends(scrapy: Scrapy) -> None:
+    script = answering(b"HTTP/1.1 302 Found\r\nLocation: /p\r\n\r\n")
+    arguments = ("--follow", "-s", "REDIRECT_MAX_TIMES=2", "-s", "IP_DELAY=0")
+    code, out, notes, _ = trace(scrapy, script, *arguments)
+    assert out.count("URL: ") == 3
+    assert notes == "trace: stops after 2 redirects: REDIRECT_MAX_TIMES\n"
+    assert code == 1
+
+
+# robots.txt.
+
+RULES = b"""HTTP/1.1 200 OK\r\n\r\nUser-agent: *
+Disallow: /
+
+User-agent: webcrawl
+User-agent: other
+Disallow: /secret*
+Allow: /secret/open  # \x1b[1m
+Crawl-delay: 0.5
+"""
+NO_IP_DELAY = ("-s", "IP_DELAY=0")
+
+
+@pytest.mark.parametrize(
+    ("path", "verdict"),
+    [
+        ("/p", "allowed: no rule matches; crawl delay 0.5 s"),
+        (
+            "/secret/open",
+            (
+                'allowed by line 7, "Allow: /secret/open  # \\x1b[1m", in the group of webcrawl;'
+                " crawl delay 0.5 s"
+            ),
+        ),
+    ],
+)
+def test_robots_allow(scrapy: Scrapy, path: str, verdict: str) -> None:
+    script = site(page=HTML + b"\r\n" + LINKS, robots=RULES)
+    code, out, notes, _ = trace(scrapy, script, "--robots", *NO_IP_DELAY, path=path)
+    assert out.splitlines()[3:9] == [
+        "  * Connecting on robots... done in N ms",
+        f"  Loading... done in N ms with {len(RULES)} bytes",
+        "  Verifying header... status code 200",
+        f"  Checking robots... {verdict}",
+        "  * Connecting on page... done in N ms",
+        f"  Loading... done in N ms with {len(HTML + LINKS) + 2} bytes",
+    ]
+    assert re.fullmatch(r"trace: waits 0\.\d s before the next request to 127\.0\.0\.1\n", notes)
+    assert code == 0
+
+
+def test_robots_disallow(scrapy: Scrapy) -> None:
+    script = site(page=HTML + b"\r\n" + LINKS, robots=RULES)
+    code, out, _, _ = trace(scrapy, script, "--robots", path="/secret/")
+    verdict = (
+        '  Checking robots... disallowed by line 6, "Disallow: /secret*", in the group of webcrawl;'
+        " crawl delay 0.5 s"
+    )
+    assert out.splitlines()[-1] == verdict
+    assert code == 1
+    arguments = ("--robots", "-s", "ROBOTSTXT_OBEY=0", *NO_IP_DELAY)
+    code, out, _, _ = trace(scrapy, script, *arguments, path="/secret/")
+    assert f"{verdict}\n  * Connecting on page... done in N ms\n" in out
+    assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("robots", "verdict", "code"),
+    [
+        (
+            b"HTTP/1.1 404 No\r\n\r\n",
+            "allowed: no rules, since status 404 has none",
+            0,
+        ),
+        (
+            b"HTTP/1.1 503 No\r\n\r\n",
+            "disallowed: status 503 counts as unreachable",
+            1,
+        ),
+    ],
+)
+def test_robots_without_rules(scrapy: Scrapy, robots: bytes, verdict: str, code: int) -> None:
+    script = site(page=HTML + b"\r\n" + LINKS, robots=robots)
+    done, out, _, _ = trace(scrapy, script, "--robots", *NO_IP_DELAY)
+    assert out.splitlines()[6] == f"  Checking robots... {verdict}"
+    assert ("Connecting on page" in out) == (code == 0)
+    assert done == code
+
+
+def test_robots_moved(scrapy: Scrapy) -> None:
+    moved = b"HTTP/1.1 301 Moved\r\nLocation: /rules\r\n\r\n"
+    script = site(page=HTML + b"\r\n" + LINKS, robots=moved, rules=RULES)
+    code, out, _, url = trace(scrapy, script, "--robots", *NO_IP_DELAY)
+    assert out.splitlines()[5:8] == [
+        "  Verifying header... status code 301",
+        f"  Redirecting... to {url.replace('/p', '/rules')}",
+        "  * Connecting on robots... done in N ms",
+    ]
+    assert code == 0
+
+
+def test_robots_are_fetched_once_for_several_urls(scrapy: Scrapy) -> None:
+    script = site(page=HTML + b"\r\n" + LINKS, robots=b"HTTP/1.1 404 No\r\n\r\n")
+    with RawServer(script) as server:
+        urls = [f"http://127.0.0.1:{server.port}/{page}" for page in ("p", "q")]
+        done = scrapy("trace", *urls, "--robots", *PRIVATE, *NO_IP_DELAY)
+    assert done.stdout.count("Connecting on robots") == 1
+    assert done.stdout.count("Checking robots... allowed") == 2
+
+
+# The command line.
+
+
+@pytest.mark.parametrize(
+    ("url", "line"),
+    [
+        ("ftp://h/", "failed with an invalid scheme: not http or https"),
+        ("h", "failed with an invalid scheme: not http or https"),
+        ("http://h:99999/", "failed with an invalid host or port"),
+        ("http://", "failed with an invalid host or port"),
+    ],
+)
+def test_a_wrong_url(scrapy: Scrapy, url: str, line: str) -> None:
+    done = scrapy("trace", url)
+    assert done.stdout == f"URL: {url}\n  Parsing URL... {line}\n"
+    assert done.returncode == 1
+
+
+def test_a_url_with_controls(scrapy: Scrapy) -> None:
+    done = scrapy("trace", "ftp://\x1b[31m\u202e")
+    assert done.stdout.startswith("URL: ftp://\\x1b[31m\\u202e\n")
+
+
+def test_several_urls_and_one_of_them_fails(scrapy: Scrapy) -> None:
+    code, out, _, _ = trace(scrapy, answering(HTML + b"\r\n"), "ftp://h/", *NO_IP_DELAY)
+    assert "\nContent-Type: text/html\n\nURL: ftp://h/\n" in out
+    assert code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ((), "error: give one or more URLs"),
+        (
+            ("http://h/", "-s", "DOWNLOAD_TIMEOUT=soon"),
+            "DOWNLOAD_TIMEOUT = 'soon' cannot be used: ",
+        ),
+        (("http://h/", "-s", "USER_AGENTS=x"), "USER_AGENTS is not a setting; did you mean "),
+    ],
+)
+def test_wrong_usage(scrapy: Scrapy, arguments: tuple[str, ...], line: str) -> None:
+    done = scrapy("trace", *arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert line in done.stderr.splitlines()[-1]
+
+
+def test_nothing_is_written(scrapy: Scrapy, tmp_path: Path) -> None:
+    assert trace(scrapy, answering(HTML + b"\r\n"), "-s", f"JOBDIR={tmp_path / 'job'}")[0] == 0
+    assert list(tmp_path.iterdir()) == []
