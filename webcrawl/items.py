@@ -28,6 +28,7 @@ class Page:
     status: int
     content_type: str = ""  # media type, lower case, without parameters
     charset: str = ""  # WHATWG name; "" if the page was not parsed
+    lang: str = ""  # the language that `<html lang=...>` declares, lower case
     size_bytes: int = 0  # of the body with transfer and content codings removed
     depth: int = 0  # link hops from a seed
     redirects: int = 0  # redirect hops in a row that led here

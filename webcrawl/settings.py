@@ -92,7 +92,8 @@ WARC_PAYLOAD_DIGEST = "wire"  # warcio and FastWARC verify it; jwarc verifies "p
 WARC_COLLECTION = ""
 WARC_OPERATOR = ""
 WARC_DESCRIPTION = ""
-REPORT_DIR = ""  # for report.json and report.txt; empty: WARC_DIR
+REPORT_DIR = ""  # for report.json, report.txt and the crawl log; empty: WARC_DIR
+CRAWL_LOG = True  # a line for each URL that had its turn
 
 # Log and statistics.
 LOG_LEVEL = "INFO"
@@ -104,6 +105,7 @@ EXTENSIONS = {
     "webcrawl.extensions.startcheck.StartCheck": 0,
     "webcrawl.extensions.statslines.StatsLines": 100,
     "webcrawl.extensions.report.CrawlReport": 200,
+    "webcrawl.extensions.card.CrawlCard": 210,
     "webcrawl.extensions.processes.Processes": 300,
     "webcrawl.extensions.allocator.OneHeap": 0,
     "webcrawl.extensions.garbage.GcTuning": 900,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from simweb import Running, faults
 from tests.crawl.crawling import Result, assert_clean
+from tests.crawl.crawllog import assert_log
 from tests.crawl.knownsite import records
 from webcrawl.parse.urls import host_of
 from webcrawl.warc.check import check
@@ -51,6 +52,7 @@ def assert_one_crawl(
     assert counts["pending"] == 0, "nothing failed in a way that may pass"
     assert counts["crawled"] == ledger["fetched"]["pages"]
     assert counts["extracted"] == counts["crawled"] + dropped
+    assert_log(result)
     assert not list((result.folder / "warc").glob("*.open"))
     assert len(list((result.folder / "warc").glob("*.cdxj"))) == len(result.warcs)
     pages: Counter[str] = Counter()

@@ -12,6 +12,7 @@ from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.disposition import Disposition
 from webcrawl.frontier.distributor import Distributor
+from webcrawl.frontier.endings import Endings
 from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import Link, Resolved
 from webcrawl.frontier.orderings import Level
@@ -77,6 +78,9 @@ def parts(
         active_max=active_max,
         began_at=began_at,
     )
-    candidates = Candidates(store, policy, ordering, caps, counters, backlog, distributor)
+    candidates = Candidates(
+        *(store, policy, ordering, caps, counters, backlog, distributor),
+        Endings(store, None, 0.0),
+    )
     disposition = Disposition(store, policy, caps, counters, backlog, distributor)
     return Parts(store, counters, backlog, distributor, candidates, disposition)

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 CORE_LAYERS = (
     {"parse", "executor", "openfiles"},
     {"scope", "fetch"},
-    {"warc"},
+    {"warc", "crawllog"},
     {"frontier"},
     {"admission"},
 )

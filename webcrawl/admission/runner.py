@@ -25,6 +25,7 @@ from webcrawl.admission.robotspolicy import (
 from webcrawl.fetch.client import Client, FetchRequest
 from webcrawl.fetch.exchange import OURS, TRANSIENT, Exchange, FailureReason, FetchFailed
 from webcrawl.fetch.retryafter import asked_to_wait_s
+from webcrawl.frontier.details import details_of
 from webcrawl.frontier.lease import (
     Failed,
     Fetched,
@@ -118,6 +119,7 @@ class Admissions:
             failure.reason = "outage"
 
     async def _resolve_lease(self, host: str) -> Resolved | Unresolved | Returned:
+        began_at = time.monotonic()
         try:
             return await self._resolve(host)
         except _AllBlocked:
@@ -126,11 +128,12 @@ class Admissions:
             if failure.reason == "no_socket":
                 return Returned(reason="no_socket")
             nobody_listens = failure.reason == "unreachable"
+            took_s = time.monotonic() - began_at
             if failure.again and await self.outage.is_ours_for_name(
                 host, nobody_listens=nobody_listens
             ):
                 return Returned()
-            return Unresolved("dns", failure.again, failure.reason)
+            return Unresolved("dns", failure.again, failure.reason, took_s)
 
     async def _resolve(self, host: str) -> Resolved:
         """The addresses that the guard allows. Raises ResolutionFailed or _AllBlocked."""
@@ -145,23 +148,24 @@ class Admissions:
         addresses = self.guard.filter(resolution.addresses)
         if not addresses:
             raise _AllBlocked
-        return Resolved(addresses[:ADDRESSES_MAX], resolution.expires_at)
+        return Resolved(addresses[:ADDRESSES_MAX], resolution.expires_at, resolution.took_s)
 
     async def _robots(self, exchange: Exchange, robots_task: RobotsTask) -> Outcome:
         times = (exchange.asked_at, exchange.ended_at)
+        details = details_of(exchange)
         expires_at = exchange.ended_at + ROBOTS_EXPIRY_S
         location = exchange.header(b"location")
         match robots_answer(exchange.status, location, robots_task.url, robots_task.redirects):
             case HasRules():
                 rules = await read_robots(exchange.payload, self.read_rules)
-                return RobotsFetched(rules, expires_at, *times)
+                return RobotsFetched(rules, expires_at, *times, details=details)
             case AllowsAll(kind):
-                return RobotsFetched(ALLOW_ALL, expires_at, *times, kind=kind)
+                return RobotsFetched(ALLOW_ALL, expires_at, *times, kind=kind, details=details)
             case Redirects(url):
-                return RobotsMoved(url, host_of(url), *times)
+                return RobotsMoved(url, host_of(url), *times, details=details)
             case Unreachable():
                 again_s = asked_to_wait_s(exchange)
-                return RobotsUnreachable("5xx", *times, retry_after_s=again_s)
+                return RobotsUnreachable("5xx", *times, retry_after_s=again_s, details=details)
 
     def _head(self, exchange: Exchange, link: Link) -> Outcome:
         """A GET follows for a wanted type, and if the server does not know HEAD (RFC 9110, 9.1)."""
@@ -176,7 +180,8 @@ class Admissions:
         )
         again_s = asked_to_wait_s(exchange)
         times = (exchange.asked_at, exchange.ended_at)
-        return Fetched(status, *times, links, retry_after_s=again_s, wanted=wanted)
+        details = None if wanted else details_of(exchange)
+        return Fetched(status, *times, links, retry_after_s=again_s, wanted=wanted, details=details)
 
 
 async def read_robots(body: bytes, read_rules: Callable[[bytes], RobotsRules]) -> RobotsRules:

@@ -139,10 +139,14 @@ def frontier_from(settings: BaseSettings) -> Frontier:
 
 def _own_frontier_from(settings: BaseSettings) -> Frontier:
     policy, caps = policy_from(settings), caps_from(settings)
+    log_folder = report_folder(settings) if read(settings, "CRAWL_LOG", bool) else None
+    now = time.monotonic()
+    utc_s = time.time() - now
     ordering = ORDERINGS[read(settings, "FRONTIER_ORDER", str)]()
     if read(settings, "FRONTIER_STORE", str) == "memory":
-        return MemoryFrontier(policy, ordering=ordering, caps=caps)
-    now = time.monotonic()
+        return MemoryFrontier(
+            policy, ordering=ordering, caps=caps, log_folder=log_folder, utc_s=utc_s
+        )
     return DiskFrontier(
         Path(settings["JOBDIR"]) if settings.get("JOBDIR") else None,
         policy,
@@ -150,9 +154,15 @@ def _own_frontier_from(settings: BaseSettings) -> Frontier:
         caps=caps,
         active_max=read(settings, "FRONTIER_ACTIVE_HOSTS", int),
         identity=identity_from(settings),
+        log_folder=log_folder,
         now=now,
-        utc_s=time.time() - now,
+        utc_s=utc_s,
     )
+
+
+def report_folder(settings: BaseSettings) -> Path:
+    """The folder of the reports and the crawl log."""
+    return Path(settings.get("REPORT_DIR") or settings.get("WARC_DIR") or ".")
 
 
 def identity_from(settings: BaseSettings) -> Identity:

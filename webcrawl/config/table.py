@@ -302,9 +302,16 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "REPORT_DIR",
             kinds.FOLDER_OR_UNSET,
-            "The folder of `report.json` and `report.txt`; those of earlier runs stay. Empty:"
-            " `WARC_DIR`.",
+            "The folder of `report.json`, `report.txt` and the crawl log; those of earlier runs"
+            " stay. Empty: `WARC_DIR`.",
             "stats.md#the-report",
+        ),
+        Setting(
+            "CRAWL_LOG",
+            BOOL,
+            "Write a line of JSON for each URL that had its turn, fetched or not:"
+            " `crawl-ID-00001.jsonl` in `REPORT_DIR`.",
+            "crawl-log.md",
         ),
         Setting(
             "STATS_INTERVAL",

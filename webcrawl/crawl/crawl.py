@@ -14,6 +14,7 @@ from scrapy.crawler import Crawler
 from webcrawl.admission.runner import Admissions
 from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.crawl.steering import Steering
+from webcrawl.crawllog.files import CrawlLog
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.lease import Link, Outcome
@@ -54,6 +55,15 @@ class Crawl:
     @property
     def counters(self) -> Counters | None:
         return self.frontier.counters if self.frontier is not None else None
+
+    @property
+    def log(self) -> CrawlLog | None:
+        """The crawl log; None without one, and in a worker."""
+        return self.frontier.log if self.frontier is not None else None
+
+    @property
+    def crawl_id(self) -> str:
+        return self.frontier.crawl_id if self.frontier is not None else ""
 
 
 def crawl_of(crawler: Crawler) -> Crawl:

@@ -17,7 +17,9 @@ from webcrawl.crawl.page_fetch import PageFetch, note, state_of
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.exchange import OURS, Exchange, FailureReason, FetchFailed
 from webcrawl.fetch.retryafter import asked_to_wait_s
+from webcrawl.frontier.details import details_of
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
+from webcrawl.items import Page
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +66,7 @@ def answered(page_fetch: PageFetch, response: Response) -> Fetched | Returned:
     exchange = exchange_of(response)
     if page_fetch.unarchived:
         return Returned(exchange.asked_at, exchange.ended_at)
-    return fetched(exchange, tuple(page_fetch.links), page_fetch.duplicate_of)
+    return fetched(exchange, tuple(page_fetch.links), page_fetch.page)
 
 
 def beyond_target(request: Request) -> TargetMet:
@@ -127,18 +129,20 @@ def _fault_of_another_handler(
     return failure
 
 
-def fetched(exchange: Exchange, links: tuple[Link, ...] = (), duplicate_of: str = "") -> Fetched:
-    """The outcome of an answer."""
+def fetched(exchange: Exchange, links: tuple[Link, ...] = (), page: Page | None = None) -> Fetched:
+    """The outcome of an answer. `page` is what the spider made of it."""
+    details = details_of(exchange, page)
     return Fetched(
         exchange.status,
         exchange.asked_at,
         exchange.ended_at,
         links,
         asked_to_wait_s(exchange),
-        len(exchange.head) + len(exchange.body),
+        details.size_bytes,
         exchange.total_s,
-        duplicate_of=duplicate_of,
+        duplicate_of=details.duplicate_of,
         archived=exchange.archived,
+        details=details,
     )
 
 

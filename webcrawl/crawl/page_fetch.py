@@ -1,8 +1,9 @@
 """A lease on its way through Scrapy, and our one key in `request.meta`.
 
 `PageFetch` is one PAGE lease, from the Request made for it to its outcome. `RequestState` is the
-state of one Request: its page fetch, and the exchange or failure that it ended with. It is our only
-value in `request.meta`: written by `note`, read by `state_of`.
+state of one Request: its page fetch, and the exchange or failure that it ended with. It is written
+by `note` and read by `state_of`. (The drop-in middlewares have a text of their own in
+`request.meta`: `middlewares.verifier`.)
 
 Invariant: a user's code may copy `request.meta` to any other Request, or empty it. So a state is
 replaced and never changed; and a lease belongs to the one Request object that was made for it
@@ -20,6 +21,7 @@ from twisted.python.failure import Failure
 
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.frontier.lease import Lease, Link
+from webcrawl.items import Page
 
 META_KEY = "webcrawl"
 
@@ -28,8 +30,8 @@ class PageFetch:
     """One PAGE lease in the engine. Made by the scheduler; `done` once its lease is given back."""
 
     __slots__ = (
-        *("begun_at", "done", "duplicate_of", "errback", "items_open", "lease"),
-        *("links", "logged", "request", "settled", "unarchived"),
+        *("begun_at", "done", "errback", "items_open", "lease"),
+        *("links", "logged", "page", "request", "settled", "unarchived"),
     )
 
     def __init__(self, lease: Lease, begun_at: float = 0.0) -> None:
@@ -39,7 +41,7 @@ class PageFetch:
         self.logged = False  # its line was written to the log
         self.errback: Callable[[Failure], Any] | None = None  # the user's own
         self.links: list[Link] = []  # outlinks in scope, put into the frontier at the end
-        self.duplicate_of = ""  # URL of the page that had the same content first
+        self.page: Page | None = None  # that the spider made of the answer
         self.items_open = 0  # items that are still in the item pipelines
         self.settled: asyncio.Future[None] | None = None  # set when items_open falls to 0
         self.done = False
@@ -59,6 +61,7 @@ class PageFetch:
         """The lease has been released: nothing waits for this page fetch now."""
         self.done = True
         self.request = None  # its meta refers to this object: that would be a cycle
+        self.page = None
         self.settle()
 
     def item_ended(self) -> None:

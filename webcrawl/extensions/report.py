@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
@@ -18,10 +17,11 @@ from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.config.build import is_debugging, is_worker
+from webcrawl.config.build import is_debugging, is_worker, report_folder
 from webcrawl.config.table import typed_settings
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.frontier.counters import Counters
+from webcrawl.report.atomic import replace_file
 from webcrawl.report.lines import named_counts, named_rates, outcome_line, summary
 
 logger = logging.getLogger(__name__)
@@ -45,8 +45,7 @@ class CrawlReport:
         settings = crawler.settings
         if is_debugging(crawler) or is_worker(settings):
             raise NotConfigured
-        folder = settings.get("REPORT_DIR") or settings.get("WARC_DIR") or "."
-        extension = cls(crawler, Path(folder))
+        extension = cls(crawler, report_folder(settings))
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)
         crawler.signals.connect(extension.spider_closed, signals.spider_closed)
         return extension
@@ -81,8 +80,8 @@ class CrawlReport:
             self._folder.mkdir(parents=True, exist_ok=True)
             _keep_earlier(self._folder)
             path = self._folder / "report.json"
-            _write(path, json.dumps(report, indent=2, default=str) + "\n")
-            _write(self._folder / "report.txt", _as_text(report, lines))
+            replace_file(path, json.dumps(report, indent=2, default=str) + "\n")
+            replace_file(self._folder / "report.txt", _as_text(report, lines))
         except OSError as error:
             problem = f"No report in REPORT_DIR = {self._folder}: {error}"
             set_fatal_error(self._crawler, problem)
@@ -132,14 +131,3 @@ def _as_text(report: dict[str, Any], lines: list[str]) -> str:
     head = f"{report['spider']}: {report['started']} to {report['finished']}"
     problem = [f"It ended by an error: {report['problem']}"] if report["problem"] else []
     return "\n".join([f"{head} ({report['finish_reason']})", *problem, *lines]) + "\n"
-
-
-def _write(path: Path, text: str) -> None:
-    """Replace `path` atomically: a reader sees the old file or the new one."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise

@@ -91,6 +91,8 @@ class Exchange:
     cached: bool = False  # an HTTP cache answered: no server was asked
     body_replaced: bool = False  # a middleware gave the spider another body than `payload`
     archived: bool = False  # its records are in the archive
+    warc: str = ""  # the name of the WARC file
+    offset: int = 0  # of the response or revisit record
 
     def header(self, name: bytes) -> bytes:
         """Value of the first header called `name` (lower case), or b"". O(headers)."""

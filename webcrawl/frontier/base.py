@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from webcrawl.crawllog.files import CrawlLog
 from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
@@ -95,6 +96,8 @@ class Frontier(ABC):
         answers may count; None: there is no target, and all of them count
     is_short -- all places of the target are given out
     is_met -- the target is reached
+    crawl_id -- of the crawl, the same in all its runs; "" in a worker
+    log -- the crawl log; None without one, and in a worker
     """
 
     counters: Counters
@@ -105,6 +108,8 @@ class Frontier(ABC):
     places: int | None = None
     is_short: bool = False
     is_met: bool = False
+    crawl_id: str = ""
+    log: CrawlLog | None = None
 
     @abstractmethod
     async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:

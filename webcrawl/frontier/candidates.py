@@ -21,6 +21,7 @@ from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.distributor import Distributor
+from webcrawl.frontier.endings import Endings
 from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import DropReason, Link, Passed, Refusal
 from webcrawl.frontier.orderings import Ordering
@@ -46,8 +47,10 @@ class Candidates:
         counters: Counters,
         backlog: Backlog,
         distributor: Distributor,
+        endings: Endings,
     ) -> None:
         self._store = store
+        self._endings = endings
         self._backlog = backlog
         self._policy = policy
         self._ordering = ordering
@@ -81,7 +84,7 @@ class Candidates:
             refused = self._caps.take_url(link.host)
             if refused:
                 self._counters.extracted += 1
-                self._count_drop(link, refused, now)
+                self._count_drop(None, link, refused, now)
                 continue
             self._enqueue(link, now, cash)
             accepted += 1
@@ -105,6 +108,7 @@ class Candidates:
         """
         self._ordering.forfeit(link)
         self._note_failure(link, reason)
+        self._endings.kept(host, link, reason, now)
         link = link._replace(kept=reason)
         priority, number = self._backlog.place(host, due_at)
         host.queue.push(priority, Entry(number, link))
@@ -213,10 +217,12 @@ class Candidates:
             host.queue.keep(link)
         return link, refused
 
-    def drop(self, host: Host, link: Link, reason: DropReason, now: float) -> None:
-        """Drop `link`, which `take` returned."""
+    def drop(
+        self, host: Host, link: Link, reason: DropReason, now: float, *, tried: bool = False
+    ) -> None:
+        """Drop `link`, which `take` returned. `tried`: a server may have been asked for it."""
         self._ordering.forfeit(link)
-        self._count_drop(link, reason, now)
+        self._count_drop(host, link, reason, now, tried=tried)
         host.queue.drop()
 
     def _note_failure(self, link: Link, reason: str) -> None:
@@ -224,11 +230,13 @@ class Candidates:
         if seed and len(self.failed_seeds) < FAILURES_MAX:
             self.failed_seeds.append((link.url, reason))
 
-    def _count_drop(self, link: Link, reason: DropReason, now: float) -> None:
+    def _count_drop(
+        self, host: Host | None, link: Link, reason: DropReason, now: float, *, tried: bool = False
+    ) -> None:
         self._counters.dropped[reason] += 1
         if reason in REASONS:
             self._note_failure(link, reason)
-        self._store.record_status(link, reason, now)
+        self._endings.dropped(host, link, reason, now, tried)
 
     def _refused(
         self, host: Host, link: Link, counted: Passed, now: float

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Container, Iterable, Sequence
 
+from webcrawl.crawllog.files import CrawlLog, LogError
 from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
@@ -19,6 +20,7 @@ from webcrawl.frontier.contents import Contents
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.disposition import Disposition
 from webcrawl.frontier.distributor import Distributor
+from webcrawl.frontier.endings import Endings
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import (
     Dropped,
@@ -38,7 +40,7 @@ from webcrawl.frontier.lease import (
     Unresolved,
 )
 from webcrawl.frontier.orderings import Level, Ordering
-from webcrawl.frontier.store import Numbers, Store
+from webcrawl.frontier.store import Numbers, Store, StoreError
 from webcrawl.items import Original
 
 _DROPS_MAX = 2_000  # URLs dropped in one `acquire`, before the event loop runs other tasks
@@ -58,8 +60,11 @@ class CrawlState:
         ordering: Ordering | None = None,
         caps: Caps | None = None,
         active_max: int = sys.maxsize,
+        log: CrawlLog | None = None,
         now: float = 0.0,
+        utc_s: float = 0.0,
     ) -> None:
+        """`now` is monotonic; `now + utc_s` is UTC, for the lines of `log`."""
         self.counters = Counters()
         self._store = store
         self._policy = policy = policy or Policy()
@@ -81,8 +86,10 @@ class CrawlState:
         self._disposition = Disposition(
             store, policy, caps, self.counters, backlog, self._distributor
         )
+        self._log = log
+        self._endings = endings = Endings(store, log, utc_s)
         self._candidates = Candidates(
-            store, policy, ordering, caps, self.counters, backlog, self._distributor
+            *(store, policy, ordering, caps, self.counters, backlog, self._distributor, endings)
         )
         self.failed_seeds = self._candidates.failed_seeds
         self._resume(now)
@@ -188,6 +195,11 @@ class CrawlState:
     # From run to run
 
     def _commit(self, now: float) -> None:
+        if self._log is not None:
+            try:
+                self._log.flush()
+            except LogError as error:
+                raise StoreError(str(error)) from None
         self._distributor.commit(lambda: self._numbers(now))
 
     def _numbers(self, now: float) -> Numbers:
@@ -196,7 +208,8 @@ class CrawlState:
         counters = self.counters.to_dict()
         counters["pending"] += out
         counters["earlier_s"] += now - self._began_at
-        return {
+        log = {"log": self._log.place} if self._log is not None else {}
+        return log | {
             "now": now,
             "began": self._began_at,
             "queued": self._backlog.queued + out,
@@ -259,10 +272,13 @@ class CrawlState:
             case Unresolved():
                 disposition.unresolved(host, outcome, now)
             case RobotsFetched():
+                self._endings.robots(host, lease, outcome, now)
                 disposition.robots_fetched(_robots_task(lease), outcome, now)
             case RobotsMoved():
+                self._endings.robots(host, lease, outcome, now)
                 disposition.robots_moved(_robots_task(lease), outcome, now)
             case RobotsUnreachable():
+                self._endings.robots(host, lease, outcome, now)
                 disposition.robots_unreachable(host, _robots_task(lease), outcome, now)
             case Fetched():
                 self._fetched(host, lease, outcome, now)
@@ -270,7 +286,8 @@ class CrawlState:
                 self._failed(host, lease, outcome, now)
             case Dropped():
                 assert lease.link is not None
-                self._candidates.drop(host, lease.link, outcome.reason, now)
+                tried = outcome.asked_at > 0
+                self._candidates.drop(host, lease.link, outcome.reason, now, tried=tried)
             case Returned():
                 self._returned(host, lease, now)
         self._bench.idle(host)
@@ -295,8 +312,7 @@ class CrawlState:
         host.queue.drop()
         self.counters.count_code(status)
         self._ordering.visited(host.name)
-        ending = f"head {outcome.status}" if lease.step is Step.HEAD else str(outcome.status)
-        self._store.record_status(link, ending, now, outcome.duplicate_of)
+        self._endings.done(host, lease, outcome, now)
 
     def _failed(self, host: Host, lease: Lease, outcome: Failed, now: float) -> None:
         link = lease.link
@@ -313,7 +329,7 @@ class CrawlState:
         elif outcome.reason in TRANSIENT and not (link.payload or outcome.final):
             self._keep(host, link, outcome, now)
         else:
-            self._candidates.drop(host, link, outcome.reason, now)
+            self._candidates.drop(host, link, outcome.reason, now, tried=True)
 
     def _keep(self, host: Host, link: Link, outcome: Failed, now: float) -> None:
         """Keep `link`, which failed too often, for a later try. Each wait is longer."""

@@ -12,6 +12,7 @@ another host than the task's home. The rules are for the home.
 
 from __future__ import annotations
 
+from webcrawl.crawllog.line import milliseconds
 from webcrawl.fetch.exchange import UNANSWERED
 from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
@@ -83,12 +84,14 @@ class Disposition:
         if not (host.addresses or host.is_literal):
             self._counters.resolved += 1
         host.addresses = outcome.addresses
+        host.dns_ms = milliseconds(outcome.took_s)
         host.resolved_until = outcome.expires_at
         host.resolve_tries = host.dead_addresses = 0
         self._distributor.bench.bind(host, outcome.addresses[0])
 
     def unresolved(self, host: Host, outcome: Unresolved, now: float) -> None:
         host.resolve_tries += 1
+        host.dns_ms = milliseconds(outcome.took_s)
         if outcome.again and host.resolve_tries <= self._policy.retry_times:
             self._counters.retried[outcome.reason] += 1
             host.resolve_at = now + self._polite.backoff_s(host.resolve_tries, 0.0)

@@ -63,6 +63,7 @@ class Host:
         "crawl_delay_s",
         "dead_addresses",
         "deferrals",
+        "dns_ms",
         "due_at",
         "epoch",
         "failures",
@@ -100,6 +101,7 @@ class Host:
         self.dead_addresses = 0  # addresses given up in a row
         self.ip: Ip | None = None
         self.resolved_until = 0.0  # when the addresses expire
+        self.dns_ms = 0.0  # of the last look-up, until a line of the crawl log has it
         self.resolve_at = 0.0  # earliest time of the next look-up
         self.resolve_tries = 0  # failed look-ups in a row
         self.rules: dict[str, Rules] = {}  # by origin

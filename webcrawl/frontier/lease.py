@@ -102,6 +102,32 @@ class _Outcome(Struct, frozen=True, array_like=True, gc=False, tag=True):
     """Base of the outcomes. They hold no cycles, so the garbage collector skips them (`gc`)."""
 
 
+class Details(Struct, frozen=True, array_like=True, gc=False):
+    """What only the crawl log says of an answer. `crawllog.line.Line` has the same fields.
+
+    The frontier does not read them.
+    """
+
+    status: int = 0
+    reason: Literal["", "content_type"] = ""  # why the body was not read
+    size_bytes: int = 0  # on the wire
+    body_bytes: int = 0  # transfer and content codings removed
+    media_type: str = ""
+    charset: str = ""
+    lang: str = ""
+    redirect_to: str = ""
+    digest: str = ""
+    duplicate_of: str = ""
+    truncated: str = ""
+    links: int = 0
+    connect_ms: float = 0.0
+    first_byte_ms: float = 0.0
+    total_ms: float = 0.0
+    ip: str = ""
+    warc: str = ""
+    offset: int = 0
+
+
 class Resolved(_Outcome, frozen=True):
     """RESOLVE: the addresses that the guard allows, best first, valid until `expires_at`."""
 
@@ -110,6 +136,7 @@ class Resolved(_Outcome, frozen=True):
 
     addresses: tuple[str, ...]
     expires_at: float
+    took_s: float = 0.0
 
 
 class Unresolved(_Outcome, frozen=True):
@@ -120,6 +147,7 @@ class Unresolved(_Outcome, frozen=True):
     reason: UnresolvedReason
     again: bool
     detail: str = ""  # an admission.dns.ResolutionFailed's reason
+    took_s: float = 0.0
 
 
 class RobotsFetched(_Outcome, frozen=True):
@@ -130,6 +158,7 @@ class RobotsFetched(_Outcome, frozen=True):
     asked_at: float
     ended_at: float
     kind: Literal["2xx", "4xx", "redirects"] = "2xx"  # the statistic `webcrawl/robots/<kind>`
+    details: Details | None = None
 
 
 class RobotsMoved(_Outcome, frozen=True):
@@ -139,6 +168,7 @@ class RobotsMoved(_Outcome, frozen=True):
     host: str
     asked_at: float
     ended_at: float
+    details: Details | None = None
 
 
 class RobotsUnreachable(_Outcome, frozen=True):
@@ -148,6 +178,7 @@ class RobotsUnreachable(_Outcome, frozen=True):
     asked_at: float  # 0.0 when no request can have reached the server
     ended_at: float
     retry_after_s: float = 0.0
+    details: Details | None = None  # of a 5xx
 
 
 class Fetched(_Outcome, frozen=True):
@@ -163,6 +194,7 @@ class Fetched(_Outcome, frozen=True):
     wanted: bool = True  # HEAD: a GET follows
     duplicate_of: str = ""  # the first URL with the same content
     archived: bool = True  # PAGE: its records are in the archive, so a later page may refer to it
+    details: Details | None = None
 
 
 class Failed(_Outcome, frozen=True):

@@ -6,8 +6,11 @@ of more than some ten million URLs use the frontier on disk (`frontier.disk`).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
+from webcrawl.crawllog.files import CrawlLog, new_crawl_id
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
@@ -27,9 +30,16 @@ class MemoryFrontier(Frontier):
         *,
         ordering: Ordering | None = None,
         caps: Caps | None = None,
+        log_folder: Path | None = None,
+        utc_s: float = 0.0,
     ) -> None:
+        """`log_folder`: of the crawl log. `utc_s` plus monotonic time is UTC. LogError."""
         store = MemoryStore(HeapQueue if ordering and ordering.moves_links else HostQueue)
-        self._state = CrawlState(store, policy, ordering=ordering, caps=caps)
+        self.crawl_id = new_crawl_id()
+        self.log = CrawlLog(log_folder, self.crawl_id) if log_folder is not None else None
+        self._state = CrawlState(
+            store, policy, ordering=ordering, caps=caps, log=self.log, utc_s=utc_s
+        )
         self.counters = self._state.counters
         self.failed_seeds = self._state.failed_seeds
 
@@ -59,7 +69,9 @@ class MemoryFrontier(Frontier):
         return self._state.is_finished()
 
     async def close(self) -> None:
-        """Does nothing: no state outlives the process."""
+        """Finish the crawl log. No other state outlives the process."""
+        if self.log is not None:
+            await asyncio.to_thread(self.log.close)
 
     def audit(self) -> None:
         """Assert the invariants. O(hosts): for tests and debugging."""

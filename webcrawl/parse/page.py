@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from webcrawl.parse.charset import sniff
+from webcrawl.parse.language import declared_language
 from webcrawl.parse.links import Markup, read_html, read_xhtml
 from webcrawl.parse.urls import MAX_PAGE_LENGTH, canonicalize, canonicalize_each
 
@@ -49,6 +50,7 @@ class ParsedPage:
     """The links of one page."""
 
     charset: str = ""  # WHATWG name; "" if there is no parser for the media type
+    lang: str = ""  # of `<html>`, lower case; "" without one
     links: list[str] = field(default_factory=list)  # canonical http(s), each once, in order
     found: int = 0  # http(s) links before repeats were dropped
     nofollow: bool = False  # the page forbids following its links
@@ -85,7 +87,8 @@ def read_page(
     parser = PARSERS.get(_media_type(content_type))
     if parser is None:
         return ParsedPage()
-    page = ParsedPage(sniff(payload, content_type))
+    charset = sniff(payload, content_type)
+    page = ParsedPage(charset, declared_language(payload, charset))
     agents = ("robots", user_agent_token.lower())
     page.nofollow = header_says_nofollow(x_robots_tag, agents[1])
     if page.nofollow and obey_nofollow:

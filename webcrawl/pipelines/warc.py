@@ -31,7 +31,7 @@ from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Page
 from webcrawl.signals import exchange_recorded
-from webcrawl.warc.files import WarcError, WarcFiles
+from webcrawl.warc.files import Position, WarcError, WarcFiles
 from webcrawl.warc.metadata import page_metadata
 from webcrawl.warc.records import Capture, payload_digest, recorded_digest
 from webcrawl.warc.recovery import recover
@@ -101,7 +101,7 @@ class WarcPipeline:
             if self._digest_over != "wire":
                 capture = await self._digested(capture)
                 item.payload_digest = capture.recorded_digest or item.payload_digest
-            await self._writer.write(capture)
+            _note_place(exchange, await self._writer.write(capture))
             exchange.archived = True
         except WarcError as error:
             self._fail(error)
@@ -141,15 +141,21 @@ class WarcPipeline:
             return self._end_on_error(self._write_digested(capture))
         written = self._writer.write(capture)
         if written.done() and not written.exception():
+            _note_place(exchange, written.result())
             return None
-        # The sender may be cancelled before it awaits: no "exception was never retrieved" then.
-        written.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+        def note(done: asyncio.Future[Position]) -> None:
+            # The sender may be cancelled before it awaits: no "exception was never retrieved" then.
+            if not done.cancelled() and not done.exception():
+                _note_place(exchange, done.result())
+
+        written.add_done_callback(note)
         return self._end_on_error(written)
 
     async def _write_digested(self, capture: Capture) -> None:
         capture = await self._digested(capture)
         if self._writer is not None:
-            await self._writer.write(capture)
+            _note_place(capture.exchange, await self._writer.write(capture))
 
     async def _digested(self, capture: Capture) -> Capture:
         """`capture` with the payload digest that WARC_PAYLOAD_DIGEST selects."""
@@ -202,6 +208,11 @@ def warcinfo(settings: BaseSettings) -> tuple[tuple[str, str], ...]:
         ("http-header-user-agent", user_agent_of(settings)),
     )
     return tuple((name, str(value)) for name, value in lines if value)
+
+
+def _note_place(exchange: Exchange, place: Position) -> None:
+    """Note for the crawl log where the answer is."""
+    exchange.warc, exchange.offset = place.filename, place.offset
 
 
 def _page_capture(page: Page, exchange: Exchange) -> Capture:

@@ -35,6 +35,7 @@ from webcrawl.crawl.outcomes import failed, replaced, replaced_by
 from webcrawl.crawl.page_fetch import PageFetch, page_fetch_of, strip
 from webcrawl.crawl.spidermiddleware import PageFetchMiddleware
 from webcrawl.crawl.user_requests import UserRequests, is_of_the_web, is_plain
+from webcrawl.crawllog.files import LogError
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.candidates import FAILURES_MAX
@@ -92,6 +93,8 @@ class Scheduler(BaseScheduler):
         try:
             frontier = build.frontier_from(settings)
         except StoreError as error:
+            frontier, problem = MemoryFrontier(), f"JOBDIR: {error}"
+        except LogError as error:
             frontier, problem = MemoryFrontier(), str(error)
         follow = read(settings, "FOLLOW_LINKS", bool)
         outlinks = build.outlinks_from(settings, frontier.counters.dropped)
@@ -249,7 +252,7 @@ class Scheduler(BaseScheduler):
         assert link is not None
         counters = self.counters
         counters.links += page.links_found
-        page_fetch.duplicate_of = page.duplicate_of or ""  # a user's code may have set None
+        page_fetch.page = page
         if 200 <= page.status < 300:
             counters.html_pages += 1
             counters.html_bytes += page.size_bytes
@@ -308,8 +311,8 @@ class Scheduler(BaseScheduler):
         self._crawled_before = self.counters.crawled
         self._robots_before = self.counters.robots.total()
         if self.problem:
-            set_fatal_error(self._crawler, f"JOBDIR: {self.problem}")
-            logger.error("JOBDIR: %s", self.problem)
+            set_fatal_error(self._crawler, self.problem)
+            logger.error("%s", self.problem)
             raise CloseSpider("frontier_error")
         if problem := PageFetchMiddleware.missing_in(self._crawler):  # the broad spider refuses it
             logger.warning("%s", problem)

@@ -234,6 +234,7 @@ class BroadSpider(Spider):
             async with self._reading_large:
                 parsed = await asyncio.to_thread(read)
         page.charset = parsed.charset
+        page.lang = parsed.lang
         page.links = parsed.links
         page.links_found = parsed.found
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import TypeVar
 
+from webcrawl.crawllog.files import CrawlLog
 from webcrawl.executor import AdaptiveExecutor
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
@@ -57,31 +58,40 @@ class DiskFrontier(Frontier):
         caps: Caps | None = None,
         active_max: int = ACTIVE_HOSTS_MAX,
         identity: Identity | None = None,
+        log_folder: Path | None = None,
         now: float = 0.0,
         utc_s: float = 0.0,
     ) -> None:
         """Resume the crawl in `jobdir`, or begin one. StoreError if that fails.
 
-        `now` is monotonic; `now + utc_s` is UTC.
+        `log_folder`: of the crawl log; LogError if it cannot be written. `now` is monotonic;
+        `now + utc_s` is UTC.
         """
         with ExitStack() as opened:
             self._folder = JobFolder(jobdir)
             opened.callback(self._folder.close)
             self._store = DiskStore(self._folder.path / FOLDER, identity, now=now, utc_s=utc_s)
             opened.callback(self._store.close)
+            self.crawl_id = self._store.crawl_id
+            if log_folder is not None:
+                self.log = CrawlLog(log_folder, self.crawl_id, self._store.numbers.get("log"))
+                opened.callback(self.log.abandon)
             self._state = CrawlState(
                 self._store,
                 policy,
                 ordering=ordering,
                 caps=caps,
                 active_max=active_max,
+                log=self.log,
                 now=now,
+                utc_s=utc_s,
             )
             opened.pop_all()
         self.counters = self._state.counters
         self.failed_seeds = self._state.failed_seeds
         self.resumed = self._store.resumed
-        self.warnings = self._store.warnings
+        log_warnings = self.log.warnings if self.log is not None else []
+        self.warnings = [*self._store.warnings, *log_warnings]
         self._executor = AdaptiveExecutor("frontier")
         self._broken: StoreError | None = None
         self._checked_at = now  # for a RETRY file
@@ -154,9 +164,15 @@ class DiskFrontier(Frontier):
     async def close(self) -> None:
         """End this run; a later run may resume. Waits for the batch that is under way."""
         try:
+            await self._executor.do(self._close_log, waits=True)
             await self._executor.do(self._store.close, waits=True)
         finally:
             self._folder.close()
+
+    def _close_log(self) -> None:
+        """Finish the crawl log, unless it has lines whose batch was not committed."""
+        if self.log is not None:
+            self.log.close() if self._broken is None else self.log.abandon()
 
     def audit(self) -> None:
         """Assert the invariants. O(hosts): for tests and debugging, with no batch under way."""

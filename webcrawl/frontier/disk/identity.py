@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from xxhash import xxh3_64_intdigest
+
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database, is_begun, refuse_lost_files
 from webcrawl.frontier.seen import new_key
@@ -81,6 +83,12 @@ def read_numbers(db: Database) -> Row | None:
     if row is not None and not row.keys() >= {"hosts", "queued", "arrivals", "counters"}:
         raise _damaged(db, rows.NUMBERS)
     return row
+
+
+def crawl_id(identity: Row) -> str:
+    """The ID of the crawl with `identity`: its UTC start in 14 digits, and 6 hex digits."""
+    digits = "".join(filter(str.isdigit, str(identity.get("created"))))[:14]
+    return f"{digits:0<14}-{xxh3_64_intdigest(b'%d' % identity['seen_key']) & 0xFFFFFF:06x}"
 
 
 def _new(settings: Identity) -> Row:

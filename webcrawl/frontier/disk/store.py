@@ -19,7 +19,7 @@ from webcrawl.frontier.caps import Counts
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.hostrows import has_kept, host_row, queue_of, read_host
-from webcrawl.frontier.disk.identity import Identity, check_folder, read_numbers
+from webcrawl.frontier.disk.identity import Identity, check_folder, crawl_id, read_numbers
 from webcrawl.frontier.disk.queue import DiskQueue, HostLine
 from webcrawl.frontier.disk.seenrows import DiskCredits, SeenRows
 from webcrawl.frontier.host import Host, State
@@ -56,6 +56,7 @@ class DiskStore(Store):
             self._db.commit()
             numbers = read_numbers(self._db)
             opened.pop_all()
+        self.crawl_id = crawl_id(row)
         self.resumed = numbers is not None
         self.numbers = numbers or {}
         # If the system clock was set back since the last run, all times in the rows would lie in

@@ -55,6 +55,7 @@ class FrontierServer(ServedFrontier):
         self.failed_seeds = frontier.failed_seeds
         self.resumed = frontier.resumed
         self.warnings = frontier.warnings
+        self.crawl_id, self.log = frontier.crawl_id, frontier.log
         self.is_ending = False
         self._frontier = frontier
         self._target = target

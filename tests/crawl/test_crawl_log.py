@@ -1,0 +1,84 @@
+"""The crawl log of whole crawls, held against the servers' ledger, the counts and the archive."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from simweb import running
+from tests.crawl.crawling import Crawl, assert_clean, assert_faultless, crawl
+from tests.crawl.crawllog import Line, assert_log, log_lines
+
+WORLD = ("--hosts", "60", "--pages-per-host", "5", "--host-delay", "0.1", "--ip-delay", "0.02")
+# Every request that is sent gets an answer, so it is in the ledger.
+ANSWERED = "none,page-30*,page-404,page-503,page-chunked,page-gzip,robots-none,robots-crawl-delay"
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_each_turn_has_one_line(tmp_path: Path, processes: int) -> None:
+    with running(*WORLD) as web:
+        result = crawl(tmp_path, web=web, CRAWL_PROCESSES=processes, JOBDIR=tmp_path / "job")
+        assert_faultless(web)
+    assert_clean(result)
+    lines = assert_log(result)
+    assert {"dns", "robots"} <= {line.get("reason") for line in lines}
+    read = [line for line in lines if line["end"] == "done" and "links" in line]
+    assert Counter(line.get("lang") for line in read)["pt-br"] > len(read) / 2
+    assert all(line["total_ms"] >= line["first_byte_ms"] > 0 for line in read)
+
+
+def test_the_log_agrees_with_the_ledger_of_the_servers(tmp_path: Path) -> None:
+    with running(*WORLD, "--features", ANSWERED) as web:
+        result = crawl(tmp_path, web=web)
+        ledger = assert_faultless(web)
+    lines = assert_log(result)
+    pages = [line for line in lines if line["kind"] == "page"]
+    robots = [line for line in lines if line["kind"] == "robots"]
+    assert len(robots) == ledger["totals"]["robots"]
+    assert sum(line.get("tries", 0) for line in pages) == ledger["totals"]["pages"]
+    statuses = Counter(str(line["status"]) for line in lines if "status" in line)
+    retried = sum(line["tries"] - 1 for line in pages if line["end"] == "done")
+    statuses["503"] += retried
+    assert statuses == Counter({str(code): n for code, n in ledger["statuses"].items()})
+    assert sum(line["size_bytes"] for line in robots) == ledger["totals"]["bytes_robots"]
+
+
+def test_a_running_crawl_has_plain_lines_and_a_kill_tears_none(tmp_path: Path) -> None:
+    job = {"JOBDIR": tmp_path / "job"}
+    with running(*WORLD, "--features", ANSWERED) as web:
+        first = Crawl(tmp_path, web=web, **job)
+        first.until("*** crawling", 2)
+        os.kill(first.process.pid, signal.SIGKILL)
+        first.wait()
+        assert list((tmp_path / "warc").glob("crawl-*-00001.jsonl"))
+        before = keys(log_lines(tmp_path / "warc"))
+        assert before
+        result = crawl(tmp_path, web=web, **job)
+    lines = assert_log(result)
+    # Only lines whose commit was lost by the kill are gone, and their turns come again.
+    assert before <= keys(lines)
+
+
+def keys(lines: list[Line]) -> set[tuple[str, str]]:
+    return {(line["url"], line["end"]) for line in lines if line["kind"] == "page"}
+
+
+def test_without_the_setting_there_is_no_log(tmp_path: Path) -> None:
+    with running("--hosts", "5", *WORLD[2:]) as web:
+        result = crawl(tmp_path, web=web, CRAWL_LOG=0)
+    assert result.exit_code == 0
+    assert not list((tmp_path / "warc").glob("crawl-*"))
+
+
+def test_a_log_that_cannot_be_written_ends_the_crawl_before_it_begins(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with running("--hosts", "5", *WORLD[2:]) as web:
+        result = crawl(tmp_path, web=web, REPORT_DIR=tmp_path / "file" / "reports")
+        assert "requests" not in web.ledger()["totals"]
+    assert result.exit_code != 0
+    assert "REPORT_DIR" in result.log.splitlines()[-1]
+    assert "Traceback" not in result.log

@@ -1,0 +1,206 @@
+"""The files of a crawl log: what a kill, a full disk and another folder leave."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from webcrawl.crawllog import files
+from webcrawl.crawllog.files import CrawlLog, LogError, compress, log_files, new_crawl_id
+from webcrawl.crawllog.line import Line, Utc, milliseconds, to_bytes
+
+ID = "20261123045012-a1b2c3"
+
+
+def line(number: int) -> Line:
+    url = f"http://a.example/{number}"
+    return Line("2026-11-23T04:50:12.000Z", "page", url, "a.example", "done", 200)
+
+
+def written(folder: Path) -> list[int]:
+    """The numbers of the lines in all files of `folder`, in order."""
+    numbers = []
+    for _, _, path in log_files(folder):
+        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        numbers += [int(json.loads(each)["url"].rpartition("/")[2]) for each in data.splitlines()]
+    return numbers
+
+
+def write(log: CrawlLog, *numbers: int) -> None:
+    for number in numbers:
+        log.add(line(number))
+    log.flush()
+
+
+def test_a_finished_log_is_compressed(tmp_path: Path) -> None:
+    log = CrawlLog(tmp_path / "new" / "folder", ID)
+    write(log, 1, 2)
+    log.close()
+    (path,) = (tmp_path / "new" / "folder").iterdir()
+    assert path.name == f"crawl-{ID}-00001.jsonl.gz"
+    assert written(path.parent) == [1, 2]
+
+
+def test_a_log_without_lines_leaves_no_file(tmp_path: Path) -> None:
+    CrawlLog(tmp_path, ID).close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_lines_after_the_last_commit_are_cut(tmp_path: Path) -> None:
+    log = CrawlLog(tmp_path, ID)
+    write(log, 1, 2)
+    committed = log.place
+    write(log, 3)  # killed before the commit
+    again = CrawlLog(tmp_path, ID, committed)
+    write(again, 3, 4)
+    again.close()
+    assert written(tmp_path) == [1, 2, 3, 4]
+    assert again.warnings == []
+
+
+def test_a_torn_line_is_cut(tmp_path: Path) -> None:
+    log = CrawlLog(tmp_path, ID)
+    write(log, 1)
+    with next(tmp_path.iterdir()).open("ab") as file:
+        file.write(b'{"time":"2026')
+    again = CrawlLog(tmp_path, ID, log.place)
+    again.close()
+    assert written(tmp_path) == [1]
+
+
+def test_a_file_that_was_begun_after_the_last_commit_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "FILE_BYTES", 1)
+    log = CrawlLog(tmp_path, ID)
+    write(log, 1)
+    committed = log.place
+    write(log, 2)  # into the second file
+    for thread in log._threads:
+        thread.join()
+    again = CrawlLog(tmp_path, ID, committed)
+    write(again, 2)
+    again.close()
+    assert written(tmp_path) == [1, 2]
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_a_kill_while_a_file_is_compressed_loses_nothing(tmp_path: Path, both: bool) -> None:
+    log = CrawlLog(tmp_path, ID)
+    write(log, 1)
+    committed = log.place
+    plain = tmp_path / committed["file"]
+    kept = plain.read_bytes()
+    if both:  # killed between the two last steps
+        compress(plain)
+        plain.write_bytes(kept)
+    else:
+        plain.with_name(f"{plain.name}.gz.part").write_bytes(b"half")
+    again = CrawlLog(tmp_path, ID, committed)
+    write(again, 2)
+    again.close()
+    assert written(tmp_path) == [1, 2]
+    assert not list(tmp_path.glob("*.jsonl"))
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_large_logs_are_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "FILE_BYTES", 1000)
+    log = CrawlLog(tmp_path, ID)
+    for number in range(100):
+        write(log, number)
+    log.close()
+    assert written(tmp_path) == list(range(100))
+    assert len(log_files(tmp_path)) > 10
+
+
+def test_a_crawl_that_goes_on_in_another_folder_finishes_its_files(tmp_path: Path) -> None:
+    log = CrawlLog(tmp_path / "a", ID)
+    write(log, 1)
+    committed = log.place
+    write(log, 2)
+    again = CrawlLog(tmp_path / "b", ID, committed)
+    write(again, 2)
+    again.close()
+    assert written(tmp_path / "a") == [1]
+    assert written(tmp_path / "b") == [2]
+    assert not list(tmp_path.rglob("*.jsonl"))
+
+
+def test_another_crawl_in_the_folder_is_left_alone(tmp_path: Path) -> None:
+    other = CrawlLog(tmp_path, "20261123045012-ffffff")
+    write(other, 1)
+    log = CrawlLog(tmp_path, ID)
+    write(log, 2)
+    log.close()
+    write(other, 3)
+    other.close()
+    assert [crawl for crawl, _, _ in log_files(tmp_path)] == [ID, "20261123045012-ffffff"]
+
+
+def test_lost_lines_are_a_warning(tmp_path: Path) -> None:
+    log = CrawlLog(tmp_path, ID)
+    write(log, 1, 2)
+    plain = tmp_path / log.place["file"]
+    os.truncate(plain, plain.stat().st_size - 10)
+    again = CrawlLog(tmp_path, ID, log.place)
+    assert [warning.endswith("has lost its last 10 bytes") for warning in again.warnings] == [True]
+    assert written(tmp_path) == [1]
+    again.close()
+    next(tmp_path.glob("*.gz")).unlink()
+    assert CrawlLog(tmp_path, ID, log.place).warnings == [f"The crawl log {plain} is missing"]
+
+
+def test_an_unwritable_folder_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LogError, match=r"REPORT_DIR = .* cannot be written"):
+        CrawlLog(tmp_path / "file" / "logs", ID)
+
+
+def test_the_last_lines_are_remembered(tmp_path: Path) -> None:
+    log = CrawlLog(tmp_path, ID)
+    write(log, *range(500))
+    assert log.last_number == 500
+    assert [json.loads(each)["url"] for each in log.recent()] == [
+        f"http://a.example/{number}" for number in range(300, 500)
+    ]
+
+
+def test_empty_fields_are_left_out() -> None:
+    assert json.loads(to_bytes(line(1))) == {
+        "time": "2026-11-23T04:50:12.000Z",
+        "kind": "page",
+        "url": "http://a.example/1",
+        "host": "a.example",
+        "end": "done",
+        "status": 200,
+    }
+
+
+def test_a_line_break_in_a_value_does_not_break_the_line() -> None:
+    data = to_bytes(Line("", "page", "http://a.example/", "a.example", "done", lang="a\nb\r\u2028"))
+    assert b"\n" not in data
+    assert json.loads(data)["lang"] == "a\nb\r\u2028"
+
+
+def test_text_that_is_not_unicode_is_escaped() -> None:
+    data = to_bytes(Line("", "page", "http://a.example/", "a.example", "done", via="\udc80"))
+    assert data.isascii()
+    assert json.loads(data)["via"] == "\udc80"
+
+
+def test_times() -> None:
+    utc = Utc()
+    assert utc.text(0.0) == "1970-01-01T00:00:00.000Z"
+    assert utc.text(1_795_409_412.9996) == "2026-11-23T04:50:12.999Z"
+    assert milliseconds(0.01234) == 12.3
+
+
+def test_ids_have_the_form_that_files_are_found_by(tmp_path: Path) -> None:
+    log = CrawlLog(tmp_path, new_crawl_id())
+    write(log, 1)
+    assert len(log_files(tmp_path)) == 1

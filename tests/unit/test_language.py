@@ -1,0 +1,35 @@
+"""The declared language of a page."""
+
+from __future__ import annotations
+
+import pytest
+
+from webcrawl.parse.language import declared_language
+
+
+@pytest.mark.parametrize(
+    ("html", "lang"),
+    [
+        (b"<!DOCTYPE html><html lang=pt-BR>", "pt-br"),
+        (b'<HTML class="no-js" LANG="en">', "en"),
+        (b"<html dir='rtl' lang = 'ar' >", "ar"),
+        (b"<html xmlns='http://www.w3.org/1999/xhtml' xml:lang='de' lang='de'>", "de"),
+        (b"<html data-lang='xx'>", ""),
+        (b"<html hreflang='xx' lang=fr>", "fr"),
+        (b"<!-- <html lang=xx> --><html lang=it>", "it"),
+        (b"<!--[if lt IE 9]><html lang='a'><![endif]--><!--[if gt IE 8]><!--><html lang=pt>", "pt"),
+        (b"<!-- <html lang=xx>", ""),
+        (b"<html><body lang=es>", ""),
+        (b"<html lang=''>", ""),
+        (b"<html lang=" + b"x" * 100 + b">", "x" * 35),
+        (b"<html lang=\xff>", "\ufffd"),
+        (b" " * 5000 + b"<html lang=en>", ""),
+        (b"", ""),
+    ],
+)
+def test_the_attribute_of_the_first_html_tag(html: bytes, lang: str) -> None:
+    assert declared_language(html, "utf-8") == lang
+
+
+def test_utf_16() -> None:
+    assert declared_language("<html lang='pt'>".encode("utf-16-le"), "utf-16-le") == "pt"

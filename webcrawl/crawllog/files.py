@@ -1,0 +1,262 @@
+"""The files of a crawl log, one after the other, and their end as of the last commit.
+
+The file that is being written is plain text, `crawl-ID-00001.jsonl`. A file of FILE_BYTES is
+finished: a thread compresses it to `.jsonl.gz` (RFC 1952), and then removes the plain file.
+
+Invariants:
+- The lines of a batch are in the file before the frontier commits the batch, and the commit has the
+  end of the file. A run after a kill cuts the file there (`recover`). So the log has exactly the
+  turns that the frontier counts as ended: a URL whose line was cut is fetched again, or was only
+  refused, and is refused again.
+- A line that was committed is never cut. A file is finished only when all its lines are committed.
+- Memory: the lines of one batch, the last RECENT lines, 1 MiB while a file is compressed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, TypedDict
+
+from isal import isal_zlib
+
+from webcrawl.crawllog.line import Line, to_bytes
+
+FILE_BYTES: Final = 64 << 20  # about 150,000 lines; compressed in 0.3 s
+RECENT: Final = 200
+_PIECE = 1 << 20
+_LEVEL = 2  # of 0 to 3: see docs/crawl-log.md
+_GZIP = 31  # zlib's number for the gzip format
+_NAME = re.compile(r"crawl-(\d{14}-[0-9a-f]{6})-(\d{5,})\.jsonl(?:\.gz)?")
+_SYNC_BYTES = 8 << 20  # a power failure loses at most so much of a file that is being written
+
+
+def new_crawl_id() -> str:
+    """An ID for a crawl that begins now: its UTC time in 14 digits, and 6 random hex digits."""
+    return f"{time.strftime('%Y%m%d%H%M%S', time.gmtime())}-{os.urandom(3).hex()}"
+
+
+class LogError(Exception):
+    """The log cannot be written: one line for the user, which names the setting."""
+
+
+class Place(TypedDict):
+    """The end of the log, as a commit keeps it."""
+
+    folder: str
+    file: str
+    size: int
+
+
+class CrawlLog:
+    """The log of one crawl. Call `add` for each line, then `flush` before the commit.
+
+    folder -- REPORT_DIR
+    crawl -- the ID of the crawl, the same in all its runs
+    warnings -- lines for the log: a file that has lost committed lines
+    """
+
+    def __init__(self, folder: Path, crawl: str, before: Place | None = None) -> None:
+        """Recover the files of the earlier run, which ended at `before`; begin a file. LogError."""
+        self.folder = folder
+        self.crawl = crawl
+        self.warnings: list[str] = []
+        self.last_number = 0  # lines of this run
+        self._recent: deque[bytes] = deque(maxlen=RECENT)
+        self._lines: list[bytes] = []  # since the last flush
+        self._fd = -1
+        self._size = self._synced = 0
+        self._threads: list[threading.Thread] = []
+        with self._named():
+            folder.mkdir(parents=True, exist_ok=True)
+            if before is not None:
+                self._recover(before)
+            self._finish_left()
+            files = log_files(folder)
+            self._number = max((n for crawl_id, n, _ in files if crawl_id == crawl), default=0)
+            self._begin()
+
+    @property
+    def place(self) -> Place:
+        """The end of the log after the last `flush`."""
+        return {"folder": str(self.folder.absolute()), "file": self._path.name, "size": self._size}
+
+    def recent(self) -> list[bytes]:
+        """The last RECENT lines, without line breaks. Any thread may call it."""
+        return list(self._recent)
+
+    def add(self, line: Line) -> None:
+        """Keep `line` for the next `flush`."""
+        data = to_bytes(line)
+        self._lines.append(data)
+        self._recent.append(data)
+        self.last_number += 1
+
+    def flush(self) -> None:
+        """Write the lines, all of them or, with LogError, no line. All earlier lines are committed.
+
+        One system call for a batch.
+        """
+        if not self._lines:
+            return
+        self._lines.append(b"")
+        data = b"\n".join(self._lines)
+        with self._named():
+            if self._size >= FILE_BYTES:
+                self._finish()
+                self._begin()
+            self._write(data)
+            if self._size >= self._synced + _SYNC_BYTES:
+                os.fdatasync(self._fd)
+                self._synced = self._size
+        self._lines.clear()
+
+    def abandon(self) -> None:
+        """Leave the file as it is: lines may lack their commit, and the next run cuts them."""
+        os.close(self._fd)
+
+    def close(self) -> None:
+        """Finish the last file, and wait until all files are compressed. LogError.
+
+        All lines are committed.
+        """
+        with self._named():
+            if self._size:
+                self._finish()
+            else:
+                os.close(self._fd)
+                self._path.unlink()
+            for thread in self._threads:
+                thread.join()
+            for path in self._plain():  # a thread failed, on a full disk
+                compress(path)
+
+    def _write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        offset = self._size
+        try:
+            while rest:
+                written = os.pwrite(self._fd, rest, offset)
+                rest, offset = rest[written:], offset + written
+        except OSError:
+            os.ftruncate(self._fd, self._size)
+            raise
+        self._size = offset
+
+    def _begin(self) -> None:
+        self._number += 1
+        self._path = self.folder / f"crawl-{self.crawl}-{self._number:05d}.jsonl"
+        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        self._size = self._synced = 0
+
+    def _finish(self) -> None:
+        os.close(self._fd)
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        thread = threading.Thread(target=_compress, args=(self._path,), name="crawl-log")
+        thread.start()
+        self._threads.append(thread)
+
+    def _recover(self, before: Place) -> None:
+        """Cut what was written after the last commit of the earlier run."""
+        folder = Path(before["folder"])
+        committed = folder / before["file"]
+        if committed.exists() and not _packed(committed).exists():
+            size = committed.stat().st_size
+            if size > before["size"]:
+                os.truncate(committed, before["size"])
+            elif size < before["size"]:
+                lost = before["size"] - size
+                self.warnings.append(f"The crawl log {committed} has lost its last {lost} bytes")
+                _cut_torn_line(committed)
+        elif not _packed(committed).exists() and before["size"]:
+            self.warnings.append(f"The crawl log {committed} is missing")
+        for path in self._plain(folder):
+            if path.name > committed.name:  # begun after the last commit
+                path.unlink()
+        if folder != self.folder.absolute():  # REPORT_DIR was changed
+            self._finish_left(folder)
+
+    def _finish_left(self, folder: Path | None = None) -> None:
+        """Compress the plain files of earlier runs, and remove empty ones."""
+        for path in self._plain(folder):
+            if path.stat().st_size and not _packed(path).exists():
+                compress(path)
+            else:
+                path.unlink()
+
+    def _plain(self, folder: Path | None = None) -> list[Path]:
+        """The plain files of this crawl, in order."""
+        return sorted((folder or self.folder).glob(f"crawl-{self.crawl}-*.jsonl"))
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise LogError(
+                f"REPORT_DIR = {str(self.folder)!r} cannot be written: {error.strerror or error}"
+            ) from None
+
+
+def log_files(folder: Path) -> list[tuple[str, int, Path]]:
+    """The crawl logs in `folder`: (ID of the crawl, number, path), in order. OSError.
+
+    Of a file that is both plain and compressed only the compressed one: the plain file is about to
+    be removed.
+    """
+    found: dict[tuple[str, int], Path] = {}
+    for path in sorted(folder.iterdir()):  # the plain file comes first
+        named = _NAME.fullmatch(path.name)
+        if named:
+            found[named[1], int(named[2])] = path
+    return [(crawl, number, path) for (crawl, number), path in sorted(found.items())]
+
+
+def compress(path: Path) -> None:
+    """Compress a plain file, then remove it. A reader sees one of them, or both. OSError."""
+    packed = _packed(path)
+    part = packed.with_name(packed.name + ".part")
+    try:
+        with path.open("rb") as plain, part.open("wb") as file:
+            packer = isal_zlib.compressobj(_LEVEL, wbits=_GZIP)
+            while piece := plain.read(_PIECE):
+                file.write(packer.compress(piece))
+            file.write(packer.flush())
+            file.flush()
+            os.fsync(file.fileno())
+        part.rename(packed)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+    path.unlink()
+
+
+def _compress(path: Path) -> None:
+    """`compress` on a thread: after a failure the file stays plain, and `close` tries again."""
+    with suppress(OSError):
+        compress(path)
+
+
+def _packed(path: Path) -> Path:
+    return path.with_name(path.name + ".gz")
+
+
+def _cut_torn_line(path: Path) -> None:
+    """Cut the end of a file after its last line break."""
+    with path.open("rb+") as file:
+        size = file.seek(0, os.SEEK_END)
+        while size:
+            start = max(size - _PIECE, 0)
+            file.seek(start)
+            at = file.read(size - start).rfind(b"\n")
+            if at >= 0:
+                size = start + at + 1
+                break
+            size = start
+        file.truncate(size)

@@ -1,0 +1,60 @@
+"""Writes JOBDIR/crawl.json, by which other commands find what belongs to the crawl."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+from scrapy import Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+
+from webcrawl import __version__
+from webcrawl.config.build import is_debugging, is_worker, report_folder
+from webcrawl.crawl.crawl import crawl_of
+from webcrawl.report.atomic import replace_file
+
+logger = logging.getLogger(__name__)
+
+FILE = "crawl.json"
+
+
+class CrawlCard:
+    """Writes the file when the spider opens. It stays after the end."""
+
+    def __init__(self, crawler: Crawler, jobdir: Path) -> None:
+        self._crawler = crawler
+        self._jobdir = jobdir
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        settings = crawler.settings
+        jobdir = settings.get("JOBDIR")
+        if not jobdir or is_debugging(crawler) or is_worker(settings):
+            raise NotConfigured
+        extension = cls(crawler, Path(jobdir))
+        crawler.signals.connect(extension.spider_opened, signals.spider_opened)
+        return extension
+
+    def spider_opened(self, spider: Spider) -> None:
+        crawl_id = crawl_of(self._crawler).crawl_id
+        if not crawl_id:
+            return  # the frontier could not be opened
+        settings = self._crawler.settings
+        card = {
+            "crawl": crawl_id,
+            "spider": spider.name,
+            "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "pid": os.getpid(),
+            "warc_dir": str(Path(settings.get("WARC_DIR") or "warc").absolute()),
+            "report_dir": str(report_folder(settings).absolute()),
+            "version": __version__,
+        }
+        try:
+            replace_file(self._jobdir / FILE, json.dumps(card, indent=2) + "\n")
+        except OSError as error:  # the frontier writes there as well, and will end the crawl
+            logger.warning("JOBDIR: %s cannot be written: %s", FILE, error)
