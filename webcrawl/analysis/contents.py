@@ -67,7 +67,7 @@ SECTIONS = (
     Section(
         "summary",
         "Summary",
-        lambda report: f"The crawl {report.state.text}. One MB is a million bytes.",
+        _said("The whole crawl, all its runs. One MB is a million bytes."),
         (
             Figure(
                 "funnel",
@@ -244,7 +244,7 @@ SECTIONS = (
     Section(
         "questions",
         "Questions of scale",
-        _said("This crawl as a sample of the web: what a much larger crawl would need."),
+        _said("This crawl as a sample of the web: what a much larger crawl would meet."),
         (
             Figure(
                 "questions",
@@ -270,14 +270,19 @@ SECTIONS = (
 _LABELS = {
     "count": ("Count", "count"),
     "stage": ("Stage", "text"),
-    "status": ("Code", "count"),
-    "level": ("Level", "count"),
+    "status": ("Code", "label"),
+    "level": ("Level", "label"),
     "of": ("Of", "text"),
     "from": ("From", "text"),
     "url": ("URL", "url"),
     "redirect_to": ("Redirects to", "url"),
     "end": ("End", "text"),
-    "value": ("Value", "number"),
+    "value": ("Value", "quantity"),
+    "urls": ("URLs", "count"),
+    "visited_urls": ("Visited URLs", "count"),
+    "pending_urls": ("Pending URLs", "count"),
+    "host": ("Host", "host"),
+    "registered_domain": ("Registered domain", "host"),
     "mean": ("Mean", "number"),
     "max": ("Max", "number"),
     "size_bytes": ("On the wire", "bytes"),
@@ -289,17 +294,25 @@ _LABELS = {
     "share": ("Share", "share"),
     "share_of_extracted": ("Share of E", "share"),
 }
-_TEXTS = frozenset(
-    ("counter", "meaning", "reason", "ended_as", "host", "registered_domain", "public_suffix")
-) | {"being_visited", "figure", "unit", "formula", "end", "stage"}
+_TEXTS = frozenset(("meaning", "reason", "ended_as", "public_suffix")) | {
+    "being_visited",
+    "figure",
+    "unit",
+    "formula",
+    "end",
+    "stage",
+}
 
 
 def label_of(column: str) -> tuple[str, str]:
-    """Heading and kind of a column: text, url, count, number, bytes, share, ms or s."""
+    """Heading and kind of a column: text, url, host, label, count, number, bytes, share, ms, s, or
+    quantity, whose unit is in the column `unit`.
+    """
     if column in _LABELS:
         return _LABELS[column]
     if column.endswith("_ms"):
-        return column[:-3].replace("_", " ").capitalize(), "ms"
+        label = column[:-3].replace("_", " ")
+        return label if label[1:].isdigit() else label.capitalize(), "ms"
     if column.startswith("p") and column[1:].isdigit():
         return column, "number"
     return column.replace("_", " ").capitalize(), "text" if column in _TEXTS else "count"

@@ -127,7 +127,8 @@ def _figure(figure: Figure, table: Table, has_plot: bool) -> str:
     rows = ""
     if not figure.is_plot_only:
         rows = f'<div data-table="{table.name}" data-label="{escape(figure.title)}"></div>'
-    return f"""<figure id="{table.name}">
+    wide = "" if figure.is_plot_only else ' class="wide"'
+    return f"""<figure id="{figure.plot or table.name}"{wide}>
 <h3>{escape(figure.title)}</h3>
 <figcaption>{escape(figure.caption)}
 <a class="csv" href="{table.name}.csv" download>CSV</a></figcaption>
@@ -217,10 +218,12 @@ def _data(report: Report, drawn: dict[str, Any]) -> dict[str, Any]:
 def _table(table: Table) -> dict[str, Any]:
     rows = table.first(ROWS_MAX + 1)
     total = len(rows) if len(rows) <= ROWS_MAX else sum(1 for _ in table.rows())
-    columns = []
+    columns: list[dict[str, str | int]] = []
     for name in table.columns:
         label, kind = label_of(name)
         columns.append({"label": label, "kind": kind})
+        if kind == "quantity":
+            columns[-1]["unit"] = table.columns.index("unit")
     return {
         "columns": columns,
         "rows": [[_shown(value) for value in row] for row in rows[:ROWS_MAX]],

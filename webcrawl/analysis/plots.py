@@ -5,6 +5,7 @@ Colours are names of CSS variables (`--c1` ...), which the page replaces in ligh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,14 +14,8 @@ from webcrawl.analysis.tables import Table
 
 Plot = dict[str, Any]
 _STAGE_NAMES = {"dns": "DNS", "connect": "connect", "first_byte": "first byte", "total": "total"}
-_RATES = {
-    "extracted_per_s": "E taken from the queue",
-    "host_passed_per_s": "H within the caps",
-    "resolved_per_s": "D hosts found in DNS",
-    "ip_passed_per_s": "I within the cap per IP",
-    "robots_passed_per_s": "R allowed by robots.txt",
-    "crawled_per_s": "C pages crawled",
-}
+_SHORT = {"E": "taken", "H": "host", "D": "DNS", "I": "IP", "R": "robots", "C": "crawled"}
+_RATES = ("extracted", "host_passed", "resolved", "ip_passed", "robots_passed", "crawled")
 
 
 def plots(report: Report) -> dict[str, Plot]:
@@ -47,15 +42,34 @@ def _title(text: str, **more: Any) -> Plot:
     return {"title": {"text": text}, **more}
 
 
-def _log(text: str) -> Plot:
-    return _title(text, type="log", dtick=1, exponentformat="none", separatethousands=True)
+def _log(text: str, values: list[float]) -> Plot:
+    """A logarithmic axis for `values`, with marks at 2 and 5 too if they are within two decades."""
+    low, high = (min(values), max(values)) if values else (1, 10)
+    digits = (1, 2, 5) if high / low < 100 else (1,)
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    marks = [digit * 10.0**decade for decade in decades for digit in digits]
+    return _title(
+        text,
+        type="log",
+        range=[math.log10(low * 0.7), math.log10(high * 1.4)],
+        tickvals=marks,
+        ticktext=[_short(mark) for mark in marks],
+    )
+
+
+def _short(number: float) -> str:
+    """1,000 as 1k."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:g}{unit}"
+    return f"{number:g}"
 
 
 def _funnel(table: Table) -> Plot:
     rows = table.records()
     trace = {
         "type": "funnel",
-        "y": [row["stage"] for row in rows],
+        "y": [f"{row['stage']} {_SHORT[row['stage']]}" for row in rows],
         "x": [row["count"] for row in rows],
         "customdata": [row["meaning"] for row in rows],
         "texttemplate": "%{value:,} (%{percentInitial:.1%})",
@@ -93,7 +107,9 @@ def _over_time(table: Table) -> Iterator[tuple[str, Plot]]:
             ],
             axis,
             _title("pages a second", rangemode="tozero"),
-            yaxis2=_title("Mbit a second", overlaying="y", side="right", rangemode="tozero"),
+            yaxis2=_title(
+                "Mbit a second", overlaying="y", side="right", rangemode="tozero", tickmode="auto"
+            ),
         ),
     )
     yield (
@@ -115,7 +131,12 @@ def _over_time(table: Table) -> Iterator[tuple[str, Plot]]:
     yield (
         "rates",
         _plot(
-            [line(name, f"--c{n}", name=text) for n, (name, text) in enumerate(_RATES.items(), 1)],
+            [
+                line(f"{rate}_per_s", f"--c{n}", name=f"{letter} {name}")
+                for n, (rate, (letter, name)) in enumerate(
+                    zip(_RATES, _SHORT.items(), strict=True), 1
+                )
+            ],
             axis,
             _title("per second", rangemode="tozero"),
         ),
@@ -143,7 +164,7 @@ def _levels(table: Table) -> Plot:
 def _latency(table: Table) -> Plot:
     """The share of times below each bound, by stage: a line that is further left is quicker."""
     traces = []
-    for n, (stage, name) in enumerate(_STAGE_NAMES.items(), 1):
+    for (stage, name), n in zip(_STAGE_NAMES.items(), (1, 2, 3, 6), strict=True):
         rows = [row for row in table.records() if row["stage"] == stage]
         total, seen = sum(row["times"] for row in rows), 0
         x, y = [], []
@@ -164,7 +185,9 @@ def _latency(table: Table) -> Plot:
                 }
             )
     return _plot(
-        traces, _log("milliseconds"), _title("share of requests", tickformat=".0%", range=[0, 1.02])
+        traces,
+        _log("milliseconds", [x for trace in traces for x in trace["x"]]),
+        _title("share of requests", tickformat=".0%", range=[0, 1.02]),
     )
 
 
@@ -192,19 +215,23 @@ def _host_sizes(table: Table) -> Plot:
             "hovertemplate": "%{y:,.0f} hosts with %{x:,} documents or more<extra></extra>",
         },
     ]
-    return _plot(traces if rows else [], _log("documents of a host"), _log("hosts"))
+    x, y = _log("documents of a host", documents), _log("hosts", [1, hosts])
+    return _plot(traces if rows else [], x, y)
 
 
 def _sizes(table: Table, text: str) -> Plot:
     """Documents by size; a value of zero has no place on a logarithmic axis."""
     rows = [row for row in table.records() if row["from"] > 0]
+    counts = [row["documents"] for row in rows]
+    middles = [math.sqrt(row["from"] * row["below"]) for row in rows]
     trace = {
         "type": "bar",
-        "x": [(row["from"] * row["below"]) ** 0.5 for row in rows],
+        "x": middles,
         "width": [0.92 * (row["below"] - row["from"]) for row in rows],
-        "y": [row["documents"] for row in rows],
+        "y": counts,
         "customdata": [[row["from"], row["below"]] for row in rows],
         "marker": {"color": "--c1", "line": {"width": 0}},
         "hovertemplate": "%{customdata[0]:,} to below %{customdata[1]:,}: %{y:,}<extra></extra>",
     }
-    return _plot([trace] if rows else [], _log(text), _log("documents"), showlegend=False)
+    x, y = _log(text, middles), _log("documents", [1, *counts])
+    return _plot([trace] if rows else [], x, y, showlegend=False)

@@ -45,7 +45,8 @@ class CrawlState:
         if self.is_running:
             return "running"
         if self.finish_reason:
-            return f"ended: {self.finish_reason}"
+            done = self.finish_reason == "finished"
+            return "finished" if done else f"ended: {self.finish_reason}"
         return "killed" if self.is_running is False else "running or killed"
 
 

@@ -87,9 +87,9 @@ def funnel(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
     first = counts["extracted"] = max(counts.get("extracted", 0), counts["crawled"])
     return listed(
         "funnel",
-        ("stage", "counter", "meaning", "count", "share_of_extracted"),
+        ("stage", "meaning", "count", "share_of_extracted"),
         (
-            (letter, name, meaning, int(counts[name]), _share(counts[name], first))
+            (letter, meaning, int(counts[name]), _share(counts[name], first))
             for letter, name, meaning in FUNNEL
             if name in counts
         ),
@@ -173,9 +173,8 @@ def levels(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
     return listed("levels", ("level", "found", "fetched", "dropped", "pending"), rows())
 
 
-# A look-up is that of the host, so each counts once; the other times are of each request.
-_MS = """SELECT 'dns' AS stage, dns_ms AS ms FROM
-        (SELECT DISTINCT host, dns_ms FROM line WHERE dns_ms > 0)
+# A look-up is before any kind of request; the other times are of pages.
+_MS = """SELECT 'dns' AS stage, dns_ms AS ms FROM line WHERE dns_ms > 0
     UNION ALL SELECT 'connect', connect_ms FROM answered WHERE connect_ms > 0
     UNION ALL SELECT 'first_byte', first_byte_ms FROM answered WHERE first_byte_ms > 0
     UNION ALL SELECT 'total', total_ms FROM answered WHERE total_ms > 0"""

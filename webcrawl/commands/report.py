@@ -165,30 +165,22 @@ def lines_of(report: Report) -> list[str]:
     largest = ", ".join(
         f"{row['host']} {row['pages']:,}" for row in tables["largest_hosts"].first_records(5)
     )
-    t, one_page = report.totals, f"{report.one_page_share:.1%}"
+    t = report.totals
+    hosts = f"{t['hosts_answered']:,} hosts in {t['registered_domains_answered']:,} domains"
+    request = f"{t['mean_request_s']:.3f} s a request on average"
+    kept = f"{t['html_pages_kept']:,} HTML pages kept ({size_text(t['html_bytes_kept'])})"
+    later = f"{t['urls_kept_for_a_later_try']:,} kept for a later try"
     lines = [
         f"Crawl {report.folder.crawl}: {report.state.text}",
-        (
-            f"{t['pages_answered']:,} pages in {duration_text(t['elapsed_s'])},"
-            f" {t['mean_request_s']:.3f} s a request on average"
-        ),
-        (
-            f"{t['html_pages_kept']:,} HTML pages kept ({size_text(t['html_bytes_kept'])}),"
-            f" {t['duplicates']:,} of them duplicates"
-        ),
+        f"{t['pages_answered']:,} pages in {duration_text(t['elapsed_s'])}, {request}",
+        f"{kept}, {t['duplicates']:,} of them duplicates",
         f"{t['pages_per_s']:.1f} pages/s, {t['mbps']:.1f} Mbit/s",
         f"Funnel: {funnel}",
         f"HTTP codes: {codes or 'none'}",
         f"URLs lost: {lost or 'none'}",
-        (
-            f"{t['hosts_answered']:,} hosts in {t['registered_domains_answered']:,} registered domains;"
-            f" {one_page} of hosts with a page have one"
-        ),
+        f"{hosts}; {report.one_page_share:.1%} of hosts with a page have one",
         f"Largest hosts: {largest or 'none'}",
-        (
-            f"URLs pending: {t['urls_pending']:,.0f}, of these {t['urls_kept_for_a_later_try']:,} kept"
-            " for a later try"
-        ),
+        f"URLs pending: {t['urls_pending']:,.0f}, of these {later}",
     ]
     if report.domain:
         found = report.in_degree

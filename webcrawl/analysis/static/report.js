@@ -4,7 +4,7 @@
 
 const root = document.documentElement;
 const data = JSON.parse(document.getElementById("data").textContent);
-const SHOWN = 12, STEP = 100, FILTER_FROM = 12;
+const SHOWN = 12, STEP = 100, WITHOUT_TOOLS = 20;
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 
@@ -14,6 +14,7 @@ const FORMATS = {
   bytes: (n) => scaled(n, ["B", "kB", "MB", "GB", "TB", "PB"]),
   share: (n) => (n && n < 0.001 ? "<0.1 %" : (100 * n).toFixed(1) + " %"),
   ms: (n) => (n >= 10000 ? short.format(n / 1000) + " s" : short.format(n) + " ms"),
+  label: (n) => String(n),
   s: (n) => (n >= 7200 ? short.format(n / 3600) + " h" : n >= 600 ? short.format(n / 60) + " min" : short.format(n) + " s"),
 };
 
@@ -23,6 +24,14 @@ function scaled(n, units) {
   return short.format(n) + " " + units[at];
 }
 
+const SCALES = [[1e15, "quadrillion"], [1e12, "trillion"], [1e9, "billion"], [1e6, "million"]];
+
+function quantity(n, unit) {  // a number with its unit
+  if (unit === "bytes" || unit === "share") return FORMATS[unit](n);
+  const [size, word] = SCALES.find(([least]) => n >= least) || [1, ""];
+  return [short.format(n / size), word, unit].filter(Boolean).join(" ");
+}
+
 function element(name, className, text) {
   const made = document.createElement(name);
   if (className) made.className = className;
@@ -30,10 +39,12 @@ function element(name, className, text) {
   return made;
 }
 
-function cell(column, value) {
-  const isText = column.kind === "text" || column.kind === "url";
-  if (isText) return element("td", column.kind === "url" ? "t u" : "t", value === null ? "" : value);
+const isLeft = (column) => ["text", "url", "host", "label"].includes(column.kind);
+
+function cell(column, value, row) {
+  if (isLeft(column)) return element("td", column.kind, value === null ? "" : String(value));
   if (value === null) return element("td", "n", "–");
+  if (column.kind === "quantity") return element("td", "n", quantity(value, row[column.unit]));
   const text = FORMATS[column.kind](value);
   if (column.kind !== "share" || !column.bar) return element("td", "n", text);
   const td = element("td", "share"), bar = element("div", "bar"), fill = element("i");
@@ -44,18 +55,19 @@ function cell(column, value) {
 }
 
 function drawTable(box, table) {
-  let rows = table.rows, sorted = -1, down = true, words = "", shown = table.shown || SHOWN;
-  const isLong = table.rows.length > FILTER_FROM;
+  let rows = table.rows, sorted = -1, down = true, words = "";
+  const isLong = table.rows.length > WITHOUT_TOOLS, atFirst = isLong ? SHOWN : WITHOUT_TOOLS;
+  let shown = atFirst;
   table.columns.forEach((column, at) => {
     if (column.kind === "share") column.bar = Math.max(...table.rows.map((row) => row[at] || 0));
   });
   const body = element("tbody"), more = element("button", "more"), count = element("span");
   const heads = table.columns.map((column, at) => {
-    const th = element("th", column.kind === "text" || column.kind === "url" || column.kind === "share" ? "" : "n");
+    const th = element("th", isLeft(column) || column.kind === "share" ? "" : "n");
     const button = element("button", "", column.label);
     button.type = "button";
     button.addEventListener("click", () => {
-      down = sorted === at ? !down : column.kind !== "text" && column.kind !== "url";
+      down = sorted === at ? !down : !isLeft(column);
       sorted = at;
       heads.forEach((each) => each.removeAttribute("aria-sort"));
       th.setAttribute("aria-sort", down ? "descending" : "ascending");
@@ -83,7 +95,7 @@ function drawTable(box, table) {
     }
     body.replaceChildren(...rows.slice(0, shown).map((row) => {
       const tr = element("tr");
-      tr.append(...row.map((value, at) => cell(table.columns[at], value)));
+      tr.append(...row.map((value, at) => cell(table.columns[at], value, row)));
       return tr;
     }));
     const left = rows.length - Math.min(shown, rows.length);
@@ -99,6 +111,7 @@ function drawTable(box, table) {
   }
   more.type = "button";
   more.addEventListener("click", () => { shown += STEP; draw(); });
+  more.hidden = true;
   const drawn = element("table"), head = element("thead"), line = element("tr");
   line.append(...heads);
   head.append(line);
@@ -113,7 +126,7 @@ function drawTable(box, table) {
     input.type = "search";
     input.placeholder = "Filter, for example gov.br";
     input.setAttribute("aria-label", "Filter the rows");
-    input.addEventListener("input", () => { words = input.value; shown = table.shown || SHOWN; draw(); });
+    input.addEventListener("input", () => { words = input.value; shown = atFirst; draw(); });
     tools.append(input, count);
     box.replaceChildren(tools, scroll, more);
   } else box.replaceChildren(scroll);
