@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import ceil
 
 import duckdb
 
@@ -12,7 +13,7 @@ from webcrawl.analysis.tables import Row, Table, listed
 PER_DECADE = 10
 # Of integers below 10 each has a bin of its own: bins of a tenth of a decade would be empty.
 _BIN = f"""CASE WHEN value < 10 THEN value
-    ELSE round(10 ** (floor({PER_DECADE} * log10(value) + 1e-9) / {PER_DECADE})) END"""
+    ELSE ceil(10 ** (floor({PER_DECADE} * log10(value) + 1e-9) / {PER_DECADE}) - 1e-6) END"""
 
 
 def of_documents(log: duckdb.DuckDBPyConnection, name: str, column: str) -> Table:
@@ -52,7 +53,7 @@ def next_bin(low: int) -> int:
 
 
 def _bounds(decades: int) -> list[int]:
-    return [*range(PER_DECADE), *(round(10 ** (n / 10)) for n in range(10, 10 * decades + 1))]
+    return [*range(PER_DECADE), *(ceil(10 ** (n / 10) - 1e-6) for n in range(10, 10 * decades + 1))]
 
 
 def quantiles(log: duckdb.DuckDBPyConnection, column: str) -> list[float]:

@@ -43,10 +43,10 @@ class CrawlFolder:
 
     @property
     def final_report(self) -> dict[str, Any]:
-        """report.json if it is this crawl's: written by a run that began after the crawl did."""
-        report = read_json(self.report_dir / "report.json")
-        began = re.sub(r"\D", "", str(report.get("started", "")))[:14]
-        return report if began >= self.crawl[:14] and not self.others else {}
+        """The report.json of the last run of this crawl that has ended; empty without one."""
+        reports = (read_json(path) for path in self.report_dir.glob("report*.json"))
+        ours = [report for report in reports if report.get("crawl") == self.crawl]
+        return max(ours, key=lambda report: str(report.get("finished", "")), default={})
 
     @property
     def is_running(self) -> bool | None:
