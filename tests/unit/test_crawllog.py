@@ -131,6 +131,18 @@ def test_a_crawl_that_goes_on_in_another_folder_finishes_its_files(tmp_path: Pat
     assert not list(tmp_path.rglob("*.jsonl"))
 
 
+def test_a_log_that_was_moved_is_cut_where_it_is_now(tmp_path: Path) -> None:
+    log = CrawlLog(tmp_path / "a", ID)
+    write(log, 1)
+    committed = log.place
+    write(log, 2)
+    (tmp_path / "a").rename(tmp_path / "b")
+    again = CrawlLog(tmp_path / "b", ID, committed)
+    again.close()
+    assert written(tmp_path / "b") == [1]
+    assert again.warnings == []
+
+
 def test_another_crawl_in_the_folder_is_left_alone(tmp_path: Path) -> None:
     other = CrawlLog(tmp_path, "20261123045012-ffffff")
     write(other, 1)

@@ -165,6 +165,9 @@ class CrawlLog:
     def _recover(self, before: Place) -> None:
         """Cut what was written after the last commit of the earlier run."""
         folder = Path(before["folder"])
+        moved = self.folder / before["file"]
+        if moved.exists() or _packed(moved).exists():  # perhaps together with JOBDIR
+            folder = self.folder
         committed = folder / before["file"]
         if committed.exists() and not _packed(committed).exists():
             size = committed.stat().st_size
@@ -179,8 +182,8 @@ class CrawlLog:
         for path in self._plain(folder):
             if path.name > committed.name:  # begun after the last commit
                 path.unlink()
-        if folder != self.folder.absolute():  # REPORT_DIR was changed
-            self._finish_left(folder)
+        if folder not in (self.folder, self.folder.absolute()) and folder.exists():
+            self._finish_left(folder)  # REPORT_DIR was changed
 
     def _finish_left(self, folder: Path | None = None) -> None:
         """Compress the plain files of earlier runs, and remove empty ones."""
@@ -191,7 +194,7 @@ class CrawlLog:
                 path.unlink()
 
     def _plain(self, folder: Path | None = None) -> list[Path]:
-        """The plain files of this crawl, in order."""
+        """The plain files of this crawl, in order; [] without the folder."""
         return sorted((folder or self.folder).glob(f"crawl-{self.crawl}-*.jsonl"))
 
     @contextmanager
