@@ -128,7 +128,7 @@ def _figure(figure: Figure, table: Table, has_plot: bool) -> str:
     if not figure.is_plot_only:
         rows = f'<div data-table="{table.name}" data-label="{escape(figure.title)}"></div>'
     wide = "" if figure.is_plot_only else ' class="wide"'
-    return f"""<figure id="{figure.plot or table.name}"{wide}>
+    return f"""<figure id="figure-{figure.plot or table.name}"{wide}>
 <h3>{escape(figure.title)}</h3>
 <figcaption>{escape(figure.caption)}
 <a class="csv" href="{table.name}.csv" download>CSV</a></figcaption>

@@ -215,7 +215,7 @@ def _host_sizes(table: Table) -> Plot:
             "hovertemplate": "%{y:,.0f} hosts with %{x:,} documents or more<extra></extra>",
         },
     ]
-    x, y = _log("documents of a host", documents), _log("hosts", [1, hosts])
+    x, y = _log("documents of a host", documents), _log("hosts", [1, max(hosts, 1)])
     return _plot(traces if rows else [], x, y)
 
 
