@@ -119,12 +119,13 @@ def _tasks(
         path = folder / Path(name).name  # the log may be another's: no path leads out
         if not path.exists():
             path = path.with_name(path.name + OPEN)
-        rows = log.cursor().execute(
-            'SELECT url, "offset" FROM document WHERE warc = ? ORDER BY "offset"', [name]
-        )
-        while some := rows.fetchmany(PAGES_A_TASK):
-            places = [Place(url, offset or 0) for url, offset in some]
-            yield Task(path, places, has_tokens, domain)
+        with log.cursor() as cursor:
+            rows = cursor.execute(
+                'SELECT url, "offset" FROM document WHERE warc = ? ORDER BY "offset"', [name]
+            )
+            while some := rows.fetchmany(PAGES_A_TASK):
+                places = [Place(url, offset or 0) for url, offset in some]
+                yield Task(path, places, has_tokens, domain)
 
 
 def read_task(task: Task) -> Found:

@@ -278,6 +278,7 @@ _LABELS = {
     "redirect_to": ("Redirects to", "url"),
     "end": ("End", "text"),
     "value": ("Value", "quantity"),
+    "unit": ("Unit", "unit"),  # not shown: it stands behind the value
     "urls": ("URLs", "count"),
     "visited_urls": ("Visited URLs", "count"),
     "pending_urls": ("Pending URLs", "count"),
@@ -297,7 +298,6 @@ _LABELS = {
 _TEXTS = frozenset(("meaning", "reason", "ended_as", "public_suffix")) | {
     "being_visited",
     "figure",
-    "unit",
     "formula",
     "end",
     "stage",
@@ -305,8 +305,8 @@ _TEXTS = frozenset(("meaning", "reason", "ended_as", "public_suffix")) | {
 
 
 def label_of(column: str) -> tuple[str, str]:
-    """Heading and kind of a column: text, url, host, label, count, number, bytes, share, ms, s, or
-    quantity, whose unit is in the column `unit`.
+    """Heading and kind of a column: text, url, host, label, count, number, bytes, share, ms, s,
+    or quantity, whose unit is in the column of the kind unit.
     """
     if column in _LABELS:
         return _LABELS[column]

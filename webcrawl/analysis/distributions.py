@@ -7,7 +7,7 @@ from math import ceil
 
 import duckdb
 
-from webcrawl.analysis.summary import QUANTILES
+from webcrawl.analysis.summary import QUANTILES, quantiles_sql
 from webcrawl.analysis.tables import Row, Table, listed
 
 PER_DECADE = 10
@@ -58,11 +58,9 @@ def _bounds(decades: int) -> list[int]:
 
 def quantiles(log: duckdb.DuckDBPyConnection, column: str) -> list[float]:
     """Mean, QUANTILES and maximum of a column of the documents; empty if there are none."""
-    (row,) = log.execute(
-        f"""SELECT avg(value), quantile_cont(value, [{", ".join(map(str, QUANTILES))}]), max(value)
-        FROM (SELECT coalesce({column}, 0) AS value FROM document)"""
-    ).fetchall()
-    return [] if row[0] is None else [row[0], *row[1], row[2]]
+    rows = f"SELECT 1 AS each, coalesce({column}, 0) AS value FROM document"
+    found = log.execute(quantiles_sql("each", "value", rows)).fetchall()
+    return [] if not found else [found[0][2], *found[0][4:]]
 
 
 def quantiles_of(counter: Counter[int]) -> list[float]:

@@ -29,6 +29,7 @@ class CrawlFolder:
     jobdir: Path | None
     report_dir: Path
     warc_dir: Path
+    spider: str = ""  # its name, if a JOBDIR says it
     others: tuple[str, ...] = ()  # IDs of other crawls in `report_dir`, the oldest first
 
     @property
@@ -81,6 +82,7 @@ def find_crawl(folder: Path, crawl: str = "") -> CrawlFolder:
         jobdir=jobdir if chosen == job.get("crawl") else None,
         report_dir=report_dir,
         warc_dir=Path(str(job.get("warc_dir") or report_dir)),
+        spider=str(job.get("spider", "")),
         others=tuple(each for each in found if each != chosen),
     )
 

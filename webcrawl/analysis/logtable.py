@@ -30,7 +30,7 @@ from webcrawl.parse.domains import public_suffix, registered_domain
 
 Waiting = tuple[str, str, int, bool]  # URL, host, level, whether it is a seed
 
-MEMORY_LIMIT = "512MB"
+MEMORY_LIMIT = "384MB"
 THREADS = 2
 _TEXT, _COUNT, _MS = "VARCHAR", "BIGINT", "DOUBLE"
 COLUMNS = {
@@ -55,9 +55,11 @@ CREATE VIEW line AS
     SELECT *, rowid AS number FROM read
     WHERE url IS NOT NULL AND host IS NOT NULL AND "end" IS NOT NULL;
 CREATE TABLE superseded AS
-    WITH again AS (SELECT url FROM line WHERE kind <> 'robots' GROUP BY url HAVING count(*) > 1)
-    SELECT number FROM line SEMI JOIN again USING (url) WHERE kind <> 'robots'
-    QUALIFY row_number() OVER (PARTITION BY url ORDER BY time DESC, "end" = 'kept') > 1;
+    WITH kept AS (SELECT DISTINCT md5_number(url) AS key FROM line WHERE "end" = 'kept')
+    SELECT number FROM line SEMI JOIN kept ON md5_number(url) = key WHERE kind <> 'robots'
+    QUALIFY row_number() OVER (
+        PARTITION BY md5_number(url) ORDER BY time DESC, "end" = 'kept'
+    ) > 1;
 CREATE VIEW outcome AS
     SELECT * FROM line WHERE kind <> 'robots' AND number NOT IN (FROM superseded);
 CREATE VIEW answered AS
@@ -118,10 +120,11 @@ def _literal(path: Path) -> str:
 
 def _sites(log: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, str, str]]:
     """The rows of `site`. 6 µs per host."""
-    hosts = log.cursor().execute("SELECT host FROM line UNION SELECT host FROM waiting")
-    while rows := hosts.fetchmany(10_000):
-        for (host,) in rows:
-            yield host, registered_domain(host), public_suffix(host) or "(none)"
+    with log.cursor() as cursor:
+        hosts = cursor.execute("SELECT host FROM line UNION SELECT host FROM waiting")
+        while rows := hosts.fetchmany(10_000):
+            for (host,) in rows:
+                yield host, registered_domain(host), public_suffix(host) or "(none)"
 
 
 def _add(

@@ -96,9 +96,9 @@ it have the same numbers.</p></noscript>
 
 
 def _subtitle(report: Report) -> str:
-    spider = f"Spider {report.state.spider}, " if report.state.spider else ""
+    spider = f"Spider {report.state.spider}" if report.state.spider else "This crawl"
     return (
-        f"{spider}{report.state.text}. First URL {report.began or '-'}, last"
+        f"{spider}: {report.state.text}. First URL {report.began or '-'}, last"
         f" {report.ended or '-'} UTC. Report of {datetime.now(UTC):%Y-%m-%d %H:%M} UTC,"
         f" webcrawl {__version__}."
     )

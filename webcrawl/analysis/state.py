@@ -37,7 +37,6 @@ class CrawlState:
     finish_reason: str = ""  # "" if the crawl runs or was killed
     is_running: bool | None = None  # None: not known, since no JOBDIR was given
     spider: str = ""
-    settings: dict[str, Any] = field(default_factory=dict)  # of the last finished run
 
     @property
     def text(self) -> str:
@@ -56,7 +55,7 @@ def read_state(folder: CrawlFolder) -> CrawlState:
     state = CrawlState(points=points, is_running=folder.is_running)
     report = folder.final_report
     last = points[-1] if points else {}
-    state.spider, state.settings = str(report.get("spider", "")), report.get("settings", {})
+    state.spider = folder.spider or str(report.get("spider", ""))
     state.elapsed_s = max(report.get("elapsed_s", 0.0), last.get("t", 0.0))
     # report.json is of the last run that ended; a later one may run, or was killed.
     if report and not state.is_running and report["elapsed_s"] >= last.get("t", 0.0) - 1:

@@ -182,13 +182,26 @@ _IN_ORDER = "list_position(['dns', 'connect', 'first_byte', 'total'], stage)"
 
 
 def latency(log: duckdb.DuckDBPyConnection) -> Table:
-    quantiles = ", ".join(f"quantile_cont(ms, {q}) AS p{q * 100:.0f}_ms" for q in QUANTILES)
-    return queried(
-        log,
-        "latency",
-        f"""SELECT stage, count(*) AS times, avg(ms) AS mean_ms, min(ms) AS min_ms, {quantiles},
-            max(ms) AS max_ms FROM ({_MS}) GROUP BY stage ORDER BY {_IN_ORDER}""",
+    return queried(log, "latency", f"{quantiles_sql('stage', 'ms', _MS)} ORDER BY {_IN_ORDER}")
+
+
+def quantiles_sql(by: str, value: str, rows: str) -> str:
+    """Count, mean, extremes and QUANTILES of `value` by `by`, of the query `rows`.
+
+    A quantile is the smallest value with so large a share. Equal values are counted first, so the
+    memory is that of the distinct values, and DuckDB can move them to disk.
+    """
+    suffix = "_ms" if value == "ms" else ""
+    quantiles = ", ".join(
+        f"min({value}) FILTER (seen >= {q} * total - 1e-6) AS p{q * 100:.0f}{suffix}"
+        for q in QUANTILES
     )
+    return f"""SELECT {by}, sum(times)::BIGINT AS times, sum({value} * times) / sum(times)
+            AS mean{suffix}, min({value}) AS min{suffix}, {quantiles}, max({value}) AS max{suffix}
+        FROM (SELECT *, sum(times) OVER (PARTITION BY {by} ORDER BY {value}) AS seen,
+                sum(times) OVER (PARTITION BY {by}) AS total
+            FROM (SELECT {by}, {value}, count(*) AS times FROM ({rows}) GROUP BY ALL))
+        GROUP BY {by}"""
 
 
 def latency_distribution(log: duckdb.DuckDBPyConnection) -> Table:

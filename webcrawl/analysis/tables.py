@@ -45,9 +45,10 @@ def queried(log: duckdb.DuckDBPyConnection, name: str, sql: str, *values: Any) -
     """The result of a query, read from the database at each call. The columns are the query's."""
 
     def rows() -> Iterator[Row]:
-        result = log.cursor().execute(sql, values)
-        while some := result.fetchmany(_ROWS_AT_A_TIME):
-            yield from some
+        with log.cursor() as cursor:
+            result = cursor.execute(sql, values)
+            while some := result.fetchmany(_ROWS_AT_A_TIME):
+                yield from some
 
     columns = log.execute(f"DESCRIBE {sql}", values).fetchall()
     return Table(name, tuple(str(column[0]) for column in columns), rows)

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import duckdb
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 from tqdm import tqdm  # type: ignore[import-untyped]  # it ships no types
@@ -78,6 +79,9 @@ class Command(ScrapyCommand):
         except NoCrawlError as error:
             print(error, file=sys.stderr)
             self.exitcode = WRONG
+        except duckdb.Error as error:  # no room on the disk for its files, for example
+            print(f"The crawl log: {str(error).partition(chr(10))[0]}", file=sys.stderr)
+            self.exitcode = 1
         except OSError as error:
             print(f"{error.filename}: {error.strerror}", file=sys.stderr)
             self.exitcode = 1

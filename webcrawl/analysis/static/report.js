@@ -62,7 +62,9 @@ function drawTable(box, table) {
     if (column.kind === "share") column.bar = Math.max(...table.rows.map((row) => row[at] || 0));
   });
   const body = element("tbody"), more = element("button", "more"), count = element("span");
-  const heads = table.columns.map((column, at) => {
+  const shownColumns = table.columns.map((_, at) => at).filter((at) => table.columns[at].kind !== "unit");
+  const heads = shownColumns.map((at) => {
+    const column = table.columns[at];
     const th = element("th", isLeft(column) || column.kind === "share" ? "" : "n");
     const button = element("button", "", column.label);
     button.type = "button";
@@ -95,7 +97,7 @@ function drawTable(box, table) {
     }
     body.replaceChildren(...rows.slice(0, shown).map((row) => {
       const tr = element("tr");
-      tr.append(...row.map((value, at) => cell(table.columns[at], value, row)));
+      tr.append(...shownColumns.map((at) => cell(table.columns[at], row[at], row)));
       return tr;
     }));
     const left = rows.length - Math.min(shown, rows.length);
