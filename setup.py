@@ -14,7 +14,11 @@ setup(
     # The seed lists stand at the root of the repository, and inside the package once it is built.
     packages=[*find_packages(include=["webcrawl", "webcrawl.*"]), "webcrawl.seeds"],
     package_dir={"webcrawl.seeds": "seeds"},
-    package_data={"webcrawl.seeds": ["*.txt", "*.gz"], "webcrawl.live": ["page/*"]},
+    package_data={
+        "webcrawl.seeds": ["*.txt", "*.gz"],
+        "webcrawl.analysis": ["static/*"],
+        "webcrawl.live": ["page/*"],
+    },
     # An egg declares no dependencies. scrapyd activates it with pkg_resources, which refuses to
     # start if the server has a version outside a declared range; requirements.txt is installed on
     # the server instead.

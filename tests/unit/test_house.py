@@ -30,7 +30,7 @@ ADAPTER_LAYERS = (
     {"crawl"},
     {"config"},
     {"report", "fastpath"},
-    {"scheduler"},
+    {"scheduler", "analysis"},
     {"downloader", "spiders", "live"},
     {"middlewares", "pipelines", "extensions", "commands"},
 )

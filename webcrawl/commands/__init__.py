@@ -8,6 +8,7 @@ In reading order:
   their common base: they leave no archive, no report and nothing in JOBDIR.
 - `trace`: shows each step of the fetch of one URL; `debugging` is its base too.
 - `frontier`, `explain`: look into the frontier of a JOBDIR.
+- `report`: figures of a crawl, as a page and CSV files.
 - `sweep`: runs experiments, each of several crawls.
 - `warccheck`: checks WARC files. `simweb`: serves the simulated web.
 

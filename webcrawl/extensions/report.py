@@ -64,6 +64,7 @@ class CrawlReport:
         elapsed_s = run_s + self._counters.earlier_s
         counts = named_counts(self._counters)
         report = {
+            "crawl": crawl_of(self._crawler).crawl_id,
             "spider": spider.name,
             "started": _utc(self._started_time),
             "finished": _utc(datetime.now(UTC)),

@@ -103,6 +103,10 @@ class Inspection:
         for key, row in self._db.rows(rows.QUEUE):
             yield rows.queue_place(key)[0], rows.read_link(row, "").url
 
+    def pending_links(self) -> Iterator[Link]:
+        """The links of `pending`, without the names of their hosts."""
+        return (rows.read_link(row, "") for _, row in self._db.rows(rows.QUEUE))
+
     def status(self, url: str) -> rows.UrlStatus | None:
         """The outcome of `url`, None before it has one. KeyError if it was never queued."""
         row = self._db.get(rows.SEEN + fingerprint(url, self._key))

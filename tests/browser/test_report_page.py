@@ -1,0 +1,153 @@
+"""The page of `scrapy report` in a browser: from the file system, without a network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from shutil import which
+from typing import Any
+
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
+
+from webcrawl.analysis.folder import find_crawl  # noqa: E402
+from webcrawl.analysis.page import write_page  # noqa: E402
+from webcrawl.analysis.report import make_report, open_crawl  # noqa: E402
+
+pytestmark = pytest.mark.slow
+
+CHROMIUM = which("chromium") or which("chromium-browser") or which("google-chrome")
+CRAWL = "20261123045000-abcdef"
+HOSTILE = (
+    "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='x'\">"
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine")
+    quiet = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run")
+    quiet += ("--disable-background-networking", "--disable-component-update", "--disable-sync")
+    with sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=CHROMIUM, args=[*quiet])
+        yield chromium
+        chromium.close()
+
+
+def lines() -> Iterator[dict[str, Any]]:
+    """A crawl log of 400 pages on 60 hosts, some of them hostile."""
+    for n in range(400):
+        host = f"www{n % 60 if n % 3 else 0}.{'uma-casa-' * 6}{n % 60}.com.br"
+        url = f"http://{host}/{'caminho/' * (n % 12)}{n}?q={HOSTILE if n % 40 == 0 else n}"
+        each = {"time": f"2026-11-23T05:{n // 60:02}:{n % 60:02}.000Z", "kind": "page", "url": url}
+        each |= {"host": host, "level": 1 + n % 10, "tries": 1, "ip": "192.0.2.1"}
+        if n % 9 == 8:
+            yield each | {"end": "dropped", "reason": "timeout"}
+            continue
+        yield each | {
+            "end": "done",
+            "status": 404 if n % 7 == 6 else 200,
+            "media_type": HOSTILE if n == 1 else "text/html",
+            "lang": HOSTILE if n % 50 == 0 else "pt-br",
+            "size_bytes": 1000 + n * n,
+            "body_bytes": 2000 + n * n,
+            "links": n,
+            "via": "http://www.example.com/" if n % 2 else "",
+            "dns_ms": n % 30,
+            "connect_ms": 1 + n % 17,
+            "first_byte_ms": 20 + n,
+            "total_ms": 30 + 2 * n,
+        }
+
+
+def point(n: int) -> dict[str, Any]:
+    counts = {"extracted": 9 * n, "crawled": 8 * n, "page_bytes": 90_000 * n, "pending": 40 - n}
+    return {"t": 2.0 * n, "counts": counts, "under_way": {"page": 5}, "run": 1}
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("report")
+    text = "".join(json.dumps({k: v for k, v in each.items() if v}) + "\n" for each in lines())
+    (folder / f"crawl-{CRAWL}-00001.jsonl").write_text(text)
+    series = "".join(json.dumps(point(n)) + "\n" for n in range(30))
+    (folder / f"crawl-{CRAWL}.series.jsonl").write_text(series)
+    crawl = find_crawl(folder)
+    with open_crawl(crawl) as (log, state):
+        return write_page(make_report(log, crawl, state), folder / "report").as_uri()
+
+
+def opened(browser: Browser, index: str, width: int, scheme: Any = "light") -> Page:
+    """The page with all plots drawn; fails on any message of the console."""
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    messages: list[str] = []
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on("request", lambda request: messages.append(request.url) if outside(request) else None)
+    page.goto(index)
+    page.wait_for_selector("html[data-ready=yes]")
+    for plot in page.query_selector_all(".plot"):
+        plot.scroll_into_view_if_needed()
+    page.wait_for_function(
+        "document.querySelectorAll('.plot svg.main-svg').length >="
+        " document.querySelectorAll('.plot').length"
+    )
+    assert messages == []
+    return page
+
+
+def outside(request: Any) -> bool:
+    return not request.url.startswith(("file:", "data:"))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_it_has_no_error_and_fits(browser: Browser, index: str, width: int, scheme: str) -> None:
+    page = opened(browser, index, width, scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate("document.documentElement.dataset.theme") == scheme
+    assert len(page.query_selector_all(".plot")) >= 10
+    page.close()
+
+
+def test_hostile_values_are_shown_as_text(browser: Browser, index: str) -> None:
+    page = opened(browser, index, 1280)
+    assert page.title() == f"Crawl {CRAWL}"
+    assert HOSTILE in page.inner_text("#figure-languages")
+    assert HOSTILE in page.inner_text("#figure-media_types")
+    assert page.query_selector_all("main img, main script") == []
+    page.close()
+
+
+def test_tables_are_filtered_and_sorted(browser: Browser, index: str) -> None:
+    page = opened(browser, index, 1280)
+    table = page.locator("#figure-hosts")
+    rows = table.locator("tbody tr")
+    assert rows.count() == 12
+    table.get_by_role("button", name="Show 48 more").click()
+    assert rows.count() == 60
+    table.get_by_role("searchbox").fill("www7.")
+    assert rows.count() == 1
+    table.get_by_role("searchbox").fill("nowhere")
+    assert rows.count() == 0
+    table.get_by_role("searchbox").fill("")
+    table.get_by_role("button", name="Pages").click()
+    pages = [
+        int(text.replace(",", "")) for text in rows.locator("td:nth-child(4)").all_inner_texts()
+    ]
+    assert pages == sorted(pages, reverse=True)
+    table.get_by_role("button", name="Pages").click()
+    assert table.locator("th[aria-sort=ascending]").count() == 1
+    page.close()
+
+
+def test_the_switch_changes_the_colours(browser: Browser, index: str) -> None:
+    page = opened(browser, index, 1280)
+    before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.get_by_role("button", name="Dark").click()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+    page.close()

@@ -1,0 +1,226 @@
+"""Figures of small crawl logs that are counted by hand."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webcrawl.analysis.archive import Place, Task, is_in, read_task
+from webcrawl.analysis.csvfiles import write_csv
+from webcrawl.analysis.distributions import bin_of, next_bin, quantiles_of
+from webcrawl.analysis.folder import NoCrawlError, find_crawl
+from webcrawl.analysis.page import html
+from webcrawl.analysis.report import Report, make_report, open_crawl
+from webcrawl.analysis.state import read_points, speeds
+from webcrawl.analysis.tables import listed
+
+CRAWL = "20261123045000-abcdef"
+
+
+def line(url: str, **fields: Any) -> bytes:
+    values = {"time": "2026-11-23T05:00:00.000Z", "kind": "page", "end": "done", "url": url}
+    values |= {"host": url.split("/")[2]} | fields
+    return json.dumps(values).encode() + b"\n"
+
+
+def page(url: str, **fields: Any) -> bytes:
+    return line(url, **{"status": 200, "tries": 1, "ip": "192.0.2.1"} | fields)
+
+
+def write(folder: Path, *lines: bytes, crawl: str = CRAWL) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / f"crawl-{crawl}-00001.jsonl").write_bytes(b"".join(lines))
+    return folder
+
+
+@contextmanager
+def reported(folder: Path) -> Iterator[Report]:
+    found = find_crawl(folder)
+    with open_crawl(found) as (log, state):
+        yield make_report(log, found, state)
+
+
+def rows(report: Report, name: str) -> list[dict[str, Any]]:
+    return report.tables[name].records()
+
+
+def test_missing_fields_are_zero_and_an_empty_log_is_a_report(tmp_path: Path) -> None:
+    with reported(write(tmp_path / "empty")) as report:
+        assert report.totals["pages_answered"] == 0
+        assert html(report).startswith("<!DOCTYPE html>")
+    with reported(write(tmp_path / "one", page("http://a.com/"))) as report:
+        assert report.totals["pages_answered"] == report.totals["html_pages_kept"] == 1
+        assert report.totals["links_found"] == report.totals["html_bytes_kept"] == 0
+        assert [row["lang"] for row in rows(report, "languages")] == ["(none)"]
+
+
+def test_torn_and_damaged_lines_are_counted_and_left_out(tmp_path: Path) -> None:
+    torn = page("http://a.com/")[:40]
+    folder = write(tmp_path, page("http://a.com/"), b"no json\n", b'{"url":"\\ud800"}\n', torn)
+    with reported(folder) as report:
+        assert report.totals["pages_answered"] == 1
+        assert report.unreadable == 3
+
+
+def test_packed_files_of_many_members_are_read(tmp_path: Path) -> None:
+    packed = b"".join(gzip.compress(page(f"http://a.com/{n}")) for n in range(20))
+    (tmp_path / f"crawl-{CRAWL}-00001.jsonl.gz").write_bytes(packed)
+    # The same file before it was packed: a kill between the two steps leaves both.
+    (tmp_path / f"crawl-{CRAWL}-00001.jsonl").write_bytes(page("http://a.com/0"))
+    (tmp_path / f"crawl-{CRAWL}-00002.jsonl").write_bytes(page("http://a.com/20"))
+    (tmp_path / f"crawl-{CRAWL}.series.jsonl").write_bytes(b'{"t": 1}\n')
+    with reported(tmp_path) as report:
+        assert report.totals["pages_answered"] == 21
+
+
+def test_of_a_url_that_was_kept_the_last_line_counts(tmp_path: Path) -> None:
+    kept = {"end": "kept", "reason": "timeout", "tries": 3}
+    folder = write(
+        tmp_path,
+        line("http://a.com/", time="2026-11-23T05:00:01.000Z", **kept),
+        line("http://a.com/", time="2026-11-23T05:00:02.000Z", **kept),
+        page("http://a.com/", time="2026-11-23T05:00:03.000Z"),
+        line("http://b.com/", time="2026-11-23T05:00:01.000Z", **kept),
+        line("http://b.com/", time="2026-11-23T05:00:01.000Z", **kept),
+    )
+    with reported(folder) as report:
+        assert report.totals["pages_answered"] == 1
+        assert report.totals["urls_kept_for_a_later_try"] == 1
+        assert rows(report, "reasons") == [{"reason": "timeout", "ended_as": "kept", "urls": 1}]
+        visited = {row["host"]: row["visited_urls"] for row in rows(report, "hosts")}
+        assert visited == {"a.com": 1, "b.com": 1}
+
+
+def test_robots_txt_is_no_page(tmp_path: Path) -> None:
+    folder = write(
+        tmp_path,
+        line("http://a.com/robots.txt", kind="robots", status=404, size_bytes=1000, total_ms=500),
+        page("http://a.com/", total_ms=1500, size_bytes=3000),
+    )
+    with reported(folder) as report:
+        assert report.totals["pages_answered"] == 1
+        assert report.totals["mean_request_s"] == 1.5
+        (host,) = rows(report, "hosts")
+        assert (host["time_s"], host["visited_urls"]) == (2, 1)
+        found = {row["figure"]: row["value"] for row in rows(report, "questions")}
+        assert found["robots.txt with 4xx"] == 1
+        assert found["average page"] == 3000
+
+
+def test_bodies_that_were_not_read_are_no_documents(tmp_path: Path) -> None:
+    folder = write(
+        tmp_path,
+        page("http://a.com/a", links=5, body_bytes=10),
+        page("http://a.com/b", reason="content_type", media_type="image/png"),
+        page("http://a.com/c", status=404, links=7),
+    )
+    with reported(folder) as report:
+        assert report.totals["html_pages_kept"] == 1
+        found = {row["figure"]: row["value"] for row in rows(report, "questions")}
+        assert found["links a page"] == 5
+        assert {row["status"]: row["pages"] for row in rows(report, "codes")} == {200: 2, 404: 1}
+
+
+HOSTILE = "</script><img src=x onerror=alert(1)>\u202e\x1b[31m"
+
+
+def test_values_of_the_web_never_become_markup(tmp_path: Path) -> None:
+    hostile = page(f"http://a.com/{HOSTILE}", lang=HOSTILE, media_type=HOSTILE, charset=HOSTILE)
+    with reported(write(tmp_path, hostile)) as report:
+        text = html(report)
+    assert "onerror" in text
+    assert "<img" not in text
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+def test_csv_holds_neither_formulas_nor_control_characters() -> None:
+    out = io.StringIO()
+    values = [("=1+1", 1), ("@x", -2), ("-a.com", 0.5), ("a\x1bb\nc", None), ('say "a,b"', 10**13)]
+    write_csv(listed("t", ("text", "n"), values), out)
+    assert out.getvalue() == (
+        "text,n\n'=1+1,1\n'@x,-2\n'-a.com,0.5\na\\x1bb\\nc,\n" + '"say ""a,b""",10000000000000\n'
+    )
+
+
+def test_the_latest_of_several_crawls_is_chosen(tmp_path: Path) -> None:
+    write(tmp_path, page("http://a.com/"))
+    write(tmp_path, page("http://b.com/"), crawl="20261124000000-000000")
+    assert find_crawl(tmp_path).crawl == "20261124000000-000000"
+    assert find_crawl(tmp_path).others == (CRAWL,)
+    assert find_crawl(tmp_path, CRAWL).crawl == CRAWL
+    with pytest.raises(NoCrawlError, match="no crawl-2-"):
+        find_crawl(tmp_path, "2")
+
+
+def test_a_folder_without_a_crawl_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NoCrawlError, match="has no crawl log"):
+        find_crawl(tmp_path)
+    with pytest.raises(NoCrawlError, match="is not a folder"):
+        find_crawl(tmp_path / "none")
+    (tmp_path / "crawl.json").write_text(
+        json.dumps({"crawl": CRAWL, "report_dir": str(tmp_path / "gone")})
+    )
+    with pytest.raises(NoCrawlError, match="gone"):
+        find_crawl(tmp_path)
+
+
+def test_a_time_series_gives_rates_between_its_points(tmp_path: Path) -> None:
+    path = tmp_path / "series.jsonl"
+    points = [
+        {"t": 2.0, "counts": {"crawled": 10, "page_bytes": 0}, "under_way": {"page": 3, "dns": 1}},
+        {"t": 4.0, "counts": {"crawled": 30, "page_bytes": 500_000}, "under_way": {"page": 5}},
+        {"t": 4.0, "counts": {}},
+    ]
+    text = "\n".join(map(json.dumps, points)) + '\n{"t": 5, "cou'
+    path.write_text(text)
+    (speed,) = speeds(read_points(path))
+    assert (speed["pages_per_s"], speed["mbps"], speed["under_way"]) == (10, 2, 5)
+    assert read_points(tmp_path / "absent") == []
+
+
+@given(st.integers(0, 10**15))
+def test_each_number_has_one_bin(value: int) -> None:
+    low = bin_of(value)
+    assert low <= value < next_bin(low)
+    assert bin_of(low) == low
+    assert bin_of(next_bin(low)) == next_bin(low)
+
+
+def test_quantiles_of_counted_values() -> None:
+    mean, *quantiles, largest = quantiles_of(Counter({1: 50, 10: 49, 1000: 1}))
+    assert (mean, quantiles, largest) == (15.4, [1, 1, 1, 10, 10, 10], 1000)
+    assert quantiles_of(Counter()) == []
+
+
+@pytest.mark.parametrize(
+    ("host", "inside"),
+    [
+        ("tamu.edu", True),
+        ("irl.cs.tamu.edu", True),
+        ("tamu.edu.cn", False),
+        ("nottamu.edu", False),
+        ("www.x.com", False),
+    ],
+)
+def test_a_subdomain_is_in_its_domain(host: str, inside: bool) -> None:
+    assert is_in(host, "tamu.edu") is inside
+
+
+def test_torn_absent_and_foreign_archives_cost_only_their_pages(tmp_path: Path) -> None:
+    torn, text = tmp_path / "torn.warc.gz", tmp_path / "text.warc.gz"
+    torn.write_bytes(gzip.compress(b"WARC/1.1\r\n" * 1000)[:60])
+    text.write_text("no archive")
+    for path in (torn, text, tmp_path / "absent"):
+        found = read_task(Task(path, [Place("http://a.com/", 0)] * 2, True, "a.com"))
+        assert (found.pages, found.unread) == (0, 2)

@@ -1,0 +1,108 @@
+"""Finds the files of one crawl, in a JOBDIR or in a REPORT_DIR. Reads names and small JSON files.
+
+Invariant: changes nothing, and holds no lock, except for the moment in which it asks whether a
+crawl holds one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_LOG = re.compile(r"crawl-(\d{14}-[0-9a-f]{6})-\d{5,}\.jsonl(?:\.gz)?")
+
+
+class NoCrawlError(Exception):
+    """The folder holds no crawl that can be read. The text is one line for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlFolder:
+    """The files of one crawl. `jobdir` is None for a REPORT_DIR."""
+
+    crawl: str  # its ID
+    jobdir: Path | None
+    report_dir: Path
+    warc_dir: Path
+    spider: str = ""  # its name, if a JOBDIR says it
+    others: tuple[str, ...] = ()  # IDs of other crawls in `report_dir`, the oldest first
+
+    @property
+    def logs(self) -> list[Path]:
+        """Files of the crawl log, the oldest first. Of a file that is being packed, the packed."""
+        paths = {path.name: path for path in sorted(self.report_dir.iterdir()) if self._owns(path)}
+        return [path for name, path in paths.items() if f"{name}.gz" not in paths]
+
+    @property
+    def series(self) -> Path:
+        return self.report_dir / f"crawl-{self.crawl}.series.jsonl"
+
+    @property
+    def final_report(self) -> dict[str, Any]:
+        """The report.json of the last run of this crawl that has ended; empty without one."""
+        reports = (read_json(path) for path in self.report_dir.glob("report*.json"))
+        ours = [report for report in reports if report.get("crawl") == self.crawl]
+        return max(ours, key=lambda report: str(report.get("finished", "")), default={})
+
+    @property
+    def is_running(self) -> bool | None:
+        """Whether a crawl holds the lock of the JOBDIR; None if no JOBDIR is known."""
+        return None if self.jobdir is None else is_locked(self.jobdir / "frontier.lock")
+
+    def _owns(self, path: Path) -> bool:
+        name = _LOG.fullmatch(path.name)
+        return name is not None and name[1] == self.crawl
+
+
+def find_crawl(folder: Path, crawl: str = "") -> CrawlFolder:
+    """The crawl in `folder`: the one with the ID `crawl`, else the latest. NoCrawlError."""
+    if not folder.is_dir():
+        raise NoCrawlError(f"{folder} is not a folder")
+    job = read_json(folder / "crawl.json")
+    jobdir = folder if job else None
+    report_dir = Path(str(job["report_dir"])) if "report_dir" in job else folder
+    # A JOBDIR has one crawl, whatever else lies in its report_dir.
+    wanted = crawl or str(job.get("crawl", ""))
+    try:
+        names = map(_LOG.fullmatch, os.listdir(report_dir))
+    except OSError as error:
+        raise NoCrawlError(f"{report_dir}: {error.strerror}") from None
+    found = sorted({name[1] for name in names if name})
+    if not found or (wanted and wanted not in found):
+        missing = f"crawl-{wanted}-*.jsonl" if wanted else "crawl-*.jsonl, and no crawl.json"
+        raise NoCrawlError(f"{report_dir} has no crawl log: no {missing}")
+    chosen = wanted or found[-1]
+    return CrawlFolder(
+        crawl=chosen,
+        jobdir=jobdir if chosen == job.get("crawl") else None,
+        report_dir=report_dir,
+        warc_dir=Path(str(job.get("warc_dir") or report_dir)),
+        spider=str(job.get("spider", "")),
+        others=tuple(each for each in found if each != chosen),
+    )
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty if there is none."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def is_locked(lock: Path) -> bool:
+    """Whether another process holds the lock of a file."""
+    try:
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -1,0 +1,145 @@
+"""The crawl log as tables of DuckDB.
+
+Every value comes from a hostile web, so each is data: the columns are declared, values are bound
+as parameters, and no statement is built from a value.
+
+Tables:
+- `line`: all lines that can be read. Fields that a line leaves out are NULL.
+- `outcome`: for each URL of a page its last line. An answer to HEAD that ended a URL's turn is one.
+- `answered`: of these, URLs with an HTTP status. `document`: of these, 2xx whose body was read.
+- `site`: each host with its registered domain and its public suffix.
+- `waiting`: the URLs in the frontier.
+
+Memory: MEMORY_LIMIT for DuckDB, which moves the rest to `folder`; hosts are read one by one. A
+million lines take 2.6 s on two cores, and 85 MB of disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import duckdb
+import msgspec
+
+from webcrawl.analysis.folder import NoCrawlError
+from webcrawl.parse.domains import public_suffix, registered_domain
+
+Waiting = tuple[str, str, int, bool]  # URL, host, level, whether it is a seed
+
+MEMORY_LIMIT = "384MB"
+THREADS = 2
+_TEXT, _COUNT, _MS = "VARCHAR", "BIGINT", "DOUBLE"
+COLUMNS = {
+    "time": "TIMESTAMP",
+    **dict.fromkeys(("kind", "url", "host", "end", "reason", "via"), _TEXT),
+    **dict.fromkeys(("status", "depth", "level", "redirects", "tries"), "INTEGER"),
+    **dict.fromkeys(("size_bytes", "body_bytes", "links", "offset"), _COUNT),
+    **dict.fromkeys(("media_type", "charset", "lang", "redirect_to", "digest"), _TEXT),
+    **dict.fromkeys(("duplicate_of", "truncated", "ip", "warc"), _TEXT),
+    **dict.fromkeys(("dns_ms", "connect_ms", "first_byte_ms", "total_ms"), _MS),
+}
+_STRUCT = ", ".join(f"'{name}': '{kind}'" for name, kind in COLUMNS.items())
+_OPTIONS = f"format = 'newline_delimited', ignore_errors = true, columns = {{{_STRUCT}}}"
+
+# A line that is no JSON object (a torn last line, for example) is a row of NULLs.
+_LOAD = f"""
+CREATE TABLE read AS
+    SELECT * FROM read_json(?, {_OPTIONS});
+"""
+_DERIVE = """
+CREATE VIEW line AS
+    SELECT *, rowid AS number FROM read
+    WHERE url IS NOT NULL AND host IS NOT NULL AND "end" IS NOT NULL;
+CREATE TABLE superseded AS
+    WITH kept AS (SELECT DISTINCT md5_number(url) AS key FROM line WHERE "end" = 'kept')
+    SELECT number FROM line SEMI JOIN kept ON md5_number(url) = key WHERE kind <> 'robots'
+    QUALIFY row_number() OVER (
+        PARTITION BY md5_number(url) ORDER BY time DESC, "end" = 'kept'
+    ) > 1;
+CREATE VIEW outcome AS
+    SELECT * FROM line WHERE kind <> 'robots' AND number NOT IN (FROM superseded);
+CREATE VIEW answered AS
+    SELECT * FROM outcome WHERE "end" = 'done' AND status IS NOT NULL;
+CREATE VIEW document AS
+    SELECT * FROM answered WHERE kind = 'page' AND status BETWEEN 200 AND 299 AND reason IS NULL;
+"""
+
+
+@contextmanager
+def open_log(
+    logs: list[Path], waiting: Iterable[Waiting] = ()
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection with the tables of the module's docstring. NoCrawlError if a file is damaged.
+
+    Lines may be written meanwhile: the tables have those that were there when they were read.
+    """
+    with TemporaryDirectory(prefix="webcrawl-") as folder:
+        options: dict[str, str | bool | int | float | list[str]] = {
+            "memory_limit": MEMORY_LIMIT,
+            "temp_directory": f"{folder}/more",
+            "threads": THREADS,
+            "preserve_insertion_order": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+        with duckdb.connect(f"{folder}/log.duckdb", config=options) as log:
+            try:
+                log.execute(_LOAD, [[_literal(path) for path in logs]])
+            except duckdb.Error as error:
+                first = str(error).partition("\n")[0]
+                raise NoCrawlError(f"the crawl log cannot be read: {first}") from None
+            log.execute(_DERIVE)
+            rows = Path(folder) / "rows.jsonl"
+            _add(
+                log,
+                "waiting (url VARCHAR, host VARCHAR, level INTEGER, is_seed BOOLEAN)",
+                waiting,
+                rows,
+            )
+            _add(log, "site (host VARCHAR, domain VARCHAR, suffix VARCHAR)", _sites(log), rows)
+            log.execute("SET enable_external_access = false")
+            yield log
+
+
+def unreadable_lines(log: duckdb.DuckDBPyConnection) -> int:
+    """Lines that are not in the tables. One may be the torn last line of a killed crawl."""
+    read, kept = log.sql(
+        "SELECT (SELECT count(*) FROM read), (SELECT count(*) FROM line)"
+    ).fetchall()[0]
+    return int(read) - int(kept)
+
+
+def _literal(path: Path) -> str:
+    """The name of one file: read_json expands patterns."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
+
+
+def _sites(log: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, str, str]]:
+    """The rows of `site`. 6 µs per host."""
+    with log.cursor() as cursor:
+        hosts = cursor.execute("SELECT host FROM line UNION SELECT host FROM waiting")
+        while rows := hosts.fetchmany(10_000):
+            for (host,) in rows:
+                yield host, registered_domain(host), public_suffix(host) or "(none)"
+
+
+def _add(
+    log: duckdb.DuckDBPyConnection, table: str, rows: Iterable[tuple[Any, ...]], path: Path
+) -> None:
+    """Make `table`, a name and columns, of `rows`. By way of a file: INSERT takes 1 ms per row."""
+    encode = msgspec.json.Encoder().encode
+    with path.open("wb") as file:
+        file.writelines(encode(row) + b"\n" for row in rows)
+    log.execute(f"CREATE TABLE {table}")
+    name, _, columns = table.partition(" ")
+    each = ", ".join(f"json[{n}]" for n in range(1, columns.count(",") + 2))
+    log.execute(
+        f"INSERT INTO {name} SELECT {each} FROM read_json(?, format = 'newline_delimited',"
+        " records = false, columns = {'json': 'VARCHAR[]'})",
+        [_literal(path)],
+    )
+    path.unlink()

@@ -1,0 +1,237 @@
+"""The plots as values of plotly.js: traces and layout, plain JSON.
+
+Colours are names of CSS variables (`--c1` ...), which the page replaces in light and dark.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from webcrawl.analysis.report import Report
+from webcrawl.analysis.tables import Table
+
+Plot = dict[str, Any]
+_STAGE_NAMES = {"dns": "DNS", "connect": "connect", "first_byte": "first byte", "total": "total"}
+_SHORT = {"E": "taken", "H": "host", "D": "DNS", "I": "IP", "R": "robots", "C": "crawled"}
+_RATES = ("extracted", "host_passed", "resolved", "ip_passed", "robots_passed", "crawled")
+
+
+def plots(report: Report) -> dict[str, Plot]:
+    """Each plot by its name. Plots without data are left out."""
+    tables = report.tables
+    made = {
+        "funnel": _funnel(tables["funnel"]),
+        "levels": _levels(tables["levels"]),
+        "latency": _latency(tables["latency_distribution"]),
+        "host_sizes": _host_sizes(tables["host_sizes"]),
+        "page_bytes": _sizes(tables["page_bytes"], "bytes of a document"),
+        "page_links": _sizes(tables["page_links"], "links of a document"),
+    } | dict(_over_time(tables["series"]))
+    if "tokens" in tables:
+        made["tokens"] = _sizes(tables["tokens"], "tokens of a document")
+    return {name: plot for name, plot in made.items() if plot["data"]}
+
+
+def _plot(data: list[Plot], x: Plot | None = None, y: Plot | None = None, **layout: Any) -> Plot:
+    return {"data": data, "layout": {"xaxis": x or {}, "yaxis": y or {}, **layout}}
+
+
+def _title(text: str, **more: Any) -> Plot:
+    return {"title": {"text": text}, **more}
+
+
+def _log(text: str, values: list[float]) -> Plot:
+    """A logarithmic axis for `values`, with marks at 2 and 5 too if they are within two decades."""
+    low, high = (min(values), max(values)) if values else (1, 10)
+    digits = (1, 2, 5) if high / low < 100 else (1,)
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    marks = [digit * 10.0**decade for decade in decades for digit in digits]
+    return _title(
+        text,
+        type="log",
+        range=[math.log10(low * 0.7), math.log10(high * 1.4)],
+        tickvals=marks,
+        ticktext=[_short(mark) for mark in marks],
+    )
+
+
+def _short(number: float) -> str:
+    """1,000 as 1k."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:g}{unit}"
+    return f"{number:g}"
+
+
+def _funnel(table: Table) -> Plot:
+    rows = table.records()
+    trace = {
+        "type": "funnel",
+        "y": [f"{row['stage']} {_SHORT[row['stage']]}" for row in rows],
+        "x": [row["count"] for row in rows],
+        "customdata": [row["meaning"] for row in rows],
+        "texttemplate": "%{value:,} (%{percentInitial:.1%})",
+        "hovertemplate": "%{y}: %{value:,}<br>%{customdata}<extra></extra>",
+        "textposition": "auto",
+        "marker": {"color": ["--c2" if row["stage"] == "D" else "--c1" for row in rows]},
+        "connector": {"fillcolor": "--faint", "line": {"width": 0}},
+    }
+    return _plot(
+        [trace] if rows else [], {"visible": False}, {"type": "category"}, showlegend=False
+    )
+
+
+def _over_time(table: Table) -> Iterator[tuple[str, Plot]]:
+    """Four plots with the same time axis."""
+    values = {name: table.column(name) for name in table.columns}
+    elapsed = values.pop("elapsed_s")
+    unit, per_unit = ("hours", 3600.0) if elapsed and elapsed[-1] > 7200 else ("seconds", 1.0)
+    x = [round(each / per_unit, 4) for each in elapsed]
+    axis = _title(f"{unit} since the start of the crawl", rangemode="tozero")
+
+    def line(column: str, color: str, **more: Any) -> Plot:
+        y = [round(each, 3) for each in values[column]]
+        look = {"color": color, "width": 1.5}
+        return {"type": "scatter", "mode": "lines", "x": x, "y": y, "line": look, **more}
+
+    if len(x) < 2:
+        return
+    yield (
+        "speed",
+        _plot(
+            [
+                line("pages_per_s", "--c1", name="pages a second"),
+                line("mbps", "--c2", name="Mbit a second", yaxis="y2"),
+            ],
+            axis,
+            _title("pages a second", rangemode="tozero"),
+            yaxis2=_title(
+                "Mbit a second", overlaying="y", side="right", rangemode="tozero", tickmode="auto"
+            ),
+        ),
+    )
+    yield (
+        "under_way",
+        _plot(
+            [line("under_way", "--c1", name="fetches under way")],
+            axis,
+            _title("fetches under way", rangemode="tozero"),
+        ),
+    )
+    yield (
+        "frontier",
+        _plot(
+            [line("pending", "--c1", name="URLs pending", fill="tozeroy")],
+            axis,
+            _title("URLs pending", rangemode="tozero"),
+        ),
+    )
+    yield (
+        "rates",
+        _plot(
+            [
+                line(f"{rate}_per_s", f"--c{n}", name=f"{letter} {name}")
+                for n, (rate, (letter, name)) in enumerate(
+                    zip(_RATES, _SHORT.items(), strict=True), 1
+                )
+            ],
+            axis,
+            _title("per second", rangemode="tozero"),
+        ),
+    )
+
+
+def _levels(table: Table) -> Plot:
+    rows = [row for row in table.records() if any(list(row.values())[1:])]
+    traces = [
+        {
+            "type": "bar",
+            "name": name,
+            "x": [row["level"] for row in rows],
+            "y": [row[name] or 0 for row in rows],
+            "marker": {"color": color},
+            "hovertemplate": "level %{x}: %{y:,} " + name + "<extra></extra>",
+        }
+        for name, color in (("fetched", "--c1"), ("dropped", "--c3"), ("pending", "--c4"))
+        if any(row[name] for row in rows)
+    ]
+    axis = _title("level (1 is the home page)", dtick=1)
+    return _plot(traces, axis, _title("URLs"), barmode="stack", bargap=0.25)
+
+
+def _latency(table: Table) -> Plot:
+    """The share of times below each bound, by stage: a line that is further left is quicker."""
+    traces = []
+    for (stage, name), n in zip(_STAGE_NAMES.items(), (1, 2, 3, 6), strict=True):
+        rows = [row for row in table.records() if row["stage"] == stage]
+        total, seen = sum(row["times"] for row in rows), 0
+        x, y = [], []
+        for row in rows:
+            seen += row["times"]
+            x.append(round(row["below_ms"], 3))
+            y.append(seen / total)
+        if rows:
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines",
+                    "name": name,
+                    "x": [rows[0]["from_ms"], *x],
+                    "y": [0, *y],
+                    "line": {"color": f"--c{n}", "width": 2},
+                    "hovertemplate": "%{y:.1%} below %{x:.3s} ms<extra>" + name + "</extra>",
+                }
+            )
+    return _plot(
+        traces,
+        _log("milliseconds", [x for trace in traces for x in trace["x"]]),
+        _title("share of requests", tickformat=".0%", range=[0, 1.02]),
+    )
+
+
+def _host_sizes(table: Table) -> Plot:
+    rows = table.records()
+    documents = [row["documents"] for row in rows]
+    hosts = sum(row["hosts"] for row in rows)
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "exactly so many",
+            "x": documents,
+            "y": [row["hosts"] for row in rows],
+            "marker": {"color": "--c1", "size": 6, "opacity": 0.75},
+            "hovertemplate": "%{y:,} hosts with %{x:,} documents<extra></extra>",
+        },
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "so many or more",
+            "x": documents,
+            "y": [row["share_with_as_many"] * hosts for row in rows],
+            "line": {"color": "--c2", "width": 2, "shape": "hv"},
+            "hovertemplate": "%{y:,.0f} hosts with %{x:,} documents or more<extra></extra>",
+        },
+    ]
+    x, y = _log("documents of a host", documents), _log("hosts", [1, max(hosts, 1)])
+    return _plot(traces if rows else [], x, y)
+
+
+def _sizes(table: Table, text: str) -> Plot:
+    """Documents by size; a value of zero has no place on a logarithmic axis."""
+    rows = [row for row in table.records() if row["from"] > 0]
+    counts = [row["documents"] for row in rows]
+    middles = [math.sqrt(row["from"] * row["below"]) for row in rows]
+    trace = {
+        "type": "bar",
+        "x": middles,
+        "width": [0.92 * (row["below"] - row["from"]) for row in rows],
+        "y": counts,
+        "customdata": [[row["from"], row["below"]] for row in rows],
+        "marker": {"color": "--c1", "line": {"width": 0}},
+        "hovertemplate": "%{customdata[0]:,} to below %{customdata[1]:,}: %{y:,}<extra></extra>",
+    }
+    x, y = _log(text, middles), _log("documents", [1, *counts])
+    return _plot([trace] if rows else [], x, y, showlegend=False)

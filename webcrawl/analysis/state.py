@@ -1,0 +1,131 @@
+"""Counts, time series and frontier of a crawl: what the crawl log does not have."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from webcrawl.analysis.folder import CrawlFolder, NoCrawlError
+from webcrawl.analysis.logtable import Waiting
+from webcrawl.frontier.disk.frontier import FOLDER
+from webcrawl.frontier.disk.inspection import Inspection
+from webcrawl.frontier.store import StoreError
+from webcrawl.parse.urls import MAX_LEVEL, host_of, level_of
+from webcrawl.report.lines import named_counts, per_second
+
+Point = dict[str, Any]
+_POINTS_MAX = 4_000  # a series has 2,000 at most
+_RATES = ("extracted", "host_passed", "resolved", "ip_passed", "robots_passed", "crawled")
+
+
+@dataclass(slots=True)
+class CrawlState:
+    """Counts by name (docs/stats.md), and their source; the points of the time series."""
+
+    counts: dict[str, float] = field(default_factory=dict)
+    source: str = (
+        ""  # of the counts: "frontier", "report.json", "time series"; "" if there are none
+    )
+    elapsed_s: float = 0.0
+    points: list[Point] = field(default_factory=list)
+    finish_reason: str = ""  # "" if the crawl runs or was killed
+    is_running: bool | None = None  # None: not known, since no JOBDIR was given
+    spider: str = ""
+
+    @property
+    def text(self) -> str:
+        """How the crawl is, in words."""
+        if self.is_running:
+            return "running"
+        if self.finish_reason:
+            done = self.finish_reason == "finished"
+            return "finished" if done else f"ended: {self.finish_reason}"
+        return "killed" if self.is_running is False else "running or killed"
+
+
+def read_state(folder: CrawlFolder) -> CrawlState:
+    """O(points). NoCrawlError if the frontier is damaged."""
+    points = read_points(folder.series)
+    state = CrawlState(points=points, is_running=folder.is_running)
+    report = folder.final_report
+    last = points[-1] if points else {}
+    state.spider = folder.spider or str(report.get("spider", ""))
+    state.elapsed_s = max(report.get("elapsed_s", 0.0), last.get("t", 0.0))
+    # report.json is of the last run that ended; a later one may run, or was killed.
+    if report and not state.is_running and report["elapsed_s"] >= last.get("t", 0.0) - 1:
+        state.finish_reason = str(report.get("finish_reason", ""))
+        state.counts, state.source = report.get("counts", {}), "report.json"
+    elif last:
+        state.counts, state.source = last.get("counts", {}), "time series"
+    if folder.jobdir is not None and (folder.jobdir / FOLDER).is_dir():
+        try:
+            with closing(Inspection(folder.jobdir / FOLDER)) as frontier:
+                state.counts = state.counts | named_counts(frontier.counters)
+                state.source = "frontier"
+        except StoreError as error:
+            raise NoCrawlError(str(error)) from None
+    return state
+
+
+def read_points(path: Path) -> list[Point]:
+    """The points of a time series, in the order of time; a torn line is left out."""
+    if not path.exists():
+        return []
+    points: list[Point] = []
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                point = msgspec.json.decode(line, type=dict[str, Any])
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue
+            if len(points) < _POINTS_MAX and isinstance(point.get("t"), int | float):
+                points.append(point)
+    return sorted(points, key=lambda point: float(point["t"]))
+
+
+def speeds(points: list[Point]) -> Iterator[dict[str, float]]:
+    """For each point but the first: what happened since the point before, per second."""
+    for before, now in itertools.pairwise(points):
+        over_s = now["t"] - before["t"]
+        if over_s <= 0:
+            continue
+        was, counts = before.get("counts", {}), now.get("counts", {})
+
+        def grown(*names: str, was: Point = was, counts: Point = counts) -> float:
+            return max(0.0, float(sum(counts.get(name, 0) - was.get(name, 0) for name in names)))
+
+        under_way = now.get("under_way", {})
+        yield {
+            "elapsed_s": now["t"],
+            "pages_per_s": per_second(grown("crawled"), over_s),
+            "mbps": per_second(grown("page_bytes", "robots_bytes") * 8e-6, over_s),
+            "under_way": sum(under_way.values()) if under_way else counts.get("under_way", 0),
+            "pending": counts.get("pending", 0),
+            **{f"{name}_per_s": per_second(grown(name), over_s) for name in _RATES},
+            "links_per_s": per_second(grown("links"), over_s),
+            "rss_mb": now.get("rss_bytes", 0) / 1e6,
+        }
+
+
+def levels_found(counts: dict[str, float]) -> dict[int, int]:
+    """URLs found by level; empty if the counts do not have them."""
+    return {
+        level: int(counts[name])
+        for level in range(1, MAX_LEVEL + 1)
+        if (name := f"levels/found/{level}") in counts
+    }
+
+
+def waiting(folder: CrawlFolder) -> Iterator[Waiting]:
+    """URL, host, level and whether it is a seed, of each URL queued or under way. 4 µs each."""
+    if folder.jobdir is not None and (folder.jobdir / FOLDER).is_dir():
+        with closing(Inspection(folder.jobdir / FOLDER)) as frontier:
+            for link in frontier.pending_links():
+                is_seed = not link.via and link.depth == 0
+                yield link.url, host_of(link.url), level_of(link.url), is_seed

@@ -1,0 +1,220 @@
+"""The figures of a crawl as a whole: totals, funnel, codes, losses, types, levels, latencies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import duckdb
+
+from webcrawl.analysis.state import CrawlState, levels_found
+from webcrawl.analysis.tables import Row, Table, listed, one, queried
+from webcrawl.parse.urls import MAX_LEVEL
+
+NONE = "(none)"
+VALUES_MAX = 1_000  # of media types, character sets and languages, each; the rest is "(other)"
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
+STAGES = ("dns", "connect", "first_byte", "total")
+
+FUNNEL = (
+    ("E", "extracted", "URLs taken from the queue"),
+    ("H", "host_passed", "of these, within the caps per host and domain"),
+    ("D", "resolved", "hosts found in DNS"),
+    ("I", "ip_passed", "of H, within the cap per IP address"),
+    ("R", "robots_passed", "of I, allowed by robots.txt"),
+    ("C", "crawled", "of R, answered: pages crawled"),
+)
+
+
+def totals(log: duckdb.DuckDBPyConnection, state: CrawlState) -> dict[str, float]:
+    """The totals by name. Sizes in bytes, times in seconds."""
+    answered, on_wire, request_ms, hosts = one(
+        log,
+        "SELECT count(*), coalesce(sum(size_bytes), 0), coalesce(avg(total_ms), 0),"
+        " count(DISTINCT host) FROM answered",
+    )
+    documents, body_bytes, duplicates = one(
+        log,
+        "SELECT count(*), coalesce(sum(body_bytes), 0), count(duplicate_of) FROM document",
+    )
+    dropped, kept, lines = one(
+        log,
+        """SELECT count(*) FILTER ("end" = 'dropped'), count(*) FILTER ("end" = 'kept'), count(*)
+        FROM outcome""",
+    )
+    robots, robots_bytes = one(
+        log, "SELECT count(*), coalesce(sum(size_bytes), 0) FROM line WHERE kind <> 'page'"
+    )
+    (links,) = one(log, "SELECT coalesce(sum(links), 0) FROM line WHERE kind = 'page'")
+    (domains,) = one(log, "SELECT count(DISTINCT domain) FROM site SEMI JOIN answered USING (host)")
+    (pending,) = one(log, "SELECT count(*) FROM waiting")
+    elapsed_s = state.elapsed_s or logged_s(log)
+    return {
+        "elapsed_s": elapsed_s,
+        "urls_with_a_turn": lines,
+        "pages_answered": answered,
+        "pages_per_s": answered / elapsed_s if elapsed_s else 0.0,
+        "mean_request_s": request_ms / 1000,
+        "html_pages_kept": documents,
+        "html_bytes_kept": body_bytes,
+        "duplicates": duplicates,
+        "page_bytes_on_the_wire": on_wire,
+        "mbps": (on_wire + robots_bytes) * 8e-6 / elapsed_s if elapsed_s else 0.0,
+        "links_found": links,
+        "hosts_answered": hosts,
+        "registered_domains_answered": domains,
+        "robots_and_head_requests": robots,
+        "urls_dropped": dropped,
+        "urls_kept_for_a_later_try": kept,
+        "urls_pending": pending or state.counts.get("pending", 0),
+    }
+
+
+def logged_s(log: duckdb.DuckDBPyConnection) -> float:
+    """Seconds from the first line to the last; 0.0 for an empty log."""
+    (span_s,) = one(log, "SELECT epoch(max(time)) - epoch(min(time)) FROM line")
+    return float(span_s or 0.0)
+
+
+def funnel(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
+    """Each stage with its count. Without the crawl's counts only those that the log has."""
+    counts: dict[str, float] = dict(state.counts)
+    if not counts:
+        (extracted,) = one(log, "SELECT count(*) FROM outcome")
+        (resolved,) = one(log, "SELECT count(DISTINCT host) FROM line WHERE ip IS NOT NULL")
+        counts = {"extracted": extracted, "resolved": resolved}
+    (counts["crawled"],) = one(log, "SELECT count(*) FROM answered")
+    first = counts["extracted"] = max(counts.get("extracted", 0), counts["crawled"])
+    return listed(
+        "funnel",
+        ("stage", "meaning", "count", "share_of_extracted"),
+        (
+            (letter, meaning, int(counts[name]), _share(counts[name], first))
+            for letter, name, meaning in FUNNEL
+            if name in counts
+        ),
+    )
+
+
+def codes(log: duckdb.DuckDBPyConnection) -> Table:
+    return queried(
+        log,
+        "codes",
+        """SELECT status, count(*) AS pages, count(*) / sum(count(*)) OVER () AS share,
+            sum(size_bytes) AS size_bytes
+        FROM answered GROUP BY status ORDER BY status""",
+    )
+
+
+def reasons(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
+    """Why URLs were lost: those that had a turn, and links that were refused before."""
+    rows = log.execute(
+        """SELECT reason, "end", count(*) FROM outcome WHERE reason IS NOT NULL
+        GROUP BY ALL ORDER BY 3 DESC, 1"""
+    ).fetchall()
+    logged = {reason for reason, _, _ in rows}
+    refused: Counter[str] = Counter()
+    for name, count in state.counts.items():
+        reason = name.removeprefix("dropped/")
+        if reason not in (name, *logged):
+            refused[reason] = int(count)
+    return listed(
+        "reasons",
+        ("reason", "ended_as", "urls"),
+        [*rows, *((reason, "refused", n) for reason, n in refused.most_common() if n)],
+    )
+
+
+def values(log: duckdb.DuckDBPyConnection, name: str, column: str, of: str) -> Table:
+    """Pages by a text of the answer; `column` and `of` are ours, their values are the web's."""
+    ranked = f"""SELECT coalesce(lower(trim({column})), ?) AS value, count(*) AS pages,
+            sum(body_bytes) AS body_bytes, row_number() OVER (ORDER BY count(*) DESC, 1) AS rank
+        FROM {of} GROUP BY 1"""
+    return queried(
+        log,
+        name,
+        f"""SELECT CASE WHEN rank <= ? THEN value ELSE '(other)' END AS {column},
+            sum(pages)::BIGINT AS pages, sum(pages) / sum(sum(pages)) OVER () AS share,
+            sum(body_bytes)::BIGINT AS body_bytes
+        FROM ({ranked}) GROUP BY 1 ORDER BY min(rank)""",
+        VALUES_MAX,
+        NONE,
+    )
+
+
+def levels(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
+    """URLs by level: found, of these fetched, dropped, and pending (kept ones included).
+
+    With a frontier on disk the URLs that wait in it are counted. Else `found` is from the time
+    series, and what is left is pending; without either, both are empty.
+    """
+    ended = {
+        level: counts
+        for level, *counts in log.execute(
+            """SELECT level, count(*) FILTER ("end" = 'done'),
+                count(*) FILTER ("end" = 'dropped') FROM outcome GROUP BY level"""
+        ).fetchall()
+    }
+    waiting = dict(log.execute("SELECT level, count(*) FROM waiting GROUP BY level").fetchall())
+    found = levels_found(state.counts)
+
+    def rows() -> Iterator[Row]:
+        for level in range(1, MAX_LEVEL + 1):
+            fetched, dropped = ended.get(level, (0, 0))
+            if waiting or state.source == "frontier":
+                left = waiting.get(level, 0)
+                yield level, fetched + dropped + left, fetched, dropped, left
+            elif found:
+                left = max(0, found.get(level, 0) - fetched - dropped)
+                yield level, fetched + dropped + left, fetched, dropped, left
+            else:
+                yield level, None, fetched, dropped, None
+
+    return listed("levels", ("level", "found", "fetched", "dropped", "pending"), rows())
+
+
+# A look-up is before any kind of request; the other times are of pages.
+_MS = """SELECT 'dns' AS stage, dns_ms AS ms FROM line WHERE dns_ms > 0
+    UNION ALL SELECT 'connect', connect_ms FROM answered WHERE connect_ms > 0
+    UNION ALL SELECT 'first_byte', first_byte_ms FROM answered WHERE first_byte_ms > 0
+    UNION ALL SELECT 'total', total_ms FROM answered WHERE total_ms > 0"""
+_IN_ORDER = "list_position(['dns', 'connect', 'first_byte', 'total'], stage)"
+
+
+def latency(log: duckdb.DuckDBPyConnection) -> Table:
+    return queried(log, "latency", f"{quantiles_sql('stage', 'ms', _MS)} ORDER BY {_IN_ORDER}")
+
+
+def quantiles_sql(by: str, value: str, rows: str) -> str:
+    """Count, mean, extremes and QUANTILES of `value` by `by`, of the query `rows`.
+
+    A quantile is the smallest value with so large a share. Equal values are counted first, so the
+    memory is that of the distinct values, and DuckDB can move them to disk.
+    """
+    suffix = "_ms" if value == "ms" else ""
+    quantiles = ", ".join(
+        f"min({value}) FILTER (seen >= {q} * total - 1e-6) AS p{q * 100:.0f}{suffix}"
+        for q in QUANTILES
+    )
+    return f"""SELECT {by}, sum(times)::BIGINT AS times, sum({value} * times) / sum(times)
+            AS mean{suffix}, min({value}) AS min{suffix}, {quantiles}, max({value}) AS max{suffix}
+        FROM (SELECT *, sum(times) OVER (PARTITION BY {by} ORDER BY {value}) AS seen,
+                sum(times) OVER (PARTITION BY {by}) AS total
+            FROM (SELECT {by}, {value}, count(*) AS times FROM ({rows}) GROUP BY ALL))
+        GROUP BY {by}"""
+
+
+def latency_distribution(log: duckdb.DuckDBPyConnection) -> Table:
+    """Ten bins per decade."""
+    return queried(
+        log,
+        "latency_distribution",
+        f"""SELECT stage, 10 ** (bin / 10) AS from_ms, 10 ** ((bin + 1) / 10) AS below_ms,
+            count(*) AS times
+        FROM (SELECT stage, floor(10 * log10(ms) + 1e-9) AS bin FROM ({_MS}))
+        GROUP BY stage, bin ORDER BY {_IN_ORDER}, bin""",
+    )
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
