@@ -31,7 +31,7 @@ ADAPTER_LAYERS = (
     {"config"},
     {"report", "fastpath"},
     {"scheduler"},
-    {"downloader", "spiders"},
+    {"downloader", "spiders", "live"},
     {"middlewares", "pipelines", "extensions", "commands"},
 )
 LAYERS = CORE_LAYERS + ADAPTER_LAYERS
