@@ -21,7 +21,6 @@ from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.check import check, problems_of
 from webcrawl.config.fetch import limits_from
 from webcrawl.config.names import check_names
-from webcrawl.config.table import read
 from webcrawl.crawl.crawl import CrawlScheduler, crawl_of
 from webcrawl.spiders.broad import project_root
 from webcrawl.spiders.seeds import BadSeed, SeedSource
@@ -143,11 +142,10 @@ def _problem_of(crawler: Crawler) -> str:
 
 def _shortfall(crawler: Crawler) -> str:
     """The reason why the URLs ran out too early."""
-    target = read(crawler.settings, "CLOSESPIDER_PAGECOUNT", int)
-    counters = crawl_of(crawler).counters
-    if target:
-        crawled = counters.crawled if counters is not None else 0
-        return f"the frontier emptied after {crawled} of {target} pages"
+    frontier = crawl_of(crawler).frontier
+    if frontier is not None and frontier.target:
+        crawled = frontier.counters.crawled
+        return f"the frontier emptied after {crawled} of {frontier.target} pages"
     return "no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW and SCOPE_DENY"
 
 

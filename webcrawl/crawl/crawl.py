@@ -14,10 +14,12 @@ from scrapy.crawler import Crawler
 from webcrawl.admission.runner import Admissions
 from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.crawl.steering import Steering
+from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.lease import Link, Outcome
 from webcrawl.items import Page
+from webcrawl.scope import Scope
 
 FATAL_ERROR_STAT = "webcrawl/problem"
 
@@ -49,6 +51,8 @@ class Crawl:
         self.frontier: Frontier | None = None  # None also when it could not be opened
         self.admissions: Admissions | None = None
         self.steering: Steering | None = None  # None: the crawl cannot be steered
+        self.scope: Scope | None = None  # with what `allow` and `deny` have added
+        self.gate = Gate()
         self.fatal_error = ""  # the error of the crawl, even if something else ended it; or ""
 
     @property

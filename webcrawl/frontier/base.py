@@ -26,6 +26,7 @@ from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.items import Original
+from webcrawl.scope import HostsAndPatterns
 
 SUPPLY_S = 2.0  # the time that `Frontier.supply` looks ahead
 # Deviation: if new addresses or robots rules cannot be fetched, the old ones stay valid this long.
@@ -48,6 +49,7 @@ class Policy:
         answer, a host is retired for a while
     retired_s -- seconds for which new links of a host without any address are dropped
     stale_s -- seconds, see STALE_S
+    denied -- SCOPE_DENY, which URLs in line obey too; it may grow while the crawl runs
     """
 
     politeness: Politeness = field(default_factory=Politeness)
@@ -60,6 +62,12 @@ class Policy:
     failures_max: int = 20
     retired_s: float = 3600.0
     stale_s: float = STALE_S
+    denied: HostsAndPatterns = field(default_factory=HostsAndPatterns)
+
+    def denies(self, link: Link) -> bool:
+        """Whether `link`, which is in line, is denied. 0.1 µs without SCOPE_DENY."""
+        denied = self.denied
+        return bool(denied) and denied.matches(link.url, link.host)
 
     def refuses_way(self, link: Link) -> Literal["depth", "redirects", ""]:
         """The limit that the hops to `link` exceed. With fewer hops the URL is accepted later."""
@@ -95,6 +103,7 @@ class Frontier(ABC):
         answers may count; None: there is no target, and all of them count
     is_short -- all places of the target are given out
     is_met -- the target is reached
+    target -- pages to be answered; 0: no target, or a worker process
     """
 
     counters: Counters
@@ -105,6 +114,7 @@ class Frontier(ABC):
     places: int | None = None
     is_short: bool = False
     is_met: bool = False
+    target: int = 0
 
     @abstractmethod
     async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
