@@ -208,7 +208,7 @@ def test_allow_extends_the_scope(tmp_path: Path, processes: int) -> None:
         assert_ended(again.wait())
         asked = {url.partition("/")[0] for url in crawl.requests_since(0)}
         assert hosts[5] in asked
-        assert asked <= set(hosts[:6])
+        assert not [host for host in asked if not host.endswith(tuple(hosts[:6]))]
 
 
 @PROCESSES
@@ -252,7 +252,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
         result = crawl.wait()
         assert result.exit_code == 2
         assert "steering.jsonl, line 1 cannot be used" in result.log
-        assert len(result.log.splitlines()) == 1
+        assert "Traceback" not in result.log
         assert crawl.requests_since(0) == []
 
 
@@ -290,6 +290,7 @@ def test_the_servers_see_no_fault_while_commands_come_and_go(tmp_path: Path) -> 
             assert crawl.requests_since(paused_at) == []
             crawl.ctl("resume")
             crawl.ctl("deny", f"/nothing-{pages}/")
+        assert crawl.ctl("target", "0").startswith("there is no target any more")
         assert_ended(crawl.wait())
         ledger = web.ledger()
         assert not faults(ledger), json.dumps(faults(ledger), indent=1)

@@ -13,12 +13,13 @@ from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
 from webcrawl.config.build import scope_from
+from webcrawl.crawl.steeringfile import Steered, SteeringFileError, read_steering
 from webcrawl.frontier.disk.explanation import explain
 from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.store import StoreError
 from webcrawl.parse.urls import canonicalize, host_of
-from webcrawl.scope import Scope, ScopeError
+from webcrawl.scope import HostsAndPatterns, ScopeError
 from webcrawl.scope.rules import entries_of
 
 SCOPE_SETTINGS = {
@@ -59,23 +60,26 @@ class Command(ScrapyCommand):
             # Of the crawl's last run, whose command line may have set them.
             for name in SCOPE_SETTINGS & frontier.settings.keys():
                 settings.set(name, frontier.settings[name], "cmdline")
-            print(url, *of_scope(settings, url), sep="\n")
+            steered = read_steering(Path(settings["JOBDIR"]))
+            print(url, *of_scope(settings, url, steered), sep="\n")
             print(*explain(frontier, url, time.time()), sep="\n")
             frontier.close()
-        except (StoreError, ScopeError) as error:
+        except (StoreError, ScopeError, SteeringFileError) as error:
             print(error, file=sys.stderr)
             self.exitcode = 1
 
 
-def of_scope(settings: Settings, url: str) -> list[str]:
+def of_scope(settings: Settings, url: str, steered: Steered | None = None) -> list[str]:
     """One line with the reason if `url` is out of scope; else an empty list."""
-    match scope_from(settings).refuses(url, host_of(url)):
+    scope, steered = scope_from(settings), steered or Steered()
+    scope.extend(steered.allow, steered.deny)
+    match scope.refuses(url, host_of(url)):
         case "":
             return []
         case "deny":
             entries = entries_of("SCOPE_DENY", settings.getlist("SCOPE_DENY"))
-            entry = next(e for e in entries if Scope(deny=[e]).refuses(url, host_of(url)))
-            why = f"SCOPE_DENY has {entry}"
+            why = next((f"SCOPE_DENY has {entry}" for entry in entries if _denies(entry, url)), "")
+            why = why or _of_command(steered, url)
         case "allow":
             why = "nothing in SCOPE_ALLOW matches it"
         case "suffix":
@@ -90,3 +94,18 @@ def of_scope(settings: Settings, url: str) -> list[str]:
         case reason:
             why = f"a rule of SCOPE_RULES refuses it: {reason}"
     return [f"Out of scope: {why}."]
+
+
+def _denies(entry: str, url: str) -> bool:
+    return HostsAndPatterns([entry], "deny").matches(url, host_of(url))
+
+
+def _of_command(steered: Steered, url: str) -> str:
+    """The command that denied `url`."""
+    return next(
+        f"{each.by} denied {entry} at {each.time}"
+        for each in steered.commands
+        if each.command == "deny"
+        for entry in each.arguments
+        if _denies(entry, url)
+    )

@@ -17,7 +17,7 @@ COMMANDS: Final[dict[str, str]] = {
     "seeds": "URL, host or file ...",
     "allow": "host, suffix or regular expression ...",
     "deny": "host, suffix or regular expression ...",
-    "target": "number of pages",
+    "target": "number of pages, 0 for no target",
     "status": "",
 }
 

@@ -154,7 +154,7 @@ class SteeringExtension:
             try:
                 await self._order(replace(orders, holds_places=True))
                 lowest = await server.lowest_target(controls.placed)
-                if target < lowest:
+                if target and target < lowest:
                     crawled = server.counters.crawled
                     raise SteeringError(
                         f"too low: {crawled} pages are crawled, and {lowest - crawled} are being"
@@ -165,7 +165,8 @@ class SteeringExtension:
             finally:
                 await self._order(orders)
         was = f"it was {before}" if before else "there was none"
-        return f"the target is {target} pages; {was}; {server.counters.crawled} are crawled"
+        is_now = f"the target is {target} pages" if target else "there is no target any more"
+        return f"{is_now}; {was}; {server.counters.crawled} are crawled"
 
     async def _status(self, arguments: Sequence[str], by: str) -> str:
         counters, target = self._server.counters, self._server.target

@@ -17,7 +17,7 @@ When all places are given out, a process may lease pages without a place, as spa
 at most n in all processes together. No host is admitted while the admitted hosts can give all the
 pages that are missing.
 
-A crawl without a target has one that no crawl reaches, so a target can be set at any time.
+A crawl without a target has a place for every page, so a target can be set at any time.
 
 Invariant: answered pages and held places together are at most n.
 """
@@ -137,10 +137,11 @@ class FrontierServer(ServedFrontier):
     async def acquire_for(self, share: Share, now: float, limit: int, lane: Lane) -> list[Lease]:
         if self.orders.is_paused or self.orders.holds_places:
             return []
-        if lane is Lane.PAGES:
-            limit = min(limit, self._allowed_pages(share))
-        elif self._missing_pages() <= 0:
-            limit = 0
+        if self.target:
+            if lane is Lane.PAGES:
+                limit = min(limit, self._allowed_pages(share))
+            elif self._missing_pages() <= 0:
+                limit = 0
         if limit <= 0:
             return []
         if lane is Lane.ADMISSIONS:
@@ -153,25 +154,6 @@ class FrontierServer(ServedFrontier):
         return leases
 
     async def release_for(
-        self, share: Share, done: Sequence[tuple[Lease, Outcome]], now: float
-    ) -> None:
-        await self._release_to_target(share, done, now)
-        self._notify_members(now)
-
-    def ready_at(self, lane: Lane) -> float:
-        """When an `acquire` of any process may give leases of `lane`."""
-        pages = self._missing_pages() if lane is Lane.ADMISSIONS else self._free_places()
-        if pages <= 0:
-            return float("inf")
-        return self._frontier.next_at(lane)
-
-    # The target
-
-    @property
-    def _shares(self) -> list[Share]:
-        return [self._share, *(member.share for member in self._members)]
-
-    async def _release_to_target(
         self, share: Share, done: Sequence[tuple[Lease, Outcome]], now: float
     ) -> None:
         """Release leases; their answered pages use up places."""
@@ -191,10 +173,25 @@ class FrontierServer(ServedFrontier):
         self._share.reserved -= min(heads, free)
         share.released(len(pages), sum(isinstance(outcome, Fetched) for outcome in pages))
         self._give_places(share)
+        self._notify_members(now)
+
+    def ready_at(self, lane: Lane) -> float:
+        """When an `acquire` of any process may give leases of `lane`."""
+        if self.target:
+            pages = self._missing_pages() if lane is Lane.ADMISSIONS else self._free_places()
+            if pages <= 0:
+                return float("inf")
+        return self._frontier.next_at(lane)
+
+    # The target
+
+    @property
+    def _shares(self) -> list[Share]:
+        return [self._share, *(member.share for member in self._members)]
 
     def _free_places(self) -> int:
         """Places that no process holds."""
-        return max((self.target or _NO_TARGET) - self._taken_places(), 0)
+        return max(self.target - self._taken_places(), 0) if self.target else _NO_TARGET
 
     def _taken_places(self) -> int:
         """Places of answered pages, and those that processes hold."""
@@ -210,7 +207,7 @@ class FrontierServer(ServedFrontier):
         """The number of pages that the process of `share` may lease now."""
         self._give_places(share)
         placeless = sum(each.placeless for each in self._shares)
-        spare = min(share.spare - share.placeless, (self.target or _NO_TARGET) - placeless)
+        spare = min(share.spare - share.placeless, self.target - placeless)
         return self._free_places() + max(spare, 0)
 
     def _missing_pages(self) -> int:
