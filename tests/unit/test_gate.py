@@ -18,6 +18,9 @@ class Server:
     def __init__(self) -> None:
         self.requests = 0
         self.port = 0
+        self.was_asked = asyncio.Event()
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -34,6 +37,8 @@ class Server:
             writer.close()
             return
         self.requests += 1
+        self.was_asked.set()
+        await self.may_answer.wait()
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         await writer.drain()
         writer.close()
@@ -126,11 +131,33 @@ def test_settling_waits_for_the_answers_of_requests_that_are_sent() -> None:
         gate = Gate()
         client = Client(Limits(), gate=gate)
         async with Server() as server:
+            server.may_answer.clear()
             sent = fetching(client, server)
-            for _ in range(3):  # turns of the loop: it is connected, or soon
-                await asyncio.sleep(0)
+            await server.was_asked.wait()
             gate.shut()
-            assert await gate.settle() == 0
+            settling = asyncio.create_task(gate.settle())
+            await asyncio.sleep(0.05)
+            assert not settling.done()
+            server.may_answer.set()
+            assert (await sent).status == 200
+            assert await settling == 0
+        await client.close()
+
+    asyncio.run(check())
+
+
+def test_settling_does_not_wait_for_a_server_that_does_not_answer() -> None:
+    async def check() -> None:
+        gate = Gate()
+        client = Client(Limits(), gate=gate)
+        async with Server() as server:
+            server.may_answer.clear()
+            sent = fetching(client, server)
+            await server.was_asked.wait()
+            gate.shut()
+            assert await gate.settle(lambda url: "elsewhere" in url) == 0
+            assert await gate.settle() == 1
+            server.may_answer.set()
             assert (await sent).status == 200
         await client.close()
 
