@@ -7,6 +7,7 @@ In reading order:
 - `fetch`, `view`, `shell`, `parse`, `check`, `bench`: Scrapy's debugging commands. `debugging` is
   their common base: they leave no archive, no report and nothing in JOBDIR.
 - `frontier`, `explain`: look into the frontier of a JOBDIR.
+- `ctl`: steers a running crawl.
 - `warccheck`: checks WARC files. `simweb`: serves the simulated web.
 
 Each module's class `Command` is thin: it reads options and calls the rest of the package.

@@ -10,7 +10,7 @@ from pathlib import Path
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawl.steering import COMMANDS
+from webcrawl.crawl.steering import COMMANDS, SteeringError, check
 from webcrawl.live.client import NotRunning, Refused, ask
 
 
@@ -37,6 +37,10 @@ class Command(ScrapyCommand):
         if len(args) < 2:
             raise UsageError(f"give a JOBDIR and one of {', '.join(COMMANDS)}")
         jobdir, command, *arguments = args
+        try:
+            check(command, arguments)
+        except SteeringError as error:
+            raise UsageError(str(error), print_help=False) from None
         body = {"command": command, "arguments": [_from_here(command, each) for each in arguments]}
         try:
             answer = ask(Path(jobdir), "POST", "/command", body)

@@ -22,7 +22,7 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 from webcrawl.config.build import is_debugging, is_worker
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
-from webcrawl.crawl.steering import COMMANDS, SteeringError
+from webcrawl.crawl.steering import SteeringError, check
 from webcrawl.crawl.steeringfile import Command, append, now, shown
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
@@ -46,6 +46,7 @@ class SteeringExtension:
         self._crawler = crawler
         self._lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._readings: set[asyncio.Task[Any]] = set()  # of seeds
         self._commands: dict[str, Callable[[Sequence[str], str], Coroutine[Any, Any, str]]] = {
             "pause": self._pause,
             "resume": self._resume,
@@ -63,6 +64,7 @@ class SteeringExtension:
             raise NotConfigured
         extension = cls(crawler)
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)
+        crawler.signals.connect(extension.spider_closed, signals.spider_closed)
         return extension
 
     def spider_opened(self) -> None:
@@ -70,6 +72,11 @@ class SteeringExtension:
         crawl = crawl_of(self._crawler)
         if isinstance(crawl.frontier, FrontierServer) and isinstance(crawl.scheduler, Scheduler):
             crawl.steering = self
+
+    def spider_closed(self) -> None:
+        """A signal handler. A list of seeds that is a pipe may never end."""
+        for reading in self._readings:
+            reading.cancel()
 
     @property
     def is_paused(self) -> bool:
@@ -80,7 +87,7 @@ class SteeringExtension:
         """Carry out one of COMMANDS. Returns one line for the user; SteeringError if refused."""
         said = shown(command, arguments)
         try:
-            _check(command, arguments)
+            check(command, arguments)
             if command != "status" and self._is_ending:
                 raise SteeringError("too late: the crawl is ending")
             answer = await self._commands[command](arguments, by)
@@ -119,7 +126,7 @@ class SteeringExtension:
 
     async def _extend(self, command: str, arguments: Sequence[str], by: str) -> str:
         try:
-            entries = await asyncio.to_thread(_entries, command, arguments)
+            entries = await in_daemon(partial(_entries, command, arguments))
         except ScopeError as error:
             raise SteeringError(str(error)) from None
         scope = crawl_of(self._crawler).scope
@@ -183,11 +190,15 @@ class SteeringExtension:
 
     async def _seeds(self, arguments: Sequence[str], by: str) -> str:
         try:
-            sources = await asyncio.to_thread(_sources, arguments)
+            sources = await in_daemon(partial(_sources, arguments))
         except BadSeed as error:
             raise SteeringError(f"no seed is added: {error}") from None
         reading = self._start(self._put_seeds(sources))
+        self._readings.add(reading)
+        reading.add_done_callback(self._readings.discard)
         done, _ = await asyncio.wait({reading}, timeout=_SEEDS_ANSWER_S)
+        if reading.cancelled():
+            raise SteeringError("the crawl has ended before all seeds were read")
         if done:
             return str(reading.result())
         reading.add_done_callback(partial(_log_seeds, shown("seeds", arguments)))
@@ -289,21 +300,6 @@ class _Counts:
         self.added += accepted
         self.known += in_scope - accepted
         self.outside += urls - in_scope
-
-
-def _check(command: str, arguments: Sequence[str]) -> None:
-    """SteeringError for a command that does not exist, or with wrong arguments."""
-    if command not in COMMANDS:
-        raise SteeringError(f"there is no command {command!r}; there are {', '.join(COMMANDS)}")
-    wanted = COMMANDS[command]
-    if not wanted and arguments:
-        raise SteeringError(f"{command} takes no arguments")
-    if wanted and not any(each.strip() for each in arguments):
-        raise SteeringError(f"{command} needs arguments: {wanted}")
-    if command == "target" and not (
-        len(arguments) == 1 and arguments[0].isascii() and arguments[0].isdecimal()
-    ):
-        raise SteeringError(f"target = {' '.join(arguments)!r}: allowed is one number of pages")
 
 
 def _entries(command: str, arguments: Sequence[str]) -> tuple[str, ...]:

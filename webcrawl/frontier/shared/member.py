@@ -219,7 +219,9 @@ class Member:
                 self._start(self._answer(number, work))
             case Steered(number, placed, unanswered):
                 self.share.places = min(self.share.places, placed)
-                self._steering.pop(number).set_result(unanswered)
+                steered = self._steering.pop(number)
+                if not steered.done():
+                    steered.set_result(unanswered)
             case Exit(reason, stats, changes):
                 self._count(changes)
                 self.has_exited = True
