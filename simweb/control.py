@@ -1,4 +1,4 @@
-"""The control port: `GET /ledger`, `/seeds`, `/reset` and `/quit` on loopback."""
+"""The control port: `GET /ledger`, `/latest`, `/seeds`, `/reset` and `/quit` on loopback."""
 
 from __future__ import annotations
 

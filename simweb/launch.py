@@ -27,6 +27,10 @@ class Running:
         report: dict[str, Any] = json.loads(self.ask("/ledger"))
         return report
 
+    def latest(self) -> list[tuple[float, str, str, str]]:
+        """The latest requests: when (monotonic seconds), method, host, target."""
+        return [tuple(each) for each in json.loads(self.ask("/latest"))]
+
     @property
     def seeds(self) -> list[str]:
         return self.ask("/seeds").decode().splitlines()

@@ -4,12 +4,12 @@ Owns the rules of good behaviour and counts their violations. Pure: the time of 
 argument, and the world says which pages exist. That time is taken when the whole head was read, so
 an interval here is never shorter than for a crawler that measures from the answer.
 
-Memory: a few numbers for each host, address and page that was requested.
+Memory: a few numbers for each host, address and page that was requested, and the latest requests.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +20,7 @@ from simweb.reply import Reply
 from simweb.spec import ROBOTS_PAGE, Place
 
 EXAMPLES = 20
+LATEST = 20_000
 
 VIOLATIONS = {
     "early_host": "asked a host again before its delay was over",
@@ -69,6 +70,8 @@ class Ledger:
         self.totals: Counter[str] = Counter()
         self.statuses: Counter[int] = Counter()
         self.agents: Counter[str] = Counter()
+        # The latest requests: when (monotonic), method, host, target.
+        self.latest: deque[tuple[float, str, str, str]] = deque(maxlen=LATEST)
         self.extra: dict[str, Any] = {}  # the servers' part of the report
         self._last_host: dict[str, float] = {}
         self._last_ip: dict[str, float] = {}
@@ -96,6 +99,7 @@ class Ledger:
         `now` is monotonic seconds, `name` in lower case without a port. About 6 µs.
         """
         self.totals["requests"] += 1
+        self.latest.append((now, method, name, target))
         self.agents[agent] += 1
         self._judge_ip(now, ip, name, target)
         host = self.world.find(name)

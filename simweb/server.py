@@ -64,6 +64,7 @@ class SimulatedWeb:
             {
                 "/ledger": lambda: json.dumps(self.report()).encode(),
                 "/seeds": lambda: "\n".join(self.seeds()).encode() + b"\n",
+                "/latest": lambda: json.dumps([*self._web.ledger.latest]).encode(),
                 "/reset": self._reset,
                 "/quit": self._quit,
             }

@@ -110,6 +110,7 @@ EXTENSIONS = {
     "webcrawl.extensions.card.CrawlCard": 210,
     "webcrawl.extensions.series.Series": 250,
     "webcrawl.extensions.processes.Processes": 300,
+    "webcrawl.extensions.steering.SteeringExtension": 310,
     "webcrawl.extensions.allocator.OneHeap": 0,
     "webcrawl.extensions.garbage.GcTuning": 900,
     "webcrawl.fastpath.FastPath": 910,  # None: Scrapy's own engine, 200 µs per page slower

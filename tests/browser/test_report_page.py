@@ -75,7 +75,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> str:
     text = "".join(json.dumps({k: v for k, v in each.items() if v}) + "\n" for each in lines())
     (folder / f"crawl-{CRAWL}-00001.jsonl").write_text(text)
     series = "".join(json.dumps(point(n)) + "\n" for n in range(30))
-    (folder / f"crawl-{CRAWL}.series.jsonl").write_text(series)
+    (folder / f"series-{CRAWL}.jsonl").write_text(series)
     crawl = find_crawl(folder)
     with open_crawl(crawl) as (log, state):
         return write_page(make_report(log, crawl, state), folder / "report").as_uri()

@@ -37,6 +37,7 @@ from webcrawl.frontier.politeness import Politeness
 from webcrawl.items import Original
 from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
 from webcrawl.parse.urls import host_of
+from webcrawl.scope import HostsAndPatterns
 
 FOREVER = 1e9
 STATES = (
@@ -969,3 +970,77 @@ class FrontierContract:
 
     def test_every_ordering_has_a_name(self) -> None:
         assert {"level", "depth", "least-visited", "opic"} <= set(ORDERINGS)
+
+    # URLs that are denied while they wait (SCOPE_DENY, and `scrapy ctl deny`)
+
+    def test_a_denied_url_is_dropped_and_its_host_is_not_asked(self) -> None:
+        async def check() -> tuple[list[str], Any]:
+            denied = HostsAndPatterns()
+            driver, asked = self.driver(denied=denied), []
+            await driver.put("http://a/1", "http://a/2", "http://b/1", "http://b/2")
+            denied.add(["a", "re:2$"], "deny")
+            while not driver.frontier.is_finished():
+                for lease in await driver.leases():
+                    asked.append(lease.url or lease.host)
+                    await driver.give_back(lease, answer(lease, driver.now))
+                driver.wait()
+            return asked, driver.frontier.counters
+
+        asked, counters = run(check())
+        assert asked == ["b", "http://b/robots.txt", "http://b/1"]
+        assert counters.dropped == {"scope_deny": 3}
+        assert (counters.pending, counters.extracted, counters.crawled) == (0, 4, 1)
+
+    @pytest.mark.parametrize("step", [Step.RESOLVE, Step.ROBOTS, Step.HEAD, Step.PAGE])
+    def test_a_lease_of_a_denied_url_that_comes_back_is_not_leased_again(self, step: Step) -> None:
+        async def check() -> tuple[list[str], Any]:
+            denied = HostsAndPatterns()
+            driver = self.driver(denied=denied, head_first=True)
+            await driver.put("http://a/1", "http://a/2")
+            lease = await driver.until(step)
+            denied.add(["a"], "deny")
+            await driver.give_back(lease, Returned())
+            return await driver.run(), driver.frontier.counters
+
+        pages, counters = run(check())
+        assert pages == []
+        assert counters.dropped == {"scope_deny": 2}
+        assert counters.pending == 0
+
+    def test_a_robots_txt_that_moved_to_a_denied_host_is_unreachable(self) -> None:
+        async def check() -> tuple[list[str], Any]:
+            driver = self.driver(denied=HostsAndPatterns(["b"], "deny"))
+            await driver.put("http://a/", "http://c/")
+            moved: list[Outcome] = [RobotsMoved("http://b/robots.txt", "b", 100.0, 100.0)]
+            pages = await driver.run({"http://a/robots.txt": moved * 9})
+            return pages, driver.frontier.counters
+
+        pages, counters = run(check())
+        assert pages == ["http://c/"]
+        assert counters.kept == {"robots_unreachable": 1}
+
+    def test_a_denied_request_of_a_user_is_leased_so_that_its_errback_is_called(self) -> None:
+        async def check() -> list[Lease]:
+            driver = self.driver(denied=HostsAndPatterns(["a"], "deny"))
+            await driver.put("http://a/", payload=b"a Request")
+            return await driver.leases()
+
+        assert [(lease.step, lease.refused) for lease in run(check())] == [
+            (Step.PAGE, "scope_deny")
+        ]
+
+    def test_a_host_with_many_denied_urls_delays_no_other_host(self) -> None:
+        async def check() -> tuple[int, Any]:
+            denied = HostsAndPatterns()
+            driver = self.driver(obey_robots=False, denied=denied)
+            await driver.put(*(f"http://a/{n}" for n in range(5_000)), "http://b/deep/1")
+            denied.add(["a"], "deny")
+            lease = await driver.until(Step.PAGE)
+            left = driver.frontier.counters.pending
+            await driver.give_back(lease, answer(lease, driver.now))
+            assert await driver.run() == []
+            return left, driver.frontier.counters
+
+        left, counters = run(check())
+        assert left > 4_000
+        assert counters.dropped == {"scope_deny": 5_000}

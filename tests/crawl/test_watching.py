@@ -111,7 +111,7 @@ def test_the_time_series_continues_after_a_kill(tmp_path: Path) -> None:
         first.until("*** crawling", times=2)
         first.process.send_signal(signal.SIGKILL)
         first.process.wait()
-        (path,) = (tmp_path / "warc").glob("crawl-*.series.jsonl")
+        (path,) = (tmp_path / "warc").glob("series-*.jsonl")
         assert [point["run"] for point in read_series(path)] == [1]
         with path.open("a") as file:
             file.write('{"t": 3.5, "counts": {"cra')
@@ -135,7 +135,7 @@ def test_a_time_series_that_cannot_be_written_is_one_warning(tmp_path: Path) -> 
     job = tmp_path / "job"
     with running(*WORLD, *PROMISES, "--features", "none") as web:
         watch(tmp_path, web=web, JOBDIR=job, CLOSESPIDER_PAGECOUNT=1)
-        (path,) = (tmp_path / "warc").glob("crawl-*.series.jsonl")
+        (path,) = (tmp_path / "warc").glob("series-*.jsonl")
         path.unlink()
         path.mkdir()
         result, looks = watch(tmp_path, web=web, JOBDIR=job)

@@ -78,7 +78,7 @@ def test_packed_files_of_many_members_are_read(tmp_path: Path) -> None:
     # The same file before it was packed: a kill between the two steps leaves both.
     (tmp_path / f"crawl-{CRAWL}-00001.jsonl").write_bytes(page("http://a.com/0"))
     (tmp_path / f"crawl-{CRAWL}-00002.jsonl").write_bytes(page("http://a.com/20"))
-    (tmp_path / f"crawl-{CRAWL}.series.jsonl").write_bytes(b'{"t": 1}\n')
+    (tmp_path / f"series-{CRAWL}.jsonl").write_bytes(b'{"t": 1}\n')
     with reported(tmp_path) as report:
         assert report.totals["pages_answered"] == 21
 

@@ -12,6 +12,7 @@ from scrapy.settings import Settings
 
 from tests.contracts.frontier import FOREVER, Driver, link
 from webcrawl.config.refusal import of_scope
+from webcrawl.crawl.steeringfile import Command, Steered
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.explanation import explain
@@ -123,6 +124,12 @@ def test_a_numbered_url_may_be_beyond_its_sequence(tmp_path: Path) -> None:
 def test_out_of_scope(settings: dict[str, Any], expected: list[str]) -> None:
     said = of_scope(Settings(settings), "http://www.a.net/x/x/x")
     assert said == [f"Out of scope: {why}." for why in expected]
+
+
+def test_out_of_scope_by_a_command() -> None:
+    deny = Command("2026-01-31T12:00:00Z", "scrapy ctl", "deny", ("b.net", "a.net"))
+    said = of_scope(Settings(), "http://www.a.net/", Steered([deny]))
+    assert said == ["Out of scope: scrapy ctl denied a.net at 2026-01-31T12:00:00Z."]
 
 
 def test_refused_by_a_cap_when_it_was_found(tmp_path: Path) -> None:

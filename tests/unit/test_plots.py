@@ -46,7 +46,7 @@ def point(seconds: float, crawled: int) -> str:
 
 
 def test_the_course_of_a_crawl(tmp_path: Path) -> None:
-    path = tmp_path / "crawl-1.series.jsonl"
+    path = tmp_path / "series-1.jsonl"
     lines = [point(10 * n, 20 * n) for n in range(13)]
     path.write_text("".join([*lines, point(130, 260)]) + '{"t": 14')
     points = read_series(path)

@@ -150,3 +150,30 @@ def test_a_host_longer_than_any_name() -> None:
     assert scope.refuses("http://", long + "x.example") == "deny"
     assert scope.refuses("http://", long + "y.example") == ""
     assert scope.refuses("http://", "b" * 300 + "x.example") == ""
+
+
+def test_a_scope_can_be_extended_while_it_is_used() -> None:
+    scope = Scope(suffixes=["br"], allow=["a.br", "/open/"], deny=["x.br"])
+    assert scope.has_limits
+    assert not Scope().has_limits
+    assert scope.refuses("http://b.pt/", "b.pt") == "suffix"
+    scope.extend(allow=["b.pt"])
+    assert scope.refuses("http://www.b.pt/", "www.b.pt") == ""
+    assert scope.refuses("http://c.br/", "c.br") == "allow"
+    scope.extend(allow=["c.br"], deny=["/secret/"])
+    assert scope.refuses("http://c.br/", "c.br") == ""
+    assert scope.refuses("http://c.br/secret/", "c.br") == "deny"
+    assert scope.refuses("http://x.br/open/", "x.br") == "deny"
+    assert scope.denied.has_host("www.x.br")
+    assert not scope.denied.has_host("c.br")
+
+
+def test_a_wrong_extension_changes_nothing() -> None:
+    scope = Scope(suffixes=["br"])
+    with pytest.raises(ScopeError, match="deny = 're:\\('"):
+        scope.extend(allow=["b.pt"], deny=["ok.br", "re:("])
+    assert scope.refuses("http://b.pt/", "b.pt") == "suffix"
+    assert scope.refuses("http://ok.br/", "ok.br") == ""
+    with pytest.raises(ScopeError, match="allow = "):
+        scope.extend(allow=["b.pt", "re:["])
+    assert scope.refuses("http://b.pt/", "b.pt") == "suffix"

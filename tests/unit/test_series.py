@@ -24,7 +24,7 @@ def write(file: SeriesFile, *times: float) -> None:
 
 
 def test_the_name_has_the_id_of_the_crawl(tmp_path: Path) -> None:
-    assert series_path(tmp_path, "20261123-ab").name == "crawl-20261123-ab.series.jsonl"
+    assert series_path(tmp_path, "20261123-ab").name == "series-20261123-ab.jsonl"
 
 
 def test_points_are_lines_in_order_with_the_number_of_the_run(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 from webcrawl.admission.dnsclient import FINAL_PROBLEMS, DnsClient, Server
 from webcrawl.admission.dnswire import TYPE_A, TYPE_AAAA, question
+from webcrawl.fetch.gate import Gate
 
 MAX_LOOKUPS: Final = 1_000
 PROBE_TIMEOUT_S: Final = 3.0
@@ -107,9 +108,10 @@ class Resolver:
         max_ttl_s: float = 86_400.0,
         negative_ttl_s: float = 300.0,
         cache_size: int = 10_000,
+        gate: Gate | None = None,
     ) -> None:
         asked = [read_server(text) for text in servers] or system_servers()
-        self._client = DnsClient(asked, timeout_s, tries)
+        self._client = DnsClient(asked, timeout_s, tries, gate)
         self._hosts = {} if servers else _system_hosts()
         self._min_ttl_s = min_ttl_s
         self._max_ttl_s = max_ttl_s

@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from webcrawl.admission.dnswire import Answer, query, read_answer
+from webcrawl.fetch.exchange import FetchFailed
+from webcrawl.fetch.gate import Gate
 from webcrawl.openfiles import is_ours
 
 # At most MAX_BURST unanswered queries are younger than BURST_S. The server's socket may have the
@@ -56,7 +58,14 @@ class DnsClient:
     All calls from the first question to `close` must come from one event loop.
     """
 
-    def __init__(self, servers: Sequence[Server], timeout_s: float, tries: int) -> None:
+    def __init__(
+        self,
+        servers: Sequence[Server],
+        timeout_s: float,
+        tries: int,
+        gate: Gate | None = None,
+    ) -> None:
+        self._gate = gate or Gate()
         self._servers = servers
         self._timeout_s = timeout_s
         self._tries = tries
@@ -95,9 +104,12 @@ class DnsClient:
         burst_s = min(BURST_S, self._timeout_s)
         async with self._burst:
             try:
+                await self._gate.wait()
                 asked.send(self._port(server))
             except BlockingIOError:
                 pass  # the buffer is full: the datagram counts as lost
+            except FetchFailed:
+                return Answer(problem="closed")
             except OSError as error:
                 return Answer(problem="no_socket" if is_ours(error) else "unreachable")
             answer = await asked.wait(burst_s)
@@ -106,11 +118,12 @@ class DnsClient:
         if answer.problem != "truncated":
             return answer
         try:
+            await self._gate.wait()
             async with asyncio.timeout(self._timeout_s):
                 return await _ask_by_tcp(server, asked.question)
         except OSError as error:  # TimeoutError is one
             return Answer(problem="no_socket") if is_ours(error) else answer
-        except EOFError:
+        except (EOFError, FetchFailed):
             return answer
 
     def _port(self, server: Server) -> _Port:

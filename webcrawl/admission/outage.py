@@ -23,6 +23,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from webcrawl.fetch.gate import Gate
 from webcrawl.fetch.requesthead import split_url
 from webcrawl.openfiles import is_ours
 
@@ -133,7 +134,9 @@ class Outage:
         connect: Callable[[Target], Awaitable[bool]],
         *,
         max_s: float,
+        gate: Gate | None = None,
     ) -> None:
+        self._gate = gate or Gate()
         self.changed: Callable[[], None] = lambda: None
         self.give_up: Callable[[], None] = lambda: None
         self._names = _Kind(ask)
@@ -238,6 +241,7 @@ class Outage:
         while any(kind.held for kind in self._kinds):
             began_at = time.monotonic()
             await asyncio.sleep(QUIET_S)  # more answers and failures may arrive
+            await self._gate.wait()  # a probe is a request: none is sent while the crawl is paused
             if not any(kind.held for kind in self._kinds):
                 return
             names, servers = await asyncio.gather(*map(self._is_down, self._kinds))
@@ -276,6 +280,9 @@ class Outage:
         doubtful = self._is_doubtful()
         max_s = min(self._max_s, DOUBT_S) if doubtful else self._max_s
         while any(kind.is_down for kind in self._kinds):
+            paused_at = time.monotonic()
+            await self._gate.wait()
+            since += time.monotonic() - paused_at
             if time.monotonic() - since < max_s:
                 await asyncio.gather(self._probe_again(), asyncio.sleep(1.0))
             elif doubtful:

@@ -43,6 +43,7 @@ from webcrawl.frontier.lease import (
 )
 from webcrawl.parse.robots import ALLOW_ALL, LARGE_BODY_BYTES, RobotsRules
 from webcrawl.parse.urls import host_of, redirect_target
+from webcrawl.scope import HostsAndPatterns
 
 ADDRESSES_MAX = 8  # per host: each may cost a connect time-out
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -65,11 +66,14 @@ class Admissions:
     outlink: Callable[[str, Link], Link | None]  # the target of a redirect, if it is in scope
     record: Callable[[Exchange], Awaitable[None]]
     outage: Outage
+    denied: HostsAndPatterns | None = None  # not asked, though leased: it may grow meanwhile
 
     async def run(self, lease: Lease) -> Outcome:
         """The outcome of `lease`. Any exception is a fault of ours."""
         if lease.step is Step.RESOLVE:
             return await self._resolve_lease(lease.host)
+        if lease.step is Step.HEAD and self.denied and self.denied.matches(lease.url, lease.host):
+            return Returned()  # the frontier drops it
         try:
             method = "HEAD" if lease.step is Step.HEAD else "GET"
             request = FetchRequest(method, lease.url, lease.address, self.headers)

@@ -40,7 +40,7 @@ class CrawlFolder:
 
     @property
     def series(self) -> Path:
-        return self.report_dir / f"crawl-{self.crawl}.series.jsonl"
+        return self.report_dir / f"series-{self.crawl}.jsonl"
 
     @property
     def final_report(self) -> dict[str, Any]:

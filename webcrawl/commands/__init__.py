@@ -10,6 +10,7 @@ In reading order:
 - `frontier`, `explain`: look into the frontier of a JOBDIR.
 - `report`: figures of a crawl, as a page and CSV files.
 - `sweep`: runs experiments, each of several crawls.
+- `ctl`: steers a running crawl.
 - `warccheck`: checks WARC files. `simweb`: serves the simulated web.
 
 Each module's class `Command` is thin: it reads options and calls the rest of the package.

@@ -13,6 +13,7 @@ from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
 from webcrawl.config.refusal import SCOPE_SETTINGS, of_scope
+from webcrawl.crawl.steeringfile import SteeringFileError, read_steering
 from webcrawl.frontier.disk.explanation import explain
 from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.disk.inspection import Inspection
@@ -53,9 +54,10 @@ class Command(ScrapyCommand):
             # Of the crawl's last run, whose command line may have set them.
             for name in SCOPE_SETTINGS & frontier.settings.keys():
                 settings.set(name, frontier.settings[name], "cmdline")
-            print(url, *of_scope(settings, url), sep="\n")
+            steered = read_steering(Path(settings["JOBDIR"]))
+            print(url, *of_scope(settings, url, steered), sep="\n")
             print(*explain(frontier, url, time.time()), sep="\n")
             frontier.close()
-        except (StoreError, ScopeError) as error:
+        except (StoreError, ScopeError, SteeringFileError) as error:
             print(error, file=sys.stderr)
             self.exitcode = 1

@@ -158,11 +158,10 @@ def _problem_of(crawler: Crawler) -> str:
 
 def _shortfall(crawler: Crawler) -> str:
     """The reason why the URLs ran out too early."""
-    target = read(crawler.settings, "CLOSESPIDER_PAGECOUNT", int)
-    counters = crawl_of(crawler).counters
-    if target:
-        crawled = counters.crawled if counters is not None else 0
-        return f"the frontier emptied after {crawled} of {target} pages"
+    frontier = crawl_of(crawler).frontier
+    if frontier is not None and frontier.target:
+        crawled = frontier.counters.crawled
+        return f"the frontier emptied after {crawled} of {frontier.target} pages"
     return "no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW and SCOPE_DENY"
 
 

@@ -34,6 +34,7 @@ from webcrawl.config.fetch import (
 )
 from webcrawl.config.table import read
 from webcrawl.fetch.exchange import Exchange
+from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.frontier import DiskFrontier
@@ -48,7 +49,7 @@ from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.urlcache import UrlCache
 from webcrawl.parse.robots import MAX_BODY_BYTES, RobotsRules, product_token
 from webcrawl.parse.robotsparsers import OURS, PROTEGO, reader
-from webcrawl.scope import PathLimits, Scope
+from webcrawl.scope import HostsAndPatterns, PathLimits, Scope
 
 DEBUG_COMMAND = "DEBUG_COMMAND"  # internal setting, made by `webcrawl.commands.debugging`
 SOCKET_STORE = "socket:"  # a worker's FRONTIER_STORE is this and a file descriptor
@@ -74,15 +75,17 @@ def scope_from(settings: BaseSettings) -> Scope:
     )
 
 
-def outlinks_from(settings: BaseSettings, dropped: Counter[str]) -> Outlinks:
-    """Makes links of the URLs of a page; refusals are counted in `dropped`.
+def outlinks_from(
+    settings: BaseSettings, dropped: Counter[str], scope: Scope | None = None
+) -> Outlinks:
+    """Makes links of the URLs of a page that are in `scope`; refusals are counted in `dropped`.
 
     Leaves out links to known URLs, unless such links change the order (FRONTIER_ORDER=opic).
     """
     ordering = ORDERINGS[read(settings, "FRONTIER_ORDER", str)]
     known = None if ordering.moves_links else UrlCache(policy_from(settings))
     sequence_max = read(settings, "SEQUENCE_LIMIT", int)
-    return Outlinks(scope_from(settings), dropped, sequence_max, known)
+    return Outlinks(scope or scope_from(settings), dropped, sequence_max, known)
 
 
 def caps_from(settings: BaseSettings) -> Caps:
@@ -124,27 +127,26 @@ def is_worker(settings: BaseSettings) -> bool:
     return str(settings.get("FRONTIER_STORE")).startswith(SOCKET_STORE)
 
 
-def frontier_from(settings: BaseSettings) -> Frontier:
-    """The frontier, by FRONTIER_STORE and FRONTIER_ORDER.
+def frontier_from(
+    settings: BaseSettings, scope: Scope | None = None, target: int | None = None
+) -> Frontier:
+    """The frontier, by FRONTIER_STORE and FRONTIER_ORDER, and the server in front of it.
 
-    With workers or a target: a server in front of it. In a worker: the client of that server.
+    Drops URLs in line that `scope` denies. `target` is that of the settings if it is None. In a
+    worker: the client of that server.
     """
     if is_worker(settings):
         descriptor = int(settings["FRONTIER_STORE"].removeprefix(SOCKET_STORE))
         return RemoteFrontier(socket.socket(fileno=descriptor))
-    frontier = _own_frontier_from(settings)
-    target = read(settings, "CLOSESPIDER_PAGECOUNT", int)
-    if processes_from(settings) == 1 and not target:
-        return frontier
     return FrontierServer(
-        frontier,
-        target=target,
+        _own_frontier_from(settings, scope or scope_from(settings)),
+        target=read(settings, "CLOSESPIDER_PAGECOUNT", int) if target is None else target,
         grace_s=read(settings, "CLOSE_GRACE", float) + END_S,
     )
 
 
-def _own_frontier_from(settings: BaseSettings) -> Frontier:
-    policy, caps = policy_from(settings), caps_from(settings)
+def _own_frontier_from(settings: BaseSettings, scope: Scope) -> Frontier:
+    policy, caps = replace(policy_from(settings), denied=scope.denied), caps_from(settings)
     log_folder = report_folder(settings) if read(settings, "CRAWL_LOG", bool) else None
     now = time.monotonic()
     utc_s = time.time() - now
@@ -230,9 +232,9 @@ def is_debugging(crawler: Crawler) -> bool:
     return crawler.settings.getbool(DEBUG_COMMAND) or issubclass(crawler.spidercls, DefaultSpider)
 
 
-def resolver_from(settings: BaseSettings) -> Resolver:
-    """The crawl's DNS client."""
-    return Resolver(read(settings, "DNS_SERVERS", list))
+def resolver_from(settings: BaseSettings, gate: Gate | None = None) -> Resolver:
+    """The crawl's DNS client, behind `gate`."""
+    return Resolver(read(settings, "DNS_SERVERS", list), gate=gate)
 
 
 def admissions_from(
@@ -240,21 +242,27 @@ def admissions_from(
     *,
     outlink: Callable[[str, Link], Link | None],
     record: Callable[[Exchange], Awaitable[None]],
+    denied: HostsAndPatterns | None = None,
+    gate: Gate | None = None,
 ) -> Admissions:
-    """The runner of DNS, robots.txt and HEAD, beside the pages."""
+    """The runner of DNS, robots.txt and HEAD, beside the pages. Its requests pass `gate`."""
     # Mostly one request per host: keep-alive for the first page took more CPU than it saved.
     limits = replace(limits_from(settings), max_size_bytes=MAX_BODY_BYTES, keep_alive_s=0.0)
-    resolver = resolver_from(settings)
+    resolver = resolver_from(settings, gate)
     return Admissions(
         resolver=resolver,
         guard=guard_from(settings),
-        client=client_from(settings, limits),
+        client=client_from(settings, limits, gate),
         headers=headers_from(settings),
         read_rules=robots_reader(settings),
         wants=content_type_test(settings),
         outlink=outlink,
         record=record,
         outage=Outage(
-            resolver.is_answered, connects, max_s=read(settings, "OUTAGE_TIMEOUT", float)
+            resolver.is_answered,
+            connects,
+            max_s=read(settings, "OUTAGE_TIMEOUT", float),
+            gate=gate,
         ),
+        denied=denied,
     )

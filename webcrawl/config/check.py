@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from ipaddress import ip_address
+from pathlib import Path
 
 from scrapy import Spider
 from scrapy.settings import BaseSettings
@@ -18,6 +19,7 @@ from webcrawl.config.fetch import user_agent_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.names import check_names
 from webcrawl.config.table import TABLE, read
+from webcrawl.crawl.steeringfile import SteeringFileError, read_steering
 from webcrawl.scope import ScopeError
 
 
@@ -33,12 +35,17 @@ def check(settings: BaseSettings, unread: Collection[str] = ()) -> list[str]:
     ]
     if problems:
         return problems
-    for build in (scope_from, robots_token):
+    for build in (scope_from, robots_token, _steering_of):
         try:
             build(settings)
-        except (ScopeError, SettingError) as error:
+        except (ScopeError, SettingError, SteeringFileError) as error:
             problems.append(str(error))
     return problems
+
+
+def _steering_of(settings: BaseSettings) -> None:
+    if settings.get("JOBDIR"):
+        read_steering(Path(settings["JOBDIR"]))
 
 
 def problems_of(

@@ -18,6 +18,7 @@ from webcrawl import openfiles
 from webcrawl.config.kinds import TLS_VERSIONS
 from webcrawl.config.table import read
 from webcrawl.fetch.client import Client, Limits
+from webcrawl.fetch.gate import Gate
 from webcrawl.fetch.http1 import Headers as WireHeaders
 from webcrawl.fetch.mediatypes import Wants, media_type_test
 from webcrawl.fetch.tls import client_context
@@ -28,13 +29,14 @@ logger = logging.getLogger(__name__)
 ACCEPT_ENCODING = b"gzip, deflate"
 
 
-def client_from(settings: BaseSettings, limits: Limits) -> Client:
-    """A fetch client with `limits`, TLS and local address from settings."""
+def client_from(settings: BaseSettings, limits: Limits, gate: Gate | None = None) -> Client:
+    """A fetch client behind `gate`, with `limits`, TLS and local address from settings."""
     return Client(
         limits,
         tls_context_from(settings),
         local_address=bind_address(settings.get("DOWNLOAD_BIND_ADDRESS")),
         idle_max=openfiles.plan().idle,
+        gate=gate,
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from scrapy.settings import BaseSettings
 
 from webcrawl.config.build import scope_from
+from webcrawl.crawl.steeringfile import Steered
 from webcrawl.parse.urls import host_of
-from webcrawl.scope import Scope
+from webcrawl.scope import HostsAndPatterns
 from webcrawl.scope.rules import entries_of
 
 SCOPE_SETTINGS = {
@@ -15,18 +16,21 @@ SCOPE_SETTINGS = {
 }
 
 
-def of_scope(settings: BaseSettings, url: str) -> list[str]:
+def of_scope(settings: BaseSettings, url: str, steered: Steered | None = None) -> list[str]:
     """One line with the reason if `url` is out of scope; else an empty list.
 
-    Reads the lists of the settings again: ScopeError if a file of them cannot be read.
+    `steered` has the commands of `scrapy ctl`. Reads the lists of the settings again: ScopeError if
+    a file of them cannot be read.
     """
-    match scope_from(settings).refuses(url, host_of(url)):
+    scope, steered = scope_from(settings), steered or Steered()
+    scope.extend(steered.allow, steered.deny)
+    match scope.refuses(url, host_of(url)):
         case "":
             return []
         case "deny":
             entries = entries_of("SCOPE_DENY", settings.getlist("SCOPE_DENY"))
-            entry = next(e for e in entries if Scope(deny=[e]).refuses(url, host_of(url)))
-            why = f"SCOPE_DENY has {entry}"
+            why = next((f"SCOPE_DENY has {entry}" for entry in entries if _denies(entry, url)), "")
+            why = why or _of_command(steered, url)
         case "allow":
             why = "nothing in SCOPE_ALLOW matches it"
         case "suffix":
@@ -41,3 +45,18 @@ def of_scope(settings: BaseSettings, url: str) -> list[str]:
         case reason:
             why = f"a rule of SCOPE_RULES refuses it: {reason}"
     return [f"Out of scope: {why}."]
+
+
+def _denies(entry: str, url: str) -> bool:
+    return HostsAndPatterns([entry], "deny").matches(url, host_of(url))
+
+
+def _of_command(steered: Steered, url: str) -> str:
+    """The command that denied `url`."""
+    return next(
+        f"{each.by} denied {entry} at {each.time}"
+        for each in steered.commands
+        if each.command == "deny"
+        for entry in each.arguments
+        if _denies(entry, url)
+    )

@@ -16,10 +16,12 @@ from webcrawl.admission.runner import Admissions
 from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.crawl.steering import Steering
 from webcrawl.crawllog.files import CrawlLog
+from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.lease import Link, Outcome
 from webcrawl.items import Page
+from webcrawl.scope import Scope
 
 FATAL_ERROR_STAT = "webcrawl/problem"
 
@@ -54,6 +56,8 @@ class Crawl:
         self.workers: dict[int, int] = {}  # the other processes of the crawl: number and pid
         self.is_closing = False  # no new request is sent
         self.began_at = time.monotonic()  # this run
+        self.scope: Scope | None = None  # with what `allow` and `deny` have added
+        self.gate = Gate()
         self.fatal_error = ""  # the error of the crawl, even if something else ended it; or ""
 
     @property

@@ -1,7 +1,7 @@
 """Commands for a running crawl: the interface that the live page and `scrapy ctl` call.
 
-`crawl_of(crawler).steering` is None for a crawl that cannot be steered: a debugging command, or
-another scheduler.
+`crawl_of(crawler).steering` is None for a crawl that cannot be steered: a debugging command, a
+worker process, or another scheduler. `extensions.steering` implements it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,28 @@ COMMANDS: Final[dict[str, str]] = {
     "seeds": "URL, host or file ...",
     "allow": "host, suffix or regular expression ...",
     "deny": "host, suffix or regular expression ...",
-    "target": "number of pages",
+    "target": "number of pages, 0 for no target",
     "status": "",
 }
 
 
 class SteeringError(Exception):
     """A command that was not carried out: one line for the user."""
+
+
+def check(command: str, arguments: Sequence[str]) -> None:
+    """SteeringError for a command that does not exist, or with wrong arguments."""
+    if command not in COMMANDS:
+        raise SteeringError(f"there is no command {command!r}; there are {', '.join(COMMANDS)}")
+    wanted = COMMANDS[command]
+    if not wanted and arguments:
+        raise SteeringError(f"{command} takes no arguments")
+    if wanted and not any(each.strip() for each in arguments):
+        raise SteeringError(f"{command} needs arguments: {wanted}")
+    if command == "target" and not (
+        len(arguments) == 1 and arguments[0].isascii() and arguments[0].isdecimal()
+    ):
+        raise SteeringError(f"target = {' '.join(arguments)!r}: allowed is one number of pages")
 
 
 class Steering(Protocol):

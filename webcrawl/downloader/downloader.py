@@ -4,19 +4,26 @@ The frontier leases a URL only when it may be fetched at once, so a leased Reque
 It goes from the middlewares directly to the handler, with the same signals as in Scrapy, and
 without parsing its URL for the scheme (20 µs). Any other Request goes through Scrapy's slots.
 
-In a crawl with a target an answer waits here until the target has a place for it, or is met.
+In a crawl with a target an answer waits here until the target has a place for it, or is met. While
+the crawl is paused, every Request waits here, also one that another handler would send.
 """
 
 from __future__ import annotations
 
+import time
+
 from scrapy import Request, signals
 from scrapy.core.downloader import Downloader as ScrapyDownloader
+from scrapy.exceptions import DownloadCancelledError
 from scrapy.http import Response
 
-from webcrawl.crawl.crawl import crawl_of
+from webcrawl.crawl.crawl import Crawl, crawl_of
 from webcrawl.crawl.outcomes import beyond_target
-from webcrawl.crawl.page_fetch import lease_of, page_fetch_of
+from webcrawl.crawl.page_fetch import lease_of, note, page_fetch_of
 from webcrawl.downloader.handler import DownloadHandler, refusal
+from webcrawl.fetch.exchange import FetchFailed
+from webcrawl.frontier.lease import Lease
+from webcrawl.scope import Scope
 
 
 class Downloader(ScrapyDownloader):
@@ -24,6 +31,9 @@ class Downloader(ScrapyDownloader):
 
     async def _enqueue_request(self, request: Request) -> Response:
         lease = lease_of(request)
+        crawl = crawl_of(self.crawler)
+        if crawl.gate.is_shut or (lease is not None and _is_denied(lease, crawl.scope)):
+            await _pass(request, lease, crawl)
         if lease is None:
             return await super()._enqueue_request(request)
         send = self.signals.send_catch_log
@@ -50,3 +60,19 @@ class Downloader(ScrapyDownloader):
             return
         if not await scheduler.wait_to_count(page_fetch):
             raise beyond_target(request)
+
+
+def _is_denied(lease: Lease, scope: Scope | None) -> bool:
+    """Whether its URL was denied after it was leased. The frontier tests all others."""
+    return scope is not None and bool(scope.denied) and scope.denied.matches(lease.url, lease.host)
+
+
+async def _pass(request: Request, lease: Lease | None, crawl: Crawl) -> None:
+    """Wait until `request` may be sent. Raises if it must not be: then its lease is returned."""
+    try:
+        await crawl.gate.wait(request.url)
+        if lease is not None and _is_denied(lease, crawl.scope):
+            raise FetchFailed("cancelled", ended_at=time.monotonic())
+    except FetchFailed as failure:
+        note(request, failure=failure)
+        raise DownloadCancelledError(f"{request.url}: {failure}") from None

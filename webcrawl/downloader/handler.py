@@ -140,7 +140,7 @@ class DownloadHandler(BaseDownloadHandler):
         raise_limit()
         return cls(
             crawler,
-            client_from(settings, limits_from(settings)),
+            client_from(settings, limits_from(settings), crawl_of(crawler).gate),
             headers_from(settings),
             content_type_test(settings),
             BodyRules(settings),

@@ -25,6 +25,7 @@ from enum import Enum
 from webcrawl.fetch.connections import Connections, Server
 from webcrawl.fetch.decode import decode, decode_quickly
 from webcrawl.fetch.exchange import Exchange, FetchFailed
+from webcrawl.fetch.gate import Gate, Matches
 from webcrawl.fetch.http1 import Headers, ResponseReader
 from webcrawl.fetch.mediatypes import Wants
 from webcrawl.fetch.requesthead import build_request, split_url
@@ -82,6 +83,7 @@ class Client:
         judge: CertificateJudge | None = None,
         local_address: tuple[str, int] | None = None,
         idle_max: tuple[int, int] = IDLE,
+        gate: Gate | None = None,
     ) -> None:
         self.limits = limits
         self._context = context or client_context()
@@ -89,6 +91,8 @@ class Client:
         self._local_address = local_address
         self._under_way: set[_Fetch] = set()
         self._idle = Connections(idle_max)
+        self._gate = gate or Gate()
+        self._gate.senders.append(self)
 
     def __repr__(self) -> str:
         return f"<Client {self.active} active, {len(self._idle)} idle>"
@@ -101,6 +105,15 @@ class Client:
         """The answer to `request`. Raises FetchFailed; ValueError if its URL is not http or https;
         UnsendableError if it would not be valid HTTP; and any exception of its callbacks.
         """
+        while True:
+            if self._gate.is_shut:
+                await self._gate.wait(request.url)
+            try:
+                return await self._exchange(await self._fetch(request))
+            except _Held:
+                continue
+
+    async def _fetch(self, request: FetchRequest) -> _Fetch:
         limits = request.limits or self.limits
         target = split_url(request.url)
         local_address = request.local_address or self._local_address
@@ -122,13 +135,29 @@ class Client:
             raise
         finally:
             self._under_way.discard(fetch)
-        return await self._exchange(fetch)
+        return fetch
 
     def abort(self, urls: Container[str] | None = None) -> None:
         """End all fetches, or those of `urls`, with FetchFailed("cancelled")."""
         for fetch in tuple(self._under_way):
             if urls is None or fetch.request.url in urls:
                 fetch.stop(FetchFailed("cancelled"))
+
+    def hold_unsent(self) -> None:
+        for fetch in tuple(self._under_way):
+            if fetch.state is State.CONNECTING:
+                fetch.stop(_Held())
+
+    def cut_unsent(self, matches: Matches) -> None:
+        for fetch in tuple(self._under_way):
+            if fetch.state is State.CONNECTING and matches(fetch.request.url):
+                fetch.stop(FetchFailed("cancelled"))
+
+    def unanswered(self, matches: Matches) -> int:
+        return sum(
+            fetch.state is State.AWAITING_ANSWER and matches(fetch.request.url)
+            for fetch in self._under_way
+        )
 
     async def close(self) -> None:
         """End all fetches and wait until the last socket is closed."""
@@ -170,6 +199,10 @@ class Client:
             exchange.decode_problem = reader.problem or decoded.problem
             exchange.codings_left = decoded.left
         return exchange
+
+
+class _Held(Exception):  # noqa: N818  (no error: the fetch begins again)
+    """The gate was shut before the request was sent."""
 
 
 class State(Enum):

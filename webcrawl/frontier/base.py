@@ -28,6 +28,7 @@ from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.items import Original
+from webcrawl.scope import HostsAndPatterns
 
 if TYPE_CHECKING:
     from webcrawl.frontier.disk.inspection import Inspection
@@ -53,6 +54,7 @@ class Policy:
         answer, a host is retired for a while
     retired_s -- seconds for which new links of a host without any address are dropped
     stale_s -- seconds, see STALE_S
+    denied -- SCOPE_DENY, which URLs in line obey too; it may grow while the crawl runs
     """
 
     politeness: Politeness = field(default_factory=Politeness)
@@ -65,6 +67,12 @@ class Policy:
     failures_max: int = 20
     retired_s: float = 3600.0
     stale_s: float = STALE_S
+    denied: HostsAndPatterns = field(default_factory=HostsAndPatterns)
+
+    def denies(self, link: Link) -> bool:
+        """Whether `link`, which is in line, is denied. 0.1 µs without SCOPE_DENY."""
+        denied = self.denied
+        return bool(denied) and denied.matches(link.url, link.host)
 
     def refuses_way(self, link: Link) -> Literal["depth", "redirects", ""]:
         """The limit that the hops to `link` exceed. With fewer hops the URL is accepted later."""
@@ -102,6 +110,7 @@ class Frontier(ABC):
     is_met -- the target is reached
     crawl_id -- of the crawl, the same in all its runs; "" in a worker
     log -- the crawl log; None without one, and in a worker
+    target -- pages to be answered; 0: no target, or a worker process
     """
 
     counters: Counters
@@ -114,6 +123,7 @@ class Frontier(ABC):
     is_met: bool = False
     crawl_id: str = ""
     log: CrawlLog | None = None
+    target: int = 0
 
     @abstractmethod
     async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:

@@ -250,6 +250,8 @@ class Candidates:
         `reason` is "" if it may be fetched; `until` is 0.0 if the refusal is final. Counts the IP
         test.
         """
+        if self._policy.denies(link):
+            return "scope_deny", 0.0
         if host.retired_until > now:
             return host.retired_reason, host.retired_until if host.deferrals else 0.0
         if counted < _IP:

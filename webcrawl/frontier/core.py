@@ -240,7 +240,8 @@ class CrawlState:
     # Leases out
 
     def _lease(self, host: Host, lane: Lane, now: float) -> Lease | None:
-        """A lease on `host`, popped from `lane`. None: a URL was dropped, or the lane is wrong."""
+        """A lease on `host`, popped from `lane`. None: a URL or a task was dropped, or the lane is
+        wrong."""
         self._distributor.mark_changed(host)
         step = self._distributor.next_step(host, now)
         if step is None or (step is Step.PAGE) != (lane is Lane.PAGES):
@@ -250,6 +251,8 @@ class CrawlState:
         address = host.addresses[0] if host.addresses else ""
         if step is Step.ROBOTS:
             robots_task = host.next_robots_task()
+            if self._disposition.is_needless(host, robots_task, now):
+                return None
             self._bench.lease(host, with_ip=True)
             return Lease(host.name, step, robots_task.url, address, robots_task=robots_task)
         taken = self._candidates.take(host, now)

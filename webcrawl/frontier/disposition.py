@@ -114,6 +114,22 @@ class Disposition:
             self._backlog.host_answers(home)
         self._distributor.settle(home, now)
 
+    def is_needless(self, host: Host, robots_task: RobotsTask, now: float) -> bool:
+        """Drop a robots.txt that `host` must not be asked for: whether it was dropped.
+
+        SCOPE_DENY has grown. All URLs of the host were denied; or a robots.txt of another host has
+        moved to this host, which is denied: then it cannot be fetched.
+        """
+        if not self._policy.denied:
+            return False
+        if robots_task.home == host.name:
+            return not host.queue
+        if not self._policy.denied.has_host(host.name):
+            return False
+        self._robots_unavailable(robots_task, "denied", now)
+        self._distributor.settle(self._home(robots_task), now)
+        return True
+
     def robots_moved(self, robots_task: RobotsTask, outcome: RobotsMoved, now: float) -> None:
         home, target = self._home(robots_task), self._distributor.host(outcome.host)
         target.add_robots_task(

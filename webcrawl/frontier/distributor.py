@@ -88,6 +88,8 @@ class Distributor:
             return Step.PAGE if host.queue else None  # `candidates.take` drops or keeps each link
         if not host.robots_tasks and not host.queue:
             return None
+        if self._policy.denied and host.queue and self._policy.denies(host.queue.peek()[1].link):
+            return Step.PAGE  # as above: a denied host is asked for nothing, robots.txt included
         if host.resolved_until <= now:
             return Step.RESOLVE
         if host.robots_tasks:

@@ -24,10 +24,10 @@ UnresolvedReason = Literal["dns", "blocked_address"] | OurFault
 # A whole host or origin is not asked for a while.
 GivenUpReason = UnresolvedReason | Literal["host_retired", "robots_unreachable"]
 # The frontier refuses a link when it takes the link from the queue.
-Refusal = GivenUpReason | Literal["robots", "ip_cap"] | CapReason
+Refusal = GivenUpReason | Literal["robots", "ip_cap", "scope_deny"] | CapReason
 # A component of the user's ended a page's request without an answer.
 ComponentReason = Literal["middleware", "replaced", "unreadable", "unsendable"]
-# A link is never fetched, or not again. Links out of scope never get here: frontier.outlinks.
+# A link is never fetched, or not again. frontier.outlinks refuses links out of scope before.
 DropReason = Refusal | ComponentReason | FailureReason
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +19,7 @@ from scrapy.settings import BaseSettings
 from webcrawl.config.refusal import of_scope
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.steering import COMMANDS, SteeringError
+from webcrawl.crawl.steeringfile import SteeringFileError, read_steering
 from webcrawl.executor import AdaptiveExecutor
 from webcrawl.frontier.disk.explanation import explain
 from webcrawl.frontier.disk.inspection import Inspection
@@ -94,7 +96,7 @@ class LiveCrawl:
         self._explaining += 1
         try:
             return await self._executor.do(lambda: _explained(settings, inspect, url), waits=True)
-        except (StoreError, ScopeError) as error:
+        except (StoreError, ScopeError, SteeringFileError) as error:
             raise RefusalError(503, one_line(str(error))) from None
         finally:
             self._explaining -= 1
@@ -135,4 +137,5 @@ def _explained(
     frontier = inspect()
     if frontier is None:
         raise StoreError("nothing can be explained: FRONTIER_STORE is 'memory'")
-    return [url, *of_scope(settings, url), *explain(frontier, url, time.time())]
+    steered = read_steering(Path(settings["JOBDIR"])) if settings.get("JOBDIR") else None
+    return [url, *of_scope(settings, url, steered), *explain(frontier, url, time.time())]

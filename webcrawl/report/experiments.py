@@ -174,7 +174,7 @@ def long_crawl(lab: Lab, result: Say) -> None:
     figures, samples = lab.crawl("long")
     write_csv(lab.folder / "long.csv", [figures])
     result(_sentence(figures))
-    series = sorted((lab.folder / "long").glob("crawl-*.series.jsonl"))
+    series = sorted((lab.folder / "long").glob("series-*.jsonl"))
     points: list[Point] = [{"t": each.at_s, "counts": {"crawled": each.pages}} for each in samples]
     if series:
         points = read_series(series[-1])
@@ -185,7 +185,7 @@ def long_crawl(lab: Lab, result: Say) -> None:
 
 
 def read_series(path: Path) -> list[Point]:
-    """The points of a crawl's time series (crawl-ID.series.jsonl), without a torn last line."""
+    """The points of a crawl's time series (series-ID.jsonl), without a torn last line."""
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     return [json.loads(line) for line in lines if line.endswith("\n")]
 

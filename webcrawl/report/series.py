@@ -18,7 +18,7 @@ FIRST_INTERVAL_S: Final = 10.0
 
 
 def series_path(folder: Path, crawl_id: str) -> Path:
-    return folder / f"crawl-{crawl_id}.series.jsonl"
+    return folder / f"series-{crawl_id}.jsonl"
 
 
 def read_series(path: Path) -> Iterator[dict[str, Any]]:

@@ -4,8 +4,8 @@ In each turn it hands new links and finished leases to the frontier, fills the w
 leases, starts admissions, and wakes the engine. When the engine is closing, the pump takes no new
 lease and ends the fetches under way.
 
-Invariants: pages leased and not released are at most `concurrency`; nothing is leased while our own
-network is out, or while no socket is left.
+Invariants: pages leased and not released are at most `concurrency`; nothing is leased while the
+crawl is paused, while our own network is out, or while no socket is left.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -67,6 +67,7 @@ class Pump:
         self._crawler = crawler
         self._frontier = frontier
         self._admissions = admissions
+        self._gate = crawl_of(crawler).gate
         self._outage = admissions.outage
         self._outage.changed = self.wake
         self._outage.give_up = self._give_up
@@ -74,6 +75,7 @@ class Pump:
         self._admissions_max = admissions_max
         self._grace_s = grace_s
         self._window: deque[Lease] = deque()
+        self._epoch = 0  # leases that were asked for in an earlier epoch are given back
         self._admitting: set[asyncio.Task[None]] = set()
         self._stages = frontier.counters.stage_under_way
         self._pages_counted = 0  # this process's part of `stage_under_way`
@@ -110,7 +112,23 @@ class Pump:
 
     def take(self) -> Lease | None:
         """The next lease whose Request may be sent now."""
-        return self._window.popleft() if self._window and not self._outage.is_on else None
+        if not self._window or self._gate.is_shut or self._outage.is_on:
+            return None
+        return self._window.popleft()
+
+    def give_back_window(self) -> None:
+        """Give all leases back whose request is not begun, also those that are on their way here.
+
+        The frontier judges their URLs again before it leases them again.
+        """
+        self._epoch += 1
+        self._release_unused(self._window)
+        self._window.clear()
+        self._changed.set()
+
+    def _release_unused(self, leases: Iterable[Lease]) -> None:
+        for lease in leases:
+            self.outbox.release(lease, Returned())
 
     def end(self, page_fetch: PageFetch, outcome: Outcome) -> None:
         """Release the lease of `page_fetch`. Hold it back if the page was cut for other pages."""
@@ -182,7 +200,7 @@ class Pump:
         if not self.under_way and not self._window:
             self._release_held_back()
         wait_s = _POLL_S
-        if now >= self._no_socket_until and not self._outage.is_on:
+        if now >= self._no_socket_until and not (self._outage.is_on or self._gate.is_shut):
             wait_s = min(wait_s, await self._refill(now), await self._admit(now))
         self._count_under_way(len(self.under_way), self._admissions.client.active)
         if self._window or self._frontier.is_finished():
@@ -199,8 +217,12 @@ class Pump:
         if room == 0 and not self.target.is_waited_for:
             return _POLL_S
         spare = len(slow) + len(self.target.held_back)
+        epoch = self._epoch
         leases = await self._frontier.acquire_pages(now, room, spare)
-        self._window.extend(leases)
+        if epoch == self._epoch:
+            self._window.extend(leases)
+        else:
+            self._release_unused(leases)
         self.target.wake(everyone=self.is_closing)
         return _POLL_S if len(leases) == room else self._frontier.next_at() - now
 
@@ -216,7 +238,11 @@ class Pump:
         ready_at = self._frontier.next_at(Lane.ADMISSIONS)
         if ready_at > now:  # no host is ready: saves the call
             return ready_at - now
+        epoch = self._epoch
         leases = await self._frontier.acquire(now, room, Lane.ADMISSIONS)
+        if epoch != self._epoch:
+            self._release_unused(leases)
+            return 0.0
         for lease in leases:
             task = asyncio.create_task(self._run_admission(lease))
             self._admitting.add(task)
@@ -267,9 +293,8 @@ class Pump:
             self._crawler.signals.send_catch_log(crawl_closing)
             self._count_outage()
             self._outage.close()
-            for lease in self._window:
-                self.outbox.release(lease, Returned())
-            self._window.clear()
+            self._gate.end()
+            self.give_back_window()
             self._release_held_back()
             for task in self._admitting:
                 task.cancel()

@@ -15,6 +15,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
 from typing import Any, Self
 
 from msgspec.structs import replace
@@ -34,6 +35,7 @@ from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.crawl.outcomes import failed, replaced, replaced_by
 from webcrawl.crawl.page_fetch import PageFetch, page_fetch_of, strip
 from webcrawl.crawl.spidermiddleware import PageFetchMiddleware
+from webcrawl.crawl.steeringfile import SteeringFileError, read_steering
 from webcrawl.crawl.user_requests import UserRequests, is_of_the_web, is_plain
 from webcrawl.crawllog.files import LogError
 from webcrawl.fetch.exchange import Exchange
@@ -44,11 +46,16 @@ from webcrawl.frontier.lease import Dropped, Failed, Fetched, Link, Outcome, Ret
 from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.outbox import Outbox, urls_at_a_time
 from webcrawl.frontier.outlinks import Outlinks
+from webcrawl.frontier.shared.client import RemoteFrontier
+from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.frontier.shared.wire import Orders
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Page
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.report.lines import by_reason
+from webcrawl.scheduler.controls import Controls
 from webcrawl.scheduler.pump import Pump
+from webcrawl.scope import Scope
 from webcrawl.signals import exchange_recorded
 
 logger = logging.getLogger(__name__)
@@ -67,8 +74,8 @@ class Scheduler(BaseScheduler):
         outlinks: Outlinks,
         policy: Policy,
         pump: Pump,
+        controls: Controls,
         *,
-        target: int,
         follow: bool,
     ) -> None:
         self._crawler = crawler
@@ -82,7 +89,8 @@ class Scheduler(BaseScheduler):
         )
         self._pump = pump
         self._pump.on_orphan = self.finish
-        self._target = target
+        self.controls = controls
+        self.holds = 0  # commands under way, during which the crawl does not end by itself
         self._follow = follow
         self._crawled_before = self._robots_before = 0  # by earlier runs
 
@@ -90,18 +98,26 @@ class Scheduler(BaseScheduler):
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
         problem = ""
+        crawl = crawl_of(crawler)
+        crawl.scope = scope = build.scope_from(settings)
+        frontier: Frontier
         try:
-            frontier = build.frontier_from(settings)
+            orders, target = _steered_before(settings, scope)
+            frontier = build.frontier_from(settings, scope, target)
         except StoreError as error:
-            frontier, problem = MemoryFrontier(), f"JOBDIR: {error}"
-        except LogError as error:
-            frontier, problem = MemoryFrontier(), str(error)
+            frontier, orders, problem = MemoryFrontier(), Orders(), f"JOBDIR: {error}"
+        except (LogError, SteeringFileError) as error:
+            frontier, orders, problem = MemoryFrontier(), Orders(), str(error)
+        if isinstance(frontier, FrontierServer):
+            frontier.orders = orders
         follow = read(settings, "FOLLOW_LINKS", bool)
-        outlinks = build.outlinks_from(settings, frontier.counters.dropped)
+        outlinks = build.outlinks_from(settings, frontier.counters.dropped, scope)
         admissions = build.admissions_from(
             settings,
             outlink=outlinks.of_redirect if follow else lambda url, link: None,
             record=_recorder(crawler, frontier.counters),
+            denied=scope.denied,
+            gate=crawl.gate,
         )
         pump = Pump(
             crawler,
@@ -119,12 +135,13 @@ class Scheduler(BaseScheduler):
             outlinks,
             build.policy_from(settings),
             pump,
-            target=read(settings, "CLOSESPIDER_PAGECOUNT", int),
+            Controls(crawl.gate, scope, pump, orders),
             follow=follow,
         )
+        if isinstance(frontier, RemoteFrontier):
+            frontier.on_orders = scheduler.controls.carry_out
         crawler.signals.connect(scheduler.spider_opened, signals.spider_opened)
         crawler.signals.connect(scheduler.spider_idle, signals.spider_idle)
-        crawl = crawl_of(crawler)
         crawl.scheduler, crawl.admissions = scheduler, admissions
         crawl.frontier = None if problem else frontier
         return scheduler
@@ -172,7 +189,7 @@ class Scheduler(BaseScheduler):
         return deferred_from_coro(self._pump.close())
 
     def has_pending_requests(self) -> bool:
-        here = self._pump.outbox or self._users
+        here = self._pump.outbox or self._users or self.holds or self.controls.is_paused
         return bool(here) or not self.frontier.is_finished()
 
     def next_request(self) -> Request | None:
@@ -184,7 +201,7 @@ class Scheduler(BaseScheduler):
             except Exception:  # a user's Request of an earlier run; the code has changed since
                 logger.exception("The request of %s cannot be restored", page_fetch.lease.url)
                 self.finish(page_fetch, Dropped("unreadable"))
-        return self._users.take_aside()
+        return None if self.controls.is_paused else self._users.take_aside()
 
     def enqueue_request(self, request: Request) -> bool:
         """Queue a user's own Request. False if it is out of scope, not a URL, or a duplicate.
@@ -235,13 +252,18 @@ class Scheduler(BaseScheduler):
 
     async def put_seeds(self, urls: Iterable[str]) -> int:
         """Put canonical URLs as seeds; the number of those that were new and in scope."""
+        return (await self.add_seeds(urls))[0]
+
+    async def add_seeds(self, urls: Iterable[str]) -> tuple[int, int]:
+        """Put canonical URLs as seeds: how many were new, and how many in scope."""
+        seeds = self._outlinks.of_seeds(urls)
         try:
-            accepted = await self.frontier.put(self._outlinks.of_seeds(urls), time.monotonic())
+            accepted = await self.frontier.put(seeds, time.monotonic())
         except StoreError:  # the pump logs it and ends the crawl
             self._pump.wake()
             raise CloseSpider("frontier_error") from None
         self._pump.wake()
-        return accepted
+        return accepted, len(seeds)
 
     async def page_found(self, page_fetch: PageFetch, page: Page) -> None:
         """The spider yielded `page`: keep its outlinks until the page fetch ends.
@@ -327,7 +349,7 @@ class Scheduler(BaseScheduler):
         """A signal handler: no URL is left. If the target is not met, the end is bad_seed."""
         if self._is_unanswered():
             raise CloseSpider("no_answer")
-        if self.counters.crawled < self._target:
+        if self.counters.crawled < self.frontier.target:
             raise CloseSpider("bad_seed")
 
     def _is_unanswered(self) -> bool:
@@ -412,6 +434,21 @@ def _recorder(crawler: Crawler, counters: Counters) -> Callable[[Exchange], Awai
             await crawler.signals.send_catch_log_async(exchange_recorded, exchange=exchange)
 
     return record
+
+
+def _steered_before(settings: BaseSettings, scope: Scope) -> tuple[Orders, int]:
+    """The orders and the target of earlier runs' commands, logged; `scope` is extended by them.
+
+    SteeringFileError if they cannot be read.
+    """
+    target = read(settings, "CLOSESPIDER_PAGECOUNT", int)
+    if build.is_worker(settings) or not settings.get("JOBDIR"):
+        return Orders(), target
+    before = read_steering(Path(settings["JOBDIR"]))
+    for line in before.lines(target):
+        logger.info("%s", line)
+    scope.extend(before.allow, before.deny)
+    return Orders(allow=before.allow, deny=before.deny), before.target(target)
 
 
 def _log_wait(settings: BaseSettings) -> None:

@@ -28,7 +28,7 @@ _STEP = 1.05  # of the usual time, up or down with each answer: so it follows th
 
 
 class Target:
-    """The places of this process. Without a target every answer counts."""
+    """The places of this process. Without a target there is one for every answer."""
 
     def __init__(self, frontier: Frontier, placed: set[Lease], cuts_max: int) -> None:
         self._frontier = frontier
@@ -37,7 +37,13 @@ class Target:
         self._cuts_left = cuts_max  # in this run; later slow pages are waited for
         self._being_cut: set[PageFetch] = set()
         self._waiting: deque[asyncio.Future[None]] = deque()  # answers that wait for a place
+        self.is_held = False  # while the target is changed, no answer gets a place
         self.held_back: list[tuple[Lease, Outcome]] = []  # of pages that were cut
+
+    @property
+    def placed(self) -> int:
+        """How many answers have a place and are not released."""
+        return len(self._placed)
 
     @property
     def is_waited_for(self) -> bool:
@@ -49,7 +55,7 @@ class Target:
         places = self._frontier.places
         if places is None or page_fetch.lease in self._placed:
             return True
-        if len(self._placed) >= places:
+        if self.is_held or len(self._placed) >= places:
             return False
         self._placed.add(page_fetch.lease)
         is_long = now - page_fetch.begun_at > self._usual_s

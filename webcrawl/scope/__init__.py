@@ -3,7 +3,7 @@
 Read in this order: `rules` (suffixes, deny and allow lists), `traps` (endless paths).
 """
 
-from webcrawl.scope.rules import Rule, Scope, ScopeError
+from webcrawl.scope.rules import HostsAndPatterns, Rule, Scope, ScopeError
 from webcrawl.scope.traps import PathLimits, is_numbered
 
-__all__ = ["PathLimits", "Rule", "Scope", "ScopeError", "is_numbered"]
+__all__ = ["HostsAndPatterns", "PathLimits", "Rule", "Scope", "ScopeError", "is_numbered"]

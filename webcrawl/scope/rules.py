@@ -1,7 +1,7 @@
 """The crawl's scope: suffixes, hosts and patterns, schemes and length.
 
 Owns the decision for one URL. Knows nothing of the URL-seen test, caps and robots.txt. Reads
-`@file` lists once, when a Scope is made; decisions are pure.
+`@file` lists once, when a Scope is made or extended; decisions are pure.
 
 A deny or allow entry is one of:
 
@@ -40,6 +40,9 @@ class Scope:
     A URL must have one of `schemes`, at most `max_length` characters, a host under one of
     `suffixes` (if any are given), no match in `deny`, a match in `allow` (if given), and must pass
     all `rules`. The first failed test is the reason of a refusal.
+
+    `denied` may grow while the crawl runs, and so may `allowed_too`: a URL that it matches needs
+    neither a suffix nor a match in `allow`. Another thread may call `refuses` meanwhile.
     """
 
     def __init__(
@@ -54,17 +57,52 @@ class Scope:
     ) -> None:
         self._schemes = tuple(f"{scheme}:" for scheme in schemes)
         self._max_length = max_length
-        self._rules: list[Rule] = []  # only those that can refuse a URL
-        if hosts := frozenset(_suffix(suffix) for suffix in suffixes):
-            self._rules.append(lambda url, host: "" if _is_under(host, hosts) else "suffix")
-        if denied := _Matcher("SCOPE_DENY", deny):
-            self._rules.append(lambda url, host: "deny" if denied.matches(url, host) else "")
-        if allow := list(allow):
-            allowed = _Matcher("SCOPE_ALLOW", allow)
-            if not allowed:  # otherwise an empty file would allow the whole web
-                raise ScopeError("SCOPE_ALLOW", ",".join(allow), "at least one host or expression")
-            self._rules.append(lambda url, host: "" if allowed.matches(url, host) else "allow")
-        self._rules += rules
+        self.denied = HostsAndPatterns(deny, "SCOPE_DENY")
+        self.allowed_too = HostsAndPatterns()
+        self._suffixes = frozenset(_suffix(suffix) for suffix in suffixes)
+        self._allowed = HostsAndPatterns(allow := list(allow), "SCOPE_ALLOW")
+        if allow and not self._allowed:  # otherwise an empty file would allow the whole web
+            raise ScopeError("SCOPE_ALLOW", ",".join(allow), "at least one host or expression")
+        self._users_rules = list(rules)
+        self._rules = self._rules_that_refuse()
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether suffixes or an allow list limit the scope."""
+        return bool(self._suffixes or self._allowed)
+
+    def extend(self, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> None:
+        """Add entries to `allowed_too` and to `denied`. ScopeError; then nothing has changed."""
+        allow, deny = list(allow), list(deny)
+        HostsAndPatterns(deny, "deny")  # both are checked before one is changed
+        self.allowed_too.add(allow, "allow")
+        self.denied.add(deny, "deny")
+        self._rules = self._rules_that_refuse()
+
+    def _rules_that_refuse(self) -> list[Rule]:
+        """The tests behind `refuses`, without those that refuse no URL."""
+        suffixes, denied, allowed, too = (
+            self._suffixes,
+            self.denied,
+            self._allowed,
+            self.allowed_too,
+        )
+        rules: list[Rule] = []
+        if suffixes:
+            rules.append(
+                lambda url, host: (
+                    "" if _is_under(host, suffixes) or too.matches(url, host) else "suffix"
+                )
+            )
+        if denied:
+            rules.append(lambda url, host: "deny" if denied.matches(url, host) else "")
+        if allowed:
+            rules.append(
+                lambda url, host: (
+                    "" if allowed.matches(url, host) or too.matches(url, host) else "allow"
+                )
+            )
+        return rules + self._users_rules
 
     def refuses(self, url: str, host: str) -> str:
         """The reason why canonical `url` on `host` is out of scope; "" if it is in scope.
@@ -97,21 +135,33 @@ def entries_of(setting: str, entries: Iterable[str]) -> Iterator[str]:
         yield from (line for line in map(str.strip, lines) if line and line[0] != "#")
 
 
-class _Matcher:
+class HostsAndPatterns:
     """A set of hosts, and regular expressions. False if it is empty."""
 
-    def __init__(self, setting: str, entries: Iterable[str]) -> None:
-        hosts, patterns = set(), []
+    def __init__(self, entries: Iterable[str] = (), setting: str = "") -> None:
+        self._hosts: frozenset[str] = frozenset()
+        self._patterns: list[re.Pattern[str]] = []
+        self._searches: list[Callable[[str], object]] = []
+        self.add(entries, setting)
+
+    def __bool__(self) -> bool:
+        return bool(self._hosts or self._searches)
+
+    def add(self, entries: Iterable[str], setting: str) -> None:
+        """Add `entries` of `setting`. ScopeError; then nothing has changed. O(all entries)."""
+        hosts, patterns = set(self._hosts), list(self._patterns)
         for entry in entries_of(setting, entries):
             if host := _host(entry):
                 hosts.add(host)
             else:
                 patterns.append(_pattern(setting, entry))
-        self._hosts = frozenset(hosts)
-        self._searches = [pattern.search for pattern in _combined(patterns)]
+        searches: list[Callable[[str], object]] = []
+        searches += [pattern.search for pattern in _combined(patterns)]
+        self._hosts, self._patterns, self._searches = frozenset(hosts), patterns, searches
 
-    def __bool__(self) -> bool:
-        return bool(self._hosts or self._searches)
+    def has_host(self, host: str) -> bool:
+        """Whether `host` is one of the hosts, or below one."""
+        return _is_under(host, self._hosts)
 
     def matches(self, url: str, host: str) -> bool:
         return _is_under(host, self._hosts) or any(search(url) for search in self._searches)

@@ -48,7 +48,7 @@ def project_root() -> Path | None:
     return Path(cfg).parent if cfg else None
 
 
-async def _in_daemon(function: Callable[[], T]) -> T:
+async def in_daemon(function: Callable[[], T]) -> T:
     """Run `function` in a daemon thread and return its result.
 
     A read of standard input may block forever. The process can end while a daemon thread blocks;
@@ -154,7 +154,7 @@ class BroadSpider(Spider):
                 if isinstance(self.seeds, SeedSource)
                 else SeedSource(self.seeds, project_root())
             )
-            await _in_daemon(source.check)
+            await in_daemon(source.check)
         except BadSeed as error:
             self.logger.error("bad seed: %s", error)
             raise CloseSpider("bad_seed") from None
@@ -167,7 +167,7 @@ class BroadSpider(Spider):
         """Put all seeds into the frontier; the number of those that are new and in scope."""
         accepted = 0
         batches = source.batches(SEEDS_PER_BATCH)
-        while batch := await _in_daemon(lambda: next(batches, None)):
+        while batch := await in_daemon(lambda: next(batches, None)):
             for start in range(0, len(batch), SEEDS_PER_PUT):
                 accepted += await scheduler.put_seeds(batch[start : start + SEEDS_PER_PUT])
                 await asyncio.sleep(0)

@@ -25,6 +25,7 @@ _CAPS = {
 # By reason of `counters.dropped`. The other reasons are how the last try to fetch ended.
 _REFUSED: dict[DropReason, str] = {
     "robots": "Refused by robots.txt",
+    "scope_deny": "Dropped from the queue: SCOPE_DENY or `scrapy ctl deny` has an entry for it",
     "dns": "Dropped: its host has no address",
     "blocked_address": "Dropped: every address of its host is blocked (ALLOW_PRIVATE_ADDRESSES)",
     "middleware": "Refused by a downloader middleware",

@@ -1,4 +1,4 @@
-"""One frontier for several processes (CRAWL_PROCESSES above 1, or a crawl with a target).
+"""One frontier for several processes; with CRAWL_PROCESSES = 1 for the first process only.
 
 ```
 first process                                    worker, one of several
@@ -11,8 +11,9 @@ Read `server` (which process gets leases, the target), `member` (one worker as t
 `client` (the frontier as a worker sees it), `wire` (messages and frames).
 
 Messages of a worker: Calls (of the frontier's interface, with changes of the counters and processor
-time used), Heartbeat once a second, Exit as the last one. Messages of the server: Answers (to one
-Calls), WakeUp (an `acquire` may give leases now), End (the crawl ends, with the reason).
+time used), Heartbeat once a second, Steered (orders are carried out), Exit as the last one.
+Messages of the server: Answers (to one Calls), WakeUp (an `acquire` may give leases now), Steer
+(orders, as the user steers the crawl), End (the crawl ends, with the reason).
 
 A worker's leases go back to the frontier when it exits or disconnects. `extensions.processes` kills
 a worker without heartbeats, and starts workers again.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from webcrawl.frontier.base import TARGET_MET, Frontier
@@ -32,9 +32,12 @@ from webcrawl.frontier.shared.wire import (
     Exit,
     Heartbeat,
     Message,
+    Orders,
     Put,
     Release,
     Status,
+    Steer,
+    Steered,
     WakeUp,
     valid_text,
 )
@@ -49,8 +52,9 @@ class RemoteFrontier(Frontier):
     """A frontier in another process, the first process of the crawl.
 
     `counters` are the counts of this process, not those of the crawl. `on_ready` is called when
-    `acquire` may return leases although the last answer had no leases. `on_disconnect` is called
-    when the first process has ended; from then on each call raises StoreError.
+    `acquire` may return leases although the last answer had no leases. `on_orders` carries orders
+    out and returns the two numbers of `Steered`. `on_disconnect` is called when the first process
+    has ended; from then on each call raises StoreError.
     """
 
     shared = True
@@ -58,6 +62,8 @@ class RemoteFrontier(Frontier):
     def __init__(self, sock: socket.socket) -> None:
         self.on_ready: Callable[[], None] = lambda: None
         self.on_disconnect: Callable[[], None] = lambda: None
+        self.on_orders: Callable[[Orders], Coroutine[Any, Any, tuple[int, int]]] = _ignore
+        self._steering: set[asyncio.Task[None]] = set()
         self.counters = Counters()
         self._sock = sock
         self._channel = Channel(self._on_message, self._on_lost)
@@ -183,9 +189,17 @@ class RemoteFrontier(Frontier):
             case WakeUp(status):
                 self._update(status)
                 self.on_ready()
+            case Steer(number, orders, status):
+                self._update(status)
+                steering = asyncio.get_running_loop().create_task(self._steer(number, orders))
+                self._steering.add(steering)
+                steering.add_done_callback(self._steering.discard)
             case Answers(number, answers, status):
                 self._update(status)
                 self._resolve(number, answers)
+
+    async def _steer(self, number: int, orders: Orders) -> None:
+        self._channel.send(Steered(number, *await self.on_orders(orders)))
 
     def _update(self, status: Status) -> None:
         self._next_at = status.next_page_at, status.next_admission_at
@@ -214,3 +228,7 @@ class RemoteFrontier(Frontier):
         self._end_reason = self._end_reason or reason
         self.is_met = self._end_reason == TARGET_MET
         self._end.set()
+
+
+async def _ignore(orders: Orders) -> tuple[int, int]:
+    return 0, 0

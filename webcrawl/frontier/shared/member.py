@@ -37,9 +37,12 @@ from webcrawl.frontier.shared.wire import (
     Heartbeat,
     Leased,
     Message,
+    Orders,
     Put,
     Release,
     Status,
+    Steer,
+    Steered,
     WakeUp,
     valid_text,
 )
@@ -149,6 +152,8 @@ class Member:
         self._leases: dict[int, Lease] = {}  # by the key that messages name it with
         self._last_key = 0
         self._under_way = Counters()  # its part of the counts of requests under way
+        self._steering: dict[int, asyncio.Future[int]] = {}  # by number of the message
+        self._steered = 0  # messages of that kind
         self._calls: dict[type, Callable[..., Coroutine[Any, Any, Answer]]] = {
             Put: self._put,
             Acquire: self._acquire,
@@ -168,6 +173,22 @@ class Member:
         """Send the process a wake-up: an `acquire` may give it leases now."""
         self.notified = True
         self.channel.send(WakeUp(self._status()))
+
+    async def steer(self, orders: Orders) -> int:
+        """Send `orders`, and wait until the process has carried them out, or has ended.
+
+        A process that is starting is not waited for: it gets no lease before it has the orders.
+        Returns how many of its requests no server has answered yet.
+        """
+        done = self.send_orders(orders)
+        return await done if self.has_connected and not self.ended.is_set() else 0
+
+    def send_orders(self, orders: Orders) -> asyncio.Future[int]:
+        self._steered += 1
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._steering[self._steered] = done
+        self.channel.send(Steer(self._steered, orders, self._status()))
+        return done
 
     def end(self, reason: str) -> None:
         """Tell the process that the crawl ends. One that never connected is not waited for."""
@@ -197,6 +218,11 @@ class Member:
                 self._count(changes)
                 work = [self._calls[type(call)](call) for call in calls]
                 self._start(self._answer(number, work))
+            case Steered(number, placed, unanswered):
+                self.share.places = min(self.share.places, placed)
+                steered = self._steering.pop(number)
+                if not steered.done():
+                    steered.set_result(unanswered)
             case Exit(reason, stats, changes):
                 self._count(changes)
                 self.has_exited = True
@@ -280,6 +306,9 @@ class Member:
     def _return_all(self, *, asked: bool) -> None:
         """Give back all its leases. `asked`: their hosts may have been asked until now."""
         self.ended.set()
+        for steered in self._steering.values():
+            if not steered.done():
+                steered.set_result(0)
         self.notified = True  # it acquires nothing any more
         self.share.spare = 0
         self._server.counters.take_back(self._under_way)

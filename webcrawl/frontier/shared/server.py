@@ -1,9 +1,10 @@
 """One frontier for several processes: for the process that owns it, and for those it serves.
 
 All state stays in one process, so each promise of the frontier holds for the crawl as a whole. This
-module decides which process gets leases next, and keeps the crawl's target: no process knows by
-itself how many pages the others have under way. A crawl in one process uses this server as well if
-it has a target. `member` knows which process has a lease.
+module decides which process gets leases next, keeps the crawl's target, since no process knows by
+itself how many pages the others have under way, and passes the orders on by which a running crawl
+is steered. A crawl in one process uses this server as well. `member` knows which process has a
+lease.
 
 Order. The served processes acquire before the owner, since the owner also runs the frontier. A
 process is short of a lane if its last `acquire` got fewer leases than it asked for. When the lane
@@ -15,6 +16,8 @@ places for the pages it has leased, and its scheduler gives them to the answers 
 When all places are given out, a process may lease pages without a place, as spares for slow pages:
 at most n in all processes together. No host is admitted while the admitted hosts can give all the
 pages that are missing.
+
+A crawl without a target has a place for every page, so a target can be set at any time.
 
 Invariant: answered pages and held places together are at most n.
 """
@@ -39,6 +42,7 @@ from webcrawl.frontier.shared.member import (
     ServedFrontier,
     Share,
 )
+from webcrawl.frontier.shared.wire import Orders
 from webcrawl.items import Original
 
 if TYPE_CHECKING:
@@ -46,12 +50,15 @@ if TYPE_CHECKING:
 
 _HEAD_START_S = 0.02
 _LONG_HEAD_START_S = 0.5
+_NO_TARGET = 1 << 62
+_POLL_S = 0.002
 
 
 class FrontierServer(ServedFrontier):
     """A frontier that other processes use too, each over a socket.
 
     target -- pages to be answered (CLOSESPIDER_PAGECOUNT); 0: no target
+    orders -- how the crawl is steered, for all processes
     grace_s -- how long `close` waits for the other processes
     """
 
@@ -63,7 +70,8 @@ class FrontierServer(ServedFrontier):
         self.crawl_id, self.log = frontier.crawl_id, frontier.log
         self.is_ending = False
         self._frontier = frontier
-        self._target = target
+        self.target = target
+        self.orders = Orders()
         self._grace_s = grace_s
         self._share = Share()  # the owner's
         self._load = Load()  # the owner's
@@ -102,15 +110,15 @@ class FrontierServer(ServedFrontier):
 
     @property
     def places(self) -> int | None:  # type: ignore[override]  # of the interface, an attribute
-        return self._share.places if self._target else None
+        return self._share.places
 
     @property
     def is_short(self) -> bool:  # type: ignore[override]
-        return bool(self._target) and self._free_places() <= 0
+        return self._free_places() <= 0
 
     @property
     def is_met(self) -> bool:  # type: ignore[override]
-        return bool(self._target) and self.counters.crawled >= self._target
+        return bool(self.target) and self.counters.crawled >= self.target
 
     @property
     def supply(self) -> int:
@@ -139,14 +147,16 @@ class FrontierServer(ServedFrontier):
     # The interface for any process, given by its share
 
     async def acquire_for(self, share: Share, now: float, limit: int, lane: Lane) -> list[Lease]:
-        if self._target:
+        if self.orders.is_paused or self.orders.holds_places:
+            return []
+        if self.target:
             if lane is Lane.PAGES:
                 limit = min(limit, self._allowed_pages(share))
             elif self._missing_pages() <= 0:
                 limit = 0
         if limit <= 0:
             return []
-        if lane is Lane.ADMISSIONS or not self._target:
+        if lane is Lane.ADMISSIONS:
             return await self._frontier.acquire(now, limit, lane)
         reserved = min(limit, self._free_places())
         share.reserved += reserved
@@ -156,29 +166,6 @@ class FrontierServer(ServedFrontier):
         return leases
 
     async def release_for(
-        self, share: Share, done: Sequence[tuple[Lease, Outcome]], now: float
-    ) -> None:
-        if self._target:
-            await self._release_to_target(share, done, now)
-        else:
-            await self._frontier.release(done, now)
-        self._notify_members(now)
-
-    def ready_at(self, lane: Lane) -> float:
-        """When an `acquire` of any process may give leases of `lane`."""
-        if self._target:
-            pages = self._missing_pages() if lane is Lane.ADMISSIONS else self._free_places()
-            if pages <= 0:
-                return float("inf")
-        return self._frontier.next_at(lane)
-
-    # The target
-
-    @property
-    def _shares(self) -> list[Share]:
-        return [self._share, *(member.share for member in self._members)]
-
-    async def _release_to_target(
         self, share: Share, done: Sequence[tuple[Lease, Outcome]], now: float
     ) -> None:
         """Release leases; their answered pages use up places."""
@@ -198,28 +185,71 @@ class FrontierServer(ServedFrontier):
         self._share.reserved -= min(heads, free)
         share.released(len(pages), sum(isinstance(outcome, Fetched) for outcome in pages))
         self._give_places(share)
+        self._notify_members(now)
+
+    def ready_at(self, lane: Lane) -> float:
+        """When an `acquire` of any process may give leases of `lane`."""
+        if self.target:
+            pages = self._missing_pages() if lane is Lane.ADMISSIONS else self._free_places()
+            if pages <= 0:
+                return float("inf")
+        return self._frontier.next_at(lane)
+
+    # The target
+
+    @property
+    def _shares(self) -> list[Share]:
+        return [self._share, *(member.share for member in self._members)]
 
     def _free_places(self) -> int:
         """Places that no process holds."""
+        return max(self.target - self._taken_places(), 0) if self.target else _NO_TARGET
+
+    def _taken_places(self) -> int:
+        """Places of answered pages, and those that processes hold."""
         held = sum(share.places + share.reserved for share in self._shares)
-        return max(self._target - self.counters.crawled - held, 0)
+        return self.counters.crawled + held
 
     def _give_places(self, share: Share) -> None:
         """Give free places to the leases of `share` that have no place."""
-        if self._target and share.placeless:
+        if share.placeless and not self.orders.holds_places:
             share.places += min(self._free_places(), share.placeless)
 
     def _allowed_pages(self, share: Share) -> int:
         """The number of pages that the process of `share` may lease now."""
         self._give_places(share)
         placeless = sum(each.placeless for each in self._shares)
-        spare = min(share.spare - share.placeless, self._target - placeless)
+        spare = min(share.spare - share.placeless, self.target - placeless)
         return self._free_places() + max(spare, 0)
 
     def _missing_pages(self) -> int:
         """The number of pages that hosts not admitted yet must give."""
         spare = sum(max(share.spare - share.placeless, 0) for share in self._shares)
         return self._free_places() + spare - self._frontier.supply
+
+    # Steering
+
+    async def steer(self, orders: Orders) -> int:
+        """Send `orders` to all other processes, and wait until they are carried out.
+
+        A process that hangs is waited for until it is killed. Returns how many requests of theirs,
+        sent before, no server has answered yet.
+        """
+        self.orders = orders
+        for share in self._shares:
+            self._give_places(share)
+        return sum(await asyncio.gather(*(member.steer(orders) for member in self._members)))
+
+    async def lowest_target(self, placed: int) -> int:
+        """The lowest target that can be met exactly now, while the orders hold places.
+
+        `placed` is how many answers of the owner have a place. Other places are given up.
+        """
+        # ASYNC110: some turns of the loop, once per command.
+        while any(share.reserved for share in self._shares):  # noqa: ASYNC110
+            await asyncio.sleep(_POLL_S)  # an `acquire` or a `release` runs
+        self._share.places = min(self._share.places, placed)
+        return self._taken_places()
 
     # The other processes
 
@@ -240,6 +270,8 @@ class FrontierServer(ServedFrontier):
         member = Member(self, sock, on_exit, on_disconnect)
         member.channel.write(greeting)
         self._members.append(member)
+        if self.orders != Orders():  # before the first lease
+            member.send_orders(self.orders)
         return member
 
     def end(self, reason: str) -> None:
@@ -251,6 +283,8 @@ class FrontierServer(ServedFrontier):
 
     def _notify_members(self, now: float) -> None:
         """Notify the processes that are short of a lane which has leases now."""
+        if not self._members:
+            return
         ready = [lane for lane in Lane if self.ready_at(lane) <= now]
         for member in self._members:
             lanes = [lane for lane in ready if member.short_of[lane]]

@@ -91,6 +91,19 @@ class Status(_Tagged, frozen=True):
     is_short: bool
 
 
+class Orders(Struct, frozen=True, array_like=True):
+    """How a crawl is steered (docs/steering.md): the whole state, not a change of it.
+
+    allow, deny -- entries beside those of the settings
+    holds_places -- no more answers get a place of the target: for the moment of its change
+    """
+
+    is_paused: bool = False
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    holds_places: bool = False
+
+
 # Messages from a process to the frontier
 
 
@@ -111,6 +124,14 @@ class Exit(_Tagged, frozen=True):
     changes: Changes
 
 
+class Steered(_Tagged, frozen=True):
+    """The process has carried out the orders of message `number`."""
+
+    number: int
+    placed: int  # answers that have a place of the target, and are not released
+    unanswered: int  # requests sent before that no server has answered yet
+
+
 # Messages from the frontier to a process
 
 
@@ -124,11 +145,17 @@ class WakeUp(_Tagged, frozen=True):
     status: Status
 
 
+class Steer(_Tagged, frozen=True):
+    number: int
+    orders: Orders
+    status: Status
+
+
 class End(_Tagged, frozen=True):
     reason: str
 
 
-Message = Calls | Heartbeat | Exit | Answers | WakeUp | End
+Message = Calls | Heartbeat | Exit | Steered | Answers | WakeUp | Steer | End
 
 encode: Callable[[Message], bytes] = Encoder().encode
 decode: Callable[[bytes | bytearray], Message] = Decoder(Message).decode

@@ -1,0 +1,296 @@
+"""Running crawls that are steered, as their servers see it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simweb import faults, running
+from tests.crawl.crawling import ROOT, Result, assert_clean, assert_faultless
+from tests.crawl.steered import Steered
+
+pytestmark = pytest.mark.slow
+
+WORLD = ("--hosts", "30", "--seeds", "30", "--pages-per-host", "12", "--menu", "3")
+FEATURES = ("--features", "none,page-slow=10,page-302,page-404,page-503,page-gzip,robots-none")
+WEB = (*WORLD, *FEATURES, "--host-delay", "0.1", "--slowness", "0.3")
+PAUSE_S = 2.0
+
+PROCESSES = pytest.mark.parametrize("processes", [1, 2], ids=["one process", "two processes"])
+
+
+def few(processes: int) -> dict[str, Any]:
+    """Settings under which each process has work."""
+    return {"CRAWL_PROCESSES": processes, "CONCURRENT_REQUESTS": 8, "CONCURRENT_ADMISSIONS": 8}
+
+
+def queries(crawl: Steered) -> int:
+    return int(crawl.web.ledger()["dns"]["queries"])
+
+
+def kill(crawl: Steered) -> None:
+    crawl.process.send_signal(signal.SIGKILL)
+    crawl.process.wait()
+
+
+def assert_ended(result: Result) -> None:
+    assert result.exit_code == 0, result.log[-3000:]
+    assert_clean(result)
+
+
+@PROCESSES
+def test_no_request_reaches_a_server_while_a_crawl_is_paused(
+    tmp_path: Path, processes: int
+) -> None:
+    with running(*WEB) as web:
+        crawl = Steered(tmp_path, web=web, **few(processes))
+        for pages in (5, 60):  # among the look-ups and robots.txt, and later
+            crawl.after(pages)
+            assert crawl.ctl("pause").startswith("paused")
+            paused_at, before = time.monotonic(), queries(crawl)
+            assert crawl.ctl("status").startswith("paused: ")
+            time.sleep(PAUSE_S)
+            assert crawl.requests_since(paused_at) == []
+            assert queries(crawl) == before
+            assert crawl.ctl("resume") == "resumed"
+        result = crawl.wait()
+        assert_ended(result)
+        assert_faultless(web)
+
+
+def test_a_crawl_that_is_paused_at_its_beginning_misses_nothing(tmp_path: Path) -> None:
+    with running(*WEB) as web:
+        crawl = Steered(tmp_path, web=web)
+        crawl.ctl("pause")
+        paused_at = time.monotonic()
+        time.sleep(PAUSE_S)
+        assert crawl.requests_since(paused_at) == []
+        assert crawl.ctl("pause") == "paused already"
+        crawl.ctl("resume")
+        assert crawl.ctl("resume") == "not paused"
+        assert_ended(crawl.wait())
+        assert_faultless(web)
+
+
+@PROCESSES
+@pytest.mark.parametrize("by_signal", [True, False], ids=["Ctrl-C", "stop"])
+def test_a_paused_crawl_can_be_stopped_and_resumed(
+    tmp_path: Path, processes: int, by_signal: bool
+) -> None:
+    with running(*WEB) as web:
+        crawl = Steered(tmp_path, web=web, **few(processes))
+        crawl.after(20).ctl("pause")
+        paused_at = time.monotonic()
+        if by_signal:
+            crawl.interrupt()
+        else:
+            assert crawl.ctl("stop").startswith("stopping")
+        assert_ended(crawl.wait())
+        assert crawl.requests_since(paused_at) == []
+        again = Steered(tmp_path, web=web, **few(processes))
+        assert_ended(again.wait())
+        assert_faultless(web)
+
+
+def test_stop_ends_a_crawl_as_an_interrupt_does(tmp_path: Path) -> None:
+    with running(*WEB) as web:
+        crawl = Steered(tmp_path, web=web)
+        crawl.after(20).ctl("stop")
+        result = crawl.wait()
+        assert_ended(result)
+        assert result.report["finish_reason"] == "shutdown"
+
+
+@PROCESSES
+def test_denied_urls_are_not_requested_although_they_wait(tmp_path: Path, processes: int) -> None:
+    with running(*WEB) as web:
+        hosts = sorted({url.split("/")[2].partition(":")[0] for url in web.seeds})
+        denied = hosts[::2]
+        crawl = Steered(tmp_path, web=web, **few(processes))
+        crawl.after(40)
+        assert f"{len(denied)} entries added" in crawl.ctl("deny", *denied)
+        denied_at = time.monotonic()
+        crawl.until_true(lambda: len(crawl.requests_since(denied_at)) > 30)
+        kill(crawl)
+        asked = crawl.requests_since(denied_at)
+        assert [url for url in asked if url.startswith(tuple(denied))] == []
+        again = Steered(tmp_path, web=web, **few(processes))
+        result = again.wait()
+        assert_ended(result)
+        assert result.log.count("steering: deny ") == 1
+        asked = crawl.requests_since(denied_at)
+        assert [url for url in asked if url.startswith(tuple(denied))] == []
+        counts = result.report["counts"]
+        assert counts["pending"] == 0
+        assert counts["dropped/scope_deny"] > 0
+
+
+@PROCESSES
+def test_a_denied_pattern_is_not_requested(tmp_path: Path, processes: int) -> None:
+    with running(*WEB) as web:
+        crawl = Steered(tmp_path, web=web, **few(processes))
+        crawl.after(60)
+        crawl.ctl("deny", "[02468]$", "re:^https?://[a-f]")
+        denied_at = time.monotonic()
+        result = crawl.wait()
+        assert_ended(result)
+        asked = crawl.requests_since(denied_at)
+        assert asked
+        assert not [url for url in asked if url[-1] in "02468"]
+        assert not [url for url in asked if url[0] in "abcdef"]
+
+
+def test_what_a_command_does_wrong_changes_nothing(tmp_path: Path) -> None:
+    with running(*WEB) as web:
+        crawl = Steered(tmp_path, web=web)
+        crawl.ctl("pause")
+        assert "not a regular expression" in crawl.refusal("deny", "ok.test", "re:(")
+        assert "deny needs arguments" in crawl.refusal("deny")
+        assert "neither SCOPE_SUFFIXES nor SCOPE_ALLOW" in crawl.refusal("allow", "x.test")
+        assert "allowed is one number" in crawl.refusal("target", "-1")
+        assert "there is no command 'undo'" in crawl.refusal("undo")
+        assert "there is no file" in crawl.refusal("seeds", "http://ok.test/", "nothing.txt")
+        assert not (crawl.jobdir / "steering.jsonl").exists()
+        crawl.ctl("resume")
+        assert_ended(crawl.wait())
+        assert_faultless(web)
+
+
+@PROCESSES
+def test_seeds_that_are_added_late_are_fetched(tmp_path: Path, processes: int) -> None:
+    with running(*WEB) as web:
+        (tmp_path / "late.txt").write_text("\n".join([*web.seeds, "http://", "no.other/"]))
+        crawl = Steered(
+            tmp_path, web.seeds[0], web=web, FOLLOW_LINKS=0, SCOPE_DENY="other", **few(processes)
+        )
+        crawl.ctl("pause")  # so that it has not finished
+        late = str(tmp_path / "late.txt")
+        answer = crawl.ctl("seeds", late, web.seeds[1])
+        assert answer == "29 seeds added, 2 known, 1 out of scope, 1 not a URL"
+        crawl.ctl("resume")
+        assert_ended(crawl.wait())
+        assert len({url.partition("/")[0] for url in crawl.requests_since(0)}) >= 30
+
+
+def test_a_crawl_with_nothing_left_waits_while_it_is_paused(tmp_path: Path) -> None:
+    with running(*WEB) as web:
+        crawl = Steered(tmp_path, web.seeds[0], web=web, FOLLOW_LINKS=0)
+        crawl.ctl("pause")
+        crawl.ctl("deny", web.seeds[0].split("/")[2].partition(":")[0])
+        time.sleep(PAUSE_S)
+        assert crawl.ctl("seeds", web.seeds[1]).startswith("1 seed added")
+        crawl.ctl("resume")
+        result = crawl.wait()
+        assert_ended(result)
+        assert result.report["counts"]["crawled"] == 1
+
+
+@PROCESSES
+def test_allow_extends_the_scope(tmp_path: Path, processes: int) -> None:
+    with running(*WEB) as web:
+        hosts = sorted({url.split("/")[2].partition(":")[0] for url in web.seeds})
+        settings = few(processes) | {"SCOPE_ALLOW": ",".join(hosts[:5])}
+        crawl = Steered(tmp_path, web=web, **settings)
+        crawl.ctl("pause")
+        assert "1 entry added" in crawl.ctl("allow", hosts[5])
+        assert crawl.ctl("seeds", *web.seeds).startswith("1 seed added")
+        crawl.ctl("resume")
+        crawl.after(20)
+        kill(crawl)
+        again = Steered(tmp_path, web=web, **settings)
+        assert_ended(again.wait())
+        asked = {url.partition("/")[0] for url in crawl.requests_since(0)}
+        assert hosts[5] in asked
+        assert not [host for host in asked if not host.endswith(tuple(hosts[:6]))]
+
+
+@PROCESSES
+@pytest.mark.parametrize("begun_with", [0, 40], ids=["without a target", "with a target"])
+def test_a_target_is_met_exactly(tmp_path: Path, processes: int, begun_with: int) -> None:
+    with running(*WEB) as web:
+        settings = few(processes) | {"CLOSESPIDER_PAGECOUNT": begun_with}
+        crawl = Steered(tmp_path, web=web, **settings)
+        crawl.after(20)
+        assert "the target is 77 pages" in crawl.ctl("target", "77")
+        assert "the lowest target is" in crawl.refusal("target", "3")
+        result = crawl.wait()
+        assert_ended(result)
+        assert result.report["counts"]["crawled"] == 77
+        again = Steered(tmp_path, web=web, **settings | {"CLOSESPIDER_PAGECOUNT": 90})
+        result = again.wait()
+        assert_ended(result)
+        assert "target 77" in result.log
+        assert "is not used" in result.log
+        assert result.report["counts"]["crawled"] == 90
+
+
+@PROCESSES
+def test_a_target_outlives_a_kill(tmp_path: Path, processes: int) -> None:
+    with running(*WEB) as web:
+        crawl = Steered(tmp_path, web=web, **few(processes))
+        crawl.ctl("target", "60")
+        crawl.after(30)
+        kill(crawl)
+        again = Steered(tmp_path, web=web, **few(processes))
+        result = again.wait()
+        assert_ended(result)
+        assert result.report["counts"]["crawled"] == 60
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    with running(*WEB) as web:
+        (tmp_path / "job").mkdir()
+        (tmp_path / "job" / "steering.jsonl").write_text('{"command": "deny"\n')
+        crawl = Steered(tmp_path, web=web)
+        result = crawl.wait()
+        assert result.exit_code == 2
+        assert "steering.jsonl, line 1 cannot be used" in result.log
+        assert "Traceback" not in result.log
+        assert crawl.requests_since(0) == []
+
+
+def test_the_command_of_a_user(tmp_path: Path) -> None:
+    def ctl(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "scrapy", "ctl", *arguments]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    with running(*WEB) as web:
+        crawl = Steered(tmp_path, web=web)
+        crawl.ctl("status")
+        jobdir = str(crawl.jobdir)
+        done = ctl(jobdir, "pause")
+        assert (done.returncode, done.stdout.startswith("paused"), done.stderr) == (0, True, "")
+        refused = ctl(jobdir, "deny", "re:(")
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert refused.stderr.startswith("deny = 're:(' cannot be used")
+        assert ctl(jobdir).returncode == 2
+        assert ctl(jobdir, "stop").returncode == 0
+        assert_ended(crawl.wait())
+        gone = ctl(jobdir, "pause")
+        assert gone.returncode == 1
+        assert gone.stderr == f"no crawl is running in {jobdir}\n"
+
+
+def test_the_servers_see_no_fault_while_commands_come_and_go(tmp_path: Path) -> None:
+    with running(*WEB) as web:
+        crawl = Steered(tmp_path, web=web, **few(2))
+        for pages in range(10, 130, 10):
+            crawl.after(pages)
+            crawl.ctl("pause")
+            paused_at = time.monotonic()
+            crawl.ctl("target", str(100_000 + pages))
+            time.sleep(0.1)
+            assert crawl.requests_since(paused_at) == []
+            crawl.ctl("resume")
+            crawl.ctl("deny", f"/nothing-{pages}/")
+        assert crawl.ctl("target", "0").startswith("there is no target any more")
+        assert_ended(crawl.wait())
+        ledger = web.ledger()
+        assert not faults(ledger), json.dumps(faults(ledger), indent=1)

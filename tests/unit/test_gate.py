@@ -1,0 +1,164 @@
+"""The gate before each request: what passes it, and what waits."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Self
+
+import pytest
+
+from webcrawl.fetch.client import Client, FetchRequest, Limits
+from webcrawl.fetch.exchange import Exchange, FetchFailed
+from webcrawl.fetch.gate import Gate
+
+
+class Server:
+    """Counts requests, and answers each."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.port = 0
+        self.was_asked = asyncio.Event()
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError:
+            writer.close()
+            return
+        self.requests += 1
+        self.was_asked.set()
+        await self.may_answer.wait()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+
+def fetching(client: Client, server: Server, path: str = "/") -> asyncio.Task[Exchange]:
+    request = FetchRequest("GET", f"http://a.test:{server.port}{path}", "127.0.0.1", [])
+    return asyncio.create_task(client.fetch(request))
+
+
+def test_a_request_waits_at_a_shut_gate() -> None:
+    async def check() -> None:
+        gate = Gate()
+        client = Client(Limits(), gate=gate)
+        async with Server() as server:
+            gate.shut()
+            waiting = fetching(client, server)
+            await asyncio.sleep(0.05)
+            assert (server.requests, client.active, waiting.done()) == (0, 0, False)
+            assert repr(gate) == "<Gate shut, 1 waiting>"
+            gate.open()
+            assert (await waiting).status == 200
+        await client.close()
+
+    asyncio.run(check())
+
+
+def test_a_request_that_is_connecting_begins_again() -> None:
+    async def check() -> None:
+        gate = Gate()
+        client = Client(Limits(), gate=gate)
+        async with Server() as server:
+            connecting = fetching(client, server)
+            await asyncio.sleep(0)
+            assert client.active == 1
+            gate.shut()
+            assert await gate.settle() == 0
+            await asyncio.sleep(0.05)
+            assert server.requests == 0
+            gate.open()
+            assert (await connecting).status == 200
+            assert server.requests == 1
+        await client.close()
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("shut", [True, False])
+def test_some_requests_are_cut_before_they_are_sent(shut: bool) -> None:
+    async def check() -> None:
+        gate = Gate()
+        client = Client(Limits(), gate=gate)
+        async with Server() as server:
+            if shut:
+                gate.shut()
+            denied, other = fetching(client, server, "/denied"), fetching(client, server)
+            await asyncio.sleep(0)
+            gate.cut(lambda url: url.endswith("/denied"))
+            gate.open()
+            with pytest.raises(FetchFailed, match="cancelled") as failed:
+                await denied
+            assert not failed.value.asked
+            assert (await other).status == 200
+            assert server.requests == 1
+        await client.close()
+
+    asyncio.run(check())
+
+
+def test_at_the_end_of_a_crawl_no_request_waits() -> None:
+    async def check() -> None:
+        gate = Gate()
+        client = Client(Limits(), gate=gate)
+        async with Server() as server:
+            gate.shut()
+            waiting = fetching(client, server)
+            await asyncio.sleep(0)
+            gate.end()
+            for each in (waiting, fetching(client, server)):
+                with pytest.raises(FetchFailed, match="cancelled"):
+                    await each
+            assert server.requests == 0
+        await client.close()
+
+    asyncio.run(check())
+
+
+def test_settling_waits_for_the_answers_of_requests_that_are_sent() -> None:
+    async def check() -> None:
+        gate = Gate()
+        client = Client(Limits(), gate=gate)
+        async with Server() as server:
+            server.may_answer.clear()
+            sent = fetching(client, server)
+            await server.was_asked.wait()
+            gate.shut()
+            settling = asyncio.create_task(gate.settle())
+            await asyncio.sleep(0.05)
+            assert not settling.done()
+            server.may_answer.set()
+            assert (await sent).status == 200
+            assert await settling == 0
+        await client.close()
+
+    asyncio.run(check())
+
+
+def test_settling_does_not_wait_for_a_server_that_does_not_answer() -> None:
+    async def check() -> None:
+        gate = Gate()
+        client = Client(Limits(), gate=gate)
+        async with Server() as server:
+            server.may_answer.clear()
+            sent = fetching(client, server)
+            await server.was_asked.wait()
+            gate.shut()
+            assert await gate.settle(lambda url: "elsewhere" in url) == 0
+            assert await gate.settle() == 1
+            server.may_answer.set()
+            assert (await sent).status == 200
+        await client.close()
+
+    asyncio.run(check())

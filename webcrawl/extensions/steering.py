@@ -1,0 +1,333 @@
+"""Steers the running crawl: carries out the commands of `scrapy ctl` and of the live page.
+
+Runs in the first process (docs/steering.md). A command is answered when it holds in all processes
+of the crawl. Commands run one after the other; `stop`, `seeds` and `status` do not wait for others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Self, cast
+
+from msgspec.structs import replace
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import CloseSpider, NotConfigured
+
+from webcrawl.config.build import is_debugging, is_worker
+from webcrawl.config.table import read
+from webcrawl.crawl.crawl import crawl_of
+from webcrawl.crawl.steering import SteeringError, check
+from webcrawl.crawl.steeringfile import Command, append, now, shown
+from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.frontier.shared.wire import Orders
+from webcrawl.scheduler.scheduler import Scheduler
+from webcrawl.scope import Scope, ScopeError
+from webcrawl.scope.rules import entries_of
+from webcrawl.spiders.broad import SEEDS_PER_BATCH, SEEDS_PER_PUT, in_daemon, project_root
+from webcrawl.spiders.seeds import BadSeed, SeedSource
+
+logger = logging.getLogger(__name__)
+
+_RATE_S: Final = 1.0  # over which `status` measures the rate
+_SEEDS_ANSWER_S: Final = 20.0  # a longer list of seeds is read on after the answer
+_CAPS: Final = ("MAX_PAGES_PER_HOST", "MAX_PAGES_PER_DOMAIN")
+
+
+class SteeringExtension:
+    """Scrapy extension: the `Steering` of a crawl. In a worker there is none."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._lock = asyncio.Lock()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._readings: set[asyncio.Task[Any]] = set()  # of seeds
+        self._commands: dict[str, Callable[[Sequence[str], str], Coroutine[Any, Any, str]]] = {
+            "pause": self._pause,
+            "resume": self._resume,
+            "stop": self._stop,
+            "seeds": self._seeds,
+            "allow": partial(self._extend, "allow"),
+            "deny": partial(self._extend, "deny"),
+            "target": self._set_target,
+            "status": self._status,
+        }
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        if is_worker(crawler.settings) or is_debugging(crawler):
+            raise NotConfigured
+        extension = cls(crawler)
+        crawler.signals.connect(extension.spider_opened, signals.spider_opened)
+        crawler.signals.connect(extension.spider_closed, signals.spider_closed)
+        return extension
+
+    def spider_opened(self) -> None:
+        """A signal handler: from now on the crawl can be steered, if its scheduler is ours."""
+        crawl = crawl_of(self._crawler)
+        if isinstance(crawl.frontier, FrontierServer) and isinstance(crawl.scheduler, Scheduler):
+            crawl.steering = self
+
+    def spider_closed(self) -> None:
+        """A signal handler. A list of seeds that is a pipe may never end."""
+        for reading in self._readings:
+            reading.cancel()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether no request is sent until `resume`."""
+        return self._scheduler.controls.is_paused
+
+    async def do(self, command: str, arguments: Sequence[str], by: str) -> str:
+        """Carry out one of COMMANDS. Returns one line for the user; SteeringError if refused."""
+        said = shown(command, arguments)
+        try:
+            check(command, arguments)
+            if command != "status" and self._is_ending:
+                raise SteeringError("too late: the crawl is ending")
+            answer = await self._commands[command](arguments, by)
+        except SteeringError as error:
+            logger.info("steering: %s by %s is refused: %s", said, by, error)
+            raise
+        logger.info("steering: %s by %s: %s", said, by, answer)
+        return answer
+
+    # The commands
+
+    async def _pause(self, arguments: Sequence[str], by: str) -> str:
+        async with self._lock:
+            if self._server.orders.is_paused:
+                return "paused already"
+            left = await self._order(replace(self._server.orders, is_paused=True))
+        answer = "paused: no request is sent until resume"
+        if left:
+            answer += f"; {_count(left, 'request')} sent before still without an answer"
+        if self._crawler.settings.getfloat("CLOSESPIDER_TIMEOUT"):
+            answer += "; CLOSESPIDER_TIMEOUT runs on"
+        return answer
+
+    async def _resume(self, arguments: Sequence[str], by: str) -> str:
+        async with self._lock:
+            if not self._server.orders.is_paused:
+                return "not paused"
+            await self._order(replace(self._server.orders, is_paused=False))
+        return "resumed"
+
+    async def _stop(self, arguments: Sequence[str], by: str) -> str:
+        self._start(self._crawler.stop_async())
+        grace_s = read(self._crawler.settings, "CLOSE_GRACE", float)
+        answer = f"stopping: pages under way have {grace_s:g} s to end"
+        return answer + (", and the same command line resumes" if self._jobdir else "")
+
+    async def _extend(self, command: str, arguments: Sequence[str], by: str) -> str:
+        try:
+            entries = await in_daemon(partial(_entries, command, arguments))
+        except ScopeError as error:
+            raise SteeringError(str(error)) from None
+        scope = crawl_of(self._crawler).scope
+        assert scope is not None
+        if command == "allow" and not scope.has_limits:
+            raise SteeringError(
+                "nothing to extend: neither SCOPE_SUFFIXES nor SCOPE_ALLOW limits this crawl"
+            )
+        async with self._lock:
+            await self._keep(command, entries, by)
+            orders = self._server.orders
+            added = {command: getattr(orders, command) + entries}
+            left = await self._order(replace(orders, **added))
+        if command == "allow":
+            return (
+                f"{_count(len(entries), 'entry', 'entries')} added: for seeds, and for links found"
+                " from now on. Links refused before come in when they are found again"
+            )
+        answer = (
+            f"{_count(len(entries), 'entry', 'entries')} added: no such URL is requested from now"
+            " on, and those in line are dropped as their turn comes"
+        )
+        if left:
+            answer += f"; {_count(left, 'request')} sent before still without an answer"
+        return answer
+
+    async def _set_target(self, arguments: Sequence[str], by: str) -> str:
+        target = int(arguments[0])
+        server, controls = self._server, self._scheduler.controls
+        async with self._lock:
+            orders = server.orders
+            try:
+                await self._order(replace(orders, holds_places=True))
+                lowest = await server.lowest_target(controls.placed)
+                if target and target < lowest:
+                    crawled = server.counters.crawled
+                    raise SteeringError(
+                        f"too low: {crawled} pages are crawled, and {lowest - crawled} are being"
+                        f" finished; the lowest target is {lowest} now"
+                    )
+                await self._keep("target", arguments, by)
+                before, server.target = server.target, target
+            finally:
+                await self._order(orders)
+        was = f"it was {before}" if before else "there was none"
+        is_now = f"the target is {target} pages" if target else "there is no target any more"
+        return f"{is_now}; {was}; {server.counters.crawled} are crawled"
+
+    async def _status(self, arguments: Sequence[str], by: str) -> str:
+        counters, target = self._server.counters, self._server.target
+        before, since = counters.crawled, time.monotonic()
+        await asyncio.sleep(_RATE_S)
+        rate = (counters.crawled - before) / (time.monotonic() - since)
+        of_target = f" of {target:,}" if target else ""
+        return (
+            f"{self._state}: {counters.crawled:,}{of_target} pages,"
+            f" {max(counters.pending, 0):,} URLs pending, {rate:.1f} pages/s in the last second"
+        )
+
+    # Seeds
+
+    async def _seeds(self, arguments: Sequence[str], by: str) -> str:
+        try:
+            sources = await in_daemon(partial(_sources, arguments))
+        except BadSeed as error:
+            raise SteeringError(f"no seed is added: {error}") from None
+        reading = self._start(self._put_seeds(sources))
+        self._readings.add(reading)
+        reading.add_done_callback(self._readings.discard)
+        done, _ = await asyncio.wait({reading}, timeout=_SEEDS_ANSWER_S)
+        if reading.cancelled():
+            raise SteeringError("the crawl has ended before all seeds were read")
+        if done:
+            return str(reading.result())
+        reading.add_done_callback(partial(_log_seeds, shown("seeds", arguments)))
+        return "the list is long: it is read on, and the log has the counts at its end"
+
+    async def _put_seeds(self, sources: Sequence[SeedSource]) -> str:
+        """Put all seeds, batch by batch. Meanwhile the crawl does not end by itself."""
+        self._scheduler.holds += 1
+        counts = _Counts(any(read(self._crawler.settings, cap, int) for cap in _CAPS))
+        try:
+            for source in sources:
+                batches = source.batches(SEEDS_PER_BATCH)
+                while batch := await in_daemon(partial(next, batches, None)):
+                    for start in range(0, len(batch), SEEDS_PER_PUT):
+                        if self._is_ending:
+                            raise SteeringError(f"the crawl is ending: {counts}; the rest is lost")
+                        urls = batch[start : start + SEEDS_PER_PUT]
+                        counts.add(len(urls), *await self._scheduler.add_seeds(urls))
+                        await asyncio.sleep(0)
+                counts.bad += source.bad
+        except CloseSpider:
+            raise SteeringError(f"the frontier failed: {counts}; the rest is lost") from None
+        finally:
+            self._scheduler.holds -= 1
+            self._scheduler.wake()
+        return str(counts)
+
+    # Parts
+
+    async def _order(self, orders: Orders) -> int:
+        """Carry out `orders` in all processes; the number of requests without an answer."""
+        here = self._start(self._scheduler.controls.carry_out(orders))
+        others = await self._server.steer(orders)
+        return int((await here)[1] + others)
+
+    async def _keep(self, command: str, arguments: Sequence[str], by: str) -> None:
+        """Keep the command for later runs. SteeringError if that fails."""
+        if self._jobdir is None:
+            return
+        setting = read(self._crawler.settings, "CLOSESPIDER_PAGECOUNT", int)
+        line = Command(now(), by, command, tuple(arguments), setting)
+        try:
+            await asyncio.to_thread(append, self._jobdir, line)
+        except OSError as error:
+            raise SteeringError(
+                f"nothing is changed: the command cannot be kept in {self._jobdir}: {error}"
+            ) from None
+
+    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    @property
+    def _scheduler(self) -> Scheduler:
+        return cast("Scheduler", crawl_of(self._crawler).scheduler)
+
+    @property
+    def _server(self) -> FrontierServer:
+        return cast("FrontierServer", crawl_of(self._crawler).frontier)
+
+    @property
+    def _jobdir(self) -> Path | None:
+        jobdir = self._crawler.settings.get("JOBDIR")
+        return Path(jobdir) if jobdir else None
+
+    @property
+    def _is_ending(self) -> bool:
+        slot = self._crawler.engine._slot if self._crawler.engine is not None else None
+        closing = slot is None or slot.closing is not None
+        return closing or self._scheduler.controls.is_closing or self._server.is_met
+
+    @property
+    def _state(self) -> str:
+        admissions = crawl_of(self._crawler).admissions
+        if self._is_ending:
+            return "closing"
+        if self.is_paused:
+            return "paused"
+        return "outage" if admissions is not None and admissions.outage.is_on else "running"
+
+
+class _Counts:
+    """What came of seeds."""
+
+    def __init__(self, has_caps: bool) -> None:
+        self.added = self.known = self.outside = self.bad = 0
+        self._has_caps = has_caps
+
+    def __str__(self) -> str:
+        known = "known or over a cap" if self._has_caps else "known"
+        return (
+            f"{_count(self.added, 'seed')} added, {self.known:,} {known},"
+            f" {self.outside:,} out of scope, {self.bad:,} not a URL"
+        )
+
+    def add(self, urls: int, accepted: int, in_scope: int) -> None:
+        self.added += accepted
+        self.known += in_scope - accepted
+        self.outside += urls - in_scope
+
+
+def _entries(command: str, arguments: Sequence[str]) -> tuple[str, ...]:
+    """The entries of an `allow` or a `deny`, those of `@files` too. ScopeError."""
+    entries = tuple(
+        f"re:{entry}" if entry.startswith("@") else entry  # a line of a file names no file
+        for entry in entries_of(command, arguments)
+    )
+    if not entries:
+        raise ScopeError(command, " ".join(arguments), "at least one host or expression")
+    Scope().extend(**{command: entries})
+    return entries
+
+
+def _sources(arguments: Sequence[str]) -> list[SeedSource]:
+    """The lists of seeds. BadSeed; then no seed of any list is used."""
+    if any(part.strip() == "-" for each in arguments for part in each.split(",")):
+        raise BadSeed("standard input is not that of the running crawl; give a file")
+    sources = [SeedSource(each, project_root()) for each in arguments if each.strip()]
+    for source in sources:
+        source.check()
+    return sources
+
+
+def _log_seeds(said: str, reading: asyncio.Task[str]) -> None:
+    if not reading.cancelled():
+        logger.info("steering: %s: %s", said, reading.exception() or reading.result())
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

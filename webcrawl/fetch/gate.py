@@ -1,0 +1,105 @@
+"""The gate before each request of a process: a paused crawl shuts it.
+
+Pages, robots.txt, HEAD and DNS look-ups pass the gate last, directly before they are sent. So no
+list of the requests under way is needed to stop them: a request that was not sent when the gate was
+shut waits here, and is sent when the gate is opened again.
+
+Invariant: while the gate is shut, no sender sends a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from webcrawl.fetch.exchange import FetchFailed
+
+# A request that was sent just before may still be on its way to its server. An answer shows that it
+# has arrived. Without an answer we wait this long: longer than any usual way.
+SETTLE_S = 1.0
+_POLL_S = 0.01
+
+Matches = Callable[[str], bool]  # of a URL
+
+
+class Sender(Protocol):
+    """Sends requests that have passed the gate."""
+
+    def hold_unsent(self) -> None:
+        """Take the requests back that are not sent yet: each passes the gate again."""
+
+    def cut_unsent(self, matches: Matches) -> None:
+        """End those of them whose URL `matches`, with FetchFailed("cancelled")."""
+
+    def unanswered(self, matches: Matches) -> int:
+        """How many requests with such a URL are sent, and have no byte of an answer."""
+
+
+class Gate:
+    """Open at first. `senders` are the clients of the process."""
+
+    def __init__(self) -> None:
+        self.is_shut = False
+        self.senders: list[Sender] = []
+        self._has_ended = False
+        self._waiting: dict[asyncio.Future[None], str] = {}
+
+    def __repr__(self) -> str:
+        return f"<Gate {'shut' if self.is_shut else 'open'}, {len(self._waiting)} waiting>"
+
+    async def wait(self, url: str = "") -> None:
+        """Return when the request for `url` may be sent. FetchFailed("cancelled") if it may not."""
+        while self.is_shut:
+            if self._has_ended:
+                raise _cancelled()
+            opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting[opened] = url
+            try:
+                await opened
+            finally:
+                del self._waiting[opened]
+
+    def shut(self) -> None:
+        self.is_shut = True
+        for sender in self.senders:
+            sender.hold_unsent()
+
+    def open(self) -> None:
+        self.is_shut = False
+        for opened in self._waiting:
+            if not opened.done():
+                opened.set_result(None)
+
+    def end(self) -> None:
+        """The crawl ends: requests that wait, or come to a shut gate from now on, are cancelled."""
+        self._has_ended = True
+        self._cancel(lambda url: True)
+
+    def cut(self, matches: Matches) -> None:
+        """Cancel the requests whose URL `matches`, unless they are sent already."""
+        self._cancel(matches)
+        for sender in self.senders:
+            sender.cut_unsent(matches)
+
+    async def settle(self, matches: Matches = lambda url: True) -> int:
+        """Wait until servers have the requests whose URL `matches`: SETTLE_S at most.
+
+        Returns how many of them have no answer yet. Call it when no more such requests are sent.
+        """
+        deadline = time.monotonic() + SETTLE_S
+        while True:
+            left = sum(sender.unanswered(matches) for sender in self.senders)
+            if not left or time.monotonic() >= deadline:
+                return left
+            await asyncio.sleep(_POLL_S)
+
+    def _cancel(self, matches: Matches) -> None:
+        for waiting, url in self._waiting.items():
+            if matches(url) and not waiting.done():
+                waiting.set_exception(_cancelled())
+
+
+def _cancelled() -> FetchFailed:
+    return FetchFailed("cancelled", ended_at=time.monotonic())

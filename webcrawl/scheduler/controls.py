@@ -1,0 +1,73 @@
+"""Carries out, in one process, the orders by which a running crawl is steered.
+
+The first process calls it directly, a worker when the first process sends orders. When `carry_out`
+returns, the orders hold in this process: no request is sent that they forbid.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from webcrawl.fetch.gate import Gate
+from webcrawl.frontier.shared.wire import Orders
+from webcrawl.parse.urls import host_of
+from webcrawl.scheduler.pump import Pump
+from webcrawl.scope import HostsAndPatterns, Scope
+
+
+class Controls:
+    """`orders` are those that `scope` has already, of earlier runs."""
+
+    def __init__(self, gate: Gate, scope: Scope, pump: Pump, orders: Orders) -> None:
+        self._gate = gate
+        self._scope = scope
+        self._pump = pump
+        self._orders = orders
+
+    @property
+    def is_paused(self) -> bool:
+        return self._gate.is_shut
+
+    @property
+    def placed(self) -> int:
+        """How many answers of this process have a place of the target, and are not released."""
+        return self._pump.target.placed
+
+    @property
+    def is_closing(self) -> bool:
+        return self._pump.is_closing
+
+    async def carry_out(self, orders: Orders) -> tuple[int, int]:
+        """Carry out `orders`, of which the earlier ones are a part. A second at most.
+
+        Returns how many answers have a place of the target and are not released, and how many
+        requests that the orders forbid were sent before and are not answered yet.
+        """
+        before, self._orders = self._orders, orders
+        allow, deny = orders.allow[len(before.allow) :], orders.deny[len(before.deny) :]
+        self._scope.extend(allow, deny)
+        self._pump.target.is_held = orders.holds_places
+        unanswered = 0
+        if orders.is_paused and not before.is_paused:
+            self._gate.shut()
+            self._pump.give_back_window()
+            unanswered = await self._gate.settle()
+        elif before.is_paused and not orders.is_paused:
+            self._gate.open()
+        if deny:
+            unanswered = await self._stop(HostsAndPatterns(deny, "deny"))
+        if before.holds_places and not orders.holds_places:
+            self._pump.target.wake(everyone=True)
+        self._pump.wake()
+        return self._pump.target.placed, unanswered
+
+    async def _stop(self, denied: HostsAndPatterns) -> int:
+        """Stop the requests to `denied` URLs that are not sent yet: the frontier drops the URLs."""
+
+        def matches(url: str) -> bool:
+            return denied.matches(url, host_of(url))
+
+        self._pump.give_back_window()
+        await asyncio.sleep(0)  # an admission that has just begun comes to its request
+        self._gate.cut(matches)
+        return await self._gate.settle(matches)
