@@ -160,7 +160,9 @@ def lines_of(report: Report) -> list[str]:
     tables = report.tables
     funnel = "  ".join(f"{row['stage']} {row['count']:,}" for row in tables["funnel"].records())
     codes = ", ".join(f"{r['status']}: {r['pages']:,}" for r in tables["codes"].first_records(8))
-    lost = ", ".join(f"{r['reason']} {r['urls']:,}" for r in tables["reasons"].first_records(8))
+    lost = ", ".join(
+        f"{r['reason']} {r['urls']:,} {r['ended_as']}" for r in tables["reasons"].first_records(8)
+    )
     largest = ", ".join(
         f"{row['host']} {row['pages']:,}" for row in tables["largest_hosts"].first_records(5)
     )
