@@ -224,3 +224,20 @@ def test_torn_absent_and_foreign_archives_cost_only_their_pages(tmp_path: Path) 
     for path in (torn, text, tmp_path / "absent"):
         found = read_task(Task(path, [Place("http://a.com/", 0)] * 2, True, "a.com"))
         assert (found.pages, found.unread) == (0, 2)
+
+
+def test_a_crawl_has_finished_if_its_last_run_has(tmp_path: Path) -> None:
+    packed = tmp_path / f"crawl-{CRAWL}-00001.jsonl.gz"
+    packed.write_bytes(gzip.compress(page("http://a.com/")))
+    ended = {"crawl": CRAWL, "finished": "2026-11-23T06:00:00Z", "elapsed_s": 9.5}
+    ended |= {"finish_reason": "finished", "counts": {"extracted": 3, "resolved": 2}}
+    (tmp_path / "report.json").write_text(json.dumps(ended))
+    with reported(tmp_path) as report:
+        assert report.state.text == "finished"
+        assert report.totals["elapsed_s"] == 9.5
+        assert [row["count"] for row in rows(report, "funnel")] == [3, 2, 1]
+        assert [row["being_visited"] for row in rows(report, "hosts")] == ["no"]
+    (tmp_path / f"crawl-{CRAWL}-00002.jsonl").write_bytes(page("http://a.com/2"))
+    with reported(tmp_path) as report:
+        assert report.state.text == "running or killed"
+        assert [row["being_visited"] for row in rows(report, "hosts")] == ["unknown"]

@@ -51,8 +51,9 @@ class CrawlFolder:
 
     @property
     def is_running(self) -> bool | None:
-        """Whether a crawl holds the lock of the JOBDIR; None if no JOBDIR is known."""
-        return None if self.jobdir is None else is_locked(self.jobdir / "frontier.lock")
+        """Whether a crawl holds the lock of the JOBDIR; None if none is known (memory store)."""
+        lock = self.jobdir / "frontier.lock" if self.jobdir is not None else None
+        return is_locked(lock) if lock is not None and lock.exists() else None
 
     def _owns(self, path: Path) -> bool:
         name = _LOG.fullmatch(path.name)
@@ -97,12 +98,16 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def is_locked(lock: Path) -> bool:
-    """Whether another process holds the lock of a file."""
+    """Whether the process whose number is in a file lives and holds the lock of the file.
+
+    The lock of a dead process is not tried: a crawl that starts just then would find it held.
+    """
     try:
+        os.kill(int(lock.read_text()), 0)
         with lock.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except (BlockingIOError, PermissionError):  # held, or another user's process
         return True
-    except OSError:
+    except (OSError, ValueError):
         return False
     return False

@@ -187,7 +187,7 @@ def duration_text(seconds: float) -> str:
 def _footer(report: Report) -> str:
     state, source = report.state, report.state.source or "the crawl log alone"
     lines = [
-        ("Crawl log", f"{len(report.folder.logs)} files in {report.folder.report_dir}"),
+        ("Crawl log", f"{report.folder.report_dir}, {len(report.folder.logs)} file(s)"),
         ("Counts of the funnel", f"from {source}"),
         ("Time series", f"{len(state.points):,} points"),
     ]

@@ -57,8 +57,9 @@ def read_state(folder: CrawlFolder) -> CrawlState:
     last = points[-1] if points else {}
     state.spider = folder.spider or str(report.get("spider", ""))
     state.elapsed_s = max(report.get("elapsed_s", 0.0), last.get("t", 0.0))
-    # report.json is of the last run that ended; a later one may run, or was killed.
-    if report and not state.is_running and report["elapsed_s"] >= last.get("t", 0.0) - 1:
+    # report.json is of the last run that ended. A later one has, or left, a log that is not packed.
+    if report and not state.is_running and all(log.suffix == ".gz" for log in folder.logs):
+        state.is_running = False
         state.finish_reason = str(report.get("finish_reason", ""))
         state.counts, state.source = report.get("counts", {}), "report.json"
     elif last:

@@ -31,8 +31,10 @@ _hidden = re.compile(
     re.IGNORECASE,
 )
 _ASCII = bytes(range(128))
-_TO_SPACES = bytes(
-    code if code >= 128 or chr(code).isalnum() or chr(code) == "_" else 32 for code in range(256)
+# A letter for each byte of a word, a space for each other byte: a word begins at " a".
+_SHAPE = bytes(
+    ord("a") if code >= 128 or chr(code).isalnum() or chr(code) == "_" else ord(" ")
+    for code in range(256)
 )
 _REPLACED_MAX = 32  # characters, one after the other: each reads the text once
 _ASCII_SUPERSET_NOT = ("utf-16le", "utf-16be", "iso-2022-jp")
@@ -48,7 +50,7 @@ def visible_text(payload: bytes, content_type: str = "") -> str:
 
 
 def count_tokens(payload: bytes, content_type: str = "") -> int:
-    """Tokens of an HTML page. 0.3 ms for 25 KB that are mostly text."""
+    """Tokens of an HTML page. 0.3 ms for 25 KB of text."""
     text = visible_text(payload, content_type)
     words = text.encode("utf-8", "replace")
     letters = set(words.translate(None, _ASCII).decode("utf-8", "replace"))
@@ -58,4 +60,5 @@ def count_tokens(payload: bytes, content_type: str = "") -> int:
             words = words.replace(each.encode(), b" ")
     else:
         words = text.translate({ord(each): " " for each in separators}).encode("utf-8", "replace")
-    return len(words.translate(_TO_SPACES).split())
+    shape = words.translate(_SHAPE)
+    return shape.count(b" a") + shape.startswith(b"a")

@@ -125,14 +125,9 @@ def _write(folder: CrawlFolder, opts: argparse.Namespace, domain: str) -> None:
 
 
 def _read_archive(log: Any, folder: CrawlFolder, has_tokens: bool, domain: str) -> Found:
-    """A line of progress now and then on standard error, a bar on a terminal."""
-    with tqdm(
-        total=archived_pages(log),
-        unit=" pages",
-        desc="WARC files",
-        mininterval=0.2 if sys.stderr.isatty() else 10,
-        disable=None if not os.environ.get("CI") else True,
-    ) as bar:
+    """Shows a bar on standard error, if that is a terminal."""
+    pages = archived_pages(log)
+    with tqdm(total=pages, unit=" pages", desc="WARC files", disable=None) as bar:
         found = read_archive(
             log, folder.warc_dir, has_tokens=has_tokens, domain=domain, progress=bar.update
         )
@@ -165,7 +160,9 @@ def lines_of(report: Report) -> list[str]:
     tables = report.tables
     funnel = "  ".join(f"{row['stage']} {row['count']:,}" for row in tables["funnel"].records())
     codes = ", ".join(f"{r['status']}: {r['pages']:,}" for r in tables["codes"].first_records(8))
-    lost = ", ".join(f"{r['reason']} {r['urls']:,}" for r in tables["reasons"].first_records(8))
+    lost = ", ".join(
+        f"{r['reason']} {r['urls']:,} {r['ended_as']}" for r in tables["reasons"].first_records(8)
+    )
     largest = ", ".join(
         f"{row['host']} {row['pages']:,}" for row in tables["largest_hosts"].first_records(5)
     )
