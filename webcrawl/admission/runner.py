@@ -22,6 +22,7 @@ from webcrawl.admission.robotspolicy import (
     Unreachable,
     robots_answer,
 )
+from webcrawl.admission.ruled import ruled_headers, ruled_limits
 from webcrawl.fetch.client import Client, FetchRequest
 from webcrawl.fetch.exchange import OURS, TRANSIENT, Exchange, FailureReason, FetchFailed
 from webcrawl.fetch.retryafter import asked_to_wait_s
@@ -42,6 +43,7 @@ from webcrawl.frontier.lease import (
 )
 from webcrawl.parse.robots import ALLOW_ALL, LARGE_BODY_BYTES, RobotsRules
 from webcrawl.parse.urls import host_of, redirect_target
+from webcrawl.scope.hostrules import NO_VALUES, HostRules, Values
 
 ADDRESSES_MAX = 8  # per host: each may cost a connect time-out
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -64,15 +66,16 @@ class Admissions:
     outlink: Callable[[str, Link], Link | None]  # the target of a redirect, if it is in scope
     record: Callable[[Exchange], Awaitable[None]]
     outage: Outage
+    rules: HostRules | None = None  # RULES
+    # As `read_rules`, for the name in robots.txt that a rule gives.
+    read_rules_as: Callable[[str], Callable[[bytes], RobotsRules]] | None = None
 
     async def run(self, lease: Lease) -> Outcome:
         """The outcome of `lease`. Any exception is a fault of ours."""
         if lease.step is Step.RESOLVE:
             return await self._resolve_lease(lease.host)
         try:
-            method = "HEAD" if lease.step is Step.HEAD else "GET"
-            request = FetchRequest(method, lease.url, lease.address, self.headers)
-            exchange = await self.client.fetch(request)
+            exchange = await self.client.fetch(self._request(lease))
         except FetchFailed as failure:
             await self.judge(failure, lease)
             asked_at = failure.ended_at if failure.asked else 0.0
@@ -88,6 +91,18 @@ class Admissions:
             return self._head(exchange, lease.link)
         assert lease.robots_task is not None
         return await self._robots(exchange, lease.robots_task)
+
+    def _request(self, lease: Lease) -> FetchRequest:
+        method = "HEAD" if lease.step is Step.HEAD else "GET"
+        request = FetchRequest(method, lease.url, lease.address, self.headers)
+        values = self._values(lease.host)
+        if values is not NO_VALUES:
+            request.headers = ruled_headers(self.headers, values)
+            request.limits = ruled_limits(self.client.limits, values, of_page=False)
+        return request
+
+    def _values(self, host: str) -> Values:
+        return self.rules.of(host) if self.rules is not None else NO_VALUES
 
     async def close(self) -> None:
         await self.client.close()
@@ -149,16 +164,22 @@ class Admissions:
 
     async def _robots(self, exchange: Exchange, robots_task: RobotsTask) -> Outcome:
         times = (exchange.asked_at, exchange.ended_at)
+        size = len(exchange.head) + len(exchange.body)
+        agent = self._values(robots_task.home).robots_agent or ""
         expires_at = exchange.ended_at + ROBOTS_EXPIRY_S
         location = exchange.header(b"location")
         match robots_answer(exchange.status, location, robots_task.url, robots_task.redirects):
             case HasRules():
-                rules = await read_robots(exchange.payload, self.read_rules)
-                return RobotsFetched(rules, expires_at, *times)
+                as_agent = agent and self.read_rules_as
+                read_rules = as_agent(agent) if as_agent else self.read_rules
+                rules = await read_robots(exchange.payload, read_rules)
+                return RobotsFetched(rules, expires_at, *times, size_bytes=size, agent=agent)
             case AllowsAll(kind):
-                return RobotsFetched(ALLOW_ALL, expires_at, *times, kind=kind)
+                return RobotsFetched(
+                    *(ALLOW_ALL, expires_at, *times), kind=kind, size_bytes=size, agent=agent
+                )
             case Redirects(url):
-                return RobotsMoved(url, host_of(url), *times)
+                return RobotsMoved(url, host_of(url), *times, size)
             case Unreachable():
                 again_s = asked_to_wait_s(exchange)
                 return RobotsUnreachable("5xx", *times, retry_after_s=again_s)
@@ -176,7 +197,10 @@ class Admissions:
         )
         again_s = asked_to_wait_s(exchange)
         times = (exchange.asked_at, exchange.ended_at)
-        return Fetched(status, *times, links, retry_after_s=again_s, wanted=wanted)
+        size = len(exchange.head)
+        return Fetched(
+            *(status, *times, links), retry_after_s=again_s, size_bytes=size, wanted=wanted
+        )
 
 
 async def read_robots(body: bytes, read_rules: Callable[[bytes], RobotsRules]) -> RobotsRules:

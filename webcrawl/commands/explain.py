@@ -12,18 +12,22 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
-from webcrawl.config.build import scope_from
+from webcrawl.config import rulesfile
+from webcrawl.config.build import rules_path, scope_from
+from webcrawl.config.kinds import SettingError
 from webcrawl.frontier.disk.explanation import explain
 from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.store import StoreError
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.scope import Scope, ScopeError
+from webcrawl.scope.hostrules import HEADER, NO_VALUES, HostRules, Values
 from webcrawl.scope.rules import entries_of
 
 SCOPE_SETTINGS = {
     *("SCOPE_SUFFIXES", "SCOPE_DENY", "SCOPE_ALLOW"),
     *("PATH_DEPTH_LIMIT", "PATH_REPEAT_LIMIT"),
+    "RULES",
 }
 
 
@@ -42,7 +46,7 @@ class Command(ScrapyCommand):
     def long_desc(self) -> str:
         return (
             f"{self.short_desc()}: its outcome and the time, the scope rule, cap or robots.txt"
-            " rule that decided, its level, the page it was found on, its place in the queue, and"
+            " rule that decided, the rules of its host, its level, the page it was found on, its place in the queue, and"
             " when its host may be asked next. Times are UTC. Reads the last commit, also while"
             " the crawl runs, and changes nothing."
         )
@@ -60,11 +64,39 @@ class Command(ScrapyCommand):
             for name in SCOPE_SETTINGS & frontier.settings.keys():
                 settings.set(name, frontier.settings[name], "cmdline")
             print(url, *of_scope(settings, url), sep="\n")
-            print(*explain(frontier, url, time.time()), sep="\n")
+            lines, values = of_rules(settings, url)
+            print(*explain(frontier, url, time.time(), values), *lines, sep="\n")
             frontier.close()
-        except (StoreError, ScopeError) as error:
+        except (StoreError, ScopeError, SettingError) as error:
             print(error, file=sys.stderr)
             self.exitcode = 1
+
+
+def of_rules(settings: Settings, url: str) -> tuple[list[str], Values]:
+    """A line for each value that RULES sets for the host of `url`, with its rule; the values.
+
+    Reads the file as it is now. RulesError.
+    """
+    path = rules_path(settings)
+    if path is None:
+        return [], NO_VALUES
+    rules, host = HostRules(rulesfile.load(path)), host_of(url)
+    values = rules.of(host)
+    lines = []
+    for name, (line, target) in rules.sources(host).items():
+        where = f"{path.name}, line {line}" if line else path.name
+        if name.startswith(HEADER):
+            said = f"the header {name.removeprefix(HEADER)}"  # its value may be a secret
+        else:
+            said = f"{rulesfile.FIELD_NAMES[name]} = {_toml(getattr(values, name))}"
+        lines.append(f"A rule sets {said} for {target} ({where}).")
+    return lines, values
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(list(value)) if isinstance(value, tuple) else repr(value)
 
 
 def of_scope(settings: Settings, url: str) -> list[str]:

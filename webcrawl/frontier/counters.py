@@ -44,6 +44,7 @@ class Counters:
     robots -- answers to robots.txt, by "2xx", "4xx", "redirects" or a reason (disposition)
     kept -- URLs kept for a later try, by reason; goes up and down (backlog)
     outage_s -- seconds that the crawl waited for its own network (scheduler)
+    warc_bytes -- bytes written to WARC files (WarcPipeline)
     """
 
     pending: int = 0
@@ -70,6 +71,7 @@ class Counters:
     robots: Counter[str] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
     outage_s: float = 0.0
+    warc_bytes: int = 0
 
     def count_code(self, status: int) -> None:
         """Count the final answer to one URL."""

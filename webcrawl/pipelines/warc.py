@@ -25,7 +25,7 @@ from scrapy.settings import BaseSettings
 from webcrawl import __version__
 from webcrawl.config.build import is_debugging
 from webcrawl.config.fetch import user_agent_of
-from webcrawl.crawl.crawl import set_fatal_error
+from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.crawl.outcomes import NotArchived
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.exchange import Exchange
@@ -56,6 +56,7 @@ class WarcPipeline:
         self._digest_over = digest_over
         self._writer: WarcWriter | None = None
         self._failed = False
+        self._counted_bytes = 0  # this process's part of `counters.warc_bytes`
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -102,6 +103,7 @@ class WarcPipeline:
                 capture = await self._digested(capture)
                 item.payload_digest = capture.recorded_digest or item.payload_digest
             await self._writer.write(capture)
+            self._count()
             exchange.archived = True
         except WarcError as error:
             self._fail(error)
@@ -115,6 +117,7 @@ class WarcPipeline:
             return
         try:
             await writer.close()
+            self._count()
             await self._recover()  # files of a worker that died and was not replaced
         except (WarcError, OSError) as error:
             if not self._failed:  # a full disk has its line in the log already
@@ -145,6 +148,13 @@ class WarcPipeline:
         # The sender may be cancelled before it awaits: no "exception was never retrieved" then.
         written.add_done_callback(lambda done: done.cancelled() or done.exception())
         return self._end_on_error(written)
+
+    def _count(self) -> None:
+        """Update the counter of bytes written. Those of a robots.txt count with the next page."""
+        counters, size = crawl_of(self._crawler).counters, self._files.size_bytes
+        if counters is not None:
+            counters.warc_bytes += size - self._counted_bytes
+            self._counted_bytes = size
 
     async def _write_digested(self, capture: Capture) -> None:
         capture = await self._digested(capture)

@@ -30,7 +30,7 @@ from twisted.python.failure import Failure
 from webcrawl.config import build
 from webcrawl.config.ignored import unused
 from webcrawl.config.table import read
-from webcrawl.crawl.crawl import crawl_of, set_fatal_error
+from webcrawl.crawl.crawl import BUDGETS, crawl_of, set_fatal_error
 from webcrawl.crawl.outcomes import failed, replaced, replaced_by
 from webcrawl.crawl.page_fetch import PageFetch, page_fetch_of, strip
 from webcrawl.crawl.spidermiddleware import PageFetchMiddleware
@@ -89,14 +89,16 @@ class Scheduler(BaseScheduler):
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
         problem = ""
+        rules = build.rules_from(settings)
         try:
-            frontier = build.frontier_from(settings)
+            frontier = build.frontier_from(settings, rules)
         except StoreError as error:
             frontier, problem = MemoryFrontier(), str(error)
         follow = read(settings, "FOLLOW_LINKS", bool)
-        outlinks = build.outlinks_from(settings, frontier.counters.dropped)
+        outlinks = build.outlinks_from(settings, frontier.counters.dropped, rules)
         admissions = build.admissions_from(
             settings,
+            rules=rules,
             outlink=outlinks.of_redirect if follow else lambda url, link: None,
             record=_recorder(crawler, frontier.counters),
         )
@@ -122,7 +124,7 @@ class Scheduler(BaseScheduler):
         crawler.signals.connect(scheduler.spider_opened, signals.spider_opened)
         crawler.signals.connect(scheduler.spider_idle, signals.spider_idle)
         crawl = crawl_of(crawler)
-        crawl.scheduler, crawl.admissions = scheduler, admissions
+        crawl.scheduler, crawl.admissions, crawl.rules = scheduler, admissions, rules
         crawl.frontier = None if problem else frontier
         return scheduler
 
@@ -161,6 +163,7 @@ class Scheduler(BaseScheduler):
 
     def close(self, reason: str) -> Deferred[None]:
         silent = self.counters.robots.total() == self._robots_before or reason == "no_answer"
+        silent = silent and reason not in BUDGETS
         if silent and self._is_unanswered():
             self._log_unanswered()
         elif reason == "outage":

@@ -103,7 +103,7 @@ class _Matcher:
     def __init__(self, setting: str, entries: Iterable[str]) -> None:
         hosts, patterns = set(), []
         for entry in entries_of(setting, entries):
-            if host := _host(entry):
+            if host := named_host(entry):
                 hosts.add(host)
             else:
                 patterns.append(_pattern(setting, entry))
@@ -129,13 +129,13 @@ def _is_under(host: str, hosts: frozenset[str]) -> bool:
 
 
 def _suffix(suffix: str) -> str:
-    host = _host(suffix.strip())
+    host = named_host(suffix.strip())
     if not host:
         raise ScopeError("SCOPE_SUFFIXES", suffix, "the end of a host name, such as .br or gov.pt")
     return host
 
 
-def _host(entry: str) -> str:
+def named_host(entry: str) -> str:
     """The canonical host that `entry` names; "" if it is no host."""
     named = _HOST.fullmatch(entry)
     if named is None:

@@ -29,6 +29,7 @@ from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
+from webcrawl.scope.hostrules import HostRule
 
 FOLDER = "frontier"  # in JOBDIR
 RETRY = "frontier.retry"  # beside FOLDER: `scrapy frontier --retry` leaves its reasons in it
@@ -140,6 +141,9 @@ class DiskFrontier(Frontier):
             return await self._run(lambda: self._state.content_seen(content, original), moves=False)
         except StoreError:  # the release of the page raises it too; no later commit is possible
             return None
+
+    async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
+        await self._run(lambda: self._state.set_rules(rules, now))
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return self._next_at[lane]

@@ -32,6 +32,7 @@ from webcrawl.frontier.shared.wire import (
     Exit,
     Heartbeat,
     Message,
+    NewRules,
     Put,
     Release,
     Status,
@@ -40,6 +41,7 @@ from webcrawl.frontier.shared.wire import (
 )
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
+from webcrawl.scope.hostrules import HostRules
 
 MAIN_PROCESS_GONE = "main_process_gone"  # why this process's crawl ends
 HEARTBEAT_S = 1.0
@@ -55,11 +57,13 @@ class RemoteFrontier(Frontier):
 
     shared = True
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, rules: HostRules | None = None) -> None:
+        """`rules` are those of this process: they follow the first process's."""
         self.on_ready: Callable[[], None] = lambda: None
         self.on_disconnect: Callable[[], None] = lambda: None
         self.counters = Counters()
         self._sock = sock
+        self._rules = rules
         self._channel = Channel(self._on_message, self._on_lost)
         self._opening: asyncio.Task[None] | None = None
         self._is_lost = False
@@ -178,6 +182,8 @@ class RemoteFrontier(Frontier):
 
     def _on_message(self, message: Message) -> None:
         match message:
+            case NewRules(rules) if self._rules is not None:
+                self._rules.replace(rules)
             case End(reason):
                 self._end_crawl(reason)
             case WakeUp(status):
