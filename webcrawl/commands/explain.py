@@ -46,9 +46,9 @@ class Command(ScrapyCommand):
     def long_desc(self) -> str:
         return (
             f"{self.short_desc()}: its outcome and the time, the scope rule, cap or robots.txt"
-            " rule that decided, the rules of its host, its level, the page it was found on, its place in the queue, and"
-            " when its host may be asked next. Times are UTC. Reads the last commit, also while"
-            " the crawl runs, and changes nothing."
+            " rule that decided, the rules of its host (RULES), its level, the page it was found"
+            " on, its place in the queue, and when its host may be asked next. Times are UTC. Reads"
+            " the last commit, also while the crawl runs, and changes nothing."
         )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -75,12 +75,15 @@ class Command(ScrapyCommand):
 def of_rules(settings: Settings, url: str) -> tuple[list[str], Values]:
     """A line for each value that RULES sets for the host of `url`, with its rule; the values.
 
-    Reads the file as it is now. RulesError.
+    Reads the file as it is now.
     """
     path = rules_path(settings)
     if path is None:
         return [], NO_VALUES
-    rules, host = HostRules(rulesfile.load(path)), host_of(url)
+    try:
+        rules, host = HostRules(rulesfile.load(path)), host_of(url)
+    except rulesfile.RulesError as error:
+        return [f"The rules of its host are not known. {error}"], NO_VALUES
     values = rules.of(host)
     lines = []
     for name, (line, target) in rules.sources(host).items():

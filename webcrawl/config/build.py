@@ -197,7 +197,7 @@ def identity_from(settings: BaseSettings) -> Identity:
     numbers = {name: read(settings, name, int) for name in caps + limits}
     switches = {name: read(settings, name, bool) for name in ("FOLLOW_LINKS", "ROBOTSTXT_OBEY")}
     path = rules_path(settings)
-    rules = {"RULES": f"@{path}" if path is not None else ""}  # `scrapy explain` reads the file
+    rules = {"RULES": f"@{path}"} if path is not None else {}  # `scrapy explain` reads the file
     order = {"FRONTIER_ORDER": settings["FRONTIER_ORDER"]}
     return {**order, **lists, **numbers, **switches, **rules}
 
