@@ -194,10 +194,10 @@ class _Reader:
         tables = document.get("rule", [])
         for key in document:
             if key != "rule":
-                line = self._line_of(key, 0, self._heads[0] if self._heads else 0)
-                raise self._mistake(line, f"{key!r} is unknown: each rule begins with [[rule]]")
+                why = f"{key!r} is unknown: each rule begins with [[rule]]"
+                raise self._mistake(self._line_outside(key), why)
         if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
-            raise self._mistake(self._line_of("rule", 0), "each rule begins with [[rule]]")
+            raise self._mistake(self._line_outside("rule"), "each rule begins with [[rule]]")
         if len(self._heads) != len(tables):  # written in another way: no line is known
             self._heads = [0] * len(tables)
         return tuple(map(self._rule, range(len(tables)), tables))
@@ -258,11 +258,22 @@ class _Reader:
                         why = f"{field} of {kind} {target} is set already: {where}"
                         raise self._mistake(self._line_of(field, rule.line), why)
 
-    def _line_of(self, key: str, head: int, end: int = 0) -> int:
+    def _line_outside(self, key: str) -> int:
+        """The line on which `key` is set outside of all rules; 0 if it is not found."""
+        name = rf"[ \t]*[\"']?{re.escape(key)}[\"']?[ \t]*"
+        table, sets = re.compile(rf"[ \t]*\[+{name}[\].]"), re.compile(rf"{name}[=.]")
+        first = self._heads[0] if self._heads else len(self._lines) + 1
+        for number, line in enumerate(self._lines, 1):
+            if table.match(line) or (number < first and sets.match(line)):
+                return number
+        return 0
+
+    def _line_of(self, key: str, head: int) -> int:
         """The line on which `key` is set, in the rule at line `head`; else `head`."""
-        if not end:
-            after = bisect_left(self._heads, head + 1)
-            end = self._heads[after] if after < len(self._heads) else len(self._lines) + 1
+        if not head:
+            return 0
+        after = bisect_left(self._heads, head + 1)
+        end = self._heads[after] if after < len(self._heads) else len(self._lines) + 1
         name = re.escape(key)
         sets = re.compile(rf"[ \t]*(?:\[+[ \t]*rule\.)?[\"']?{name}[\"']?[ \t]*[=.\]]")
         for number in range(head + 1, end):
