@@ -104,7 +104,7 @@ def hosts_of_journal(journal: Journal) -> set[str]:
 def test_urls_in_line_obey_a_file_that_changes_and_a_mistake_changes_nothing(
     tmp_path: Path, processes: int
 ) -> None:
-    journal, arguments = with_journal(tmp_path, "--partial")
+    journal, arguments = with_journal(tmp_path, "--partial", "--pages-per-host", "80")
     with running(*arguments) as web:
         denied, marked, partly, *_ = hosts_of(web)
         write(tmp_path, f'host = "{denied}"\nheaders = {{ X-First = "1" }}')
@@ -124,6 +124,10 @@ def test_urls_in_line_obey_a_file_that_changes_and_a_mistake_changes_nothing(
         )
         running_crawl.until(READ_AGAIN + "3 rules (2 new, 1 changed)")
         changed_at = time.monotonic()
+        while len(journal.asked(marked, changed_at)) < 4:
+            assert running_crawl.process.poll() is None
+            time.sleep(0.1)
+        running_crawl.interrupt()
         result = running_crawl.wait()
         assert result.exit_code == 0
         assert not faults(web.ledger())
@@ -132,12 +136,10 @@ def test_urls_in_line_obey_a_file_that_changes_and_a_mistake_changes_nothing(
     assert all("X-First: 1" in each["fields"] for each in journal.asked(denied))
     assert len(journal.asked(denied, changed_at)) <= 1, "one request may have been under way"
     later = journal.asked(marked, changed_at)
-    assert len(later) > 2
     assert all("X-Second: 2" in each["fields"] for each in later[1:])
     paths = [each["target"].rstrip("html./") for each in journal.asked(partly, changed_at)[1:]]
     assert not [path for path in paths if path[-1:] in "02468" and path[-1:]]
     assert result.report["counts"]["dropped/deny"] > 5
-    assert result.report["counts"]["pending"] == 0
 
 
 def test_a_worker_that_starts_later_has_the_rules_in_force(tmp_path: Path) -> None:
@@ -168,7 +170,8 @@ def test_a_mistake_at_the_start_is_exit_code_2_and_one_line(tmp_path: Path) -> N
         result = start(tmp_path, web).wait(60)
         assert not web.ledger()["totals"].get("requests")
     assert result.exit_code == 2
-    assert result.log == (
+    assert result.log.count("RULES: ") == 1
+    assert result.log.endswith(
         "RULES: rules.toml, line 3: delay = -2 cannot be used: a number of seconds, 0 or more\n"
     )
 
@@ -221,11 +224,11 @@ def explain(url: str, job: Path) -> str:
 def test_bytes_per_host_are_exceeded_by_one_page_at_most(tmp_path: Path, processes: int) -> None:
     journal, arguments = with_journal(tmp_path, "--page-bytes", "10000", "--partial")
     with running(*arguments) as web:
-        free = hosts_of(web)[0]
-        write(tmp_path, f'host = "{free}"\nmax_bytes = 0')
+        free = hosts_of(web)[:4]
+        write(tmp_path, f"host = {json.dumps(free)}\nmax_bytes = 0")
         budget = {"MAX_BYTES_PER_HOST": "60K", "JOBDIR": tmp_path / "job"}
         stopped = start(tmp_path, web, **budget, **few(processes))
-        stopped.until("*** crawling", 2)
+        stopped.until("*** crawling")
         stopped.interrupt()
         stopped.wait()
         result = start(tmp_path, web, **budget, **few(processes)).wait()
@@ -234,10 +237,9 @@ def test_bytes_per_host_are_exceeded_by_one_page_at_most(tmp_path: Path, process
     assert result.report["counts"]["dropped/host_bytes"] > 20
     sent = journal.sent()
     for host, sizes in sent.items():
-        if host != free:
+        if host not in free:
             assert sum(sizes[:-1]) <= 60_000, (host, sizes)
-    assert sum(sent[free]) > 100_000
-    assert sum(sum(sizes) > 60_000 for sizes in sent.values()) > 5
+    assert max(sum(sent[host]) for host in free) > 100_000
 
 
 @pytest.mark.parametrize("processes", [1, 2])
