@@ -51,6 +51,7 @@ class Candidates:
         self._store = store
         self._backlog = backlog
         self._policy = policy
+        self._limits_hosts = policy.limits_hosts
         self._ordering = ordering
         self._caps = caps
         self._counters = counters
@@ -242,7 +243,7 @@ class Candidates:
         """
         if host.retired_until > now:
             return host.retired_reason, host.retired_until if host.deferrals else 0.0
-        if self._policy.limits_hosts:
+        if self._limits_hosts:
             limit = self._policy.refuses_next(host, link)
             if limit:
                 return limit, 0.0

@@ -54,6 +54,7 @@ class Distributor:
         self._store = store
         self._backlog = backlog
         self._policy = policy
+        self._limits_hosts = policy.limits_hosts
         self._ordering = ordering
         self._caps = caps
         self._counters = counters
@@ -91,11 +92,12 @@ class Distributor:
     def next_step(self, host: Host, now: float) -> Step | None:
         """The step of the next lease of `host`; None if there is nothing to do for now."""
         policy = self._policy
-        if host.retired_until > now or policy.denies_all(host.name):
+        limits_hosts = self._limits_hosts
+        if host.retired_until > now or (limits_hosts and policy.denies_all(host.name)):
             return Step.PAGE if host.queue else None  # `candidates.take` drops or keeps each link
         if not host.robots_tasks and not host.queue:
             return None
-        if policy.limits_hosts and not host.robots_tasks and self._next_is_refused(host):
+        if limits_hosts and not host.robots_tasks and self._next_is_refused(host):
             return Step.PAGE
         if host.resolved_until <= now:
             return Step.RESOLVE
