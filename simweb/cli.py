@@ -158,6 +158,12 @@ def _add_serving(group: argparse._ArgumentGroup) -> None:
         help="make this many megabytes of pages before the first request (%(default)s)",
     )
     group.add_argument("--seeds-out", default="", metavar="FILE", help="write the seed list here")
+    group.add_argument(
+        "--journal",
+        default="",
+        metavar="FILE",
+        help="write a line of JSON for each request and each answer to FILE",
+    )
     group.add_argument("--human", action="store_true", help="print text for people instead of JSON")
     group.add_argument(
         "--strict", action="store_true", help="exit code 1 if there are violations or missing pages"
@@ -205,6 +211,7 @@ def options(args: argparse.Namespace) -> Options:
         survey_lines=args.survey,
         prepared_bytes=args.prepared << 20,
         seeds_out=args.seeds_out,
+        journal=args.journal,
     )
 
 

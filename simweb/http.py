@@ -8,12 +8,13 @@ connection, of which 40 make the page; a prepared page on a kept connection take
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from struct import pack
 from time import monotonic
-from typing import cast
+from typing import Any, TextIO, cast
 
 from simweb.ledger import Ledger
 from simweb.reply import Reply, answer
@@ -24,27 +25,37 @@ _LINGER_0 = pack("ii", 1, 0)  # closing sends RST
 
 
 class Web:
-    """The state that all connections share. `slowness` multiplies every pause."""
+    """The state that all connections share. `slowness` multiplies every pause.
 
-    def __init__(self, ledger: Ledger, slowness: float) -> None:
+    `journal` gets a line of JSON per request, and one per answer: see `note`.
+    """
+
+    def __init__(self, ledger: Ledger, slowness: float, journal: TextIO | None = None) -> None:
         self.ledger = ledger
         self.slowness = slowness
+        self.journal = journal
         self.open = 0
         self.most_open = 0
+
+    def note(self, journal: TextIO, name: str, **what: Any) -> None:
+        """Write a line. Of a request: its time `at` (monotonic), method, target and the lines of
+        its header; of an answer: the bytes `sent`, when its last byte was given to the system.
+        """
+        journal.write(json.dumps({"host": name, **what}) + "\n")
 
 
 class Connection(asyncio.Protocol):
     """One connection. It answers one request at a time."""
 
-    __slots__ = ("_answer", "_buffer", "_ip", "_keep", "_loop", "_parts", "_paused", "_secure",
-                 "_sent", "_timer", "_transport", "_web")  # fmt: skip
+    __slots__ = ("_answer", "_buffer", "_ip", "_keep", "_loop", "_name", "_parts", "_paused",
+                 "_secure", "_sent", "_timer", "_transport", "_web")  # fmt: skip
 
     def __init__(self, web: Web, loop: asyncio.AbstractEventLoop, secure: bool = False) -> None:
         self._web = web
         self._secure = secure
         self._loop = loop
         self._buffer = b""
-        self._ip = ""
+        self._ip = self._name = ""
         self._answer: tuple[Place | None, str, Reply] | None = None  # under way
         self._parts: Iterator[bytes | float] = iter(())
         self._paused = False
@@ -104,6 +115,10 @@ class Connection(asyncio.Protocol):
         host, place, attempt = self._web.ledger.asked(
             now, name, self._ip, method, target, agent, self._secure
         )
+        if self._web.journal is not None:
+            self._name, text = name, fields.decode("latin-1")
+            what = {"ip": self._ip, "method": method, "target": target, "fields": text}
+            self._web.note(self._web.journal, name, at=now, **what)
         if host is None or method not in ("GET", "HEAD"):
             reply = answer(400 if host is None else 405)
         else:
@@ -160,6 +175,8 @@ class Connection(asyncio.Protocol):
         place, method, reply = self._answer
         self._answer = None
         self._web.ledger.answered(place, method, reply, self._sent, whole)
+        if self._web.journal is not None:
+            self._web.note(self._web.journal, self._name, sent=self._sent)
 
     def _reset(self) -> None:
         sock: socket.socket = self._transport.get_extra_info("socket")

@@ -34,6 +34,7 @@ class Options:
     survey_lines: int = 0  # above 0: the seeds are this many lines of a survey
     prepared_bytes: int = 0  # size of the pages made before the first request
     seeds_out: str = ""
+    journal: str = ""  # path of a file; "": none
 
 
 class SimulatedWeb:
@@ -59,7 +60,10 @@ class SimulatedWeb:
         self._survey = Survey(self.world, options.survey_lines) if options.survey_lines else None
         self._names = Names(self.world)
         self._dns = DnsServer(self._names)
-        self._web = Web(Ledger(self.world, options.rules), options.slowness)
+        journal = None
+        if options.journal:
+            journal = Path(options.journal).open("w", 1)  # noqa: ASYNC230, SIM115  (as long as it runs)
+        self._web = Web(Ledger(self.world, options.rules), options.slowness, journal)
         self._control = Control(
             {
                 "/ledger": lambda: json.dumps(self.report()).encode(),

@@ -48,6 +48,8 @@ SEQUENCE_LIMIT = 500  # numbered pages in a row, each found on the one before: 4
 MAX_PAGES_PER_HOST = 0
 MAX_PAGES_PER_DOMAIN = 0
 MAX_PAGES_PER_IP = 0
+MAX_BYTES_PER_HOST = 0
+RULES = ""  # @rules.toml: other values for some hosts
 CONTENT_TYPES = ["text/html", "application/xhtml+xml"]
 HEAD_FIRST = False
 CLOSESPIDER_PAGECOUNT = 0
@@ -87,6 +89,8 @@ WARC_ENABLED = True
 WARC_DIR = "warc"
 WARC_PREFIX = "webcrawl"
 WARC_MAX_SIZE = 1_000_000_000
+WARC_MAX_TOTAL = 0
+DISK_FREE_MIN = 100_000_000  # enough to end the crawl and close its files
 WARC_CDXJ = True  # an index beside each WARC file
 WARC_PAYLOAD_DIGEST = "wire"  # warcio and FastWARC verify it; jwarc verifies "payload"
 WARC_COLLECTION = ""
@@ -111,6 +115,8 @@ EXTENSIONS = {
     "webcrawl.extensions.series.Series": 250,
     "webcrawl.extensions.processes.Processes": 300,
     "webcrawl.extensions.steering.SteeringExtension": 310,
+    "webcrawl.extensions.rules.RulesWatch": 0,
+    "webcrawl.extensions.budgets.Budgets": 0,
     "webcrawl.extensions.allocator.OneHeap": 0,
     "webcrawl.extensions.garbage.GcTuning": 900,
     "webcrawl.fastpath.FastPath": 910,  # None: Scrapy's own engine, 200 µs per page slower

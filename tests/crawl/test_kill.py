@@ -227,7 +227,7 @@ def test_a_full_disk_ends_the_crawl_and_the_next_run_resumes_it(
     small.mkdir()
     (tmp_path / "warc").mkdir()
     monkeypatch.setenv("SIZE", size)
-    folders = {"REPORT_DIR": tmp_path / "warc", setting: small}
+    folders = {"REPORT_DIR": tmp_path / "warc", setting: small, "DISK_FREE_MIN": 0}
     with running(*WORLD, "--page-bytes", "15000", *PROMISES) as web:
         within = (*VIEW, "sh", "-c", FULL, str(small))
         result = start(tmp_path, web, within=within, **folders).wait()

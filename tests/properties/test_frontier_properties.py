@@ -16,9 +16,10 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.contracts.frontier import FOREVER, link
-from webcrawl.frontier.base import Policy
+from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.frontier import DiskFrontier
 from webcrawl.frontier.lease import (
@@ -41,6 +42,7 @@ from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
 from webcrawl.parse.urls import host_of, origin_of
+from webcrawl.scope.hostrules import HostRule, HostRules, Values
 
 RULES = RobotsRules.parse(b"user-agent: *\ndisallow: /private\ncrawl-delay: 3", "x")
 
@@ -64,6 +66,12 @@ class World:
         path = random.choice(["", "a", "a/b", "private", "private/x", "c", "d/e/f"])
         return f"{random.choice(['http', 'https'])}://{random.choice(self.hosts)}/{path}"
 
+    def delay_of(self, host: str) -> float:
+        return self.delay_s
+
+    async def meddle(self, frontier: Frontier, now: float) -> None:
+        """Called in each turn: may change the frontier's rules."""
+
     def begin(self, lease: Lease, now: float) -> None:
         assert lease.host not in self.under_way, "two leases of one host"
         self.under_way.add(lease.host)
@@ -74,7 +82,8 @@ class World:
         assert ip not in self.under_way or not self.ip_delay_s, "two leases of one address"
         self.under_way.add(ip)
         crawl_delays = [rules.crawl_delay_s or 0.0 for rules in self.rules[lease.host].values()]
-        due = self.host_asked.get(lease.host, -FOREVER) + max(self.delay_s, *crawl_delays, 0.0)
+        delay_s = self.delay_of(lease.host)
+        due = self.host_asked.get(lease.host, -FOREVER) + max(delay_s, *crawl_delays, 0.0)
         assert now >= due, f"{lease.host} is asked {due - now} s too early"
         if self.ip_delay_s:
             assert now >= self.ip_asked.get(ip, -FOREVER) + self.ip_delay_s, "address too early"
@@ -133,7 +142,7 @@ class DiskFrontiers:
             Path(folder),
             policy,
             ordering=ORDERINGS[order](),
-            caps=Caps(per_host=cap, per_ip=cap),
+            caps=Caps(per_host=cap, per_ip=cap, rules=policy.rules),
             active_max=active_max,
             now=now,
             utc_s=12345.0,
@@ -166,6 +175,7 @@ async def crawl(
                 world.killed(lease, now)
             ends.clear()
             frontier = await disk.kill(now)
+        await world.meddle(frontier, now)
         frontier.audit()
         counters = frontier.counters
         assert (
@@ -254,4 +264,87 @@ def test_a_crawl_that_is_killed_repeatedly_ends_and_is_polite(
         frontier = asyncio.run(again(world, disk))
         assert_all_counted(frontier)
         assert not frontier.counters.kept.total(), "the next run takes up all that was kept"
+        asyncio.run(frontier.close())
+
+
+class RuledWorld(World):
+    """Rules that change at random times; `held` are those in force."""
+
+    def __init__(self, seed: int, **about: float) -> None:
+        super().__init__(seed, **about)  # type: ignore[arg-type]  # by name
+        self.held = HostRules()
+
+    async def meddle(self, frontier: Frontier, now: float) -> None:
+        if self.random.random() < 0.1:
+            await frontier.set_rules([self.rule(host) for host in self.hosts], now)
+
+    def rule(self, host: str) -> HostRule:
+        choice = self.random.choice
+        values = Values(
+            delay_s=choice([None, 0.0, 2.0, 20.0]),
+            max_pages=choice([None, None, 0, 2]),
+            max_depth=choice([None, 0, 1]),
+            max_bytes=choice([None, None, 1000]),
+            robots_agent=choice([None, "a", "b"]),
+            deny=choice([None, False, True, ("/a",)]),
+            priority=choice([None, -3, 5]),
+        )
+        return HostRule(line=1, hosts=(host,), values=values)
+
+    def delay_of(self, host: str) -> float:
+        ruled_s = self.held.of(host).delay_s
+        return self.delay_s if ruled_s is None else ruled_s
+
+    def begin(self, lease: Lease, now: float) -> None:
+        super().begin(lease, now)
+        values = self.held.of(lease.host)
+        assert not values.denies_all
+        if lease.link is not None:
+            assert not values.denies(lease.url)
+            assert not values.max_depth or lease.link.depth <= values.max_depth
+
+    def end(self, lease: Lease, now: float) -> Outcome:
+        outcome = super().end(lease, now)
+        if isinstance(outcome, RobotsFetched):
+            return replace(outcome, agent=self.held.of(lease.robots_task.home).robots_agent or "")  # type: ignore[union-attr]
+        return replace(outcome, size_bytes=300) if isinstance(outcome, Fetched) else outcome
+
+
+@settings(max_examples=max(150, settings().max_examples // 4))
+@given(**WORLDS)
+def test_a_crawl_whose_rules_change_ends_is_polite_and_obeys_them(
+    seed: int, delay_s: float, ip_delay_s: float, trouble: float, order: str, cap: int
+) -> None:
+    world = RuledWorld(seed, delay_s=delay_s, ip_delay_s=ip_delay_s, trouble=trouble)
+    frontier = MemoryFrontier(
+        Policy(politeness=Politeness(delay_s, ip_delay_s), rules=world.held),
+        ordering=ORDERINGS[order](),
+        caps=Caps(per_host=cap, per_ip=cap, rules=world.held),
+    )
+    asyncio.run(crawl(world, frontier, [world.url() for _ in range(10)]))
+    counters = frontier.counters
+    assert counters.pending == counters.kept.total()
+    refused = counters.dropped.total()  # those before the queue are not extracted
+    ended = counters.crawled + counters.kept.total()
+    assert ended <= counters.extracted <= ended + refused
+
+
+@pytest.mark.slow
+@settings(max_examples=max(50, settings().max_examples // 10))
+@given(active_max=st.integers(1, 9), **WORLDS)
+def test_a_killed_crawl_whose_rules_change_ends_is_polite_and_obeys_them(
+    active_max: int,
+    seed: int,
+    delay_s: float,
+    ip_delay_s: float,
+    trouble: float,
+    order: str,
+    cap: int,
+) -> None:
+    world = RuledWorld(seed, delay_s=delay_s, ip_delay_s=ip_delay_s, trouble=trouble)
+    policy = Policy(politeness=Politeness(delay_s, ip_delay_s), rules=world.held)
+    with TemporaryDirectory() as folder:
+        disk = DiskFrontiers(folder, policy, order, cap, active_max)
+        frontier = asyncio.run(crawl(world, disk.frontier, [world.url() for _ in range(10)], disk))
+        assert frontier.counters.pending == frontier.counters.kept.total()
         asyncio.run(frontier.close())

@@ -22,6 +22,7 @@ from webcrawl.admission.robotspolicy import (
     Unreachable,
     robots_answer,
 )
+from webcrawl.admission.ruled import ruled_headers, ruled_limits
 from webcrawl.fetch.client import Client, FetchRequest
 from webcrawl.fetch.exchange import OURS, TRANSIENT, Exchange, FailureReason, FetchFailed
 from webcrawl.fetch.retryafter import asked_to_wait_s
@@ -44,6 +45,7 @@ from webcrawl.frontier.lease import (
 from webcrawl.parse.robots import ALLOW_ALL, LARGE_BODY_BYTES, RobotsRules
 from webcrawl.parse.urls import host_of, redirect_target
 from webcrawl.scope import HostsAndPatterns
+from webcrawl.scope.hostrules import NO_VALUES, HostRules, Values
 
 ADDRESSES_MAX = 8  # per host: each may cost a connect time-out
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -67,6 +69,9 @@ class Admissions:
     record: Callable[[Exchange], Awaitable[None]]
     outage: Outage
     denied: HostsAndPatterns | None = None  # not asked, though leased: it may grow meanwhile
+    rules: HostRules | None = None  # RULES
+    # As `read_rules`, for the name in robots.txt that a rule gives.
+    read_rules_as: Callable[[str], Callable[[bytes], RobotsRules]] | None = None
 
     async def run(self, lease: Lease) -> Outcome:
         """The outcome of `lease`. Any exception is a fault of ours."""
@@ -75,9 +80,7 @@ class Admissions:
         if lease.step is Step.HEAD and self.denied and self.denied.matches(lease.url, lease.host):
             return Returned()  # the frontier drops it
         try:
-            method = "HEAD" if lease.step is Step.HEAD else "GET"
-            request = FetchRequest(method, lease.url, lease.address, self.headers)
-            exchange = await self.client.fetch(request)
+            exchange = await self.client.fetch(self._request(lease))
         except FetchFailed as failure:
             await self.judge(failure, lease)
             asked_at = failure.ended_at if failure.asked else 0.0
@@ -93,6 +96,18 @@ class Admissions:
             return self._head(exchange, lease.link)
         assert lease.robots_task is not None
         return await self._robots(exchange, lease.robots_task)
+
+    def _request(self, lease: Lease) -> FetchRequest:
+        method = "HEAD" if lease.step is Step.HEAD else "GET"
+        request = FetchRequest(method, lease.url, lease.address, self.headers)
+        values = self._values(lease.host)
+        if values is not NO_VALUES:
+            request.headers = ruled_headers(self.headers, values)
+            request.limits = ruled_limits(self.client.limits, values, of_page=False)
+        return request
+
+    def _values(self, host: str) -> Values:
+        return self.rules.of(host) if self.rules is not None else NO_VALUES
 
     async def close(self) -> None:
         await self.client.close()
@@ -157,16 +172,28 @@ class Admissions:
     async def _robots(self, exchange: Exchange, robots_task: RobotsTask) -> Outcome:
         times = (exchange.asked_at, exchange.ended_at)
         details = details_of(exchange)
+        size = details.size_bytes
+        agent = self._values(robots_task.home).robots_agent or ""
         expires_at = exchange.ended_at + ROBOTS_EXPIRY_S
         location = exchange.header(b"location")
         match robots_answer(exchange.status, location, robots_task.url, robots_task.redirects):
             case HasRules():
-                rules = await read_robots(exchange.payload, self.read_rules)
-                return RobotsFetched(rules, expires_at, *times, details=details)
+                as_agent = agent and self.read_rules_as
+                read_rules = as_agent(agent) if as_agent else self.read_rules
+                rules = await read_robots(exchange.payload, read_rules)
+                return RobotsFetched(
+                    *(rules, expires_at, *times), size_bytes=size, agent=agent, details=details
+                )
             case AllowsAll(kind):
-                return RobotsFetched(ALLOW_ALL, expires_at, *times, kind=kind, details=details)
+                return RobotsFetched(
+                    *(ALLOW_ALL, expires_at, *times),
+                    kind=kind,
+                    size_bytes=size,
+                    agent=agent,
+                    details=details,
+                )
             case Redirects(url):
-                return RobotsMoved(url, host_of(url), *times, details=details)
+                return RobotsMoved(url, host_of(url), *times, size, details)
             case Unreachable():
                 again_s = asked_to_wait_s(exchange)
                 return RobotsUnreachable("5xx", *times, retry_after_s=again_s, details=details)
@@ -184,8 +211,15 @@ class Admissions:
         )
         again_s = asked_to_wait_s(exchange)
         times = (exchange.asked_at, exchange.ended_at)
+        size = len(exchange.head)
         details = None if wanted else details_of(exchange)
-        return Fetched(status, *times, links, retry_after_s=again_s, wanted=wanted, details=details)
+        return Fetched(
+            *(status, *times, links),
+            retry_after_s=again_s,
+            size_bytes=size,
+            wanted=wanted,
+            details=details,
+        )
 
 
 async def read_robots(body: bytes, read_rules: Callable[[bytes], RobotsRules]) -> RobotsRules:

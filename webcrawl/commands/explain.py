@@ -12,7 +12,8 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
-from webcrawl.config.refusal import SCOPE_SETTINGS, of_scope
+from webcrawl.config.kinds import SettingError
+from webcrawl.config.refusal import SCOPE_SETTINGS, of_rules, of_scope
 from webcrawl.crawl.steeringfile import SteeringFileError, read_steering
 from webcrawl.frontier.disk.explanation import explain
 from webcrawl.frontier.disk.frontier import FOLDER
@@ -37,9 +38,9 @@ class Command(ScrapyCommand):
     def long_desc(self) -> str:
         return (
             f"{self.short_desc()}: its outcome and the time, the scope rule, cap or robots.txt"
-            " rule that decided, its level, the page it was found on, its place in the queue, and"
-            " when its host may be asked next. Times are UTC. Reads the last commit, also while"
-            " the crawl runs, and changes nothing."
+            " rule that decided, the rules of its host (RULES), its level, the page it was found"
+            " on, its place in the queue, and when its host may be asked next. Times are UTC. Reads"
+            " the last commit, also while the crawl runs, and changes nothing."
         )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -56,8 +57,9 @@ class Command(ScrapyCommand):
                 settings.set(name, frontier.settings[name], "cmdline")
             steered = read_steering(Path(settings["JOBDIR"]))
             print(url, *of_scope(settings, url, steered), sep="\n")
-            print(*explain(frontier, url, time.time()), sep="\n")
+            lines, values = of_rules(settings, url)
+            print(*explain(frontier, url, time.time(), values), *lines, sep="\n")
             frontier.close()
-        except (StoreError, ScopeError, SteeringFileError) as error:
+        except (StoreError, ScopeError, SettingError, SteeringFileError) as error:
             print(error, file=sys.stderr)
             self.exitcode = 1

@@ -149,7 +149,7 @@ def _problem_of(crawler: Crawler) -> str:
     """The problem of a crawl that has ended; "" without one."""
     reason = crawler.stats.get_value("finish_reason", "")
     problem = crawl_of(crawler).fatal_error  # it may have come after another reason to end
-    if reason in ("no_answer", "outage"):
+    if reason in ("no_answer", "outage", "disk_free_min"):
         return str(problem or reason)
     if problem or reason.endswith("error"):
         return f"the crawl ended by an error: {problem or reason}"

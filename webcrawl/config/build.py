@@ -14,8 +14,10 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import msgspec
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
@@ -25,6 +27,7 @@ from webcrawl.admission.dns import Resolver
 from webcrawl.admission.guard import AddressGuard
 from webcrawl.admission.outage import Outage, connects
 from webcrawl.admission.runner import Admissions
+from webcrawl.config import rulesfile
 from webcrawl.config.fetch import (
     client_from,
     content_type_test,
@@ -50,8 +53,11 @@ from webcrawl.frontier.urlcache import UrlCache
 from webcrawl.parse.robots import MAX_BODY_BYTES, RobotsRules, product_token
 from webcrawl.parse.robotsparsers import OURS, PROTEGO, reader
 from webcrawl.scope import HostsAndPatterns, PathLimits, Scope
+from webcrawl.scope.hostrules import HostRule, HostRules
 
 DEBUG_COMMAND = "DEBUG_COMMAND"  # internal setting, made by `webcrawl.commands.debugging`
+RULES_DATA = "RULES_DATA"  # internal setting of a worker: the rules in force
+_read_rules_data = msgspec.msgpack.Decoder(list[HostRule]).decode
 SOCKET_STORE = "socket:"  # a worker's FRONTIER_STORE is this and a file descriptor
 _OTHERS_SHARE = 8  # fetches of each worker for one fetch of the first process
 END_S = 10.0  # beyond CLOSE_GRACE, for a worker to hand its leases back
@@ -75,25 +81,51 @@ def scope_from(settings: BaseSettings) -> Scope:
     )
 
 
+def rules_from(settings: BaseSettings) -> HostRules | None:
+    """The rules by host, None without RULES. In a worker: those of the first process. RulesError.
+
+    One object per process: all its parts follow a change together.
+    """
+    if RULES_DATA in settings:
+        return HostRules(_read_rules_data(settings[RULES_DATA]))
+    path = rules_path(settings)
+    return HostRules(rulesfile.load(path)) if path is not None else None
+
+
+def rules_path(settings: BaseSettings) -> Path | None:
+    """The file of RULES; None without one."""
+    value = read(settings, "RULES", str) if settings.get("RULES") else ""
+    return Path(value[1:]).absolute() if value else None
+
+
+def rules_data(rules: HostRules) -> bytes:
+    """The rules in force, for the setting RULES_DATA of a worker."""
+    return msgspec.msgpack.encode(rules.rules)
+
+
 def outlinks_from(
-    settings: BaseSettings, dropped: Counter[str], scope: Scope | None = None
+    settings: BaseSettings,
+    dropped: Counter[str],
+    scope: Scope | None = None,
+    rules: HostRules | None = None,
 ) -> Outlinks:
     """Makes links of the URLs of a page that are in `scope`; refusals are counted in `dropped`.
 
     Leaves out links to known URLs, unless such links change the order (FRONTIER_ORDER=opic).
     """
     ordering = ORDERINGS[read(settings, "FRONTIER_ORDER", str)]
-    known = None if ordering.moves_links else UrlCache(policy_from(settings))
+    known = None if ordering.moves_links else UrlCache(policy_from(settings, rules))
     sequence_max = read(settings, "SEQUENCE_LIMIT", int)
     return Outlinks(scope or scope_from(settings), dropped, sequence_max, known)
 
 
-def caps_from(settings: BaseSettings) -> Caps:
+def caps_from(settings: BaseSettings, rules: HostRules | None = None) -> Caps:
     """The caps on pages per host, per registered domain and per IP address."""
     return Caps(
         per_host=read(settings, "MAX_PAGES_PER_HOST", int),
         per_domain=read(settings, "MAX_PAGES_PER_DOMAIN", int),
         per_ip=read(settings, "MAX_PAGES_PER_IP", int),
+        rules=rules,
     )
 
 
@@ -128,7 +160,10 @@ def is_worker(settings: BaseSettings) -> bool:
 
 
 def frontier_from(
-    settings: BaseSettings, scope: Scope | None = None, target: int | None = None
+    settings: BaseSettings,
+    scope: Scope | None = None,
+    target: int | None = None,
+    rules: HostRules | None = None,
 ) -> Frontier:
     """The frontier, by FRONTIER_STORE and FRONTIER_ORDER, and the server in front of it.
 
@@ -137,16 +172,17 @@ def frontier_from(
     """
     if is_worker(settings):
         descriptor = int(settings["FRONTIER_STORE"].removeprefix(SOCKET_STORE))
-        return RemoteFrontier(socket.socket(fileno=descriptor))
+        return RemoteFrontier(socket.socket(fileno=descriptor), rules)
     return FrontierServer(
-        _own_frontier_from(settings, scope or scope_from(settings)),
+        _own_frontier_from(settings, scope or scope_from(settings), rules),
         target=read(settings, "CLOSESPIDER_PAGECOUNT", int) if target is None else target,
         grace_s=read(settings, "CLOSE_GRACE", float) + END_S,
     )
 
 
-def _own_frontier_from(settings: BaseSettings, scope: Scope) -> Frontier:
-    policy, caps = replace(policy_from(settings), denied=scope.denied), caps_from(settings)
+def _own_frontier_from(settings: BaseSettings, scope: Scope, rules: HostRules | None) -> Frontier:
+    policy = replace(policy_from(settings, rules), denied=scope.denied)
+    caps = caps_from(settings, rules)
     log_folder = report_folder(settings) if read(settings, "CRAWL_LOG", bool) else None
     now = time.monotonic()
     utc_s = time.time() - now
@@ -183,10 +219,13 @@ def identity_from(settings: BaseSettings) -> Identity:
     limits = ("DEPTH_LIMIT", "PATH_DEPTH_LIMIT", "PATH_REPEAT_LIMIT", "SEQUENCE_LIMIT")
     numbers = {name: read(settings, name, int) for name in caps + limits}
     switches = {name: read(settings, name, bool) for name in ("FOLLOW_LINKS", "ROBOTSTXT_OBEY")}
-    return {"FRONTIER_ORDER": settings["FRONTIER_ORDER"], **lists, **numbers, **switches}
+    path = rules_path(settings)
+    rules = {"RULES": f"@{path}"} if path is not None else {}  # `scrapy explain` reads the file
+    order = {"FRONTIER_ORDER": settings["FRONTIER_ORDER"]}
+    return {**order, **lists, **numbers, **switches, **rules}
 
 
-def policy_from(settings: BaseSettings) -> Policy:
+def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Policy:
     """The settings of the frontier for hosts, links and failures."""
     retry = settings.getbool("RETRY_ENABLED")
     return Policy(
@@ -198,10 +237,12 @@ def policy_from(settings: BaseSettings) -> Policy:
         obey_robots=read(settings, "ROBOTSTXT_OBEY", bool),
         head_first=read(settings, "HEAD_FIRST", bool),
         depth_max=read(settings, "DEPTH_LIMIT", int),
+        bytes_max=read(settings, "MAX_BYTES_PER_HOST", int),
         redirects_max=read(settings, "REDIRECT_MAX_TIMES", int),
         retry_times=read(settings, "RETRY_TIMES", int) if retry else 0,
         retry_codes=frozenset(read(settings, "RETRY_HTTP_CODES", list)),
         failures_max=read(settings, "HOST_MAX_FAILURES", int),
+        rules=rules,
     )
 
 
@@ -215,13 +256,16 @@ def robots_token(settings: BaseSettings) -> str:
     return product_token(settings.get("ROBOTSTXT_USER_AGENT") or user_agent_of(settings))
 
 
-def robots_reader(settings: BaseSettings) -> Callable[[bytes], RobotsRules]:
-    """A function that reads a robots.txt for our own name: the parser of ROBOTS_PARSER."""
+def robots_reader(settings: BaseSettings, agent: str = "") -> Callable[[bytes], RobotsRules]:
+    """A function that reads a robots.txt for our own name, or for that of `agent`.
+
+    With the parser of ROBOTS_PARSER.
+    """
     name = settings.get("ROBOTS_PARSER") or OURS
     parser = None if name in (OURS, PROTEGO) else load_object(name)
     if parser is not None and not isinstance(name, str):
         name = f"{parser.__module__}.{parser.__qualname__}"
-    return reader(name, robots_token(settings), parser)
+    return reader(name, agent or robots_token(settings), parser)
 
 
 def is_debugging(crawler: Crawler) -> bool:
@@ -240,6 +284,7 @@ def resolver_from(settings: BaseSettings, gate: Gate | None = None) -> Resolver:
 def admissions_from(
     settings: BaseSettings,
     *,
+    rules: HostRules | None = None,
     outlink: Callable[[str, Link], Link | None],
     record: Callable[[Exchange], Awaitable[None]],
     denied: HostsAndPatterns | None = None,
@@ -265,4 +310,6 @@ def admissions_from(
             gate=gate,
         ),
         denied=denied,
+        rules=rules,
+        read_rules_as=partial(robots_reader, settings),
     )

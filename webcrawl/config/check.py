@@ -14,7 +14,7 @@ from scrapy import Spider
 from scrapy.settings import BaseSettings
 
 from webcrawl.admission.dns import read_server
-from webcrawl.config.build import robots_token, scope_from
+from webcrawl.config.build import robots_token, rules_from, scope_from
 from webcrawl.config.fetch import user_agent_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.names import check_names
@@ -35,7 +35,7 @@ def check(settings: BaseSettings, unread: Collection[str] = ()) -> list[str]:
     ]
     if problems:
         return problems
-    for build in (scope_from, robots_token, _steering_of):
+    for build in (scope_from, robots_token, rules_from, _steering_of):
         try:
             build(settings)
         except (ScopeError, SettingError, SteeringFileError) as error:

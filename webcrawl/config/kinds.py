@@ -80,6 +80,24 @@ def seconds(least: float = 0) -> Kind:
     return Kind(fits, f"a number of seconds, {least} or more", float, "s")
 
 
+_SIZE = re.compile(r"(\d{1,18})\s*(?:([KMGT])B?)?", re.IGNORECASE)
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+def parse_size(value: Any) -> int | None:
+    """The bytes that `value` names: 1000, "1000", "10M", "1 GB" (10^9); None for anything else."""
+    match = _SIZE.fullmatch(str(value).strip()) if isinstance(value, int | str) else None
+    return int(match[1]) * _UNITS[(match[2] or "").upper()] if match else None
+
+
+SIZE = Kind(
+    lambda value: parse_size(value) is not None,
+    "a number of bytes, 0 or more; with K, M, G or T for 10^3 to 10^12",
+    parse_size,
+    "bytes",
+)
+
+
 def one_of(*names: str) -> Kind:
     """One of `names`."""
     return Kind(lambda value: value in names, " or ".join(names))
@@ -223,6 +241,10 @@ LIVE = Kind(_is_live, "0 (off), 1 (a free port), or a port from 1024 to 65535", 
 PROCESSES = Kind(_is_process_count, f"a whole number, 0 to {PROCESSES_MAX}", int)
 ROBOTS_PARSER = Kind(_is_robots_parser, "webcrawl, protego, or the import path of a parser")
 FILE_PREFIX = Kind(_is_file_prefix, "the start of a file name, without / and spaces")
+RULES_FILE = Kind(
+    lambda value: not value or (isinstance(value, str) and re.match(r"@.", value) is not None),
+    "@ and the path of a TOML file, such as @rules.toml",
+)
 ONE_LINE = Kind(_is_one_line, "one line of text")
 USER_AGENT = Kind(_is_header_value, "one line of ASCII text, such as name/1.0 (+URL)")
 ASCII_OR_UNSET = Kind(

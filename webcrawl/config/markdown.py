@@ -32,7 +32,7 @@ This page is generated. Its sources are the table in `webcrawl/config/table.py` 
 `webcrawl/settings.py`. After a change there, run
 `python -m webcrawl.config.markdown > docs/settings.md`."""
 
-_BYTES = ((2**20, "MiB"), (2**10, "KiB"), (10**9, "GB"))
+_BYTES = ((2**20, "MiB"), (2**10, "KiB"), (10**9, "GB"), (10**6, "MB"))
 
 
 def page() -> str:
@@ -83,7 +83,7 @@ def _items(value: object) -> Iterator[str]:
 def _number(number: float, unit: str) -> str:
     """A number with separators; bytes in the largest unit that divides them."""
     for size, name in _BYTES:
-        if unit == "bytes" and number % size == 0:
+        if unit == "bytes" and number and number % size == 0:
             return f"{number // size:,} {name}"
     return f"{number:,.10g} {unit}".rstrip()
 

@@ -1,18 +1,21 @@
-"""Which scope setting refuses a URL, in a sentence: for `scrapy explain` and the live page."""
+"""What settings say of a URL, in sentences: for `scrapy explain` and the live page."""
 
 from __future__ import annotations
 
 from scrapy.settings import BaseSettings
 
-from webcrawl.config.build import scope_from
+from webcrawl.config import rulesfile
+from webcrawl.config.build import rules_path, scope_from
 from webcrawl.crawl.steeringfile import Steered
 from webcrawl.parse.urls import host_of
 from webcrawl.scope import HostsAndPatterns
+from webcrawl.scope.hostrules import HEADER, NO_VALUES, HostRules, Values
 from webcrawl.scope.rules import entries_of
 
 SCOPE_SETTINGS = {
     *("SCOPE_SUFFIXES", "SCOPE_DENY", "SCOPE_ALLOW"),
     *("PATH_DEPTH_LIMIT", "PATH_REPEAT_LIMIT"),
+    "RULES",
 }
 
 
@@ -60,3 +63,33 @@ def _of_command(steered: Steered, url: str) -> str:
         for entry in each.arguments
         if _denies(entry, url)
     )
+
+
+def of_rules(settings: BaseSettings, url: str) -> tuple[list[str], Values]:
+    """A line for each value that RULES sets for the host of `url`, with its rule; the values.
+
+    Reads the file as it is now.
+    """
+    path = rules_path(settings)
+    if path is None:
+        return [], NO_VALUES
+    try:
+        rules, host = HostRules(rulesfile.load(path)), host_of(url)
+    except rulesfile.RulesError as error:
+        return [f"The rules of its host are not known. {error}"], NO_VALUES
+    values = rules.of(host)
+    lines = []
+    for name, (line, target) in rules.sources(host).items():
+        where = f"{path.name}, line {line}" if line else path.name
+        if name.startswith(HEADER):
+            said = f"the header {name.removeprefix(HEADER)}"  # its value may be a secret
+        else:
+            said = f"{rulesfile.FIELD_NAMES[name]} = {_toml(getattr(values, name))}"
+        lines.append(f"A rule sets {said} for {target} ({where}).")
+    return lines, values
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(list(value)) if isinstance(value, tuple) else repr(value)

@@ -105,6 +105,20 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "Maximum number of URLs taken from one IP address. 0: no cap. 1: one page per address.",
         ),
         Setting(
+            "MAX_BYTES_PER_HOST",
+            kinds.SIZE,
+            "Maximum number of bytes on the wire from one host, in all runs; then its URLs are"
+            " dropped. The last page may exceed it. 0: no limit.",
+            "rules.md#budgets",
+        ),
+        Setting(
+            "RULES",
+            kinds.RULES_FILE,
+            "A file with other values for some hosts, domains or suffixes: delay, caps, headers,"
+            " deny and more. It is read again when it changes.",
+            "rules.md",
+        ),
+        Setting(
             "CONTENT_TYPES",
             kinds.MEDIA_TYPES,
             "Answers of other types are dropped at the header; their body is not read. `image/*`"
@@ -281,6 +295,20 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "WARC_MAX_SIZE",
             whole(1, "bytes"),
             "A WARC file beyond this size is closed, and a new one begun.",
+        ),
+        Setting(
+            "WARC_MAX_TOTAL",
+            kinds.SIZE,
+            "The crawl ends when its WARC files, of all processes and runs, have this size"
+            " together. 0: no limit.",
+            "rules.md#budgets",
+        ),
+        Setting(
+            "DISK_FREE_MIN",
+            kinds.SIZE,
+            "The crawl ends, with exit code 1, when a disk of `WARC_DIR` or `JOBDIR` has less free"
+            " space than this. 0: the crawl ends when a write fails.",
+            "rules.md#budgets",
         ),
         Setting(
             "WARC_CDXJ",

@@ -22,8 +22,11 @@ from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.lease import Link, Outcome
 from webcrawl.items import Page
 from webcrawl.scope import Scope
+from webcrawl.scope.hostrules import HostRules
 
 FATAL_ERROR_STAT = "webcrawl/problem"
+# Reasons for which a crawl ends: a budget is used up (`extensions.budgets`).
+BUDGETS = frozenset({"warc_max_total", "disk_free_min"})
 
 
 @runtime_checkable
@@ -52,6 +55,7 @@ class Crawl:
         self.scheduler: CrawlScheduler | None = None  # None: SCHEDULER is not ours
         self.frontier: Frontier | None = None  # None also when it could not be opened
         self.admissions: Admissions | None = None
+        self.rules: HostRules | None = None  # RULES; None: no file of rules
         self.steering: Steering | None = None  # None: the crawl cannot be steered
         self.workers: dict[int, int] = {}  # the other processes of the crawl: number and pid
         self.is_closing = False  # no new request is sent

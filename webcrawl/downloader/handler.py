@@ -45,6 +45,7 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.python.failure import Failure
 
+from webcrawl.admission.ruled import ruled_headers, ruled_limits
 from webcrawl.config.fetch import (
     bind_address,
     client_from,
@@ -74,6 +75,8 @@ from webcrawl.fetch.requesthead import (
 )
 from webcrawl.frontier.lease import Lease
 from webcrawl.openfiles import raise_limit
+from webcrawl.parse.urls import canonicalize, host_of
+from webcrawl.scope.hostrules import NO_VALUES, Values
 from webcrawl.signals import fetches_cut
 
 logger = logging.getLogger(__name__)
@@ -159,7 +162,7 @@ class DownloadHandler(BaseDownloadHandler):
                 _make_sendable(request)
             except UnsendableError as problem:
                 raise _not_sent(request, problem) from None
-            return await self._through_proxy(request)
+            return await self._through_proxy(request, self._values(request, lease))
         own = is_users(request)
         wants = self._bodies.wants(request) if own else self._wants
         received = _ReceivedSignals.of(self.crawler, request, wants)
@@ -201,15 +204,16 @@ class DownloadHandler(BaseDownloadHandler):
         lease = lease_of(request)
         address = lease.address if lease is not None else await self._address(url)
         dns_s = time.monotonic() - started_at
+        values = self._values(request, lease)
         fetch_request = FetchRequest(
             request.method,
             url,
             address,
-            self._request_headers(request),
+            self._request_headers(request, values),
             request.body,
             received.on_head if received else wants,
             on_content=received.on_content if received else None,
-            limits=self._limits(meta),
+            limits=self._limits(meta, values),
             local_address=bind_address(meta.get("bindaddress")),
         )
         exchange = await self._client.fetch(fetch_request)
@@ -229,36 +233,55 @@ class DownloadHandler(BaseDownloadHandler):
             return await self._crawl.admissions.address(host)
         return await system_address(host)
 
-    def _request_headers(self, request: Request) -> WireHeaders:
-        """The Request's own headers, then the crawl's default ones that it lacks."""
-        own = request.headers
-        if not own:
-            return self._headers
-        its = [pair for pair in pairs(own) if pair[0] != b"Proxy-Authorization"]
-        return its + [pair for pair in self._headers if pair[0] not in own]
+    def _values(self, request: Request, lease: Lease | None) -> Values:
+        """What the rules (RULES) set for the host that is asked."""
+        rules = self._crawl.rules
+        if rules is None:
+            return NO_VALUES
+        if lease is not None and lease.url == request.url:
+            return rules.of(lease.host)
+        url = canonicalize(request.url)  # a middleware may have made a request for another host
+        return rules.of(host_of(url)) if url else NO_VALUES
 
-    def _limits(self, meta: dict[str, Any]) -> Limits:
-        limits = self._client.limits
+    def _request_headers(self, request: Request, values: Values) -> WireHeaders:
+        """The Request's own headers, then those of the rules and the crawl that it lacks."""
+        own, headers = request.headers, ruled_headers(self._headers, values)
+        if not own:
+            return headers
+        its = [pair for pair in pairs(own) if pair[0] != b"Proxy-Authorization"]
+        return its + [pair for pair in headers if pair[0] not in own]
+
+    def _limits(self, meta: dict[str, Any], values: Values) -> Limits:
+        limits = ruled_limits(self._client.limits, values, of_page=True)
         if "download_timeout" in meta:
             limits = replace(limits, timeout_s=float(meta["download_timeout"]))
         if "download_maxsize" in meta:
             limits = replace(limits, max_size_bytes=int(meta["download_maxsize"]) or sys.maxsize)
         return limits
 
-    async def _through_proxy(self, request: Request) -> Response:
+    async def _through_proxy(self, request: Request, values: Values) -> Response:
         """Download by Scrapy's own handler. No Exchange is noted.
 
-        Accept-Encoding is left out, as that handler removes no content coding.
+        Accept-Encoding is left out, as that handler removes no content coding. Headers of the rules
+        are removed from the Request afterwards: a redirect made of it may lead to another host.
         """
         if self._proxied is None:
             with_reactor = self.crawler.settings.getbool("TWISTED_REACTOR_ENABLED")
             handler = load_object(PROXY_HANDLERS[with_reactor])
             self._proxied = build_from_crawler(handler, self.crawler)
-        for name, value in self._headers:
+        headers = ruled_headers(self._headers, values)
+        ruled = [pair[0] for pair in headers if pair not in self._headers]
+        ruled = [name for name in ruled if name not in request.headers]
+        for name, value in headers:
             if name != b"Accept-Encoding":
                 request.headers.setdefault(name, value)
-        request.meta.setdefault("download_timeout", self._client.limits.timeout_s)
-        return await self._proxied.download_request(request)
+        timeout_s = ruled_limits(self._client.limits, values, of_page=True).timeout_s
+        request.meta.setdefault("download_timeout", timeout_s)
+        try:
+            return await self._proxied.download_request(request)
+        finally:
+            for name in ruled:
+                request.headers.pop(name, None)
 
 
 class _ReceivedSignals:

@@ -109,6 +109,11 @@ def is_name(name: bytes) -> bool:
     return _TOKEN(name) is not None
 
 
+def is_set_by_client(name: bytes) -> bool:
+    """Whether the client sets the header `name` itself, whatever a request has."""
+    return name.lower() in _OURS or name.lower() == b"host"
+
+
 @lru_cache(64)
 def _is_method(method: str) -> bool:
     return method.isascii() and is_name(method.encode())

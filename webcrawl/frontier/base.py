@@ -24,11 +24,13 @@ from typing import TYPE_CHECKING, Literal
 from webcrawl.crawllog.files import CrawlLog
 from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
+from webcrawl.frontier.host import Host
+from webcrawl.frontier.lease import Lane, Lease, LimitReason, Link, Outcome, Passed
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.items import Original
 from webcrawl.scope import HostsAndPatterns
+from webcrawl.scope.hostrules import HostRule, HostRules
 
 if TYPE_CHECKING:
     from webcrawl.frontier.disk.inspection import Inspection
@@ -47,6 +49,7 @@ class Policy:
     obey_robots -- ROBOTSTXT_OBEY
     head_first -- HEAD_FIRST: ask for the type of a page before the page
     depth_max -- DEPTH_LIMIT, link hops from a seed; 0: no limit
+    bytes_max -- MAX_BYTES_PER_HOST, on the wire; 0: no limit
     redirects_max -- REDIRECT_MAX_TIMES, redirect hops in a row
     retry_times -- RETRY_TIMES, retries of a page, a look-up or a robots.txt after its first try
     retry_codes -- RETRY_HTTP_CODES, status codes that are retried
@@ -55,18 +58,21 @@ class Policy:
     retired_s -- seconds for which new links of a host without any address are dropped
     stale_s -- seconds, see STALE_S
     denied -- SCOPE_DENY, which URLs in line obey too; it may grow while the crawl runs
+    rules -- RULES: other values for some hosts; None: no file of rules
     """
 
     politeness: Politeness = field(default_factory=Politeness)
     obey_robots: bool = True
     head_first: bool = False
     depth_max: int = 0
+    bytes_max: int = 0
     redirects_max: int = 20
     retry_times: int = 2
     retry_codes: frozenset[int] = frozenset({500, 502, 503, 504, 522, 524, 408, 429})
     failures_max: int = 20
     retired_s: float = 3600.0
     stale_s: float = STALE_S
+    rules: HostRules | None = None
     denied: HostsAndPatterns = field(default_factory=HostsAndPatterns)
 
     def denies(self, link: Link) -> bool:
@@ -74,11 +80,56 @@ class Policy:
         denied = self.denied
         return bool(denied) and denied.matches(link.url, link.host)
 
-    def refuses_way(self, link: Link) -> Literal["depth", "redirects", ""]:
-        """The limit that the hops to `link` exceed. With fewer hops the URL is accepted later."""
-        if self.depth_max and link.depth > self.depth_max:
+    def refuses_way(self, link: Link) -> Literal["deny", "depth", "redirects", ""]:
+        """The limit that the hops to `link` exceed, or "deny".
+
+        With fewer hops, or after a change of the rules, the URL is accepted later.
+        """
+        depth_max = self.depth_max
+        if self.rules is not None:
+            values = self.rules.of(link.host)
+            if values.deny and not link.payload and values.denies(link.url):
+                return "deny"
+            depth_max = depth_max if values.max_depth is None else values.max_depth
+        if depth_max and link.depth > depth_max:
             return "depth"
         return "redirects" if link.redirects > self.redirects_max else ""
+
+    @property
+    def limits_hosts(self) -> bool:
+        """Whether `refuses_next` may refuse a link."""
+        return self.rules is not None or self.bytes_max > 0
+
+    def refuses_next(self, host: Host, link: Link) -> LimitReason | Literal[""]:
+        """The rule or budget that refuses `link`, the next of `host`: no request is made for it."""
+        bytes_max = self.bytes_max
+        if self.rules is not None:
+            values = self.rules.of(host.name)
+            if values.deny and values.denies(link.url):
+                return "deny"
+            if values.max_depth and link.depth > values.max_depth:
+                return "depth"
+            if values.max_pages and link.counted < Passed.ROBOTS and host.pages >= values.max_pages:
+                return "host_cap"
+            bytes_max = bytes_max if values.max_bytes is None else values.max_bytes
+        return "host_bytes" if 0 < bytes_max <= host.received_bytes else ""
+
+    def denies_all(self, host: str) -> bool:
+        """Whether a rule denies all URLs of `host`: it is not asked for a robots.txt either."""
+        return self.rules is not None and self.rules.of(host).denies_all
+
+    def delay_s(self, host: Host) -> float:
+        """The delay between two requests to `host`."""
+        ruled_s = self.rules.of(host.name).delay_s if self.rules is not None else None
+        return self.politeness.host_delay_s(host.crawl_delay_s, ruled_s)
+
+    def obeys_robots(self, host: str) -> bool:
+        obey = self.rules.of(host).obey_robots if self.rules is not None else None
+        return self.obey_robots if obey is None else obey
+
+    def robots_agent(self, host: str) -> str:
+        """The name with which a rule reads robots.txt for `host`; "": the crawl's own name."""
+        return (self.rules.of(host).robots_agent or "") if self.rules is not None else ""
 
     def tries_again(self, reason: str, retries: int) -> bool:
         """Whether a link that failed for `reason` after `retries` retries is retried."""
@@ -161,6 +212,13 @@ class Frontier(ABC):
         If there are several earlier copies, returns the one with the payload digest of `original`:
         it was sent in the same bytes. The copy may be an earlier capture of the same URL.
         """
+
+    async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
+        """Follow `rules` from now on, in all processes. Only where the crawl began with RULES.
+
+        A longer delay counts from the last request. O(hosts in memory).
+        """
+        raise NotImplementedError(f"{self!r} has no rules of its own")
 
     @abstractmethod
     def next_at(self, lane: Lane = Lane.PAGES) -> float:

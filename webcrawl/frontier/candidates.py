@@ -1,8 +1,9 @@
 """Tests each link when it enters and when it leaves a queue, and counts the results: the funnel.
 
-On entry: depth, redirects, the URL-seen test, the caps per host and domain. On leaving: whether its
-host is retired, the IP cap, robots.txt. A link that is refused, or fails too often, for a reason
-that may pass stays queued for a later try; else it is dropped.
+On entry: depth, redirects, the rules' denials, the URL-seen test, the caps per host and domain. On
+leaving: whether its host is retired, the rules and budgets of its host, the IP cap, robots.txt. A
+link that is refused, or fails too often, for a reason that may pass stays queued for a later try;
+else it is dropped.
 
 Counted ahead: when a host is looked up for its next link, that link is counted as taken from the
 queue before its turn.
@@ -53,6 +54,7 @@ class Candidates:
         self._endings = endings
         self._backlog = backlog
         self._policy = policy
+        self._limits_hosts = policy.limits_hosts
         self._ordering = ordering
         self._caps = caps
         self._counters = counters
@@ -216,6 +218,7 @@ class Candidates:
             return None
         if counted < _ROBOTS:
             counters.robots_passed += not refused
+            host.pages += not refused
             link = link._replace(counted=_ROBOTS)
             host.queue.keep(link)
         return link, refused
@@ -254,12 +257,16 @@ class Candidates:
             return "scope_deny", 0.0
         if host.retired_until > now:
             return host.retired_reason, host.retired_until if host.deferrals else 0.0
+        if self._limits_hosts:
+            limit = self._policy.refuses_next(host, link)
+            if limit:
+                return limit, 0.0
         if counted < _IP:
             refused = self._caps.take_ip(host.addresses[0])
             if refused:
                 return refused, 0.0
             self._counters.ip_passed += 1
-        if self._policy.obey_robots:
+        if self._policy.obeys_robots(host.name):
             origin = origin_of(link.url)
             known = host.rules[origin]
             if known.reason:

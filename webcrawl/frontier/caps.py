@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal, Protocol
 
 from webcrawl.parse.domains import registered_domain
+from webcrawl.scope.hostrules import HostRules
 
 CapReason = Literal["host_cap", "domain_cap", "ip_cap"]
 
@@ -25,21 +26,31 @@ class Caps:
     """The three caps. Each `take_*` counts one more URL, or names the cap that refuses it.
 
     per_host, per_domain, per_ip -- MAX_PAGES_PER_HOST and so on; 0: no cap
+    rules -- other caps for some hosts; None: no file of rules
     counts -- "host <name>", "domain <name>", "ip <address>"; set by the frontier
     """
 
-    def __init__(self, per_host: int = 0, per_domain: int = 0, per_ip: int = 0) -> None:
+    def __init__(
+        self,
+        per_host: int = 0,
+        per_domain: int = 0,
+        per_ip: int = 0,
+        rules: HostRules | None = None,
+    ) -> None:
         self.per_host = per_host
         self.per_domain = per_domain
         self.per_ip = per_ip
+        self._rules = rules
         self.counts: Counts = {}
 
     def take_url(self, host: str) -> CapReason | Literal[""]:
         """Count a URL of `host`; "", or "host_cap" or "domain_cap" if that cap refuses it. O(1)."""
-        counts = self.counts
-        if self.per_host:
+        counts, per_host = self.counts, self.per_host
+        if self._rules is not None and (ruled := self._rules.of(host).max_pages) is not None:
+            per_host = ruled
+        if per_host:
             of_host = counts.get("host " + host, 0)
-            if of_host >= self.per_host:
+            if of_host >= per_host:
                 return "host_cap"
         if self.per_domain:
             domain = "domain " + registered_domain(host)
@@ -47,7 +58,7 @@ class Caps:
             if of_domain >= self.per_domain:
                 return "domain_cap"
             counts[domain] = of_domain + 1
-        if self.per_host:
+        if per_host:
             counts["host " + host] = of_host + 1
         return ""
 

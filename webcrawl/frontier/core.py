@@ -43,6 +43,7 @@ from webcrawl.frontier.orderings import Level, Ordering
 from webcrawl.frontier.overview import Overview, SlowHosts, overview_of
 from webcrawl.frontier.store import Numbers, Store, StoreError
 from webcrawl.items import Original
+from webcrawl.scope.hostrules import HostRule
 
 _DROPS_MAX = 2_000  # URLs dropped in one `acquire`, before the event loop runs other tasks
 _ROBOTS_STEPS_MAX = 20_000_000  # robots.txt check steps in one `acquire`: 10 ms and one check
@@ -163,6 +164,20 @@ class CrawlState:
 
     def is_finished(self) -> bool:
         return not self._backlog.fresh and not self._leases
+
+    def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
+        """Follow `rules` from now on. Hosts in the store follow them when they are loaded."""
+        in_force = self._policy.rules
+        assert in_force is not None, "the crawl began without RULES"
+        hosts = list(self._bench.hosts.values())
+        before = in_force.of
+        in_force.replace(rules)
+        for host in hosts:
+            if before(host.name) != in_force.of(host.name):
+                self._distributor.apply_delay(host)
+                self._disposition.flush_denied(host, now)
+                self._distributor.settle(host, now)
+        self._commit(now)
 
     def retry(self, reasons: Container[str], after: bytes, now: float) -> tuple[int, bytes | None]:
         """Queue the links that are kept for one of `reasons` again, as new links.
@@ -304,6 +319,7 @@ class CrawlState:
             case Returned():
                 self._returned(host, lease, now)
         self._bench.idle(host)
+        disposition.flush_denied(host, now)
         self._distributor.settle(host, now)
 
     def _fetched(self, host: Host, lease: Lease, outcome: Fetched, now: float) -> None:

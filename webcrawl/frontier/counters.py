@@ -59,6 +59,7 @@ class Counters:
     stage_under_way -- requests under way by STAGES; goes up and down (scheduler, WARC pipeline)
     stage_ended -- requests that have ended by STAGES; of pages only those that were answered (same)
     stage_us -- microseconds that these took, summed: of pages from request to last byte (same)
+    warc_bytes -- bytes written to WARC files (WarcPipeline)
     """
 
     pending: int = 0
@@ -85,6 +86,7 @@ class Counters:
     robots: Counter[str] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
     outage_s: float = 0.0
+    warc_bytes: int = 0
     levels: Counter[str] = field(default_factory=Counter)
     stage_under_way: Counter[str] = field(default_factory=Counter)
     stage_ended: Counter[str] = field(default_factory=Counter)

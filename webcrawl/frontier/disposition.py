@@ -64,16 +64,19 @@ class Disposition:
             assert lease.robots_task is not None
             rules, delay_s = outcome.rules, outcome.rules.crawl_delay_s or 0.0
             self._store.keep_rules(lease.robots_task.origin, rules)
-            known = Rules(outcome.expires_at, delay_s, allows_all=rules.allows_all)
+            known = Rules(
+                outcome.expires_at, delay_s, allows_all=rules.allows_all, agent=outcome.agent
+            )
             self._keep_rules(lease.robots_task, known)
         polite = self._polite
         host.asked_at = max(host.asked_at, asked_at)
-        delay_s = polite.host_delay_s(host.crawl_delay_s)
+        delay_s = self._policy.delay_s(host)
         host.next_at = max(host.next_at, polite.next_at(delay_s, asked_at, ended_at))
         ip_next_at = polite.next_at(polite.ip_delay_s, asked_at, ended_at)
         with_ip = lease.step is not Step.RESOLVE
         self._distributor.bench.end_lease(host, with_ip=with_ip, ip_next_at=ip_next_at)
         if isinstance(outcome, Fetched | RobotsFetched | RobotsMoved):
+            host.received_bytes += outcome.size_bytes
             if host.deferrals:
                 self._backlog.host_answers(host)
             host.failures = host.dead_addresses = host.deferrals = 0
@@ -140,7 +143,8 @@ class Disposition:
         else:
             home.mark_elsewhere(robots_task.origin)
             if target.retired_until > now:
-                self._flush_robots_tasks(target, now)
+                self._flush_robots_tasks(target, now, target.retired_reason)
+            self.flush_denied(target, now)
         self._distributor.settle(target, now)
 
     def robots_unreachable(
@@ -174,7 +178,8 @@ class Disposition:
             known = Rules(0.0, reason="robots_unreachable")
         losses = known.losses + 1
         again_s = self._polite.deferral_s(losses) if known.reason else self._policy.stale_s
-        known = known._replace(expires_at=now + again_s, losses=losses)
+        agent = self._policy.robots_agent(robots_task.home)
+        known = known._replace(expires_at=now + again_s, losses=losses, agent=agent)
         self._keep_rules(robots_task, known)
 
     def _keep_rules(self, robots_task: RobotsTask, rules: Rules) -> None:
@@ -182,8 +187,7 @@ class Disposition:
         home.unmark_elsewhere(robots_task.origin)
         home.rules[robots_task.origin] = rules
         home.crawl_delay_s = max(rules.crawl_delay_s for rules in home.rules.values())
-        delay_s = self._polite.host_delay_s(home.crawl_delay_s)
-        home.next_at = max(home.next_at, self._polite.next_at(delay_s, home.asked_at, 0.0))
+        self._distributor.apply_delay(home)
 
     def _home(self, robots_task: RobotsTask) -> Host:
         """The host whose robots.txt the task is for."""
@@ -194,7 +198,7 @@ class Disposition:
     def back_off(self, host: Host, tries: int, ended_at: float, retry_after_s: float = 0.0) -> None:
         """Let `host` wait after the `tries`-th failure, or for as long as its Retry-After asks."""
         polite = self._polite
-        wait_s = polite.backoff_s(tries, polite.host_delay_s(host.crawl_delay_s))
+        wait_s = polite.backoff_s(tries, self._policy.delay_s(host))
         wait_s = max(wait_s, min(retry_after_s, polite.retry_after_max_s))
         host.next_at = max(host.next_at, ended_at + wait_s)
 
@@ -233,13 +237,18 @@ class Disposition:
         host.failures = 0
         host.retired_reason = reason
         host.retired_until = until
-        self._flush_robots_tasks(host, now)
+        self._flush_robots_tasks(host, now, reason)
 
-    def _flush_robots_tasks(self, host: Host, now: float) -> None:
-        """Fail the robots tasks of a retired host. Some of them may be for other hosts."""
+    def flush_denied(self, host: Host, now: float) -> None:
+        """Fail the robots tasks of `host` if a rule denies all its URLs: it gets no request."""
+        if host.robots_tasks and self._policy.denies_all(host.name):
+            self._flush_robots_tasks(host, now, "deny")
+
+    def _flush_robots_tasks(self, host: Host, now: float, reason: str) -> None:
+        """Fail the robots tasks of `host`. Some of them may be for other hosts."""
         robots_tasks, host.robots_tasks = host.robots_tasks or (), None
         for robots_task in robots_tasks:
-            self._robots_unavailable(robots_task, host.retired_reason, now)
+            self._robots_unavailable(robots_task, reason, now)
             home = self._home(robots_task)
             if home is not host:
                 self._distributor.settle(home, now)

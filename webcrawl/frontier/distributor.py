@@ -25,7 +25,7 @@ from webcrawl.frontier.base import SUPPLY_S, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.host import Host, State
-from webcrawl.frontier.lease import Lane, Link, Passed, RobotsTask, Step
+from webcrawl.frontier.lease import FIRST_KEPT, Lane, Link, Passed, RobotsTask, Step
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.store import Numbers, Store
 from webcrawl.frontier.workbench import Workbench
@@ -54,6 +54,7 @@ class Distributor:
         self._store = store
         self._backlog = backlog
         self._policy = policy
+        self._limits_hosts = policy.limits_hosts
         self._ordering = ordering
         self._caps = caps
         self._counters = counters
@@ -80,25 +81,39 @@ class Distributor:
         if not host.queue or (host.robots_tasks and host.robots_tasks[0].home != host.name):
             return -1
         priority = host.queue.best()[0]
-        return priority if was_kept(priority) else self._ordering.rank(host.name, priority)
+        if was_kept(priority):
+            return priority
+        rank = self._ordering.rank(host.name, priority)
+        rules = self._policy.rules
+        if rules is not None and (earlier := rules.of(host.name).priority):
+            return min(max(rank - earlier, 0), FIRST_KEPT - 1)
+        return rank
 
     def next_step(self, host: Host, now: float) -> Step | None:
         """The step of the next lease of `host`; None if there is nothing to do for now."""
-        if host.retired_until > now:
+        policy = self._policy
+        limits_hosts = self._limits_hosts
+        if host.retired_until > now or (limits_hosts and policy.denies_all(host.name)):
             return Step.PAGE if host.queue else None  # `candidates.take` drops or keeps each link
         if not host.robots_tasks and not host.queue:
             return None
         if self._policy.denied and host.queue and self._policy.denies(host.queue.peek()[1].link):
             return Step.PAGE  # as above: a denied host is asked for nothing, robots.txt included
+        if limits_hosts and not host.robots_tasks and self._next_is_refused(host):
+            return Step.PAGE
         if host.resolved_until <= now:
             return Step.RESOLVE
         if host.robots_tasks:
             return Step.ROBOTS
         link = host.queue.peek()[1].link
-        if self._policy.obey_robots and not self._ip_exhausted(host, link):
+        if policy.obeys_robots(host.name) and not self._ip_exhausted(host, link):
             origin = origin_of(link.url)
             known = host.rules.get(origin)
-            if known is None or known.expires_at <= now:
+            if (
+                known is None
+                or known.expires_at <= now
+                or known.agent != policy.robots_agent(host.name)
+            ):
                 if origin in host.robots_elsewhere:
                     return None
                 self._counters.robots_attempted += 1
@@ -107,7 +122,7 @@ class Distributor:
                     RobotsTask(origin, host.name, origin + "/robots.txt", tries=tries)
                 )
                 return Step.ROBOTS
-        if self._policy.head_first and not link.head_done and not link.payload:
+        if policy.head_first and not link.head_done and not link.payload:
             return Step.HEAD
         return Step.PAGE
 
@@ -198,9 +213,21 @@ class Distributor:
         host = self._store.host(name)
         if self._store.is_of_earlier_run(host):
             host.asked_at = max(host.asked_at, self._began_at)
-            delay_s = self._policy.politeness.host_delay_s(host.crawl_delay_s)
-            host.next_at = max(host.next_at, self._began_at + delay_s)
+            host.next_at = max(host.next_at, self._began_at + self._policy.delay_s(host))
+        elif self._policy.rules is not None:  # they may have changed since
+            self.apply_delay(host)
         return host
+
+    def apply_delay(self, host: Host) -> None:
+        """Let `host` wait its present delay from its last request, if that is longer."""
+        delay_s = self._policy.delay_s(host)
+        host.next_at = max(
+            host.next_at, self._policy.politeness.next_at(delay_s, host.asked_at, 0.0)
+        )
+
+    def _next_is_refused(self, host: Host) -> bool:
+        """Whether a rule or budget refuses the next link of `host`: then no request prepares it."""
+        return bool(self._policy.refuses_next(host, host.queue.peek()[1].link))
 
     def _due_at(self, host: Host, now: float) -> float:
         """When a link of `host` may be tried, if all its links are kept; else 0.0."""
@@ -216,7 +243,7 @@ class Distributor:
         left_s = now + SUPPLY_S - max(at, now)
         if left_s < 0 or host.retired_until > now:
             return 0
-        delay_s = self._policy.politeness.host_delay_s(host.crawl_delay_s)
+        delay_s = self._policy.delay_s(host)
         queued = len(host.queue)
         return min(queued, 1 + int(left_s / delay_s)) if delay_s > 0 else queued
 

@@ -37,6 +37,7 @@ class Rules(NamedTuple):
     reason: Literal["", "robots_unreachable"] = ""  # why all URLs are refused; "": rules as served
     allows_all: bool = False  # the store need not be read for each page
     losses: int = 0  # how often in a row a new robots.txt could not be fetched
+    agent: str = ""  # the name the rules are for, if a rule (RULES) names another than our own
 
 
 class Ip:
@@ -71,8 +72,10 @@ class Host:
         "kept",
         "name",
         "next_at",
+        "pages",
         "queue",
         "rank",
+        "received_bytes",
         "resolve_at",
         "resolve_tries",
         "resolved_until",
@@ -115,6 +118,8 @@ class Host:
         self.due_at = 0.0  # DEFERRED: when the next of its links may be tried
         self.retired_until = 0.0
         self.retired_reason: GivenUpReason | Literal[""] = ""
+        self.pages = 0  # URLs that passed all tests of the queue, in all runs
+        self.received_bytes = 0  # on the wire, robots.txt included, in all runs
         # The last test of the funnel that the next link was counted for, ahead; never ROBOTS.
         self.counted_ahead = _NO_TEST
 

@@ -23,8 +23,10 @@ OurFault = Literal["error"]  # an exception in our own code or in a user's compo
 UnresolvedReason = Literal["dns", "blocked_address"] | OurFault
 # A whole host or origin is not asked for a while.
 GivenUpReason = UnresolvedReason | Literal["host_retired", "robots_unreachable"]
+# A rule (RULES) or a budget of its host refuses a link that is queued.
+LimitReason = Literal["deny", "depth", "host_cap", "host_bytes"]
 # The frontier refuses a link when it takes the link from the queue.
-Refusal = GivenUpReason | Literal["robots", "ip_cap", "scope_deny"] | CapReason
+Refusal = GivenUpReason | Literal["robots", "ip_cap", "scope_deny"] | CapReason | LimitReason
 # A component of the user's ended a page's request without an answer.
 ComponentReason = Literal["middleware", "replaced", "unreadable", "unsendable"]
 # A link is never fetched, or not again. frontier.outlinks refuses links out of scope before.
@@ -158,6 +160,8 @@ class RobotsFetched(_Outcome, frozen=True):
     asked_at: float
     ended_at: float
     kind: Literal["2xx", "4xx", "redirects"] = "2xx"  # the statistic `webcrawl/robots/<kind>`
+    size_bytes: int = 0  # on the wire
+    agent: str = ""  # whose rules were read, if a rule (RULES) names another than our own
     details: Details | None = None
 
 
@@ -168,6 +172,7 @@ class RobotsMoved(_Outcome, frozen=True):
     host: str
     asked_at: float
     ended_at: float
+    size_bytes: int = 0  # on the wire
     details: Details | None = None
 
 

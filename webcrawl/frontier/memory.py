@@ -20,6 +20,7 @@ from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.queue import HeapQueue, HostQueue
 from webcrawl.frontier.store import MemoryStore
 from webcrawl.items import Original
+from webcrawl.scope.hostrules import HostRule
 
 
 class MemoryFrontier(Frontier):
@@ -58,6 +59,9 @@ class MemoryFrontier(Frontier):
 
     async def content_seen(self, content: bytes, original: Original) -> Original | None:
         return self._state.content_seen(content, original)
+
+    async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
+        self._state.set_rules(rules, now)
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return self._state.next_at(lane)

@@ -36,9 +36,13 @@ class Politeness:
     deferral_min_s: float = 15.0
     deferral_max_s: float = 6 * 3600.0
 
-    def host_delay_s(self, crawl_delay_s: float) -> float:
-        """The delay of a host whose robots.txt asks for `crawl_delay_s` (0: asks for none)."""
-        return max(self.delay_s, min(crawl_delay_s, self.crawl_delay_max_s))
+    def host_delay_s(self, crawl_delay_s: float, ruled_s: float | None = None) -> float:
+        """The delay of a host whose robots.txt asks for `crawl_delay_s` (0: asks for none).
+
+        `ruled_s`: the delay that a rule sets for the host (RULES).
+        """
+        delay_s = self.delay_s if ruled_s is None else ruled_s
+        return max(delay_s, min(crawl_delay_s, self.crawl_delay_max_s))
 
     def next_at(self, delay_s: float, asked_at: float, ended_at: float) -> float:
         """When the next request may leave. `asked_at` 0: the server saw nothing, so no wait."""

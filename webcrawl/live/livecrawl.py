@@ -16,7 +16,7 @@ import msgspec
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
-from webcrawl.config.refusal import of_scope
+from webcrawl.config.refusal import of_rules, of_scope
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.steering import COMMANDS, SteeringError
 from webcrawl.crawl.steeringfile import SteeringFileError, read_steering
@@ -138,4 +138,6 @@ def _explained(
     if frontier is None:
         raise StoreError("nothing can be explained: FRONTIER_STORE is 'memory'")
     steered = read_steering(Path(settings["JOBDIR"])) if settings.get("JOBDIR") else None
-    return [url, *of_scope(settings, url, steered), *explain(frontier, url, time.time())]
+    lines, values = of_rules(settings, url)
+    why = explain(frontier, url, time.time(), values)
+    return [url, *of_scope(settings, url, steered), *why, *lines]

@@ -59,6 +59,7 @@ class WarcPipeline:
         self._writer: WarcWriter | None = None
         self._failed = False
         self._counters = Counters()  # the crawl's, if it has a frontier
+        self._counted_bytes = 0  # this process's part of `counters.warc_bytes`
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -106,6 +107,7 @@ class WarcPipeline:
                 capture = await self._digested(capture)
                 item.payload_digest = capture.recorded_digest or item.payload_digest
             await self._write(capture, self._writer)
+            self._count()
             exchange.archived = True
         except WarcError as error:
             self._fail(error)
@@ -129,6 +131,7 @@ class WarcPipeline:
             return
         try:
             await writer.close()
+            self._count()
             await self._recover()  # files of a worker that died and was not replaced
         except (WarcError, OSError) as error:
             if not self._failed:  # a full disk has its line in the log already
@@ -165,6 +168,13 @@ class WarcPipeline:
 
         written.add_done_callback(note)
         return self._end_on_error(written)
+
+    def _count(self) -> None:
+        """Update the counter of bytes written. Those of a robots.txt count with the next page."""
+        counters, size = crawl_of(self._crawler).counters, self._files.size_bytes
+        if counters is not None:
+            counters.warc_bytes += size - self._counted_bytes
+            self._counted_bytes = size
 
     async def _write_digested(self, capture: Capture) -> None:
         capture = await self._digested(capture)

@@ -31,7 +31,7 @@ from twisted.python.failure import Failure
 from webcrawl.config import build
 from webcrawl.config.ignored import unused
 from webcrawl.config.table import read
-from webcrawl.crawl.crawl import crawl_of, set_fatal_error
+from webcrawl.crawl.crawl import BUDGETS, crawl_of, set_fatal_error
 from webcrawl.crawl.outcomes import failed, replaced, replaced_by
 from webcrawl.crawl.page_fetch import PageFetch, page_fetch_of, strip
 from webcrawl.crawl.spidermiddleware import PageFetchMiddleware
@@ -100,10 +100,11 @@ class Scheduler(BaseScheduler):
         problem = ""
         crawl = crawl_of(crawler)
         crawl.scope = scope = build.scope_from(settings)
+        crawl.rules = rules = build.rules_from(settings)
         frontier: Frontier
         try:
             orders, target = _steered_before(settings, scope)
-            frontier = build.frontier_from(settings, scope, target)
+            frontier = build.frontier_from(settings, scope, target, rules)
         except StoreError as error:
             frontier, orders, problem = MemoryFrontier(), Orders(), f"JOBDIR: {error}"
         except (LogError, SteeringFileError) as error:
@@ -111,9 +112,10 @@ class Scheduler(BaseScheduler):
         if isinstance(frontier, FrontierServer):
             frontier.orders = orders
         follow = read(settings, "FOLLOW_LINKS", bool)
-        outlinks = build.outlinks_from(settings, frontier.counters.dropped, scope)
+        outlinks = build.outlinks_from(settings, frontier.counters.dropped, scope, rules)
         admissions = build.admissions_from(
             settings,
+            rules=rules,
             outlink=outlinks.of_redirect if follow else lambda url, link: None,
             record=_recorder(crawler, frontier.counters),
             denied=scope.denied,
@@ -181,6 +183,7 @@ class Scheduler(BaseScheduler):
 
     def close(self, reason: str) -> Deferred[None]:
         silent = self.counters.robots.total() == self._robots_before or reason == "no_answer"
+        silent = silent and reason not in BUDGETS
         if silent and self._is_unanswered():
             self._log_unanswered()
         elif reason == "outage":

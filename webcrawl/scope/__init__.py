@@ -1,6 +1,7 @@
 """Decides which URLs belong to the crawl. Core and pure, but `rules` reads `@file` lists once.
 
-Read in this order: `rules` (suffixes, deny and allow lists), `traps` (endless paths).
+Read in this order: `rules` (suffixes, deny and allow lists), `traps` (endless paths), `hostrules`
+(other values for some hosts).
 """
 
 from webcrawl.scope.rules import HostsAndPatterns, Rule, Scope, ScopeError

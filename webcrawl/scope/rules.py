@@ -151,7 +151,7 @@ class HostsAndPatterns:
         """Add `entries` of `setting`. ScopeError; then nothing has changed. O(all entries)."""
         hosts, patterns = set(self._hosts), list(self._patterns)
         for entry in entries_of(setting, entries):
-            if host := _host(entry):
+            if host := named_host(entry):
                 hosts.add(host)
             else:
                 patterns.append(_pattern(setting, entry))
@@ -179,13 +179,13 @@ def _is_under(host: str, hosts: frozenset[str]) -> bool:
 
 
 def _suffix(suffix: str) -> str:
-    host = _host(suffix.strip())
+    host = named_host(suffix.strip())
     if not host:
         raise ScopeError("SCOPE_SUFFIXES", suffix, "the end of a host name, such as .br or gov.pt")
     return host
 
 
-def _host(entry: str) -> str:
+def named_host(entry: str) -> str:
     """The canonical host that `entry` names; "" if it is no host."""
     named = _HOST.fullmatch(entry)
     if named is None:

@@ -84,6 +84,12 @@ class WarcFiles:
         self._serial = 0
         self._file: _File | None = None
 
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all files so far."""
+        file = self._file
+        return self.written.size_bytes + (file.size if file is not None else 0)
+
     def open(self) -> None:
         """Begin the first file, so that an unwritable folder fails at the start. WarcError."""
         with self._named():

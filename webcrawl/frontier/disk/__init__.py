@@ -9,7 +9,7 @@ Read in this order:
 5. `frontier`: `DiskFrontier`, which the crawl uses: it locks the folder and runs the batches.
 6. `inspection`, `explanation`: read a folder from outside, for `scrapy frontier` and `explain`.
 
-Rows, format 4. The database has one column family. The first byte of a key is the kind of the row,
+Rows, format 5. The database has one column family. The first byte of a key is the kind of the row,
 a constant in `rows`; a host's id is its number in order of discovery. After each kind: its writer
 and reader in a crawl; its reader in an `Inspection`.
 

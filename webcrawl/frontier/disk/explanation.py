@@ -16,16 +16,22 @@ from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import DropReason
 from webcrawl.parse.urls import host_of, level_of, origin_of, target_of
 from webcrawl.scope import is_numbered
+from webcrawl.scope.hostrules import NO_VALUES, Values
 
 _CAPS = {
     "host_cap": "MAX_PAGES_PER_HOST",
     "domain_cap": "MAX_PAGES_PER_DOMAIN",
     "ip_cap": "MAX_PAGES_PER_IP",
+    "host_bytes": "MAX_BYTES_PER_HOST",
+    "depth": "DEPTH_LIMIT",
 }
+# Caps that a rule (RULES) may set: the names of their values.
+_RULED_CAPS = {"host_cap": "max_pages", "host_bytes": "max_bytes", "depth": "max_depth"}
 # By reason of `counters.dropped`. The other reasons are how the last try to fetch ended.
 _REFUSED: dict[DropReason, str] = {
     "robots": "Refused by robots.txt",
     "scope_deny": "Dropped from the queue: SCOPE_DENY or `scrapy ctl deny` has an entry for it",
+    "deny": "Refused by a deny rule",
     "dns": "Dropped: its host has no address",
     "blocked_address": "Dropped: every address of its host is blocked (ALLOW_PRIVATE_ADDRESSES)",
     "middleware": "Refused by a downloader middleware",
@@ -42,12 +48,15 @@ _KEPT = {
 }
 
 
-def explain(frontier: Inspection, url: str, now: float) -> list[str]:
-    """The frontier's knowledge of `url` (canonical), in sentences. O(queue of its host)."""
+def explain(frontier: Inspection, url: str, now: float, values: Values = NO_VALUES) -> list[str]:
+    """The frontier's knowledge of `url` (canonical), in sentences. O(queue of its host).
+
+    `values`: those that rules (RULES) set for its host.
+    """
     try:
         status = frontier.status(url)
     except KeyError:
-        return [_never_queued(url, frontier)]
+        return [_never_queued(url, frontier, values)]
     host = frontier.host(host_of(url))
     in_line = host and frontier.in_line(url, queue_of(host))
     lines: list[str] = []
@@ -57,7 +66,7 @@ def explain(frontier: Inspection, url: str, now: float) -> list[str]:
     elif status is None:
         lines.append("Taken from the queue; the outcome was not recorded.")
     if status is not None:
-        lines += _of_status(status, frontier)
+        lines += _of_status(status, frontier, values)
         if not in_line:
             lines.append(_way(url, status.depth, status.redirects, status.via))
     if host is not None:
@@ -65,13 +74,17 @@ def explain(frontier: Inspection, url: str, now: float) -> list[str]:
     return lines
 
 
-def _never_queued(url: str, frontier: Inspection) -> str:
+def _never_queued(url: str, frontier: Inspection, values: Values) -> str:
+    if values.denies(url):
+        return "Never queued: a rule denies it."
     if target_of(url) == "/robots.txt":
         return "Never queued: the crawler fetches robots.txt for the host, outside of the queue."
     if not frontier.settings.get("FOLLOW_LINKS", True):
         return "Never queued: not a seed, and FOLLOW_LINKS is off."
     limits = []  # checked before the URL-seen test: a URL that they refuse has no row
-    if depth_max := frontier.settings.get("DEPTH_LIMIT"):
+    if values.max_depth:
+        limits.append(f"max_depth = {values.max_depth} of a rule")
+    elif values.max_depth is None and (depth_max := frontier.settings.get("DEPTH_LIMIT")):
         limits.append(f"DEPTH_LIMIT = {depth_max}")
     if (sequence_max := frontier.settings.get("SEQUENCE_LIMIT")) and is_numbered(url):
         limits.append(f"SEQUENCE_LIMIT = {sequence_max} numbered pages in a row")
@@ -103,13 +116,15 @@ def _of_line(in_line: InLine, host: Host, frontier: Inspection, now: float) -> I
         yield f"Tried {_count(link.retries, 'time')} so far."
 
 
-def _of_status(status: rows.UrlStatus, frontier: Inspection) -> Iterator[str]:
+def _of_status(status: rows.UrlStatus, frontier: Inspection, values: Values) -> Iterator[str]:
     at, outcome = _utc(status.time), status.outcome
     if outcome in _REFUSED:
         yield f"{_REFUSED[outcome]}, at {at}."
     elif outcome in _CAPS:
-        cap = _CAPS[outcome]
-        yield f"Refused by {cap} = {frontier.settings.get(cap)}, at {at}."
+        cap, ruled = _CAPS[outcome], _RULED_CAPS.get(outcome, "")
+        limit = getattr(values, ruled, None)
+        by = f"{cap} = {frontier.settings.get(cap)}" if limit is None else f"the rule's {ruled}"
+        yield f"Refused by {by}, at {at}."
     elif outcome[-1:].isdigit():
         method, _, code = outcome.rpartition(" ")
         asked = "Requested with HEAD only" if method else "Fetched"

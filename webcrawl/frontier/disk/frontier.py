@@ -32,6 +32,7 @@ from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
+from webcrawl.scope.hostrules import HostRule
 
 FOLDER = "frontier"  # in JOBDIR
 RETRY = "frontier.retry"  # beside FOLDER: `scrapy frontier --retry` leaves its reasons in it
@@ -155,6 +156,9 @@ class DiskFrontier(Frontier):
 
     def inspect(self) -> Inspection:
         return Inspection(self._store.view())
+
+    async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
+        await self._run(lambda: self._state.set_rules(rules, now))
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return self._next_at[lane]

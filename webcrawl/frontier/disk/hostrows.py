@@ -34,7 +34,7 @@ def host_row(host: Host, utc_s: float, run: int) -> bytes:
         (host.addresses, host.resolved_until + utc_s, host.resolve_at + utc_s, host.resolve_tries),
         (host.retired_until + utc_s, host.retired_reason),
         {origin: (r[0] + utc_s, *r[1:]) for origin, r in host.rules.items()},
-        (run, host.deferrals, host.epoch, host.kept),
+        (run, host.deferrals, host.epoch, host.kept, host.pages, host.received_bytes),
     )
     return pickle.dumps(row, 5)
 
@@ -65,7 +65,9 @@ def read_host(db: Database, name: str, row: bytes, utc_s: float, run: int) -> Ho
     host.retired_until, host.retired_reason = retired[0] - utc_s, retired[1]
     host.rules = {origin: Rules(r[0] - utc_s, *r[1:]) for origin, r in known.items()}
     if deferred:
-        written_in, host.deferrals, host.epoch, host.kept = deferred[0]
+        written_in, host.deferrals, host.epoch, host.kept, *totals = deferred[0]
+        if totals:  # else of format 4
+            host.pages, host.received_bytes = totals
         if written_in != run:
             host.clear_failures()
             begin_epoch(host)

@@ -1,4 +1,4 @@
-"""The rows of the frontier on disk: keys and values of each kind, as bytes (format 4).
+"""The rows of the frontier on disk: keys and values of each kind, as bytes (format 5).
 
 Owns the format on disk. The folder's docstring (`webcrawl.frontier.disk`) has the table of all
 kinds. Does no I/O.
@@ -20,8 +20,8 @@ from webcrawl.frontier.lease import Link, Passed
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 
-FORMAT = 4  # of all rows; raised by a change that an older version would misread
-FORMATS_READ = (3, 4)  # 3 has no kept links
+FORMAT = 5  # of all rows; raised by a change that an older version would misread
+FORMATS_READ = (3, 4, 5)  # 3 has no kept links, 4 no totals of a host
 
 SEEN, QUEUE, HOST, WAITING, DEFERRED, ACTIVE, RULES, CONTENT, COUNT = (
     *(b"s", b"q", b"h", b"w", b"t"),

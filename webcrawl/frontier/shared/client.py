@@ -32,6 +32,7 @@ from webcrawl.frontier.shared.wire import (
     Exit,
     Heartbeat,
     Message,
+    NewRules,
     Orders,
     Put,
     Release,
@@ -43,6 +44,7 @@ from webcrawl.frontier.shared.wire import (
 )
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
+from webcrawl.scope.hostrules import HostRules
 
 MAIN_PROCESS_GONE = "main_process_gone"  # why this process's crawl ends
 HEARTBEAT_S = 1.0
@@ -59,13 +61,15 @@ class RemoteFrontier(Frontier):
 
     shared = True
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, rules: HostRules | None = None) -> None:
+        """`rules` are those of this process: they follow the first process's."""
         self.on_ready: Callable[[], None] = lambda: None
         self.on_disconnect: Callable[[], None] = lambda: None
         self.on_orders: Callable[[Orders], Coroutine[Any, Any, tuple[int, int]]] = _ignore
         self._steering: set[asyncio.Task[None]] = set()
         self.counters = Counters()
         self._sock = sock
+        self._rules = rules
         self._channel = Channel(self._on_message, self._on_lost)
         self._opening: asyncio.Task[None] | None = None
         self._is_lost = False
@@ -184,6 +188,8 @@ class RemoteFrontier(Frontier):
 
     def _on_message(self, message: Message) -> None:
         match message:
+            case NewRules(rules) if self._rules is not None:
+                self._rules.replace(rules)
             case End(reason):
                 self._end_crawl(reason)
             case WakeUp(status):

@@ -42,8 +42,9 @@ from webcrawl.frontier.shared.member import (
     ServedFrontier,
     Share,
 )
-from webcrawl.frontier.shared.wire import Orders
+from webcrawl.frontier.shared.wire import NewRules, Orders, encode, frame
 from webcrawl.items import Original
+from webcrawl.scope.hostrules import HostRule
 
 if TYPE_CHECKING:
     from webcrawl.frontier.disk.inspection import Inspection
@@ -104,6 +105,13 @@ class FrontierServer(ServedFrontier):
 
     async def content_seen(self, content: bytes, original: Original) -> Original | None:
         return await self._frontier.content_seen(content, original)
+
+    async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
+        await self._frontier.set_rules(rules, now)
+        message = frame(encode(NewRules(list(rules))))
+        for member in self._members:
+            member.channel.write(message)
+        self._notify_members(now)
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return max(self.ready_at(lane), self._own_next_at[lane])

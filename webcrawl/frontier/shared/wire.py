@@ -20,6 +20,7 @@ from msgspec.msgpack import Decoder, Encoder
 
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.items import Original
+from webcrawl.scope.hostrules import HostRule
 
 _LENGTH = struct.Struct("!I")
 
@@ -155,7 +156,11 @@ class End(_Tagged, frozen=True):
     reason: str
 
 
-Message = Calls | Heartbeat | Exit | Steered | Answers | WakeUp | Steer | End
+class NewRules(_Tagged, frozen=True):
+    rules: list[HostRule]  # RULES, as the first process has read them
+
+
+Message = Calls | Heartbeat | Exit | Steered | Answers | WakeUp | Steer | End | NewRules
 
 encode: Callable[[Message], bytes] = Encoder().encode
 decode: Callable[[bytes | bytearray], Message] = Decoder(Message).decode

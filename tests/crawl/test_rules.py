@@ -1,0 +1,311 @@
+"""Rules by host and budgets in whole crawls: judged by the journal and ledger of the servers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simweb import Running, faults, running
+from tests.crawl.crawling import ROOT, Crawl, Result, assert_clean, crawl
+from tests.crawl.knownsite import answer, crawled, served
+from tests.crawl.onecrawl import assert_one_crawl
+from tests.crawl.test_kill import VIEW, mounts
+from tests.crawl.test_processes import few
+
+pytestmark = pytest.mark.slow
+
+WORLD = ("--hosts", "12", "--seeds", "12", "--pages-per-host", "25", "--features", "none")
+READ_AGAIN = "rules.toml read again: "
+
+
+class Journal:
+    """The requests and answers that the servers have written down."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __iter__(self) -> Any:
+        return (json.loads(line) for line in self.path.read_text().splitlines(keepends=False))
+
+    def asked(self, host: str, since: float = 0.0) -> list[dict[str, Any]]:
+        """The requests to `host` from `since` on."""
+        return [each for each in self if each["host"] == host and each.get("at", -1.0) >= since]
+
+    def sent(self) -> dict[str, list[int]]:
+        """The sizes of all answers, by host."""
+        sizes: dict[str, list[int]] = {}
+        for each in self:
+            if "sent" in each:
+                sizes.setdefault(each["host"], []).append(each["sent"])
+        return sizes
+
+
+def with_journal(tmp_path: Path, *more: str) -> tuple[Journal, tuple[str, ...]]:
+    path = tmp_path / "journal"
+    return Journal(path), (*WORLD, "--host-delay", "0.05", "--journal", str(path), *more)
+
+
+def hosts_of(web: Running) -> list[str]:
+    return [seed.split("/")[2].rpartition(":")[0] for seed in web.seeds]
+
+
+def start(folder: Path, web: Running, **more: Any) -> Crawl:
+    return Crawl(folder, web=web, RULES=f"@{folder / 'rules.toml'}", **more)
+
+
+def write(folder: Path, *rules: str) -> None:
+    """Write the file as an editor does: a new file takes the place of the old one."""
+    (folder / "new.toml").write_text("".join(f"[[rule]]\n{rule}\n" for rule in rules))
+    (folder / "new.toml").rename(folder / "rules.toml")
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_delays_and_headers_are_those_of_each_hosts_rule(tmp_path: Path, processes: int) -> None:
+    journal, arguments = with_journal(tmp_path)
+    with running(*arguments) as web:
+        slow, secret, agent, capped, *_ = hosts_of(web)
+        write(
+            tmp_path,
+            f'host = "{slow}"\ndelay = 0.4\nmax_pages = 10',
+            f'domain = "{secret}"\nheaders = {{ Authorization = "Bearer 123", Accept = "" }}',
+            f'host = "{agent}"\nuser_agent = "other/2.0"',
+            f'host = "{capped}"\nmax_pages = 3',
+        )
+        result = start(tmp_path, web, **few(processes)).wait()
+        ledger = web.ledger()
+        assert result.exit_code == 0
+        assert_clean(result)
+        assert {name for name, found in ledger["violations"].items() if found["count"]} == set()
+    requests = journal.asked(slow)
+    assert len(requests) == 11, "robots.txt and the cap"
+    assert all(late["at"] - early["at"] >= 0.4 for early, late in pairwise(requests))
+    assert len(journal.asked(capped)) == 4
+    for host in hosts_of_journal(journal):
+        fields = [each["fields"] for each in journal.asked(host)]
+        assert all(("Bearer 123" in each) == (host == secret) for each in fields)
+        assert all(("Accept: " in each) == (host != secret) for each in fields)
+        assert all(("User-Agent: other/2.0" in each) == (host == agent) for each in fields)
+
+
+def hosts_of_journal(journal: Journal) -> set[str]:
+    return {each["host"] for each in journal}
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_urls_in_line_obey_a_file_that_changes_and_a_mistake_changes_nothing(
+    tmp_path: Path, processes: int
+) -> None:
+    journal, arguments = with_journal(tmp_path, "--partial", "--pages-per-host", "80")
+    with running(*arguments) as web:
+        denied, marked, partly, *_ = hosts_of(web)
+        write(tmp_path, f'host = "{denied}"\nheaders = {{ X-First = "1" }}')
+        running_crawl = start(tmp_path, web, DOWNLOAD_DELAY=0.4, **few(processes))
+        running_crawl.until("*** crawling", 2)
+        write(tmp_path, f'host = "{denied}"\ndeny = true', "delay = 3")
+        running_crawl.until("a rule needs a host, a domain or a suffix; the rules before stay")
+        mistaken_at = time.monotonic()
+        while len(journal.asked(denied, mistaken_at)) < 2:
+            assert running_crawl.process.poll() is None
+            time.sleep(0.1)
+        write(
+            tmp_path,
+            f'host = "{denied}"\ndeny = true',
+            f'host = "{marked}"\nheaders = {{ X-Second = "2" }}',
+            f'host = "{partly}"\ndeny = ["[02468][^0-9]*$"]',
+        )
+        running_crawl.until(READ_AGAIN + "3 rules (2 new, 1 changed)")
+        changed_at = time.monotonic()
+        while len(journal.asked(marked, changed_at)) < 4:
+            assert running_crawl.process.poll() is None
+            time.sleep(0.1)
+        running_crawl.interrupt()
+        result = running_crawl.wait()
+        assert result.exit_code == 0
+        assert not faults(web.ledger())
+    assert "Traceback" not in result.log
+    assert result.log.count(" ERROR: ") == 1
+    assert all("X-First: 1" in each["fields"] for each in journal.asked(denied))
+    assert len(journal.asked(denied, changed_at)) <= 1, "one request may have been under way"
+    later = journal.asked(marked, changed_at)
+    assert all("X-Second: 2" in each["fields"] for each in later[1:])
+    paths = [each["target"].rstrip("html./") for each in journal.asked(partly, changed_at)[1:]]
+    assert not [path for path in paths if path[-1:] in "02468" and path[-1:]]
+    assert result.report["counts"]["dropped/deny"] > 5
+
+
+def test_a_worker_that_starts_later_has_the_rules_in_force(tmp_path: Path) -> None:
+    journal, arguments = with_journal(tmp_path, "--partial")
+    with running(*arguments) as web:
+        write(tmp_path, 'suffix = ["com", "br", "pt", "net", "info"]\nheaders = { X-Rule = "one" }')
+        running_crawl = start(tmp_path, web, DOWNLOAD_DELAY=0.5, **few(2))
+        running_crawl.until("*** crawling")
+        write(tmp_path, 'suffix = ["com", "br", "pt", "net", "info"]\nheaders = { X-Rule = "two" }')
+        running_crawl.until(READ_AGAIN)
+        time.sleep(0.1)
+        changed_at = time.monotonic()
+        log = (tmp_path / "err.txt").read_text()
+        worker = int(log.partition("this one and ")[2].split()[0])
+        os.kill(worker, signal.SIGKILL)
+        running_crawl.until("is started again")
+        running_crawl.until("*** crawling", 6)
+        running_crawl.interrupt()
+        assert running_crawl.wait().exit_code == 0
+    later = [each for host in hosts_of_journal(journal) for each in journal.asked(host, changed_at)]
+    assert len(later) > 20
+    assert all("X-Rule: two" in each["fields"] for each in later)
+
+
+def test_a_mistake_at_the_start_is_exit_code_2_and_one_line(tmp_path: Path) -> None:
+    with running(*WORLD) as web:
+        write(tmp_path, 'host = "x.org"\ndelay = -2')
+        result = start(tmp_path, web).wait(60)
+        assert not web.ledger()["totals"].get("requests")
+    assert result.exit_code == 2
+    assert result.log.count("RULES: ") == 1
+    assert result.log.endswith(
+        "RULES: rules.toml, line 3: delay = -2 cannot be used: a number of seconds, 0 or more\n"
+    )
+
+
+def test_a_rule_has_its_time_out_and_size(tmp_path: Path) -> None:
+    """Without the rule's time-out, the crawl would take ten minutes."""
+    pages = {"/silent": b"", "/large": answer(b"<html>" + b"x" * 50_000)}
+    write(tmp_path, 'host = "127.0.0.1"\ntimeout = 0.5\nmax_size = "10K"')
+    rules = f"@{tmp_path / 'rules.toml'}"
+    with served(pages) as site:
+        result = crawled(tmp_path, site, RULES=rules, DOWNLOAD_TIMEOUT=600, RETRY_TIMES=0)
+        counts = result.report["counts"]
+        assert counts["failed/timeout"] == counts["kept/timeout"] == 1
+        assert counts["page_bytes"] < 15_000
+
+
+def test_explain_names_the_rule_of_each_value(tmp_path: Path) -> None:
+    with running(*WORLD) as web:
+        host = hosts_of(web)[0]
+        write(
+            tmp_path,
+            f'host = "{host}"\nmax_pages = 1\nheaders = {{ Authorization = "secret" }}',
+            f'domain = "{host}"\ndelay = 7',
+        )
+        job = tmp_path / "job"
+        running_crawl = start(tmp_path, web, JOBDIR=job)
+        running_crawl.until("*** crawling", 2)
+        explained = explain(web.seeds[0], job)
+        running_crawl.interrupt()
+        running_crawl.wait()
+        write(tmp_path, "delay = 1")
+        broken = explain(web.seeds[0], job)
+    assert f"A rule sets max_pages = 1 for host {host} (rules.toml, line 1).\n" in explained
+    assert f"A rule sets the header authorization for host {host} (" in explained
+    assert f"A rule sets delay = 7.0 for domain {host} (rules.toml, line 5).\n" in explained
+    assert "secret" not in explained
+    assert "The rules of its host are not known. RULES: rules.toml, line 1: a rule needs" in broken
+
+
+def explain(url: str, job: Path) -> str:
+    command = [sys.executable, "-m", "scrapy", "explain", url, "-s", f"JOBDIR={job}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+# Budgets
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_bytes_per_host_are_exceeded_by_one_page_at_most(tmp_path: Path, processes: int) -> None:
+    journal, arguments = with_journal(tmp_path, "--page-bytes", "10000", "--partial")
+    with running(*arguments) as web:
+        free = hosts_of(web)[:4]
+        write(tmp_path, f"host = {json.dumps(free)}\nmax_bytes = 0")
+        budget = {"MAX_BYTES_PER_HOST": "60K", "JOBDIR": tmp_path / "job"}
+        stopped = start(tmp_path, web, **budget, **few(processes))
+        stopped.until("*** crawling")
+        stopped.interrupt()
+        stopped.wait()
+        result = start(tmp_path, web, **budget, **few(processes)).wait()
+        assert result.exit_code == 0
+        assert not faults(web.ledger())
+    assert result.report["counts"]["dropped/host_bytes"] > 20
+    sent = journal.sent()
+    for host, sizes in sent.items():
+        if host not in free:
+            assert sum(sizes[:-1]) <= 60_000, (host, sizes)
+    assert max(sum(sent[host]) for host in free) > 100_000
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_crawl_ends_when_its_warc_files_are_large_enough(
+    tmp_path: Path, processes: int
+) -> None:
+    """The next run has a higher budget. The one between ends before its first request."""
+    promises = ("--host-delay", "0.1", "--ip-delay", "0.02")
+    limits = {"JOBDIR": tmp_path / "job", "WARC_MAX_SIZE": 100_000, **few(processes)}
+    with running(*WORLD, *promises) as web:
+        first = crawl(tmp_path, web=web, WARC_MAX_TOTAL="300K", **limits)
+        assert first.exit_code == 0
+        assert_clean(first)
+        assert first.report["finish_reason"] == "warc_max_total"
+        counted = first.report["counts"]["warc_bytes"]
+        assert counted == sum(path.stat().st_size for path in first.warcs)
+        assert counted >= 300_000
+        before = web.ledger()["totals"]["requests"]
+        again = crawl(tmp_path, web=web, WARC_MAX_TOTAL="300K", **limits)
+        assert (again.exit_code, again.report["finish_reason"]) == (0, "warc_max_total")
+        assert_clean(again)
+        assert web.ledger()["totals"]["requests"] == before
+        last = crawl(tmp_path, web=web, WARC_MAX_TOTAL="3G", **limits)
+        assert last.report["finish_reason"] == "finished"
+        assert_one_crawl(web, last, 0)
+        assert last.report["counts"]["warc_bytes"] == sum(p.stat().st_size for p in last.warcs)
+
+
+# A crawl on a small disk that is not full yet. Then the same with the disk enlarged.
+SMALL = """mount -t tmpfs -o size=16m none "$0" && { "$@"; echo "exit code $?" >&2
+mount -o remount,size=1g "$0" && "$@"; code=$?; cp -a "$0/." "$0.kept"; exit $code; }"""
+
+
+@mounts
+def test_a_nearly_full_disk_ends_the_crawl_and_the_next_run_resumes_it(tmp_path: Path) -> None:
+    small, kept = tmp_path / "small", tmp_path / "small.kept"
+    small.mkdir()
+    (tmp_path / "warc").mkdir()
+    pages = ("--page-bytes", "40000", "--host-delay", "0.1", "--ip-delay", "0.02")
+    with running(*WORLD, *pages) as web:
+        result = crawl(
+            tmp_path,
+            web=web,
+            within=(*VIEW, "sh", "-c", SMALL, str(small)),
+            JOBDIR=tmp_path / "job",
+            WARC_DIR=small,
+            REPORT_DIR=tmp_path / "warc",
+            DISK_FREE_MIN="15M",
+        )
+        first, _, second = result.log.partition("exit code 1\n")
+        assert "Traceback" not in first, first[-3000:]
+        last = first.strip().splitlines()[-1]
+        assert last.startswith(f"DISK_FREE_MIN = 15000000: the disk of '{small}' has only ")
+        assert first.count(" ERROR: ") == 1
+        assert "Closing spider (disk_free_min)" in first
+        assert "Resumes with" in second
+        for path in (*kept.glob("*.warc.gz"), *kept.glob("*.cdxj")):
+            path.rename(tmp_path / "warc" / path.name)
+        result.log = second
+        assert_one_crawl(web, result, 0)
+
+
+def test_a_disk_that_is_too_full_at_the_start_gets_no_request(tmp_path: Path) -> None:
+    with running(*WORLD) as web:
+        result: Result = crawl(tmp_path, web=web, DISK_FREE_MIN="100000T")
+        assert not web.ledger()["totals"].get("requests")
+    assert result.exit_code == 1
+    assert result.report["finish_reason"] == "disk_free_min"
+    assert result.log.strip().splitlines()[-1].startswith("DISK_FREE_MIN = 100000")

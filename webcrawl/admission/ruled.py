@@ -1,0 +1,38 @@
+"""The header and the limits of a request, as the rules of its host (RULES) change them. Pure."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+from webcrawl.fetch.client import Limits
+from webcrawl.fetch.http1 import Headers
+from webcrawl.scope.hostrules import Values
+
+_AGENT = b"user-agent"
+
+
+def ruled_headers(headers: Headers, values: Values) -> Headers:
+    """The crawl's default `headers` with those of `values` in their place, or behind them.
+
+    A header whose value is empty is left out.
+    """
+    if not (values.headers or values.user_agent):
+        return headers
+    own = [(name.encode(), value.encode()) for name, value in values.headers or ()]
+    replaced = {name.lower() for name, _ in own}
+    agent = []
+    if values.user_agent:
+        agent = [(b"User-Agent", values.user_agent.encode())]
+        replaced.add(_AGENT)
+    rest = [pair for pair in headers if pair[0].lower() not in replaced]
+    return agent + rest + [pair for pair in own if pair[1]]
+
+
+def ruled_limits(limits: Limits, values: Values, *, of_page: bool) -> Limits:
+    """`limits` with those of `values`. The size of a robots.txt has its own limit."""
+    if values.timeout_s is not None:
+        limits = replace(limits, timeout_s=values.timeout_s)
+    if of_page and values.max_size_bytes is not None:
+        limits = replace(limits, max_size_bytes=values.max_size_bytes or sys.maxsize)
+    return limits

@@ -1,0 +1,301 @@
+"""Reads the file of RULES (docs/rules.md): TOML in, `HostRule`s out.
+
+A mistake raises RulesError, one line with the file, the line and what is allowed. Nothing is read
+from a file with a mistake.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from webcrawl.config.kinds import SettingError, parse_size
+from webcrawl.fetch.requesthead import is_name, is_set_by_client, one_line
+from webcrawl.parse.robots import product_token
+from webcrawl.scope.hostrules import HostRule, Values, values_of
+from webcrawl.scope.rules import named_host
+
+PRIORITY_MAX = 1_000_000
+
+TARGETS = {"host": "hosts", "domain": "domains", "suffix": "suffixes"}
+_HEADER = re.compile(r"[ \t]*\[\[[ \t]*(?:rule|\"rule\"|'rule')[ \t]*\]\]")
+_AT_LINE = re.compile(r"(.*) \(at line (\d+), column \d+\)", re.DOTALL)
+
+
+class RulesError(SettingError):
+    """The user's fault: one line that names the file, the line and what is allowed."""
+
+    def __init__(self, text: str) -> None:
+        ValueError.__init__(self, f"RULES: {text}")
+
+
+class _NotAllowed(ValueError):  # noqa: N818  (its text is what is allowed)
+    """A value that cannot be used. Its text: the allowed values."""
+
+
+class Field(NamedTuple):
+    """A field of a rule: its name in `Values`, and the function that reads its value."""
+
+    name: str
+    read: Callable[[Any], object]  # raises _NotAllowed
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise _NotAllowed("a whole number, 0 or more")
+    return value
+
+
+def _seconds(least: float) -> Callable[[Any], float]:
+    def read(value: Any) -> float:
+        if type(value) not in (int, float) or not least <= value < float("inf"):
+            raise _NotAllowed(f"a number of seconds, {least:g} or more")
+        return float(value)
+
+    return read
+
+
+def _size(value: Any) -> int:
+    size = parse_size(value) if type(value) in (int, str) else None
+    if size is None:
+        raise _NotAllowed('a number of bytes, 0 or more, or a text such as "10M"')
+    return size
+
+
+def _switch(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _NotAllowed("true or false")
+    return value
+
+
+def _priority(value: Any) -> int:
+    if type(value) is not int or abs(value) > PRIORITY_MAX:
+        raise _NotAllowed(f"a whole number, {-PRIORITY_MAX:,} to {PRIORITY_MAX:,}")
+    return value
+
+
+def _user_agent(value: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[\x20-\x7e]+", value):
+        raise _NotAllowed("one line of ASCII text, such as name/1.0 (+URL)")
+    return value
+
+
+def _robots_agent(value: Any) -> str:
+    token = product_token(value) if isinstance(value, str) and value.isascii() else ""
+    if not token:
+        raise _NotAllowed("a product token: letters, digits, '_', '-' and '.'")
+    return token
+
+
+def _headers(value: Any) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, dict):
+        raise _NotAllowed('a table, such as { "Accept-Language" = "pt" }')
+    for name, text in value.items():
+        if not is_name(name.encode()):
+            raise _NotAllowed(f"names of headers: {name!r} is none")
+        if is_set_by_client(name.encode()):
+            raise _NotAllowed(f"headers other than {name}, which the crawler sets itself")
+        if name.lower() == "user-agent":
+            raise _NotAllowed("headers other than User-Agent: use the field user_agent")
+        if not isinstance(text, str) or one_line(text.encode()) != text.encode():
+            raise _NotAllowed(f"texts of one line: that of {name} is none")
+    if len({name.lower() for name in value}) < len(value):
+        raise _NotAllowed("each header once")
+    return tuple(value.items())
+
+
+def _deny(value: Any) -> bool | tuple[str, ...]:
+    if isinstance(value, bool):
+        return value
+    expressions = [value] if isinstance(value, str) else value
+    if not isinstance(expressions, list) or not all(isinstance(x, str) and x for x in expressions):
+        raise _NotAllowed("true, false, or a list of regular expressions")
+    for expression in expressions:
+        try:
+            re.compile(expression)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise _NotAllowed(f"regular expressions: {expression!r} is none: {error}") from None
+    return tuple(expressions)
+
+
+FIELDS = {
+    "delay": Field("delay_s", _seconds(0)),
+    "max_pages": Field("max_pages", _whole),
+    "max_bytes": Field("max_bytes", _size),
+    "max_depth": Field("max_depth", _whole),
+    "timeout": Field("timeout_s", _seconds(0.001)),
+    "max_size": Field("max_size_bytes", _size),
+    "user_agent": Field("user_agent", _user_agent),
+    "headers": Field("headers", _headers),
+    "robots_agent": Field("robots_agent", _robots_agent),
+    "obey_robots": Field("obey_robots", _switch),
+    "deny": Field("deny", _deny),
+    "priority": Field("priority", _priority),
+}
+# By name in `Values`: the name in the file.
+FIELD_NAMES = {field.name: name for name, field in FIELDS.items()}
+
+
+def load(path: Path) -> tuple[HostRule, ...]:
+    """The rules in the file at `path`. RulesError. 30 µs per rule: 3 s for 100,000.
+
+    A file that has not changed since the last call is not read again.
+    """
+    try:
+        return _load(path, stamp(path))
+    except OSError as error:
+        raise RulesError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def stamp(path: Path) -> tuple[int, ...]:
+    """Differs once the file has changed. OSError."""
+    stat = path.stat()
+    return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino
+
+
+@lru_cache(1)
+def _load(path: Path, _: tuple[int, ...]) -> tuple[HostRule, ...]:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RulesError(f"{path} is not UTF-8 text: {error}") from None
+    return parse(text, path.name)
+
+
+def parse(text: str, file: str) -> tuple[HostRule, ...]:
+    """The rules in `text`, of the file named `file`. RulesError."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        at = _AT_LINE.fullmatch(str(error))
+        where, why = (f"{file}, line {at[2]}", at[1]) if at else (file, str(error))
+        raise RulesError(f"{where}: {why}") from None
+    except RecursionError:
+        raise RulesError(f"{file}: arrays or tables are nested too deeply") from None
+    return _Reader(text, file).read(document)
+
+
+class _Reader:
+    """Turns one document into rules."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self._file = file
+        self._lines = text.split("\n")
+        self._heads = [n for n, line in enumerate(self._lines, 1) if _HEADER.match(line)]
+        self._first: dict[tuple[str, str, str], int] = {}  # (kind, target, value): its first rule
+
+    def read(self, document: dict[str, Any]) -> tuple[HostRule, ...]:
+        tables = document.get("rule", [])
+        for key in document:
+            if key != "rule":
+                why = f"{key!r} is unknown: each rule begins with [[rule]]"
+                raise self._mistake(self._line_outside(key), why)
+        if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
+            raise self._mistake(self._line_outside("rule"), "each rule begins with [[rule]]")
+        if len(self._heads) != len(tables):  # written in another way: no line is known
+            self._heads = [0] * len(tables)
+        return tuple(map(self._rule, range(len(tables)), tables))
+
+    def _rule(self, number: int, table: dict[str, Any]) -> HostRule:
+        line = self._heads[number]
+        for key in table:
+            if key not in FIELDS and key not in TARGETS:
+                near = get_close_matches(key, [*FIELDS, *TARGETS], 1)
+                hint = f", did you mean {near[0]}?" if near else ""
+                raise self._mistake(self._line_of(key, line), f"{key!r} is unknown{hint}")
+        targets = {
+            attribute: self._targets(key, table[key], line)
+            for key, attribute in TARGETS.items()
+            if key in table
+        }
+        if not any(targets.values()):
+            raise self._mistake(line, "a rule needs a host, a domain or a suffix")
+        values = {
+            FIELDS[key].name: self._value(key, table[key], line) for key in table.keys() & FIELDS
+        }
+        if not values:
+            raise self._mistake(line, f"a rule needs one of {', '.join(FIELDS)}")
+        rule = HostRule(line=line, values=Values(**values), **targets)
+        self._refuse_twice(number, rule)
+        return rule
+
+    def _value(self, key: str, value: object, line: int) -> Any:
+        try:
+            return FIELDS[key].read(value)
+        except _NotAllowed as error:
+            text = "" if key == "headers" else f" = {_short(value)}"  # a header may be a secret
+            why = f"{key}{text} cannot be used: {error}"
+            raise self._mistake(self._line_of(key, line), why) from None
+
+    def _targets(self, key: str, value: Any, line: int) -> tuple[str, ...]:
+        names = []
+        for entry in value if isinstance(value, list) else [value]:
+            name = named_host(entry) if isinstance(entry, str) else ""
+            if not name or (key == "host" and entry[:1] in "*."):
+                kind = {"host": "host name or address", "domain": "domain", "suffix": "suffix"}[key]
+                allowed = f"a {kind} without scheme, port and path, or a list of them"
+                why = f"{key} = {_short(entry)} cannot be used: {allowed}"
+                raise self._mistake(self._line_of(key, line), why)
+            names.append(name)
+        return tuple(dict.fromkeys(names))
+
+    def _refuse_twice(self, number: int, rule: HostRule) -> None:
+        """Raise if an earlier rule sets the same value for the same target."""
+        names = [name for name, _ in values_of(rule)]
+        for kind, attribute in TARGETS.items():
+            for target in getattr(rule, attribute):
+                for name in names:
+                    first = self._first.setdefault((kind, target, name), number)
+                    if first != number:
+                        field = FIELD_NAMES.get(name, name)
+                        where = f"line {self._heads[first]}" if rule.line else f"rule {first + 1}"
+                        why = f"{field} of {kind} {target} is set already: {where}"
+                        raise self._mistake(self._line_of(field, rule.line), why)
+
+    def _line_outside(self, key: str) -> int:
+        """The line on which `key` is set outside of all rules; 0 if it is not found."""
+        name = rf"[ \t]*[\"']?{re.escape(key)}[\"']?[ \t]*"
+        table, sets = re.compile(rf"[ \t]*\[+{name}[\].]"), re.compile(rf"{name}[=.]")
+        first = self._heads[0] if self._heads else len(self._lines) + 1
+        for number, line in enumerate(self._lines, 1):
+            if table.match(line) or (number < first and sets.match(line)):
+                return number
+        return 0
+
+    def _line_of(self, key: str, head: int) -> int:
+        """The line on which `key` is set, in the rule at line `head`; else `head`."""
+        if not head:
+            return 0
+        after = bisect_left(self._heads, head + 1)
+        end = self._heads[after] if after < len(self._heads) else len(self._lines) + 1
+        name = re.escape(key)
+        sets = re.compile(rf"[ \t]*(?:\[+[ \t]*rule\.)?[\"']?{name}[\"']?[ \t]*[=.\]]")
+        for number in range(head + 1, end):
+            if sets.match(self._lines[number - 1]):
+                return number
+        return head
+
+    def _mistake(self, line: int, why: str) -> RulesError:
+        return RulesError(f"{self._file}, line {line}: {why}" if line else f"{self._file}: {why}")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def unobeyed(rules: Sequence[HostRule]) -> list[str]:
+    """The targets whose robots.txt is not obeyed, as "domain example.com"."""
+    return [
+        f"{kind} {target}"
+        for rule in rules
+        if rule.values.obey_robots is False
+        for kind, attribute in TARGETS.items()
+        for target in getattr(rule, attribute)
+    ]
