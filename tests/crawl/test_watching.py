@@ -22,7 +22,7 @@ PROMISES = ("--host-delay", "0.1", "--ip-delay", "0.02")
 # Every page that is linked is answered or disallowed, so the ledger knows the numbers.
 KINDS = "none,page-slow=50,page-302,page-404,page-503,page-gzip,robots-none,host-mirror=40"
 KNOWN = ("--features", KINDS)
-PLAIN = ("--features", "none,page-slow=50")
+PLAIN = ("--features", "none,host-slow=100")  # each answer takes 0.3 s
 
 
 @pytest.fixture(scope="module")
@@ -73,11 +73,11 @@ def test_snapshots_agree_with_the_ledger(tmp_path: Path, processes: int) -> None
     assert looks[-1]["state"] == "closing"
 
 
-# Settings under which one stage is the limit. Pages take up to a second; the delays are 0.
+# Settings under which one stage is the limit.
 AT_ONCE = {"DOWNLOAD_DELAY": 0, "IP_DELAY": 0}
 LIMITS: dict[str, dict[str, Any]] = {
     "page": AT_ONCE | {"CONCURRENT_REQUESTS": 2},
-    "admission": AT_ONCE | {"CONCURRENT_ADMISSIONS": 1},
+    "robots": AT_ONCE | {"CONCURRENT_ADMISSIONS": 1},
     "politeness": {"DOWNLOAD_DELAY": 3, "IP_DELAY": 0},
     "places": {"DOWNLOAD_DELAY": 3, "IP_DELAY": 0, "FRONTIER_ACTIVE_HOSTS": 2},
     "servers": AT_ONCE,

@@ -6,7 +6,7 @@ In reading order:
   crawl and sets the exit code. `epilog` is the end of their `--help`.
 - `fetch`, `view`, `shell`, `parse`, `check`, `bench`: Scrapy's debugging commands. `debugging` is
   their common base: they leave no archive, no report and nothing in JOBDIR.
-- `frontier`, `explain`: look into the frontier of a JOBDIR.
+- `frontier`, `explain`: look into the frontier of a JOBDIR. `top`: shows a running crawl.
 - `warccheck`: checks WARC files. `simweb`: serves the simulated web.
 
 Each module's class `Command` is thin: it reads options and calls the rest of the package.
