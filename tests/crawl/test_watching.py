@@ -12,8 +12,8 @@ import pytest
 
 from simweb import Running, running
 from tests.crawl.crawling import Crawl, assert_clean, assert_faultless
-from tests.crawl.watched import ID, watch
-from webcrawl.report.series import read_series, series_path
+from tests.crawl.watched import watch
+from webcrawl.report.series import read_series
 
 pytestmark = pytest.mark.slow
 
@@ -104,14 +104,19 @@ def test_hosts_that_share_an_address_wait_for_it(tmp_path: Path) -> None:
     assert parked[0]["hosts"]["parked"] > 1
 
 
+def series_of(folder: Path) -> Path:
+    (path,) = (folder / "warc").glob("crawl-*.series.jsonl")
+    return path
+
+
 def test_the_time_series_continues_after_a_kill(tmp_path: Path) -> None:
-    job = {"JOBDIR": tmp_path / "job", "WATCH_FILE": tmp_path / "snapshots.jsonl", "WATCH_ID": ID}
-    path = series_path(tmp_path / "warc", ID)
+    job = {"JOBDIR": tmp_path / "job", "WATCH_FILE": tmp_path / "snapshots.jsonl"}
     with running(*WORLD, *PROMISES) as web:
         first = Crawl(tmp_path, web=web, program=("tests.crawl.watched",), **job)
         first.until("*** crawling", times=2)
         first.process.send_signal(signal.SIGKILL)
         first.process.wait()
+        path = series_of(tmp_path)
         assert [point["run"] for point in read_series(path)] == [1]
         with path.open("a") as file:
             file.write('{"t": 3.5, "counts": {"cra')
@@ -132,19 +137,13 @@ def test_the_time_series_continues_after_a_kill(tmp_path: Path) -> None:
 
 
 def test_a_time_series_that_cannot_be_written_is_one_warning(tmp_path: Path) -> None:
-    series_path(tmp_path / "warc", ID).mkdir(parents=True)
+    job = {"JOBDIR": tmp_path / "job"}
     with running(*WORLD, *PROMISES, "--features", "none") as web:
-        result, looks = watch(tmp_path, web=web)
+        watch(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=10, **job)
+        path = series_of(tmp_path)
+        path.unlink()
+        path.mkdir()
+        result, looks = watch(tmp_path, web=web, **job)
     assert result.log.count("the time series misses points") == 1
     assert result.exit_code == 0
-    assert looks[-1]["counts"]["crawled"] == result.report["counts"]["crawled"] > 0
-
-
-def test_a_crawl_without_an_id_has_no_time_series(tmp_path: Path) -> None:
-    with running(*WORLD, *PROMISES, "--features", "none") as web:
-        folder = tmp_path / "one"
-        path = tmp_path / "snapshots.jsonl"
-        Crawl(
-            folder, web=web, program=("tests.crawl.watched",), WATCH_FILE=path, WATCH_ID=""
-        ).wait()
-    assert not list((folder / "warc").glob("*.series.jsonl"))
+    assert looks[-1]["counts"]["crawled"] == result.report["counts"]["crawled"] > 10

@@ -1,7 +1,7 @@
 """`python -m tests.crawl.watched crawl broad ...`: a crawl that writes its snapshots to a file.
 
 Its extension stands in for a reader of the live page. WATCH_FILE gets a snapshot as a line of JSON
-every 0.2 s; WATCH_ID becomes the crawl's ID if it has none.
+every 0.2 s.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from webcrawl.config.build import is_worker
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.live.snapshot import snapshot
 
+ID = "20261123000000-abcdef"  # of a crawl that has none
+
 
 class Watcher:
     def __init__(self, crawler: Crawler, path: Path) -> None:
@@ -35,7 +37,7 @@ class Watcher:
             raise NotConfigured
         crawl = crawl_of(crawler)
         if not getattr(crawl, "crawl_id", ""):
-            crawl.crawl_id = crawler.settings["WATCH_ID"]  # type: ignore[attr-defined]
+            crawl.crawl_id = ID  # type: ignore[attr-defined]
         watcher = cls(crawler, Path(crawler.settings["WATCH_FILE"]))
         crawler.signals.connect(watcher.spider_opened, signals.spider_opened)
         crawler.signals.connect(watcher.spider_closed, signals.spider_closed)
@@ -59,14 +61,11 @@ class Watcher:
             file.write(line + "\n")
 
 
-ID = "20261123000000-abcdef"
-
-
 def watch(folder: Path, *seeds: str, **arguments: Any) -> tuple[Result, list[dict[str, Any]]]:
     """Run a crawl to its end; its snapshots."""
     path = folder / "snapshots.jsonl"
     program = ("tests.crawl.watched",)
-    result = crawl(folder, *seeds, program=program, WATCH_FILE=path, WATCH_ID=ID, **arguments)
+    result = crawl(folder, *seeds, program=program, WATCH_FILE=path, **arguments)
     return result, snapshots(folder)
 
 
