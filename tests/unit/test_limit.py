@@ -48,10 +48,11 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "all processors": ({"busy": {"main": 1.0}, "processors": 1}, "cpu", "this one has 1"),
     "archive": ({"under_way": {"page": 90, "archive": 60}}, "archive", "60 of 90 pages wait"),
     "requests": ({"under_way": {"page": 512}}, "page", "All 512 of CONCURRENT_REQUESTS"),
-    "admissions": (
-        {"under_way": {"dns": 500, "robots": 12}},
-        "admission",
-        "All 512 of CONCURRENT_ADMISSIONS",
+    "look-ups": ({"under_way": {"dns": 500, "robots": 12}}, "dns", "look-ups in DNS: a higher"),
+    "robots.txt": (
+        {"under_way": {"robots": 512}},
+        "robots",
+        "All 512 of CONCURRENT_ADMISSIONS are in use, most for robots.txt",
     ),
     "places": (
         hosts(snoozed=20_000, waiting=70_000),

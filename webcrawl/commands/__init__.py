@@ -7,7 +7,7 @@ In reading order:
 - `fetch`, `view`, `shell`, `parse`, `check`, `bench`: Scrapy's debugging commands. `debugging` is
   their common base: they leave no archive, no report and nothing in JOBDIR.
 - `trace`: shows each step of the fetch of one URL; `debugging` is its base too.
-- `frontier`, `explain`: look into the frontier of a JOBDIR.
+- `frontier`, `explain`: look into the frontier of a JOBDIR. `top`: shows a running crawl.
 - `report`: figures of a crawl, as a page and CSV files.
 - `sweep`: runs experiments, each of several crawls.
 - `ctl`: steers a running crawl.

@@ -96,6 +96,8 @@ def _print(look: Look, last: Snapshot) -> str:
             last = look()
         except NotRunning:
             return _ended(last)
+        except Refused:  # as in `_Terminal.run`
+            pass
 
 
 def _has_terminal() -> bool:
@@ -145,6 +147,8 @@ class _Terminal:
                 last = look()
             except NotRunning:
                 return _ended(last)
+            except Refused:  # its frontier is closed: the crawl is about to end
+                pass
 
     def _draw(self, snapshot: Snapshot) -> None:
         height, width = self._window.getmaxyx()

@@ -6,6 +6,7 @@ In reading order:
 - `live`: runs the control server and the live page.
 - `statslines`: prints the stats lines and the summary, and copies every number to Scrapy's stats.
 - `report`: writes report.json and report.txt when the spider closes.
+- `series`: writes the time series of the counts.
 - `processes`: starts and watches the other processes of a crawl; each of them runs `worker`.
 - `closespider`, `feeds`, `remotecontrol`, `spiderstate`: in place of Scrapy's extensions.
 - `allocator`, `garbage`: tune memory and garbage collection.

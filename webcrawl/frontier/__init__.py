@@ -13,6 +13,7 @@ Read in this order
     workbench     the hosts in memory, by rank, clock and IP address
     host, queue   one host, and its links in order
     orderings, caps, politeness, counters        which URL is best, limits, delays, numbers
+    overview                                     the hosts, for a reader of a running crawl
     backlog       links that are kept for a later try
     contents, seen                               the content-seen and the URL-seen test
     store         keeps the state of a crawl: the interface, and MemoryStore

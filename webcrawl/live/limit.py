@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 Stage = Literal[
-    "closing", "paused", "outage", "target", "seeds", "cpu", "archive", "page", "admission",
-    "places", "address", "politeness", "servers", "none",
+    "closing", "paused", "outage", "target", "seeds", "cpu", "archive", "page", "dns", "robots",
+    "head", "places", "address", "politeness", "servers", "none",
 ]  # fmt: skip
 
+_ADMISSIONS: Final[tuple[Stage, ...]] = ("dns", "robots", "head")
 _BUSY: Final = 0.8  # from here on a process does hardly more: it waits for data in between
 _FULL: Final = 0.95  # of a limit: places become free and are taken again all the time
 
@@ -66,7 +67,7 @@ class Load:
 
     @property
     def admissions(self) -> int:
-        return sum(self.under_way.get(stage, 0) for stage in ("dns", "robots", "head"))
+        return sum(self.under_way.get(stage, 0) for stage in _ADMISSIONS)
 
     @property
     def active(self) -> int:
@@ -149,10 +150,13 @@ def _requests_full(load: Load) -> Limit | None:
 def _admissions_full(load: Load) -> Limit | None:
     if load.admissions < _FULL * load.admissions_max:
         return None
+    stage = max(_ADMISSIONS, key=lambda stage: load.under_way.get(stage, 0))
+    what = "look-ups in DNS" if stage == "dns" else {"robots": "robots.txt"}.get(stage, "HEAD")
+    remedy = ", or DNS_SERVERS that answer faster" if stage == "dns" else ""
     return Limit(
-        "admission",
-        f"All {load.admissions_max:,} of CONCURRENT_ADMISSIONS are in use: a higher number"
-        " (DNS_SERVERS that answer faster, if most are look-ups).",
+        stage,
+        f"All {load.admissions_max:,} of CONCURRENT_ADMISSIONS are in use, most for {what}: a"
+        f" higher number{remedy}.",
     )
 
 

@@ -37,7 +37,7 @@ _watches: WeakKeyDictionary[Crawler, Watch] = WeakKeyDictionary()
 
 
 async def snapshot(crawler: Crawler) -> dict[str, Any]:
-    """The snapshot of the crawl of `crawler`: JSON values. RuntimeError if it has no frontier.
+    """The snapshot of the crawl of `crawler`: JSON values. StoreError if it has no frontier.
 
     Rates are over the time since the last snapshots (`live.rates`). Cost: 0.5 ms, and 0.5 µs per
     active host.
@@ -60,13 +60,14 @@ class Watch:
         warc_dir = Path(settings.get("WARC_DIR") or ".")
         self._disk = DiskUse(warc_dir, Path(jobdir) if jobdir else None)
         self._processes = processes_from(settings)
+        self._target = read(settings, "CLOSESPIDER_PAGECOUNT", int)
         self._limits = [read(settings, name, int) for name in _SETTINGS]
         self._delays_s = [read(settings, name, float) for name in ("DOWNLOAD_DELAY", "IP_DELAY")]
 
     async def snapshot(self) -> dict[str, Any]:
         frontier, crawl = self._crawl.frontier, self._crawl
         if frontier is None:
-            raise RuntimeError("this crawl has no frontier of ours")
+            raise StoreError("this crawl has no frontier of ours")
         disk = await self._disk.measure()
         try:
             overview = await frontier.overview(time.monotonic(), HOSTS_MAX)
@@ -75,7 +76,7 @@ class Watch:
         counters, elapsed_s = frontier.counters, crawl.elapsed_s
         stats = process_stats(crawl.workers)
         self._rates.add(look(counters, elapsed_s, stats))
-        target = read(self._crawler.settings, "CLOSESPIDER_PAGECOUNT", int)
+        target = getattr(frontier, "target", self._target)
         pages_per_s = self._rates.pages_per_s
         left = max(target - counters.crawled, 0)
         return {
