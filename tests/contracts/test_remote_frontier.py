@@ -24,6 +24,7 @@ from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.shared.client import MAIN_PROCESS_GONE, RemoteFrontier
 from webcrawl.frontier.shared.member import Load
 from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.frontier.shared.wire import Orders
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 
@@ -531,5 +532,75 @@ def test_no_host_is_admitted_while_admitted_hosts_can_give_the_missing_pages() -
         busy = Fetched(503, 101.0, 101.0, retry_after_s=60.0)
         await server.release([(each, busy) for each in leases], 101.0)
         assert await server.acquire(101.0, 9, Lane.ADMISSIONS), "they give nothing for a while"
+
+    asyncio.run(check())
+
+
+# Steering
+
+
+@pytest.mark.parametrize("target", [0, 9])
+def test_orders_that_hold_no_places_take_none_away(target: int) -> None:
+    async def check() -> None:
+        server = with_target(target)
+        pair = Pair(server)
+        await server.put(links(9), 100.0)
+        await resolve(server)
+        assert len(await pair.remote.acquire_pages(100.0, 2, 0)) == 2
+        for orders in (Orders(deny=("a.test",)), Orders(is_paused=True), Orders()):
+            await server.steer(orders)
+            await pair.remote.acquire_pages(100.0, 0, 0)
+            assert pair.remote.places == 2
+        await pair.die()
+
+    asyncio.run(check())
+
+
+def test_while_places_are_held_the_target_can_be_lowered_to_what_is_answered() -> None:
+    async def check() -> None:
+        server = with_target(0)
+        pair = Pair(server)
+
+        async def carry_out(orders: Orders) -> tuple[int, int]:
+            return 1, 0  # one of its answers has a place
+
+        pair.remote.on_orders = carry_out
+        await server.put(links(9), 100.0)
+        await resolve(server)
+        ours = await server.acquire_pages(100.0, 3, 0)
+        theirs = await pair.remote.acquire_pages(100.0, 2, 0)
+        assert (server.places, pair.remote.places) == (3, 2)
+        await server.steer(Orders(holds_places=True))
+        assert await server.lowest_target(placed=1) == 2
+        assert await server.acquire_pages(100.0, 3, 0) == []
+        server.target = 3
+        await server.steer(Orders())
+        await pair.remote.acquire_pages(100.0, 0, 0)
+        assert (server.places, pair.remote.places) == (2, 1)
+        done = [(lease, answer(lease, 101.0)) for lease in ours[:2]]
+        await server.release(done, 101.0)
+        await pair.remote.release([(theirs[0], answer(theirs[0], 101.0))], 101.0)
+        assert (server.counters.crawled, server.is_met) == (3, True)
+        await pair.die()
+
+    asyncio.run(check())
+
+
+def test_a_process_that_dies_is_not_waited_for() -> None:
+    async def check() -> None:
+        server = with_target(0)
+        pair = Pair(server)
+
+        async def hang(orders: Orders) -> tuple[int, int]:
+            await asyncio.Event().wait()
+            return 0, 0
+
+        pair.remote.on_orders = hang
+        await pair.remote.acquire(100.0, 1)
+        steering = asyncio.create_task(server.steer(Orders(is_paused=True)))
+        await asyncio.sleep(0.01)
+        assert not steering.done()
+        await pair.die()
+        assert await steering == 0
 
     asyncio.run(check())

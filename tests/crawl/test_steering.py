@@ -60,7 +60,7 @@ def test_no_request_reaches_a_server_while_a_crawl_is_paused(
             assert crawl.requests_since(paused_at) == []
             assert queries(crawl) == before
             assert crawl.ctl("resume") == "resumed"
-        result = crawl.wait()
+        result = crawl.wait(120)
         assert_ended(result)
         assert_faultless(web)
 
@@ -75,7 +75,7 @@ def test_a_crawl_that_is_paused_at_its_beginning_misses_nothing(tmp_path: Path) 
         assert crawl.ctl("pause") == "paused already"
         crawl.ctl("resume")
         assert crawl.ctl("resume") == "not paused"
-        assert_ended(crawl.wait())
+        assert_ended(crawl.wait(120))
         assert_faultless(web)
 
 
@@ -92,10 +92,10 @@ def test_a_paused_crawl_can_be_stopped_and_resumed(
             crawl.interrupt()
         else:
             assert crawl.ctl("stop").startswith("stopping")
-        assert_ended(crawl.wait())
+        assert_ended(crawl.wait(120))
         assert crawl.requests_since(paused_at) == []
         again = Steered(tmp_path, web=web, **few(processes))
-        assert_ended(again.wait())
+        assert_ended(again.wait(120))
         assert_faultless(web)
 
 
@@ -103,7 +103,7 @@ def test_stop_ends_a_crawl_as_an_interrupt_does(tmp_path: Path) -> None:
     with running(*WEB) as web:
         crawl = Steered(tmp_path, web=web)
         crawl.after(20).ctl("stop")
-        result = crawl.wait()
+        result = crawl.wait(120)
         assert_ended(result)
         assert result.report["finish_reason"] == "shutdown"
 
@@ -122,7 +122,7 @@ def test_denied_urls_are_not_requested_although_they_wait(tmp_path: Path, proces
         asked = crawl.requests_since(denied_at)
         assert [url for url in asked if url.startswith(tuple(denied))] == []
         again = Steered(tmp_path, web=web, **few(processes))
-        result = again.wait()
+        result = again.wait(120)
         assert_ended(result)
         assert result.log.count("steering: deny ") == 1
         asked = crawl.requests_since(denied_at)
@@ -139,7 +139,7 @@ def test_a_denied_pattern_is_not_requested(tmp_path: Path, processes: int) -> No
         crawl.after(60)
         crawl.ctl("deny", "[02468]$", "re:^https?://[a-f]")
         denied_at = time.monotonic()
-        result = crawl.wait()
+        result = crawl.wait(120)
         assert_ended(result)
         asked = crawl.requests_since(denied_at)
         assert asked
@@ -159,7 +159,7 @@ def test_what_a_command_does_wrong_changes_nothing(tmp_path: Path) -> None:
         assert "there is no file" in crawl.refusal("seeds", "http://ok.test/", "nothing.txt")
         assert not (crawl.jobdir / "steering.jsonl").exists()
         crawl.ctl("resume")
-        assert_ended(crawl.wait())
+        assert_ended(crawl.wait(120))
         assert_faultless(web)
 
 
@@ -175,7 +175,7 @@ def test_seeds_that_are_added_late_are_fetched(tmp_path: Path, processes: int) -
         answer = crawl.ctl("seeds", late, web.seeds[1])
         assert answer == "29 seeds added, 2 known, 1 out of scope, 1 not a URL"
         crawl.ctl("resume")
-        assert_ended(crawl.wait())
+        assert_ended(crawl.wait(120))
         assert len({url.partition("/")[0] for url in crawl.requests_since(0)}) >= 30
 
 
@@ -187,7 +187,7 @@ def test_a_crawl_with_nothing_left_waits_while_it_is_paused(tmp_path: Path) -> N
         time.sleep(PAUSE_S)
         assert crawl.ctl("seeds", web.seeds[1]).startswith("1 seed added")
         crawl.ctl("resume")
-        result = crawl.wait()
+        result = crawl.wait(120)
         assert_ended(result)
         assert result.report["counts"]["crawled"] == 1
 
@@ -205,7 +205,7 @@ def test_allow_extends_the_scope(tmp_path: Path, processes: int) -> None:
         crawl.after(20)
         kill(crawl)
         again = Steered(tmp_path, web=web, **settings)
-        assert_ended(again.wait())
+        assert_ended(again.wait(120))
         asked = {url.partition("/")[0] for url in crawl.requests_since(0)}
         assert hosts[5] in asked
         assert not [host for host in asked if not host.endswith(tuple(hosts[:6]))]
@@ -220,11 +220,11 @@ def test_a_target_is_met_exactly(tmp_path: Path, processes: int, begun_with: int
         crawl.after(20)
         assert "the target is 77 pages" in crawl.ctl("target", "77")
         assert "the lowest target is" in crawl.refusal("target", "3")
-        result = crawl.wait()
+        result = crawl.wait(120)
         assert_ended(result)
         assert result.report["counts"]["crawled"] == 77
         again = Steered(tmp_path, web=web, **settings | {"CLOSESPIDER_PAGECOUNT": 90})
-        result = again.wait()
+        result = again.wait(120)
         assert_ended(result)
         assert "target 77" in result.log
         assert "is not used" in result.log
@@ -239,7 +239,7 @@ def test_a_target_outlives_a_kill(tmp_path: Path, processes: int) -> None:
         crawl.after(30)
         kill(crawl)
         again = Steered(tmp_path, web=web, **few(processes))
-        result = again.wait()
+        result = again.wait(120)
         assert_ended(result)
         assert result.report["counts"]["crawled"] == 60
 
@@ -249,7 +249,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
         (tmp_path / "job").mkdir()
         (tmp_path / "job" / "steering.jsonl").write_text('{"command": "deny"\n')
         crawl = Steered(tmp_path, web=web)
-        result = crawl.wait()
+        result = crawl.wait(120)
         assert result.exit_code == 2
         assert "steering.jsonl, line 1 cannot be used" in result.log
         assert "Traceback" not in result.log
@@ -272,15 +272,27 @@ def test_the_command_of_a_user(tmp_path: Path) -> None:
         assert refused.stderr.startswith("deny = 're:(' cannot be used")
         assert ctl(jobdir).returncode == 2
         assert ctl(jobdir, "stop").returncode == 0
-        assert_ended(crawl.wait())
+        assert_ended(crawl.wait(120))
         gone = ctl(jobdir, "pause")
         assert gone.returncode == 1
         assert gone.stderr == f"no crawl is running in {jobdir}\n"
 
 
-def test_the_servers_see_no_fault_while_commands_come_and_go(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"CRAWL_PROCESSES": 2},
+        {"HEAD_FIRST": 1},
+        {"FRONTIER_ORDER": "opic", "KEEP_ALIVE": 5},
+        {"CRAWL_PROCESSES": 3, "CONCURRENT_REQUESTS": 3, "FRONTIER_ACTIVE_HOSTS": 10},
+    ],
+    ids=str,
+)
+def test_the_servers_see_no_fault_while_commands_come_and_go(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
     with running(*WEB) as web:
-        crawl = Steered(tmp_path, web=web, **few(2))
+        crawl = Steered(tmp_path, web=web, **settings)
         for pages in range(10, 130, 10):
             crawl.after(pages)
             crawl.ctl("pause")
@@ -291,6 +303,6 @@ def test_the_servers_see_no_fault_while_commands_come_and_go(tmp_path: Path) -> 
             crawl.ctl("resume")
             crawl.ctl("deny", f"/nothing-{pages}/")
         assert crawl.ctl("target", "0").startswith("there is no target any more")
-        assert_ended(crawl.wait())
+        assert_ended(crawl.wait(120))
         ledger = web.ledger()
         assert not faults(ledger), json.dumps(faults(ledger), indent=1)

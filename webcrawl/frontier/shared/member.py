@@ -107,6 +107,7 @@ class ServedFrontier(Frontier):
     """A frontier that leases to several processes, as a `Member` calls it."""
 
     is_ending: bool  # no process gets a lease any more
+    orders: Orders  # for all processes
 
     @abstractmethod
     async def acquire_for(self, share: Share, now: float, limit: int, lane: Lane) -> list[Lease]:
@@ -219,7 +220,8 @@ class Member:
                 work = [self._calls[type(call)](call) for call in calls]
                 self._start(self._answer(number, work))
             case Steered(number, placed, unanswered):
-                self.share.places = min(self.share.places, placed)
+                if self._server.orders.holds_places:
+                    self.share.places = min(self.share.places, placed)
                 steered = self._steering.pop(number)
                 if not steered.done():
                     steered.set_result(unanswered)

@@ -157,6 +157,7 @@ class FrontierServer(ServedFrontier):
     async def acquire_for(self, share: Share, now: float, limit: int, lane: Lane) -> list[Lease]:
         if self.orders.is_paused or self.orders.holds_places:
             return []
+        self._give_places(share)
         if self.target:
             if lane is Lane.PAGES:
                 limit = min(limit, self._allowed_pages(share))
@@ -225,7 +226,6 @@ class FrontierServer(ServedFrontier):
 
     def _allowed_pages(self, share: Share) -> int:
         """The number of pages that the process of `share` may lease now."""
-        self._give_places(share)
         placeless = sum(each.placeless for each in self._shares)
         spare = min(share.spare - share.placeless, self.target - placeless)
         return self._free_places() + max(spare, 0)
