@@ -4,38 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from shutil import which
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, Page
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
-from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
-
-from webcrawl.analysis.folder import find_crawl  # noqa: E402
-from webcrawl.analysis.page import write_page  # noqa: E402
-from webcrawl.analysis.report import make_report, open_crawl  # noqa: E402
+from webcrawl.analysis.folder import find_crawl
+from webcrawl.analysis.page import write_page
+from webcrawl.analysis.report import make_report, open_crawl
 
 pytestmark = pytest.mark.slow
 
-CHROMIUM = which("chromium") or which("chromium-browser") or which("google-chrome")
 CRAWL = "20261123045000-abcdef"
 HOSTILE = (
     "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='x'\">"
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine")
-    quiet = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run")
-    quiet += ("--disable-background-networking", "--disable-component-update", "--disable-sync")
-    with sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=CHROMIUM, args=[*quiet])
-        yield chromium
-        chromium.close()
 
 
 def lines() -> Iterator[dict[str, Any]]:

@@ -72,7 +72,7 @@ def check_names(
         if not (code.reads(name, _reading(name)) or name.startswith(code.prefixes)):
             _settings_line(found, name, code)
     for name in arguments:
-        if not (name.startswith("_") or _takes(spider, name) or code.reads(name, _using(name))):
+        if not (name.startswith("_") or _takes(spider, name) or code.takes(name)):
             _arguments_line(found, name, spider)
     return found
 
@@ -167,6 +167,12 @@ class _Code:
             for texts in self._texts.values()
             for text in texts
         )
+
+    def takes(self, argument: str) -> bool:
+        """Whether any code uses `argument`; of this project only its spiders can."""
+        packages = self._texts.keys() - {"webcrawl"}
+        texts = [text for package in packages for text in self._texts[package]]
+        return any(map(_using(argument).search, [*texts, *_sources("webcrawl.spiders")]))
 
     @cached_property
     def setting_names(self) -> set[str]:

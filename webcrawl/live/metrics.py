@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+EXPOSITION_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 LABELS_MAX: Final = 100  # values of one label; the rest is added up as "more"
 STATES: Final = ("running", "paused", "outage", "closing")
 

@@ -25,7 +25,7 @@ from twisted.web.server import NOT_DONE_YET, Request, Site
 from webcrawl.live.access import Access
 from webcrawl.live.events import Events
 from webcrawl.live.livecrawl import LiveCrawl, RefusalError
-from webcrawl.live.metrics import CONTENT_TYPE
+from webcrawl.live.metrics import EXPOSITION_TYPE
 
 logger = logging.getLogger(__name__)
 
@@ -209,7 +209,7 @@ class _Control(Resource):
         return _Answer(_JSON, await self._crawl.snapshot())
 
     async def _metrics(self, request: Request) -> _Answer:
-        return _Answer(CONTENT_TYPE, await self._crawl.metrics())
+        return _Answer(EXPOSITION_TYPE, await self._crawl.metrics())
 
     async def _stream(self, request: Request) -> None:
         request.setHeader("Content-Type", "text/event-stream")

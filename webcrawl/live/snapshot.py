@@ -60,7 +60,6 @@ class Watch:
         warc_dir = Path(settings.get("WARC_DIR") or ".")
         self._disk = DiskUse(warc_dir, Path(jobdir) if jobdir else None)
         self._processes = processes_from(settings)
-        self._target = read(settings, "CLOSESPIDER_PAGECOUNT", int)
         self._limits = [read(settings, name, int) for name in _SETTINGS]
         self._delays_s = [read(settings, name, float) for name in ("DOWNLOAD_DELAY", "IP_DELAY")]
 
@@ -76,7 +75,7 @@ class Watch:
         counters, elapsed_s = frontier.counters, crawl.elapsed_s
         stats = process_stats(crawl.workers)
         self._rates.add(look(counters, elapsed_s, stats))
-        target = getattr(frontier, "target", self._target)
+        target = frontier.target
         pages_per_s = self._rates.pages_per_s
         left = max(target - counters.crawled, 0)
         return {
