@@ -197,7 +197,7 @@ def test_allow_extends_the_scope(tmp_path: Path, processes: int) -> None:
     with running(*WEB) as web:
         hosts = sorted({url.split("/")[2].partition(":")[0] for url in web.seeds})
         settings = few(processes) | {"SCOPE_ALLOW": ",".join(hosts[:5])}
-        crawl = Steered(tmp_path, web=web, **settings)
+        crawl = Steered(tmp_path, web=web, **settings).after(1)  # the seeds of the start are read
         crawl.ctl("pause")
         assert "1 entry added" in crawl.ctl("allow", hosts[5])
         assert crawl.ctl("seeds", *web.seeds).startswith("1 seed added")
