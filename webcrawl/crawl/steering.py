@@ -35,10 +35,13 @@ def check(command: str, arguments: Sequence[str]) -> None:
         raise SteeringError(f"{command} takes no arguments")
     if wanted and not any(each.strip() for each in arguments):
         raise SteeringError(f"{command} needs arguments: {wanted}")
-    if command == "target" and not (
-        len(arguments) == 1 and arguments[0].isascii() and arguments[0].isdecimal()
-    ):
+    if command == "target" and not (len(arguments) == 1 and is_number(arguments[0])):
         raise SteeringError(f"target = {' '.join(arguments)!r}: allowed is one number of pages")
+
+
+def is_number(text: str) -> bool:
+    """Whether `text` is a whole number that a counter can reach."""
+    return text.isascii() and text.isdecimal() and len(text) <= 18
 
 
 class Steering(Protocol):

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from webcrawl.crawl.steering import is_number
 from webcrawl.scope import Scope, ScopeError
 
 NAME: Final = "steering.jsonl"
@@ -162,7 +163,7 @@ def _command(value: object) -> Command:
         case "allow" | "deny":
             Scope().extend(**{command: arguments})
         case "target":
-            if len(arguments) != 1 or not arguments[0].isdecimal() or not isinstance(setting, int):
+            if len(arguments) != 1 or not is_number(arguments[0]) or not isinstance(setting, int):
                 raise ValueError("a target is one number")
         case _:
             raise ValueError(f'"command" is {command!r}, and not allow, deny or target')

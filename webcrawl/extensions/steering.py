@@ -189,11 +189,7 @@ class SteeringExtension:
     # Seeds
 
     async def _seeds(self, arguments: Sequence[str], by: str) -> str:
-        try:
-            sources = await in_daemon(partial(_sources, arguments))
-        except BadSeed as error:
-            raise SteeringError(f"no seed is added: {error}") from None
-        reading = self._start(self._put_seeds(sources))
+        reading = self._start(self._put_seeds(arguments))
         self._readings.add(reading)
         reading.add_done_callback(self._readings.discard)
         done, _ = await asyncio.wait({reading}, timeout=_SEEDS_ANSWER_S)
@@ -204,12 +200,12 @@ class SteeringExtension:
         reading.add_done_callback(partial(_log_seeds, shown("seeds", arguments)))
         return "the list is long: it is read on, and the log has the counts at its end"
 
-    async def _put_seeds(self, sources: Sequence[SeedSource]) -> str:
+    async def _put_seeds(self, arguments: Sequence[str]) -> str:
         """Put all seeds, batch by batch. Meanwhile the crawl does not end by itself."""
         self._scheduler.holds += 1
         counts = _Counts(any(read(self._crawler.settings, cap, int) for cap in _CAPS))
         try:
-            for source in sources:
+            for source in await in_daemon(partial(_sources, arguments)):
                 batches = source.batches(SEEDS_PER_BATCH)
                 while batch := await in_daemon(partial(next, batches, None)):
                     for start in range(0, len(batch), SEEDS_PER_PUT):
@@ -219,6 +215,8 @@ class SteeringExtension:
                         counts.add(len(urls), *await self._scheduler.add_seeds(urls))
                         await asyncio.sleep(0)
                 counts.bad += source.bad
+        except BadSeed as error:
+            raise SteeringError(f"no seed is added: {error}") from None
         except CloseSpider:
             raise SteeringError(f"the frontier failed: {counts}; the rest is lost") from None
         finally:
