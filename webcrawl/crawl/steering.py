@@ -29,7 +29,8 @@ class SteeringError(Exception):
 def check(command: str, arguments: Sequence[str]) -> None:
     """SteeringError for a command that does not exist, or with wrong arguments."""
     if command not in COMMANDS:
-        raise SteeringError(f"there is no command {command[:50]!r}; there are {', '.join(COMMANDS)}")
+        known = ", ".join(COMMANDS)
+        raise SteeringError(f"there is no command {command[:50]!r}; there are {known}")
     wanted = COMMANDS[command]
     if not wanted and arguments:
         raise SteeringError(f"{command} takes no arguments")
