@@ -187,12 +187,12 @@ document.querySelectorAll("[data-table]").forEach((box) => drawTable(box, data.t
 if (typeof Plotly === "undefined") {
   document.querySelectorAll(".plot").forEach((box) => box.replaceChildren(element("p", "empty", "plotly.min.js is missing beside this page.")));
 } else {
-  const seen = new IntersectionObserver((entries) => {
-    for (const entry of entries) {
-      if (entry.isIntersecting) { seen.unobserve(entry.target); drawPlot(entry.target); }
-    }
-  }, { rootMargin: "600px" });
-  document.querySelectorAll(".plot").forEach((box) => seen.observe(box));
+  const waiting = [...document.querySelectorAll(".plot")];
+  const drawNext = () => {  // one at a time: the page can be scrolled meanwhile
+    const box = waiting.shift();
+    if (box) { drawPlot(box); setTimeout(drawNext); }
+  };
+  drawNext();
   addEventListener("beforeprint", () => document.querySelectorAll(".plot").forEach(drawPlot));
 }
 root.dataset.ready = "yes";
