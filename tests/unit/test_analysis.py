@@ -179,9 +179,10 @@ def test_a_time_series_gives_rates_between_its_points(tmp_path: Path) -> None:
     path = tmp_path / "series.jsonl"
     points = [
         {"t": 2.0, "counts": {"crawled": 10, "page_bytes": 0}, "under_way": {"page": 3, "dns": 1}},
-        {"t": 4.0, "counts": {"crawled": 30, "page_bytes": 500_000}, "under_way": {"page": 5}},
+        {"t": 4.0, "counts": {"crawled": 30, "page_bytes": 500_000, "under_way": 5}},
         {"t": 4.0, "counts": {}},
     ]
+    points[1]["under_way"] = {"page": 5, "archive": 2}  # archived pages are in both
     text = "\n".join(map(json.dumps, points)) + '\n{"t": 5, "cou'
     path.write_text(text)
     (speed,) = speeds(read_points(path))
