@@ -179,9 +179,10 @@ def test_a_time_series_gives_rates_between_its_points(tmp_path: Path) -> None:
     path = tmp_path / "series.jsonl"
     points = [
         {"t": 2.0, "counts": {"crawled": 10, "page_bytes": 0}, "under_way": {"page": 3, "dns": 1}},
-        {"t": 4.0, "counts": {"crawled": 30, "page_bytes": 500_000}, "under_way": {"page": 5}},
+        {"t": 4.0, "counts": {"crawled": 30, "page_bytes": 500_000, "under_way": 5}},
         {"t": 4.0, "counts": {}},
     ]
+    points[1]["under_way"] = {"page": 5, "archive": 2}  # archived pages are in both
     text = "\n".join(map(json.dumps, points)) + '\n{"t": 5, "cou'
     path.write_text(text)
     (speed,) = speeds(read_points(path))
@@ -224,6 +225,37 @@ def test_torn_absent_and_foreign_archives_cost_only_their_pages(tmp_path: Path) 
     for path in (torn, text, tmp_path / "absent"):
         found = read_task(Task(path, [Place("http://a.com/", 0)] * 2, True, "a.com"))
         assert (found.pages, found.unread) == (0, 2)
+
+
+def test_the_log_of_a_running_or_killed_crawl_outlasts_its_time_series(
+    tmp_path: Path,
+) -> None:
+    point = {"t": 10.0, "time": "2026-11-23T05:00:00.000Z", "counts": {"extracted": 1}}
+    lines = [page(f"http://a.com/{n}", time="2026-11-23T05:00:06.500Z") for n in range(33)]
+    (tmp_path / f"series-{CRAWL}.jsonl").write_text(json.dumps(point) + "\n")
+    with reported(write(tmp_path, *lines)) as report:
+        assert report.totals["elapsed_s"] == pytest.approx(16.5)
+        assert report.totals["pages_per_s"] == pytest.approx(2)
+    (tmp_path / f"series-{CRAWL}.jsonl").write_text(json.dumps(point | {"time": "?"}) + "\n")
+    with reported(tmp_path) as report:
+        assert report.totals["elapsed_s"] == 10
+
+
+def test_a_host_over_the_cap_of_its_address_has_a_dns_record(tmp_path: Path) -> None:
+    lost = {"end": "dropped", "dns_ms": 5}
+    over = line("http://b.com/", reason="ip_cap", **lost)
+    unknown = line("http://c.com/", reason="dns", **lost)
+    with reported(write(tmp_path, page("http://a.com/"), over, unknown)) as report:
+        found = {row["figure"]: row["value"] for row in rows(report, "questions")}
+        assert found["valid DNS record of a new host"] == pytest.approx(2 / 3)
+
+
+def test_an_answer_to_head_counts_once_in_the_megabits(tmp_path: Path) -> None:
+    head = line("http://a.com/pdf", kind="head", status=200, tries=1, size_bytes=1_000)
+    robots = line("http://a.com/robots.txt", kind="robots", status=404, size_bytes=250)
+    (tmp_path / f"series-{CRAWL}.jsonl").write_text('{"t": 0.01}\n')
+    with reported(write(tmp_path, head, robots)) as report:
+        assert report.totals["mbps"] == pytest.approx(1)
 
 
 def test_a_crawl_has_finished_if_its_last_run_has(tmp_path: Path) -> None:

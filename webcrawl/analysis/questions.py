@@ -28,7 +28,7 @@ def questions(log: duckdb.DuckDBPyConnection) -> Table:
     looked_up, resolved = one(
         log,
         """SELECT count(*), count(*) FILTER (found) FROM (
-            SELECT host, bool_or(ip IS NOT NULL OR reason = 'blocked_address') AS found
+            SELECT host, bool_or(ip IS NOT NULL OR reason IN ('blocked_address', 'ip_cap')) AS found
             FROM line GROUP BY host HAVING found OR bool_or(reason = 'dns'))""",
     )
     # The last robots.txt of a host that is not a redirect: its chain may end at another host.

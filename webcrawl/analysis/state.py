@@ -101,12 +101,11 @@ def speeds(points: list[Point]) -> Iterator[dict[str, float]]:
         def grown(*names: str, was: Point = was, counts: Point = counts) -> float:
             return max(0.0, float(sum(counts.get(name, 0) - was.get(name, 0) for name in names)))
 
-        under_way = now.get("under_way", {})
         yield {
             "elapsed_s": now["t"],
             "pages_per_s": per_second(grown("crawled"), over_s),
             "mbps": per_second(grown("page_bytes", "robots_bytes") * 8e-6, over_s),
-            "under_way": sum(under_way.values()) if under_way else counts.get("under_way", 0),
+            "under_way": counts.get("under_way", 0),  # a stage's own counts overlap: page, archive
             "pending": counts.get("pending", 0),
             **{f"{name}_per_s": per_second(grown(name), over_s) for name in _RATES},
             "links_per_s": per_second(grown("links"), over_s),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 
 import duckdb
 
@@ -43,12 +44,14 @@ def totals(log: duckdb.DuckDBPyConnection, state: CrawlState) -> dict[str, float
         FROM outcome""",
     )
     robots, robots_bytes = one(
-        log, "SELECT count(*), coalesce(sum(size_bytes), 0) FROM line WHERE kind <> 'page'"
+        log,
+        "SELECT count(*), coalesce(sum(size_bytes) FILTER (kind = 'robots'), 0)"
+        " FROM line WHERE kind <> 'page'",  # an answer to HEAD is one of the answered
     )
     (links,) = one(log, "SELECT coalesce(sum(links), 0) FROM line WHERE kind = 'page'")
     (domains,) = one(log, "SELECT count(DISTINCT domain) FROM site SEMI JOIN answered USING (host)")
     (pending,) = one(log, "SELECT count(*) FROM waiting")
-    elapsed_s = state.elapsed_s or logged_s(log)
+    elapsed_s = elapsed(log, state)
     return {
         "elapsed_s": elapsed_s,
         "urls_with_a_turn": lines,
@@ -68,6 +71,19 @@ def totals(log: duckdb.DuckDBPyConnection, state: CrawlState) -> dict[str, float
         "urls_kept_for_a_later_try": kept,
         "urls_pending": pending or state.counts.get("pending", 0),
     }
+
+
+def elapsed(log: duckdb.DuckDBPyConnection, state: CrawlState) -> float:
+    """Seconds of all runs. The log is newer than the last point if the crawl runs or was killed."""
+    if not state.elapsed_s:
+        return logged_s(log)
+    last = state.points[-1] if state.points else {}
+    (logged_time,) = one(log, "SELECT epoch(max(time)) FROM line")
+    try:
+        newer_s = float(logged_time or 0.0) - datetime.fromisoformat(last["time"]).timestamp()
+    except (KeyError, TypeError, ValueError):  # no series, or no point of ours
+        return state.elapsed_s
+    return max(state.elapsed_s, float(last["t"]) + newer_s)
 
 
 def logged_s(log: duckdb.DuckDBPyConnection) -> float:

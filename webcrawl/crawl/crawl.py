@@ -59,7 +59,7 @@ class Crawl:
         self.steering: Steering | None = None  # None: the crawl cannot be steered
         self.workers: dict[int, int] = {}  # the other processes of the crawl: number and pid
         self.is_closing = False  # no new request is sent
-        self.began_at = time.monotonic()  # this run
+        self.began_at = time.monotonic()  # this run: set again when the spider is opened
         self.scope: Scope | None = None  # with what `allow` and `deny` have added
         self.gate = Gate()
         self.fatal_error = ""  # the error of the crawl, even if something else ended it; or ""

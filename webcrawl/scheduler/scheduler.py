@@ -334,6 +334,7 @@ class Scheduler(BaseScheduler):
 
     def spider_opened(self) -> None:
         """A signal handler. The first moment at which a crawl can be ended with CloseSpider."""
+        crawl_of(self._crawler).began_at = time.monotonic()
         self._crawled_before = self.counters.crawled
         self._robots_before = self.counters.robots.total()
         if self.problem:
