@@ -79,6 +79,7 @@ class Admissions:
             return await self._resolve_lease(lease.host)
         if lease.step is Step.HEAD and self.denied and self.denied.matches(lease.url, lease.host):
             return Returned()  # the frontier drops it
+        began_at = time.monotonic()
         try:
             exchange = await self.client.fetch(self._request(lease))
         except FetchFailed as failure:
@@ -87,7 +88,8 @@ class Admissions:
             if failure.reason in OURS:
                 return Returned(asked_at, failure.ended_at, failure.reason)
             if lease.step is Step.HEAD:
-                return Failed(failure.reason, asked_at, failure.ended_at)
+                took_s = failure.ended_at - began_at
+                return Failed(failure.reason, asked_at, failure.ended_at, took_s=took_s)
             return RobotsUnreachable(failure.reason, asked_at, failure.ended_at)
         self.answered(exchange, lease)
         await self.record(exchange)

@@ -109,7 +109,9 @@ def failed(lease: Lease, request: Request, error: BaseException | None, now: flo
         asked_at = failure.ended_at if failure.asked else 0.0
         if failure.reason in OURS:
             return Returned(asked_at, failure.ended_at, failure.reason)
-        return Failed(failure.reason, asked_at, failure.ended_at)
+        began_at = state.page_fetch.begun_at if state.page_fetch is not None else failure.ended_at
+        took_s = max(0.0, failure.ended_at - began_at)
+        return Failed(failure.reason, asked_at, failure.ended_at, took_s=took_s)
     if not (lease.link and lease.link.payload):  # Scrapy logs the errors of users' own Requests
         logger.error("Error while fetching %s", request.url, exc_info=error)
     if state.exchange is not None:  # the error came after the answer

@@ -93,6 +93,7 @@ class Exchange:
     archived: bool = False  # its records are in the archive
     warc: str = ""  # the name of the WARC file
     offset: int = 0  # of the response or revisit record
+    digest: str = ""  # the WARC-Payload-Digest of that record
 
     def header(self, name: bytes) -> bytes:
         """Value of the first header called `name` (lower case), or b"". O(headers)."""

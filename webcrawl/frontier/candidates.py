@@ -105,15 +105,23 @@ class Candidates:
         host.queue.drop()
         self._enqueue(link._replace(retries=link.retries + 1), now)
 
-    def keep(self, host: Host, link: Link, reason: str, due_at: float, now: float) -> None:
+    def keep(
+        self,
+        host: Host,
+        link: Link,
+        reason: str,
+        due_at: float,
+        now: float,
+        took_s: float | None = None,
+    ) -> None:
         """Queue `link`, which failed for a `reason` that may pass, behind all others.
 
-        It is not tried before `due_at`. It gives up its cash, so it no longer moves in the queue.
+        It is not tried before `due_at`. `took_s` is as for `drop`. It gives up its cash, so it no longer moves in the queue.
         O(log k) for the k priorities of its host.
         """
         self._ordering.forfeit(link)
         self._note_failure(link, reason)
-        self._endings.kept(host, link, reason, now)
+        self._endings.kept(host, link, reason, now, took_s)
         link = link._replace(kept=reason)
         priority, number = self._backlog.place(host, due_at)
         host.queue.push(priority, Entry(number, link))
@@ -224,11 +232,19 @@ class Candidates:
         return link, refused
 
     def drop(
-        self, host: Host, link: Link, reason: DropReason, now: float, *, tried: bool = False
+        self,
+        host: Host,
+        link: Link,
+        reason: DropReason,
+        now: float,
+        took_s: float | None = None,
     ) -> None:
-        """Drop `link`, which `take` returned. `tried`: a server may have been asked for it."""
+        """Drop `link`, which `take` returned.
+
+        `took_s`: seconds of the try that ended its turn; None if no server was asked.
+        """
         self._ordering.forfeit(link)
-        self._count_drop(host, link, reason, now, tried=tried)
+        self._count_drop(host, link, reason, now, took_s)
         host.queue.drop()
 
     def _note_failure(self, link: Link, reason: str) -> None:
@@ -237,13 +253,18 @@ class Candidates:
             self.failed_seeds.append((link.url, reason))
 
     def _count_drop(
-        self, host: Host | None, link: Link, reason: DropReason, now: float, *, tried: bool = False
+        self,
+        host: Host | None,
+        link: Link,
+        reason: DropReason,
+        now: float,
+        took_s: float | None = None,
     ) -> None:
         self._counters.dropped[reason] += 1
         self._counters.count_ended(link.url)
         if reason in REASONS:
             self._note_failure(link, reason)
-        self._endings.dropped(host, link, reason, now, tried)
+        self._endings.dropped(host, link, reason, now, took_s)
 
     def _refused(
         self, host: Host, link: Link, counted: Passed, now: float

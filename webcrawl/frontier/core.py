@@ -314,8 +314,8 @@ class CrawlState:
                 self._failed(host, lease, outcome, now)
             case Dropped():
                 assert lease.link is not None
-                tried = outcome.asked_at > 0
-                self._candidates.drop(host, lease.link, outcome.reason, now, tried=tried)
+                took_s = 0.0 if outcome.asked_at > 0 else None
+                self._candidates.drop(host, lease.link, outcome.reason, now, took_s)
             case Returned():
                 self._returned(host, lease, now)
         self._bench.idle(host)
@@ -361,7 +361,7 @@ class CrawlState:
         elif outcome.reason in TRANSIENT and not (link.payload or outcome.final):
             self._keep(host, link, outcome, now)
         else:
-            self._candidates.drop(host, link, outcome.reason, now, tried=True)
+            self._candidates.drop(host, link, outcome.reason, now, outcome.took_s)
 
     def _keep(self, host: Host, link: Link, outcome: Failed, now: float) -> None:
         """Keep `link`, which failed too often, for a later try. Each wait is longer."""
@@ -370,7 +370,8 @@ class CrawlState:
         due_at = outcome.ended_at + polite.deferral_s(deferrals)
         link = link._replace(retries=link.retries + 1)
         host.queue.drop()
-        self._candidates.keep(host, link, outcome.reason, max(due_at, host.retired_until), now)
+        due_at = max(due_at, host.retired_until)
+        self._candidates.keep(host, link, outcome.reason, due_at, now, outcome.took_s)
 
     def _returned(self, host: Host, lease: Lease, now: float) -> None:
         if lease.step is Step.RESOLVE and _is_first_look_up(host):

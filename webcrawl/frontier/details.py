@@ -19,6 +19,7 @@ def details_of(exchange: Exchange, page: Page | None = None) -> Details:
         len(exchange.head) + len(exchange.body),
         len(exchange.payload),
         media_type.decode("latin-1"),
+        digest=exchange.digest,
         truncated=exchange.truncated,
         connect_ms=milliseconds(exchange.connect_s),
         first_byte_ms=milliseconds(exchange.first_byte_s),
@@ -35,7 +36,7 @@ def details_of(exchange: Exchange, page: Page | None = None) -> Details:
         charset=str(page.charset or ""),
         lang=str(page.lang or ""),
         redirect_to=str(page.redirect_to or ""),
-        digest=str(page.payload_digest or ""),
+        digest=exchange.digest or str(page.payload_digest or ""),
         duplicate_of=str(page.duplicate_of or ""),
         links=int(page.links_found or 0),
     )

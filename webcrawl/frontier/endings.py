@@ -6,7 +6,7 @@ Decides nothing: `core` and `candidates` decide how a turn ends, and call this m
 from __future__ import annotations
 
 from webcrawl.crawllog.files import CrawlLog
-from webcrawl.crawllog.line import End, Kind, Line, Utc
+from webcrawl.crawllog.line import End, Kind, Line, Utc, milliseconds
 from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import (
     Details,
@@ -45,14 +45,20 @@ class Endings:
             kind: Kind = "head" if is_head else "page"
             self._add(now, kind, link, "done", "", link.retries + 1, details, _dns_ms(host))
 
-    def dropped(self, host: Host | None, link: Link, reason: str, now: float, tried: bool) -> None:
-        """`link` is never fetched, or not again. `tried`: this turn had a request."""
-        self._store.record_status(link, reason, now)
-        self._unanswered(host, link, "dropped", reason, now, link.retries + tried)
+    def dropped(
+        self, host: Host | None, link: Link, reason: str, now: float, took_s: float | None
+    ) -> None:
+        """`link` is never fetched, or not again.
 
-    def kept(self, host: Host, link: Link, reason: str, now: float) -> None:
+        `took_s`: seconds of the try that ended its turn; None if no server was asked.
+        """
+        self._store.record_status(link, reason, now)
+        tries = link.retries + (took_s is not None)
+        self._unanswered(host, link, "dropped", reason, now, tries, took_s)
+
+    def kept(self, host: Host, link: Link, reason: str, now: float, took_s: float | None) -> None:
         """`link` is queued for a later try. Its `retries` count the try of this turn."""
-        self._unanswered(host, link, "kept", reason, now, link.retries)
+        self._unanswered(host, link, "kept", reason, now, link.retries, took_s)
 
     def robots(
         self,
@@ -74,13 +80,21 @@ class Endings:
         self._add(now, "robots", link, end, reason, task.tries + 1, details, _dns_ms(host))
 
     def _unanswered(
-        self, host: Host | None, link: Link, end: End, reason: str, now: float, tries: int
+        self,
+        host: Host | None,
+        link: Link,
+        end: End,
+        reason: str,
+        now: float,
+        tries: int,
+        took_s: float | None,
     ) -> None:
         if self._log is None:
             return
-        ip = host.addresses[0] if tries and host is not None and host.addresses else ""
+        ip = host.addresses[0] if took_s is not None and host and host.addresses else ""
+        details = Details(ip=ip, total_ms=milliseconds(took_s or 0.0))
         dns_ms = _dns_ms(host) if host is not None else 0.0
-        self._add(now, "page", link, end, reason, tries, Details(ip=ip), dns_ms)
+        self._add(now, "page", link, end, reason, tries, details, dns_ms)
 
     def _add(
         self,

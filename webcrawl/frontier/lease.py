@@ -209,6 +209,7 @@ class Failed(_Outcome, frozen=True):
     asked_at: float  # 0.0 when no request can have reached the server
     ended_at: float
     final: bool = False  # no retry: the Request's errback was called
+    took_s: float = 0.0  # from the beginning of the try to its end
 
 
 class Returned(_Outcome, frozen=True):

@@ -119,7 +119,7 @@ class WarcPipeline:
         counters, began_at = self._counters, monotonic()
         counters.stage_under_way["archive"] += 1
         try:
-            _note_place(capture.exchange, await writer.write(capture))
+            _note_place(capture, await writer.write(capture))
         finally:
             counters.stage_under_way["archive"] -= 1
             counters.count_stage("archive", monotonic() - began_at)
@@ -158,13 +158,13 @@ class WarcPipeline:
             return self._end_on_error(self._write_digested(capture))
         written = self._writer.write(capture)
         if written.done() and not written.exception():
-            _note_place(exchange, written.result())
+            _note_place(capture, written.result())
             return None
 
         def note(done: asyncio.Future[Position]) -> None:
             # The sender may be cancelled before it awaits: no "exception was never retrieved" then.
             if not done.cancelled() and not done.exception():
-                _note_place(exchange, done.result())
+                _note_place(capture, done.result())
 
         written.add_done_callback(note)
         return self._end_on_error(written)
@@ -179,7 +179,7 @@ class WarcPipeline:
     async def _write_digested(self, capture: Capture) -> None:
         capture = await self._digested(capture)
         if self._writer is not None:
-            _note_place(capture.exchange, await self._writer.write(capture))
+            _note_place(capture, await self._writer.write(capture))
 
     async def _digested(self, capture: Capture) -> Capture:
         """`capture` with the payload digest that WARC_PAYLOAD_DIGEST selects."""
@@ -234,9 +234,11 @@ def warcinfo(settings: BaseSettings) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(value)) for name, value in lines if value)
 
 
-def _note_place(exchange: Exchange, place: Position) -> None:
+def _note_place(capture: Capture, place: Position) -> None:
     """Note for the crawl log where the answer is."""
+    exchange, recorded = capture.exchange, capture.recorded_digest
     exchange.warc, exchange.offset = place.filename, place.offset
+    exchange.digest = capture.payload_digest if recorded is None else recorded
 
 
 def _page_capture(page: Page, exchange: Exchange) -> Capture:
