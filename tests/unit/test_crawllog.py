@@ -131,6 +131,31 @@ def test_a_crawl_that_goes_on_in_another_folder_finishes_its_files(tmp_path: Pat
     assert not list(tmp_path.rglob("*.jsonl"))
 
 
+def test_a_crawl_that_returns_to_its_first_folder_cuts_the_file_of_the_second(
+    tmp_path: Path,
+) -> None:
+    place = None
+    for number, folder in enumerate("abab"):
+        log = CrawlLog(tmp_path / folder, ID, place)
+        write(log, number)
+        place = log.place
+        write(log, 99)  # killed before the commit
+    CrawlLog(tmp_path / "a", ID, place).close()
+    assert written(tmp_path / "a") == [0, 2]
+    assert written(tmp_path / "b") == [1, 3]
+    assert not list(tmp_path.rglob("*.jsonl"))
+
+
+def test_a_kill_before_the_first_commit_in_another_folder_leaves_no_line(tmp_path: Path) -> None:
+    log = CrawlLog(tmp_path / "a", ID)
+    write(log, 1)
+    committed = log.place
+    write(CrawlLog(tmp_path / "b", ID, committed), 2, 3)
+    CrawlLog(tmp_path / "b", ID, committed).close()
+    assert written(tmp_path / "a") == [1]
+    assert written(tmp_path / "b") == []
+
+
 def test_a_log_that_was_moved_is_cut_where_it_is_now(tmp_path: Path) -> None:
     log = CrawlLog(tmp_path / "a", ID)
     write(log, 1)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from typing import Self
+from unittest.mock import Mock
 
 import pytest
 
 from webcrawl.fetch.client import Client, FetchRequest, Limits
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.gate import Gate
+from webcrawl.frontier.shared.wire import Orders
+from webcrawl.scheduler.controls import Controls
+from webcrawl.scope import Scope
 
 
 class Server:
@@ -162,3 +166,22 @@ def test_settling_does_not_wait_for_a_server_that_does_not_answer() -> None:
         await client.close()
 
     asyncio.run(check())
+
+
+def test_urls_can_be_denied_while_a_look_up_waits() -> None:
+    async def main() -> None:
+        gate = Gate()
+        pump = Mock(target=Mock(placed=0))
+        controls = Controls(gate, Scope(), pump, Orders())
+        await controls.carry_out(Orders(is_paused=True))
+        look_up = asyncio.create_task(gate.wait())
+        page = asyncio.create_task(gate.wait("http://a.test/"))
+        await asyncio.sleep(0)
+        await controls.carry_out(Orders(is_paused=True, deny=("a.test",)))
+        with pytest.raises(FetchFailed):
+            await page
+        assert not look_up.done()
+        gate.open()
+        await look_up
+
+    asyncio.run(main())

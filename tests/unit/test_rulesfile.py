@@ -121,6 +121,9 @@ MISTAKES = {
     "rule = [{host = 'a', delay = -1}]\n": (0, "delay = -1 cannot be used"),
     "rule = [{host = 'a', delay = 1}, {host = 'a', delay = 1}]\n": (0, "is set already: rule 1"),
     "x = " + "[" * 3000: (0, "nested too deeply"),
+    OK + "max_depth = 1" + "0" * 5000: (0, "4300 digits"),
+    OK.replace("1", "1" + "0" * 400): (3, "a number of seconds, 0 or more"),
+    OK + "max_pages = 1" + "0" * 18: (4, "of 18 digits at most"),
 }  # fmt: skip
 
 
@@ -170,6 +173,12 @@ def problems(value: object) -> list[str]:
     settings.setmodule(project)
     settings.set("RULES", value)
     return check(settings)
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "rules.toml")
+    with pytest.raises(RulesError, match="is a pipe: give a file"):
+        load(tmp_path / "rules.toml")
 
 
 def test_the_check_before_a_crawl_reads_the_file(tmp_path: Path) -> None:

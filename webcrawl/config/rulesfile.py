@@ -7,6 +7,8 @@ from a file with a mistake.
 from __future__ import annotations
 
 import re
+import stat
+import sys
 import tomllib
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -22,6 +24,7 @@ from webcrawl.scope.hostrules import HostRule, Values, values_of
 from webcrawl.scope.rules import named_host
 
 PRIORITY_MAX = 1_000_000
+_WHOLE_END = 10**18  # the messages to the workers have numbers of 64 bits
 
 TARGETS = {"host": "hosts", "domain": "domains", "suffix": "suffixes"}
 _HEADER = re.compile(r"[ \t]*\[\[[ \t]*(?:rule|\"rule\"|'rule')[ \t]*\]\]")
@@ -47,14 +50,14 @@ class Field(NamedTuple):
 
 
 def _whole(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise _NotAllowed("a whole number, 0 or more")
+    if type(value) is not int or not 0 <= value < _WHOLE_END:
+        raise _NotAllowed("a whole number, 0 or more, of 18 digits at most")
     return value
 
 
 def _seconds(least: float) -> Callable[[Any], float]:
     def read(value: Any) -> float:
-        if type(value) not in (int, float) or not least <= value < float("inf"):
+        if type(value) not in (int, float) or not least <= value <= sys.float_info.max:
             raise _NotAllowed(f"a number of seconds, {least:g} or more")
         return float(value)
 
@@ -148,6 +151,8 @@ def load(path: Path) -> tuple[HostRule, ...]:
     A file that has not changed since the last call is not read again.
     """
     try:
+        if stat.S_ISFIFO(path.stat().st_mode):  # to open it would wait for a writer
+            raise RulesError(f"{path} is a pipe: give a file, which the crawl can read again")
         return _load(path, stamp(path))
     except OSError as error:
         raise RulesError(f"{path} cannot be read: {error.strerror}") from None
@@ -155,8 +160,8 @@ def load(path: Path) -> tuple[HostRule, ...]:
 
 def stamp(path: Path) -> tuple[int, ...]:
     """Differs once the file has changed. OSError."""
-    stat = path.stat()
-    return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino
+    now = path.stat()
+    return now.st_mtime_ns, now.st_ctime_ns, now.st_size, now.st_ino
 
 
 @lru_cache(1)
@@ -172,7 +177,7 @@ def parse(text: str, file: str) -> tuple[HostRule, ...]:
     """The rules in `text`, of the file named `file`. RulesError."""
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # TOMLDecodeError, or of a number with thousands of digits
         at = _AT_LINE.fullmatch(str(error))
         where, why = (f"{file}, line {at[2]}", at[1]) if at else (file, str(error))
         raise RulesError(f"{where}: {why}") from None

@@ -78,8 +78,9 @@ class CrawlLog:
             if before is not None:
                 self._recover(before)
             self._finish_left()
-            files = log_files(folder)
-            self._number = max((n for crawl_id, n, _ in files if crawl_id == crawl), default=0)
+            numbers = [number for each, number, _ in log_files(folder) if each == crawl]
+            # Beyond that of an earlier folder too: one name is one file, wherever it is.
+            self._number = max(numbers + ([_number(before["file"])] if before else [0]))
             self._begin()
 
     @property
@@ -179,9 +180,9 @@ class CrawlLog:
                 _cut_torn_line(committed)
         elif not _packed(committed).exists() and before["size"]:
             self.warnings.append(f"The crawl log {committed} is missing")
-        for path in self._plain(folder):
+        for path in {*self._plain(folder), *self._plain()}:
             if path.name > committed.name:  # begun after the last commit
-                path.unlink()
+                path.unlink(missing_ok=True)
         if folder not in (self.folder, self.folder.absolute()) and folder.exists():
             self._finish_left(folder)  # REPORT_DIR was changed
 
@@ -205,6 +206,12 @@ class CrawlLog:
             raise LogError(
                 f"REPORT_DIR = {str(self.folder)!r} cannot be written: {error.strerror or error}"
             ) from None
+
+
+def _number(name: str) -> int:
+    """The number in the name of a file; 0 for another name."""
+    named = _NAME.fullmatch(name)
+    return int(named[2]) if named else 0
 
 
 def log_files(folder: Path) -> list[tuple[str, int, Path]]:

@@ -81,6 +81,9 @@ class RulesWatch:
                     logger.error("%s; the rules before stay in force", error)
                 except StoreError:  # the pump logs it and ends the crawl
                     return
+                except Exception:  # or no later change would be followed, without a word
+                    self._crawler.stats.inc_value("webcrawl/errors/rules")
+                    logger.exception("RULES: %s cannot be followed", self._path)
                 self._read = stamp
             before = stamp
 

@@ -233,7 +233,9 @@ class CrawlState:
         counters = self.counters.to_dict()
         counters["pending"] += out
         counters["earlier_s"] += now - self._began_at
-        log = {"log": self._log.place} if self._log is not None else {}
+        # A run without a log leaves the end of the log as it was: a later run cuts the file there.
+        place = self._log.place if self._log is not None else self._store.numbers.get("log")
+        log = {"log": place} if place else {}
         return log | {
             "now": now,
             "began": self._began_at,

@@ -65,7 +65,7 @@ class Controls:
         """Stop the requests to `denied` URLs that are not sent yet: the frontier drops the URLs."""
 
         def matches(url: str) -> bool:
-            return denied.matches(url, host_of(url))
+            return bool(url) and denied.matches(url, host_of(url))  # a look-up has no URL
 
         self._pump.give_back_window()
         await asyncio.sleep(0)  # an admission that has just begun comes to its request
