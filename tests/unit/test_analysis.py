@@ -101,6 +101,17 @@ def test_of_a_url_that_was_kept_the_last_line_counts(tmp_path: Path) -> None:
         assert visited == {"a.com": 1, "b.com": 1}
 
 
+def test_a_final_line_counts_though_the_clock_was_set_back(tmp_path: Path) -> None:
+    folder = write(
+        tmp_path,
+        line("http://a.com/", time="2026-11-23T05:10:00.000Z", end="kept", reason="timeout"),
+        page("http://a.com/", time="2026-11-23T05:00:00.000Z"),
+    )
+    with reported(folder) as report:
+        assert report.totals["urls_kept_for_a_later_try"] == 0
+        assert report.totals["pages_answered"] == 1
+
+
 def test_robots_txt_is_no_page(tmp_path: Path) -> None:
     folder = write(
         tmp_path,

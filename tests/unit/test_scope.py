@@ -177,3 +177,14 @@ def test_a_wrong_extension_changes_nothing() -> None:
     with pytest.raises(ScopeError, match="allow = "):
         scope.extend(allow=["b.pt", "re:["])
     assert scope.refuses("http://b.pt/", "b.pt") == "suffix"
+
+
+@pytest.mark.parametrize("entry", ["re:" + "(" * 5000 + ")" * 5000, "re:x{99999999999999999999}"])
+def test_an_expression_beyond_the_limits_of_re_is_refused(entry: str) -> None:
+    with pytest.raises(ScopeError, match="deny = 're:"):
+        Scope().extend(deny=[entry])
+
+
+def test_a_path_that_cannot_exist_is_refused() -> None:
+    with pytest.raises(ScopeError, match="deny = '@"):
+        Scope().extend(deny=["@a\0b"])

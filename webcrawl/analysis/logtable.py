@@ -5,7 +5,8 @@ as parameters, and no statement is built from a value.
 
 Tables:
 - `line`: all lines that can be read. Fields that a line leaves out are NULL.
-- `outcome`: for each URL of a page its last line. An answer to HEAD that ended a URL's turn is one.
+- `outcome`: for each URL of a page its final line, else its last one. An answer to HEAD that ended
+  a URL's turn is a final line.
 - `answered`: of these, URLs with an HTTP status. `document`: of these, 2xx whose body was read.
 - `site`: each host with its registered domain and its public suffix.
 - `waiting`: the URLs in the frontier.
@@ -58,7 +59,7 @@ CREATE TABLE superseded AS
     WITH kept AS (SELECT DISTINCT md5_number(url) AS key FROM line WHERE "end" = 'kept')
     SELECT number FROM line SEMI JOIN kept ON md5_number(url) = key WHERE kind <> 'robots'
     QUALIFY row_number() OVER (
-        PARTITION BY md5_number(url) ORDER BY time DESC, "end" = 'kept'
+        PARTITION BY md5_number(url) ORDER BY "end" = 'kept', time DESC
     ) > 1;
 CREATE VIEW outcome AS
     SELECT * FROM line WHERE kind <> 'robots' AND number NOT IN (FROM superseded);

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from webcrawl.crawllog.line import milliseconds
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.lease import Details
 from webcrawl.items import Page
+
+_MEDIA_TYPE_MAX: Final = 255  # RFC 6838, 4.2: two names of 127 characters at most
 
 
 def details_of(exchange: Exchange, page: Page | None = None) -> Details:
@@ -18,7 +22,7 @@ def details_of(exchange: Exchange, page: Page | None = None) -> Details:
         "content_type" if exchange.body_skipped else "",
         len(exchange.head) + len(exchange.body),
         len(exchange.payload),
-        media_type.decode("latin-1"),
+        media_type[:_MEDIA_TYPE_MAX].decode("latin-1"),
         digest=exchange.digest,
         truncated=exchange.truncated,
         connect_ms=milliseconds(exchange.connect_s),

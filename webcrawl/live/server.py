@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 from twisted.protocols.policies import WrappingFactory
+from twisted.web.http import HTTPChannel
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 
@@ -122,7 +123,13 @@ class _LimitedRequest(Request):
             super().process()
 
 
+class _Channel(HTTPChannel):
+    def resetTimeout(self) -> None:  # noqa: N802  (Twisted's name)
+        """Called for each piece of a request: a byte a minute does not prolong its IDLE_S."""
+
+
 class _ControlSite(Site):
+    protocol = _Channel  # type: ignore[assignment]  # HTTP/1 only, without Twisted's choice
     noisy = False
     displayTracebacks = False  # noqa: N815  (Twisted's name)
 
@@ -224,7 +231,7 @@ class _Control(Resource):
             raise RefusalError(415, f"the body is not {_JSON}")
         try:
             order = msgspec.json.decode(request.content.read() if request.content else b"")
-        except (msgspec.DecodeError, ValueError):
+        except (msgspec.DecodeError, ValueError, RecursionError):
             raise RefusalError(400, "the body is not JSON") from None
         by = "live page" if self._access is not None else "scrapy ctl"
         return _json({"message": await self._crawl.do(order, by)})

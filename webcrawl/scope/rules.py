@@ -128,7 +128,7 @@ def entries_of(setting: str, entries: Iterable[str]) -> Iterator[str]:
         else:
             try:
                 lines = Path(entry[1:]).read_text("utf-8-sig").splitlines()
-            except (OSError, UnicodeError) as error:
+            except (OSError, ValueError) as error:  # a NUL in the path, or not UTF-8
                 raise ScopeError(
                     setting, entry, f"@ and the path of a UTF-8 text file: {error}"
                 ) from None
@@ -198,7 +198,7 @@ def named_host(entry: str) -> str:
 def _pattern(setting: str, entry: str) -> re.Pattern[str]:
     try:
         return re.compile(entry.removeprefix("re:"))
-    except re.error as error:
+    except (re.error, RecursionError, OverflowError) as error:
         raise ScopeError(
             setting, entry, f"not a host, and not a regular expression: {error}"
         ) from None

@@ -1,0 +1,26 @@
+"""How long the control server waits for a request. Whole requests: tests/crawl."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+
+from webcrawl.live.server import IDLE_S, Server
+
+
+def test_a_byte_now_and_then_does_not_hold_a_connection() -> None:
+    nothing: Any = None
+    clock = Clock()
+    transport: Any = StringTransport()  # type: ignore[no-untyped-call]
+    connection: Any = Server(nothing, nothing).factory.buildProtocol(nothing)
+    connection.wrappedProtocol.callLater = clock.callLater
+    connection.makeConnection(transport)
+    connection.dataReceived(b"GET /snapshot HTTP/1.1\r\nX: ")
+    for _ in range(3):
+        clock.advance(IDLE_S / 4)
+        connection.dataReceived(b"a")
+    assert not transport.disconnecting
+    clock.advance(IDLE_S / 4)
+    assert transport.disconnecting
