@@ -44,7 +44,8 @@ def main() -> int:
         if code == 0:
             print("", *verdict(web.ledger()), sep="\n")
     if any((ROOT / OUT).glob("*.warc.gz")):
-        print(f"WARC files and the report of the crawl are in {OUT}/")
+        print(f"\nWARC files, crawl log and statistics are in {OUT}/")
+        print(*report(), sep="\n")
     return code
 
 
@@ -69,6 +70,21 @@ def run(command: list[str]) -> int:
         signal.signal(signal.SIGTERM, stop)
         code = crawl.wait()
     return 130 if stopped else code
+
+
+def report() -> list[str]:
+    """Lines about the page that `scrapy report` writes, in seconds."""
+    command = ["scrapy", "report", str(SETTINGS["JOBDIR"])]
+    done = subprocess.run(
+        [sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        return [f"{shlex.join(command)} failed: {done.stderr.strip()}"]
+    page = Path(done.stdout.partition("\n")[0])
+    return [
+        f"Figures and tables of the crawl, made by {shlex.join(command)}:",
+        f"open {page.resolve().as_uri()} in a browser",
+    ]
 
 
 def verdict(ledger: dict[str, Any]) -> list[str]:

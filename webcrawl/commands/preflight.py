@@ -134,7 +134,7 @@ def _try_port(settings: BaseSettings) -> None:
     try:
         bind_loopback(port).close()
     except OSError as error:
-        reason = f"{error.strerror}; 1 is a free port"
+        reason = f"{error.strerror}; 1 takes any free port"
         raise SettingError("LIVE", settings["LIVE"], reason) from None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import sys
 from contextlib import ExitStack
@@ -24,6 +25,7 @@ from webcrawl.analysis.report import Report, make_report, open_crawl
 from webcrawl.parse.urls import canonicalize, host_of
 
 WRONG = 2  # exit code for a DIR without a crawl and for options that cannot be used
+LISTED = 8  # HTTP codes and reasons in the printed lines
 
 
 class Command(ScrapyCommand):
@@ -94,7 +96,10 @@ def domain_of(text: str) -> str:
     url = None if set(text) & set("/:@?#\\ ") else canonicalize(f"http://{text}/")
     if url is None:
         raise NoCrawlError(f"--in-degree {printable(text)} is not a domain, such as tamu.edu")
-    return host_of(url)
+    host = host_of(url).rstrip(".")
+    if not re.fullmatch(r"[\w.-]+", host):
+        raise NoCrawlError(f"--in-degree {printable(text)} is not a domain, such as tamu.edu")
+    return host
 
 
 def _write(folder: CrawlFolder, opts: argparse.Namespace, domain: str) -> None:
@@ -159,9 +164,14 @@ def lines_of(report: Report) -> list[str]:
     """The ten most useful lines, and one about --in-degree."""
     tables = report.tables
     funnel = "  ".join(f"{row['stage']} {row['count']:,}" for row in tables["funnel"].records())
-    codes = ", ".join(f"{r['status']}: {r['pages']:,}" for r in tables["codes"].first_records(8))
-    lost = ", ".join(
-        f"{r['reason']} {r['urls']:,} {r['ended_as']}" for r in tables["reasons"].first_records(8)
+    codes = most_of(
+        [(f"{r['status']}: {r['pages']:,}", r["pages"]) for r in tables["codes"].records()]
+    )
+    lost = most_of(
+        [
+            (f"{r['reason']} {r['urls']:,} {r['ended_as']}", r["urls"])
+            for r in tables["reasons"].records()
+        ]
     )
     largest = ", ".join(
         f"{row['host']} {row['pages']:,}" for row in tables["largest_hosts"].first_records(5)
@@ -179,7 +189,7 @@ def lines_of(report: Report) -> list[str]:
         f"Funnel: {funnel}",
         f"HTTP codes: {codes or 'none'}",
         f"URLs lost: {lost or 'none'}",
-        f"{hosts}; {report.one_page_share:.1%} of hosts with a page have one",
+        f"{hosts}; {report.one_page_share:.1%} of hosts with a page have exactly one",
         f"Largest hosts: {largest or 'none'}",
         f"URLs pending: {t['urls_pending']:,.0f}, of these {later}",
     ]
@@ -191,6 +201,14 @@ def lines_of(report: Report) -> list[str]:
             " from outside"
         )
     return [printable(line) for line in lines]
+
+
+def most_of(counted: list[tuple[str, int]]) -> str:
+    """The LISTED largest of (text, count), in their order, and the sum of the others."""
+    largest = sorted(counted, key=lambda each: each[1], reverse=True)[:LISTED]
+    texts = [text for text, count in counted if (text, count) in largest]
+    others = sum(count for _, count in counted) - sum(count for _, count in largest)
+    return ", ".join([*texts, *([f"others: {others:,}"] if others else [])])
 
 
 def _print_hosts(report: Report) -> None:
