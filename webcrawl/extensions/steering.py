@@ -273,12 +273,7 @@ class SteeringExtension:
 
     @property
     def _state(self) -> str:
-        admissions = crawl_of(self._crawler).admissions
-        if self._is_ending:
-            return "closing"
-        if self.is_paused:
-            return "paused"
-        return "outage" if admissions is not None and admissions.outage.is_on else "running"
+        return "closing" if self._is_ending else crawl_of(self._crawler).state
 
 
 class _Counts:
