@@ -14,6 +14,8 @@ from typing import Any, cast
 
 from scrapy.utils.reactor import install_reactor
 
+from tests.unit.snapshots import snapshot as made_up
+
 HOSTILE = {
     "tag": "<img src=x onerror=\"document.title='owned'\">",
     "end of script": "</script><script>document.title='owned'</script>",
@@ -54,7 +56,7 @@ def made_up_crawl(padding: int) -> Any:
 
 def snapshot_of(number: int) -> dict[str, Any]:
     counts = {"crawled": number, "pending": 5, "under_way": 1, "extracted": number, "codes/2xx": 1}
-    return {
+    return made_up() | {
         "spider": TEXT, "version": TEXT, "state": "running", "elapsed_s": number, "target": 900,
         "target_left_s": 60.0, "counts": counts | {f"failed/{TEXT}": 2}, "pages_per_s": number,
         "mbps": 1.5, "processes": 2,

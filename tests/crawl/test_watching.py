@@ -13,6 +13,7 @@ import pytest
 from simweb import Running, running
 from tests.crawl.crawling import Crawl, assert_clean, assert_faultless
 from tests.crawl.watched import watch
+from tests.unit.snapshots import snapshot
 from webcrawl.report.series import read_series
 
 pytestmark = pytest.mark.slow
@@ -66,6 +67,12 @@ def test_snapshots_agree_with_the_ledger(tmp_path: Path, processes: int) -> None
         assert levels(look)[0] >= levels(look)[1]
         assert "main" in look["rss_bytes"]
     during = looks[len(looks) // 2]
+    # The tests of page, metrics and screen use a made-up snapshot: it has the shape of a real one.
+    made_up = snapshot()
+    assert made_up.keys() == during.keys()
+    assert made_up["hosts"].keys() == during["hosts"].keys()
+    assert [each.keys() for each in made_up["stages"]] == [each.keys() for each in during["stages"]]
+    assert made_up["limited_by"].keys() == during["limited_by"].keys()
     assert during["state"] == "running"
     assert during["pages_per_s"] > 0
     assert during["disk"].keys() == {"free_bytes", "warc_bytes", "jobdir_bytes"}

@@ -20,7 +20,7 @@ from scrapy.exceptions import NotConfigured
 from tests.crawl.crawling import Result, crawl
 from webcrawl import settings
 from webcrawl.config.build import is_worker
-from webcrawl.live.snapshot import snapshot
+from webcrawl.live.snapshot import Snapshots
 
 
 class Watcher:
@@ -38,6 +38,7 @@ class Watcher:
         return watcher
 
     def spider_opened(self) -> None:
+        self._snapshots = Snapshots(self._crawler)
         self._task = asyncio.create_task(self._watch())
 
     async def spider_closed(self) -> None:
@@ -50,7 +51,7 @@ class Watcher:
             await asyncio.sleep(0.2)
 
     async def _look(self) -> None:
-        line = json.dumps(await snapshot(self._crawler), allow_nan=False)
+        line = json.dumps(await self._snapshots.take(), allow_nan=False)
         with self._path.open("a") as file:
             file.write(line + "\n")
 

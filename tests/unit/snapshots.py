@@ -1,4 +1,7 @@
-"""A snapshot of a made-up crawl, and text that tries to break out of where it is shown."""
+"""A snapshot of a made-up crawl, and text that tries to break out of where it is shown.
+
+`tests.crawl.test_watching` holds its shape against that of a real crawl.
+"""
 
 from __future__ import annotations
 

@@ -8,8 +8,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from webcrawl.report.experiments import course, read_series
+from webcrawl.report.experiments import course
 from webcrawl.report.plots import Line, Panel, save
+from webcrawl.report.series import read_series
 
 pytest.importorskip("matplotlib")
 
@@ -49,7 +50,7 @@ def test_the_course_of_a_crawl(tmp_path: Path) -> None:
     path = tmp_path / "series-1.jsonl"
     lines = [point(10 * n, 20 * n) for n in range(13)]
     path.write_text("".join([*lines, point(130, 260)]) + '{"t": 14')
-    points = read_series(path)
+    points = list(read_series(path))
     assert [each["t"] for each in points] == [*range(0, 140, 10)]  # without the torn line
     (speed,) = course(points[:-1])
     assert speed.y_label == "pages per second"

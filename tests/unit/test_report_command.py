@@ -3,7 +3,8 @@
 import pytest
 
 from webcrawl.analysis.folder import NoCrawlError
-from webcrawl.commands.report import LISTED, domain_of, most_of
+from webcrawl.analysis.printed import LISTED, most_of
+from webcrawl.commands.report import domain_of
 
 
 def test_the_largest_counts_are_listed_in_their_order_and_the_others_are_summed() -> None:

@@ -10,5 +10,5 @@ In reading order:
 - `state`: counts, time series and frontier.
 - `summary`, `questions`, `webhosts`, `distributions`: the figures.
 - `words`, `archive`: tokens and links of the pages in WARC files.
-- `report`: all figures of a crawl; `csvfiles`, `plots`, `page`: how they are written.
+- `report`: all figures of a crawl; `csvfiles`, `plots`, `page`, `printed`: how they are written.
 """

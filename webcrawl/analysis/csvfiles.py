@@ -11,15 +11,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from webcrawl.analysis.tables import Table
+from webcrawl.wording import printable
 
 _FORMULA = ("=", "+", "-", "@")
-
-
-def printable(text: str) -> str:
-    """`text` with characters that do not print as escapes."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def write_csv(table: Table, out: TextIO) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_LOG = re.compile(r"crawl-(\d{14}-[0-9a-f]{6})-\d{5,}\.jsonl(?:\.gz)?")
+from webcrawl.crawllog.files import log_files
+from webcrawl.frontier.disk.frontier import LOCK
+from webcrawl.report.series import series_path
 
 
 class NoCrawlError(Exception):
@@ -34,13 +35,12 @@ class CrawlFolder:
 
     @property
     def logs(self) -> list[Path]:
-        """Files of the crawl log, the oldest first. Of a file that is being packed, the packed."""
-        paths = {path.name: path for path in sorted(self.report_dir.iterdir()) if self._owns(path)}
-        return [path for name, path in paths.items() if f"{name}.gz" not in paths]
+        """Files of the crawl log, the oldest first."""
+        return [path for crawl, _, path in log_files(self.report_dir) if crawl == self.crawl]
 
     @property
     def series(self) -> Path:
-        return self.report_dir / f"series-{self.crawl}.jsonl"
+        return series_path(self.report_dir, self.crawl)
 
     @property
     def final_report(self) -> dict[str, Any]:
@@ -52,12 +52,8 @@ class CrawlFolder:
     @property
     def is_running(self) -> bool | None:
         """Whether a crawl holds the lock of the JOBDIR; None if none is known (memory store)."""
-        lock = self.jobdir / "frontier.lock" if self.jobdir is not None else None
+        lock = self.jobdir / LOCK if self.jobdir is not None else None
         return is_locked(lock) if lock is not None and lock.exists() else None
-
-    def _owns(self, path: Path) -> bool:
-        name = _LOG.fullmatch(path.name)
-        return name is not None and name[1] == self.crawl
 
 
 def find_crawl(folder: Path, crawl: str = "") -> CrawlFolder:
@@ -70,10 +66,9 @@ def find_crawl(folder: Path, crawl: str = "") -> CrawlFolder:
     # A JOBDIR has one crawl, whatever else lies in its report_dir.
     wanted = crawl or str(job.get("crawl", ""))
     try:
-        names = map(_LOG.fullmatch, os.listdir(report_dir))
+        found = sorted({each for each, _, _ in log_files(report_dir)})
     except OSError as error:
         raise NoCrawlError(f"{report_dir}: {error.strerror}") from None
-    found = sorted({name[1] for name in names if name})
     if not found or (wanted and wanted not in found):
         missing = f"crawl-{wanted}-*.jsonl" if wanted else "crawl-*.jsonl, and no crawl.json"
         raise NoCrawlError(f"{report_dir} has no crawl log: no {missing}")

@@ -24,10 +24,11 @@ from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]  # it sh
 
 from webcrawl import __version__
 from webcrawl.analysis.contents import SECTIONS, Figure, Section, label_of
-from webcrawl.analysis.csvfiles import printable, save_csv
+from webcrawl.analysis.csvfiles import save_csv
 from webcrawl.analysis.plots import plots
 from webcrawl.analysis.report import Report
 from webcrawl.analysis.tables import Table
+from webcrawl.wording import printable
 
 ROWS_MAX = 2_000  # of a table in the page; its CSV has all
 TEXT_MAX = 300  # characters of a value in the page

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from webcrawl.analysis.folder import CrawlFolder, NoCrawlError
 from webcrawl.analysis.logtable import Waiting
 from webcrawl.frontier.disk.frontier import FOLDER
@@ -18,6 +16,7 @@ from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.store import StoreError
 from webcrawl.parse.urls import MAX_LEVEL, host_of, level_of
 from webcrawl.report.lines import named_counts, per_second
+from webcrawl.report.series import read_series
 
 Point = dict[str, Any]
 _POINTS_MAX = 4_000  # a series has 2,000 at most
@@ -78,15 +77,7 @@ def read_points(path: Path) -> list[Point]:
     """The points of a time series, in the order of time; a torn line is left out."""
     if not path.exists():
         return []
-    points: list[Point] = []
-    with path.open("rb") as file:
-        for line in file:
-            try:
-                point = msgspec.json.decode(line, type=dict[str, Any])
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                continue
-            if len(points) < _POINTS_MAX and isinstance(point.get("t"), int | float):
-                points.append(point)
+    points = itertools.islice(read_series(path), _POINTS_MAX)
     return sorted(points, key=lambda point: float(point["t"]))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from pathlib import Path
 from typing import cast
 
@@ -13,9 +12,8 @@ from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
 from webcrawl.config.kinds import SettingError
-from webcrawl.config.refusal import SCOPE_SETTINGS, of_rules, of_scope
-from webcrawl.crawl.steeringfile import SteeringFileError, read_steering
-from webcrawl.frontier.disk.explanation import explain
+from webcrawl.config.refusal import SCOPE_SETTINGS, explained
+from webcrawl.crawl.steeringfile import SteeringFileError
 from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.store import StoreError
@@ -55,10 +53,7 @@ class Command(ScrapyCommand):
             # Of the crawl's last run, whose command line may have set them.
             for name in SCOPE_SETTINGS & frontier.settings.keys():
                 settings.set(name, frontier.settings[name], "cmdline")
-            steered = read_steering(Path(settings["JOBDIR"]))
-            print(url, *of_scope(settings, url, steered), sep="\n")
-            lines, values = of_rules(settings, url)
-            print(*explain(frontier, url, time.time(), values), *lines, sep="\n")
+            print(*explained(settings, frontier, url), sep="\n")
             frontier.close()
         except (StoreError, ScopeError, SettingError, SteeringFileError) as error:
             print(error, file=sys.stderr)

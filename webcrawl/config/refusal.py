@@ -1,12 +1,17 @@
-"""What settings say of a URL, in sentences: for `scrapy explain` and the live page."""
+"""What settings and frontier say of a URL, in sentences: for `scrapy explain` and the live page."""
 
 from __future__ import annotations
+
+import time
+from pathlib import Path
 
 from scrapy.settings import BaseSettings
 
 from webcrawl.config import rulesfile
 from webcrawl.config.build import rules_path, scope_from
-from webcrawl.crawl.steeringfile import Steered
+from webcrawl.crawl.steeringfile import Steered, read_steering
+from webcrawl.frontier.disk.explanation import explain
+from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.parse.urls import host_of
 from webcrawl.scope import HostsAndPatterns
 from webcrawl.scope.hostrules import HEADER, NO_VALUES, HostRules, Values
@@ -17,6 +22,18 @@ SCOPE_SETTINGS = {
     *("PATH_DEPTH_LIMIT", "PATH_REPEAT_LIMIT"),
     "RULES",
 }
+
+
+def explained(settings: BaseSettings, frontier: Inspection, url: str) -> list[str]:
+    """Canonical `url`, then all that decides about it, a line each. O(URLs queued of its host).
+
+    StoreError; ScopeError, SettingError and SteeringFileError if a file cannot be read.
+    """
+    jobdir = settings.get("JOBDIR")
+    steered = read_steering(Path(jobdir)) if jobdir else None
+    lines, values = of_rules(settings, url)
+    why = explain(frontier, url, time.time(), values)
+    return [url, *of_scope(settings, url, steered), *why, *lines]
 
 
 def of_scope(settings: BaseSettings, url: str, steered: Steered | None = None) -> list[str]:

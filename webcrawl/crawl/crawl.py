@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from scrapy.crawler import Crawler
 
@@ -76,6 +76,16 @@ class Crawl:
     @property
     def crawl_id(self) -> str:
         return self.frontier.crawl_id if self.frontier is not None else ""
+
+    @property
+    def state(self) -> Literal["running", "paused", "outage", "closing"]:
+        if self.is_closing:
+            return "closing"
+        if self.steering is not None and self.steering.is_paused:
+            return "paused"
+        if self.admissions is not None and self.admissions.outage.is_on:
+            return "outage"
+        return "running"
 
     @property
     def elapsed_s(self) -> float:

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from webcrawl.crawl.steering import is_number
 from webcrawl.scope import Scope, ScopeError
+from webcrawl.wording import printable
 
 NAME: Final = "steering.jsonl"
 _SHOWN: Final = 5  # arguments of a command in a line of the log
@@ -145,10 +146,7 @@ def shown(command: str, arguments: Sequence[str]) -> str:
     words = [command, *arguments[:_SHOWN]]
     if len(arguments) > _SHOWN:
         words.append(f"and {len(arguments) - _SHOWN} more")
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode()
-        for each in " ".join(words)
-    )
+    return printable(" ".join(words))
 
 
 def _command(value: object) -> Command:

@@ -31,6 +31,7 @@ from webcrawl.scope import Scope, ScopeError
 from webcrawl.scope.rules import entries_of
 from webcrawl.spiders.broad import SEEDS_PER_BATCH, SEEDS_PER_PUT, in_daemon, project_root
 from webcrawl.spiders.seeds import BadSeed, SeedSource
+from webcrawl.wording import counted
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +107,7 @@ class SteeringExtension:
             left = await self._order(replace(self._server.orders, is_paused=True))
         answer = "paused: no request is sent until resume"
         if left:
-            answer += f"; {_count(left, 'request')} sent before still without an answer"
+            answer += f"; {counted(left, 'request')} sent before still without an answer"
         if self._crawler.settings.getfloat("CLOSESPIDER_TIMEOUT"):
             answer += "; CLOSESPIDER_TIMEOUT runs on"
         return answer
@@ -142,15 +143,15 @@ class SteeringExtension:
             left = await self._order(replace(orders, **added))
         if command == "allow":
             return (
-                f"{_count(len(entries), 'entry', 'entries')} added: for seeds, and for links found"
+                f"{counted(len(entries), 'entry', 'entries')} added: for seeds, and for links found"
                 " from now on. Links refused before come in when they are found again"
             )
         answer = (
-            f"{_count(len(entries), 'entry', 'entries')} added: no such URL is requested from now"
+            f"{counted(len(entries), 'entry', 'entries')} added: no such URL is requested from now"
             " on, and those in line are dropped as their turn comes"
         )
         if left:
-            answer += f"; {_count(left, 'request')} sent before still without an answer"
+            answer += f"; {counted(left, 'request')} sent before still without an answer"
         return answer
 
     async def _set_target(self, arguments: Sequence[str], by: str) -> str:
@@ -272,12 +273,7 @@ class SteeringExtension:
 
     @property
     def _state(self) -> str:
-        admissions = crawl_of(self._crawler).admissions
-        if self._is_ending:
-            return "closing"
-        if self.is_paused:
-            return "paused"
-        return "outage" if admissions is not None and admissions.outage.is_on else "running"
+        return "closing" if self._is_ending else crawl_of(self._crawler).state
 
 
 class _Counts:
@@ -290,7 +286,7 @@ class _Counts:
     def __str__(self) -> str:
         known = "known or over a cap" if self._has_caps else "known"
         return (
-            f"{_count(self.added, 'seed')} added, {self.known:,} {known},"
+            f"{counted(self.added, 'seed')} added, {self.known:,} {known},"
             f" {self.outside:,} out of scope, {self.bad:,} not a URL"
         )
 
@@ -325,7 +321,3 @@ def _sources(arguments: Sequence[str]) -> list[SeedSource]:
 def _log_seeds(said: str, reading: asyncio.Task[str]) -> None:
     if not reading.cancelled():
         logger.info("steering: %s: %s", said, reading.exception() or reading.result())
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"

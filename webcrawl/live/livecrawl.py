@@ -9,23 +9,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
-from webcrawl.config.refusal import of_rules, of_scope
+from webcrawl.config.refusal import explained
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.steering import SteeringError
-from webcrawl.crawl.steeringfile import SteeringFileError, read_steering
+from webcrawl.crawl.steeringfile import SteeringFileError
 from webcrawl.executor import AdaptiveExecutor
-from webcrawl.frontier.disk.explanation import explain
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.store import StoreError
 from webcrawl.live.metrics import exposition
-from webcrawl.live.snapshot import snapshot
+from webcrawl.live.snapshot import Snapshots
 from webcrawl.parse.urls import canonicalize
 from webcrawl.scope import ScopeError
 
@@ -46,6 +44,7 @@ class LiveCrawl:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self._snapshots = Snapshots(crawler)
         self._made_at = 0.0  # monotonic, when the making of the last snapshot began
         self._snapshot: asyncio.Future[dict[str, Any]] | None = None
         self._executor = AdaptiveExecutor("explain")
@@ -64,7 +63,7 @@ class LiveCrawl:
         latest = self._snapshot
         if latest is None or (latest.done() and now >= self._made_at + SNAPSHOT_S):
             self._made_at = now
-            latest = self._snapshot = asyncio.ensure_future(snapshot(self._crawler))
+            latest = self._snapshot = asyncio.ensure_future(self._snapshots.take())
         try:
             return await asyncio.shield(latest)  # a reader that leaves does not end the others'
         except StoreError as error:  # the frontier is closed, or has failed
@@ -135,7 +134,4 @@ def _explained(
     frontier = inspect()
     if frontier is None:
         raise StoreError("nothing can be explained: FRONTIER_STORE is 'memory'")
-    steered = read_steering(Path(settings["JOBDIR"])) if settings.get("JOBDIR") else None
-    lines, values = of_rules(settings, url)
-    why = explain(frontier, url, time.time(), values)
-    return [url, *of_scope(settings, url, steered), *why, *lines]
+    return explained(settings, frontier, url)

@@ -45,13 +45,19 @@ def exposition(snapshot: dict[str, Any]) -> bytes:
 def families(snapshot: dict[str, Any]) -> Iterable[tuple[Metric, Samples]]:
     """Each metric with its samples."""
     counts: dict[str, float] = snapshot["counts"]
+    yield from _state(snapshot)
+    yield from _of_urls(counts)
+    yield from _of_requests(counts)
+    yield from _stages(snapshot["stages"], counts)
+    yield Metric("hosts", "gauge", "Hosts by state"), _labelled("state", snapshot["hosts"])
+    for name, meaning in (("found", "New URLs"), ("ended", "URLs done or dropped")):
+        numbered = enumerate(snapshot["levels"][name], 1)
+        samples: Samples = [("", {"level": str(level)}, count) for level, count in numbered]
+        yield Metric(f"{name}_urls_total", "counter", f"{meaning} by level"), samples
+    yield from _of_the_machine(snapshot)
 
-    def counter(name: str, meaning: str, count: str) -> tuple[Metric, Samples]:
-        return Metric(name, "counter", meaning), [("", {}, counts.get(count, 0))]
 
-    def by(label: str, group: str) -> Samples:
-        return _labelled(label, _group(counts, group))
-
+def _state(snapshot: dict[str, Any]) -> Iterable[tuple[Metric, Samples]]:
     yield Metric("info", "gauge", "The crawl: always 1"), [("", _info(snapshot), 1)]
     yield (
         Metric("state", "gauge", "1 for the state of the crawl, else 0"),
@@ -64,10 +70,13 @@ def families(snapshot: dict[str, Any]) -> Iterable[tuple[Metric, Samples]]:
     yield _gauge("elapsed_seconds", "Seconds of all runs of the crawl", snapshot["elapsed_s"])
     yield _gauge("processes", "Processes of the crawl", snapshot["processes"])
     yield _gauge("target_pages", "CLOSESPIDER_PAGECOUNT; 0: no target", snapshot["target"])
-    yield counter("pages_total", "Pages answered", "crawled")
+
+
+def _of_urls(counts: Mapping[str, float]) -> Iterable[tuple[Metric, Samples]]:
+    yield _counter("pages_total", "Pages answered", counts, "crawled")
     yield (
         Metric("answers_total", "counter", "Final answers by class of status"),
-        by("code", "codes"),
+        _by("code", counts, "codes"),
     )
     yield (
         Metric("funnel_urls_total", "counter", "URLs that passed each step, in this order"),
@@ -76,35 +85,45 @@ def families(snapshot: dict[str, Any]) -> Iterable[tuple[Metric, Samples]]:
     yield _gauge("pending_urls", "URLs queued in the frontier", counts.get("pending", 0))
     yield (
         Metric("dropped_urls_total", "counter", "URLs that are not fetched"),
-        by("reason", "dropped"),
+        _by("reason", counts, "dropped"),
     )
-    yield Metric("kept_urls", "gauge", "URLs kept for a later try"), by("reason", "kept")
+    yield (
+        Metric("kept_urls", "gauge", "URLs kept for a later try"),
+        _by("reason", counts, "kept"),
+    )
+
+
+def _of_requests(counts: Mapping[str, float]) -> Iterable[tuple[Metric, Samples]]:
     yield (
         Metric("failed_requests_total", "counter", "Tries of a page without an answer"),
-        by("reason", "failed"),
+        _by("reason", counts, "failed"),
     )
     yield (
         Metric("retried_requests_total", "counter", "Tries that are made again"),
-        by("reason", "retried"),
+        _by("reason", counts, "retried"),
     )
-    yield Metric("robots_answers_total", "counter", "Answers to robots.txt"), by("answer", "robots")
-    yield counter("robots_requests_total", "robots.txt requests", "robots_attempted")
-    yield counter("dns_hosts_total", "Hosts looked up in DNS", "lookups")
-    yield counter("dns_hosts_found_total", "Hosts for which DNS has an address", "resolved")
-    yield counter("links_total", "Links found in pages, repeats included", "links")
+    yield (
+        Metric("robots_answers_total", "counter", "Answers to robots.txt"),
+        _by("answer", counts, "robots"),
+    )
+    yield _counter("robots_requests_total", "robots.txt requests", counts, "robots_attempted")
+    yield _counter("dns_hosts_total", "Hosts looked up in DNS", counts, "lookups")
+    yield _counter(
+        "dns_hosts_found_total", "Hosts for which DNS has an address", counts, "resolved"
+    )
+    yield _counter("links_total", "Links found in pages, repeats included", counts, "links")
     yield (
         Metric("received_bytes_total", "counter", "Bytes on the wire, of pages and of the rest"),
         [("", {"kind": kind}, counts.get(f"{kind}_bytes", 0)) for kind in ("page", "robots")],
     )
-    yield counter("html_pages_total", "2xx pages with a wanted type", "html_pages")
-    yield counter("html_bytes_total", "Bytes of these pages, decoded", "html_bytes")
-    yield counter("outage_seconds_total", "Seconds that our own network was out", "outage_s")
-    yield from _stages(snapshot["stages"], counts)
-    yield Metric("hosts", "gauge", "Hosts by state"), _labelled("state", snapshot["hosts"])
-    for name, meaning in (("found", "New URLs"), ("ended", "URLs done or dropped")):
-        numbered = enumerate(snapshot["levels"][name], 1)
-        samples: Samples = [("", {"level": str(level)}, count) for level, count in numbered]
-        yield Metric(f"{name}_urls_total", "counter", f"{meaning} by level"), samples
+    yield _counter("html_pages_total", "2xx pages with a wanted type", counts, "html_pages")
+    yield _counter("html_bytes_total", "Bytes of these pages, decoded", counts, "html_bytes")
+    yield _counter(
+        "outage_seconds_total", "Seconds that our own network was out", counts, "outage_s"
+    )
+
+
+def _of_the_machine(snapshot: dict[str, Any]) -> Iterable[tuple[Metric, Samples]]:
     yield (
         Metric("resident_memory_bytes", "gauge", "Memory of each process"),
         _labelled("process", snapshot["rss_bytes"]),
@@ -138,12 +157,22 @@ def _stages(
     yield Metric("request_seconds", "summary", "Time of requests that have ended"), samples
 
 
+def _counter(
+    name: str, meaning: str, counts: Mapping[str, float], count: str
+) -> tuple[Metric, Samples]:
+    return Metric(name, "counter", meaning), [("", {}, counts.get(count, 0))]
+
+
 def _gauge(name: str, meaning: str, value: float) -> tuple[Metric, Samples]:
     return Metric(name, "gauge", meaning), [("", {}, value)]
 
 
 def _info(snapshot: dict[str, Any]) -> Labels:
     return {name: str(snapshot[name]) for name in ("crawl", "spider", "version")}
+
+
+def _by(label: str, counts: Mapping[str, float], group: str) -> Samples:
+    return _labelled(label, _group(counts, group))
 
 
 def _group(counts: Mapping[str, float], group: str) -> dict[str, float]:

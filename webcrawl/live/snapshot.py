@@ -11,14 +11,13 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 from scrapy.crawler import Crawler
 
 from webcrawl import __version__
 from webcrawl.config.build import processes_from, processors
 from webcrawl.config.table import read
-from webcrawl.crawl.crawl import Crawl, crawl_of
+from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import STAGES, Counters
 from webcrawl.frontier.overview import Overview
@@ -33,22 +32,8 @@ from webcrawl.report.lines import named_counts
 HOSTS_MAX: Final = 20  # in each list of hosts
 _SETTINGS: Final = ("CONCURRENT_REQUESTS", "CONCURRENT_ADMISSIONS", "FRONTIER_ACTIVE_HOSTS")
 
-_watches: WeakKeyDictionary[Crawler, Watch] = WeakKeyDictionary()
 
-
-async def snapshot(crawler: Crawler) -> dict[str, Any]:
-    """The snapshot of the crawl of `crawler`: JSON values. StoreError if it has no frontier.
-
-    Rates are over the time since the last snapshots (`live.rates`). Cost: 0.5 ms, and 0.5 µs per
-    active host.
-    """
-    watch = _watches.get(crawler)
-    if watch is None:
-        watch = _watches[crawler] = Watch(crawler)
-    return await watch.snapshot()
-
-
-class Watch:
+class Snapshots:
     """Makes the snapshots of one crawl."""
 
     def __init__(self, crawler: Crawler) -> None:
@@ -63,7 +48,12 @@ class Watch:
         self._limits = [read(settings, name, int) for name in _SETTINGS]
         self._delays_s = [read(settings, name, float) for name in ("DOWNLOAD_DELAY", "IP_DELAY")]
 
-    async def snapshot(self) -> dict[str, Any]:
+    async def take(self) -> dict[str, Any]:
+        """The crawl now, as JSON values. StoreError if it has no frontier.
+
+        Rates are over the time since the last calls (`live.rates`). Cost: 0.5 ms, and 0.5 µs per
+        active host.
+        """
         frontier, crawl = self._crawl.frontier, self._crawl
         if frontier is None:
             raise StoreError("this crawl has no frontier of ours")
@@ -84,7 +74,7 @@ class Watch:
             "version": __version__,
             "pid": os.getpid(),
             "processes": self._processes,
-            "state": state_of(crawl),
+            "state": crawl.state,
             "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "elapsed_s": round(elapsed_s, 3),
             "target": target,
@@ -132,7 +122,7 @@ class Watch:
         pages_max, admissions_max, active_max = self._limits
         delay_s, ip_delay_s = self._delays_s
         return Load(
-            state=state_of(self._crawl),
+            state=self._crawl.state,
             outage_s=admissions.outage.seconds if admissions is not None else 0.0,
             queued=counters.pending,
             kept=counters.kept.total(),
@@ -147,17 +137,6 @@ class Watch:
             delay_s=delay_s,
             ip_delay_s=ip_delay_s,
         )
-
-
-def state_of(crawl: Crawl) -> str:
-    """ "running", "paused", "outage" or "closing"."""
-    if crawl.is_closing:
-        return "closing"
-    if crawl.steering is not None and crawl.steering.is_paused:
-        return "paused"
-    if crawl.admissions is not None and crawl.admissions.outage.is_on:
-        return "outage"
-    return "running"
 
 
 def levels(counters: Counters) -> dict[str, list[int]]:

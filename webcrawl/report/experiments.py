@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from webcrawl.report.plots import MISSING, Line, Panel, save
+from webcrawl.report.series import read_series
 from webcrawl.report.watching import Run, Sample, watch
 
 GRACE_S = 300.0  # beyond its time limit, for a crawl to start and to end
@@ -177,17 +178,11 @@ def long_crawl(lab: Lab, result: Say) -> None:
     series = sorted((lab.folder / "long").glob("series-*.jsonl"))
     points: list[Point] = [{"t": each.at_s, "counts": {"crawled": each.pages}} for each in samples]
     if series:
-        points = read_series(series[-1])
+        points = list(read_series(series[-1]))
     if panels := course(points):
         _plot(lab, "long", f"{figures['pages']:,} pages", panels)
     else:
         lab.say("no plot: the crawl was shorter than a minute")
-
-
-def read_series(path: Path) -> list[Point]:
-    """The points of a crawl's time series (series-ID.jsonl), without a torn last line."""
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def course(points: Sequence[Point]) -> list[Panel]:

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 POINTS_MAX: Final = 2_000  # some 2.5 KB each
 FIRST_INTERVAL_S: Final = 10.0
 
@@ -22,11 +24,20 @@ def series_path(folder: Path, crawl_id: str) -> Path:
 
 
 def read_series(path: Path) -> Iterator[dict[str, Any]]:
-    """The points of a file, oldest first, also while it is written. OSError."""
+    """The points of a file, oldest first, also while it is written. OSError.
+
+    A line that is no point is left out.
+    """
     with path.open("rb") as file:
         for line in file:
-            if line.endswith(b"\n"):  # else it is torn, or is being written
-                yield json.loads(line)
+            if not line.endswith(b"\n"):  # it is torn, or is being written
+                return
+            try:
+                point = msgspec.json.decode(line, type=dict[str, Any])
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue
+            if isinstance(point.get("t"), int | float):
+                yield point
 
 
 class SeriesFile:

@@ -42,9 +42,9 @@ from webcrawl.report.traceload import (
     fail,
     head_lines,
     ms,
-    printable,
     text_of,
 )
+from webcrawl.wording import printable
 
 
 class Tracer:

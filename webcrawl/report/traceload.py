@@ -23,6 +23,7 @@ from webcrawl.fetch.client import FetchRequest, Limits
 from webcrawl.fetch.exchange import UNANSWERED, Exchange, FetchFailed
 from webcrawl.fetch.requesthead import UnsendableError
 from webcrawl.parse.urls import host_of
+from webcrawl.wording import printable
 
 Write = Callable[[str], None]
 
@@ -208,15 +209,6 @@ def ms(seconds: float) -> str:
 
 def fail(reason: str) -> NoReturn:
     raise StepFailed(f"failed with {reason}")
-
-
-def printable(text: str) -> str:
-    r"""`text` in one line that changes nothing in a terminal: controls and the like as \x1b."""
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
-    )
 
 
 def head_lines(head: bytes) -> str:

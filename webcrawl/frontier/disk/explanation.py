@@ -17,6 +17,7 @@ from webcrawl.frontier.lease import DropReason
 from webcrawl.parse.urls import host_of, level_of, origin_of, target_of
 from webcrawl.scope import is_numbered
 from webcrawl.scope.hostrules import NO_VALUES, Values
+from webcrawl.wording import counted
 
 _CAPS = {
     "host_cap": "MAX_PAGES_PER_HOST",
@@ -108,12 +109,12 @@ def _of_line(in_line: InLine, host: Host, frontier: Inspection, now: float) -> I
         yield _of_kept(link.kept, frontier.due(in_line, host), now)
         yield _way(link.url, link.depth, link.redirects, link.via)
         return
-    before = f"behind {_count(ahead, 'URL')} of its host"
+    before = f"behind {counted(ahead, 'URL')} of its host"
     place = before if ahead else "the next of its host, or being fetched now"
     yield f"Waiting at {frontier.order} {priority}: {place}."
     yield _way(link.url, link.depth, link.redirects, link.via)
     if link.retries:
-        yield f"Tried {_count(link.retries, 'time')} so far."
+        yield f"Tried {counted(link.retries, 'time')} so far."
 
 
 def _of_status(status: rows.UrlStatus, frontier: Inspection, values: Values) -> Iterator[str]:
@@ -140,7 +141,7 @@ def _way(url: str, depth: int, redirects: int, via: str) -> str:
     if not (depth or redirects or via):
         return f"{level}, a seed."
     where = f", {'as a redirect of' if redirects else 'on'} {via}" if via else ""
-    return f"{level}, found {_count(depth, 'hop')} from a seed{where}."
+    return f"{level}, found {counted(depth, 'hop')} from a seed{where}."
 
 
 def _of_robots(url: str, host: Host, frontier: Inspection) -> Iterator[str]:
@@ -170,7 +171,7 @@ def _of_host(host: Host, frontier: Inspection, now: float) -> Iterator[str]:
         if at > now:
             yield f"{name} is not asked before {_utc(at)}{_delayed(host)}."
         if host.state is State.WAITING:
-            before = _count(frontier.hosts_before(queue), "host")
+            before = counted(frontier.hosts_before(queue), "host")
             yield f"{name} waits for a place among the active hosts, behind {before}."
         elif at <= now:
             yield f"{name} may be asked now."
@@ -182,14 +183,10 @@ def _delayed(host: Host) -> str:
     if host.resolve_at > host.next_at:
         return ": DNS did not answer"
     if host.failures:
-        return f": the last {_count(host.failures, 'try', 'tries')} got no answer"
+        return f": the last {counted(host.failures, 'try', 'tries')} got no answer"
     if host.crawl_delay_s:
         return f": its robots.txt has Crawl-delay: {host.crawl_delay_s:g}"
     return ""
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _utc(time: float) -> str:

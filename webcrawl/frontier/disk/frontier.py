@@ -35,6 +35,7 @@ from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRule
 
 FOLDER = "frontier"  # in JOBDIR
+LOCK = "frontier.lock"  # in JOBDIR: held by the process of the crawl
 RETRY = "frontier.retry"  # beside FOLDER: `scrapy frontier --retry` leaves its reasons in it
 ACTIVE_HOSTS_MAX = 20_000
 
@@ -250,7 +251,7 @@ class JobFolder:
 
     def _hold(self) -> int:
         """Lock the folder; the system unlocks it when this process ends or dies. OSError."""
-        lock = os.open(self.path / "frontier.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(lock, 0)

@@ -1,0 +1,32 @@
+"""Text for people."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webcrawl.wording import counted, printable
+
+
+@given(st.text())
+def test_any_text_becomes_one_printable_line(text: str) -> None:
+    assert printable(text).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("praia é", "praia é"),
+        ("\x1b[2J", "\\x1b[2J"),
+        ("a\r\nb", "a\\r\\nb"),
+        ("\u202egpj", "\\u202egpj"),
+    ],
+)
+def test_what_a_terminal_obeys_is_escaped(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_numbers_with_their_nouns() -> None:
+    shown = [counted(1, "seed"), counted(1000, "seed"), counted(0, "entry", "entries")]
+    assert shown == ["1 seed", "1,000 seeds", "0 entries"]

@@ -1,0 +1,167 @@
+"""What `scrapy report` writes and prints: the page, the ten lines, the summary as JSON, the hosts.
+
+DuckDB and all that reads with it are imported here, and not by the command: Scrapy imports the
+modules of all commands in each process, and a crawl needs neither its 20 MB nor its 0.1 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from tqdm import tqdm  # type: ignore[import-untyped]  # it ships no types
+
+from webcrawl.analysis.archive import Found, archived_pages, read_archive
+from webcrawl.analysis.csvfiles import write_csv
+from webcrawl.analysis.folder import CrawlFolder
+from webcrawl.analysis.page import duration_text, size_text, write_page
+from webcrawl.analysis.report import Report, make_report, open_crawl
+from webcrawl.wording import printable
+
+LISTED = 8  # HTTP codes and reasons in the printed lines
+
+
+class LogUnreadableError(Exception):
+    """DuckDB cannot read the crawl log: no room for its files, for example. One line."""
+
+
+def write_report(folder: CrawlFolder, opts: argparse.Namespace, domain: str) -> None:
+    """Write the page and print what the options ask for.
+
+    NoCrawlError, LogUnreadableError, OSError.
+    """
+    try:
+        _write(folder, opts, domain)
+    except duckdb.Error as error:
+        raise LogUnreadableError(str(error).partition("\n")[0]) from None
+
+
+def _write(folder: CrawlFolder, opts: argparse.Namespace, domain: str) -> None:
+    if folder.others:
+        others = f"{len(folder.others)} other crawls" if len(folder.others) > 1 else "another crawl"
+        print(
+            f"Reports on crawl {folder.crawl}; {folder.report_dir} also has {others}: --crawl"
+            f" {folder.others[-1]}",
+            file=sys.stderr,
+        )
+    with ExitStack() as stack:
+        log, state = stack.enter_context(open_crawl(folder))
+        found = None
+        if opts.tokens or domain:
+            found = _read_archive(log, folder, opts.tokens, domain)
+        report = make_report(log, folder, state, found, domain)
+        path = write_page(
+            report, Path(opts.output) if opts.output else folder.report_dir / "report"
+        )
+        if opts.json:
+            print(json.dumps(summary_of(report, path), indent=1))
+        elif opts.hosts:
+            print(path, file=sys.stderr)
+            _print_hosts(report)
+        else:
+            print(path, *lines_of(report), sep="\n")
+
+
+def _read_archive(log: Any, folder: CrawlFolder, has_tokens: bool, domain: str) -> Found:
+    """Shows a bar on standard error, if that is a terminal."""
+    pages = archived_pages(log)
+    with tqdm(total=pages, unit=" pages", desc="WARC files", disable=None) as bar:
+        found = read_archive(
+            log, folder.warc_dir, has_tokens=has_tokens, domain=domain, progress=bar.update
+        )
+    if found.unread:
+        print(f"{found.unread:,} pages cannot be read from {folder.warc_dir}", file=sys.stderr)
+    return found
+
+
+def summary_of(report: Report, path: Path) -> dict[str, Any]:
+    """The summary as JSON values."""
+    funnel = {row["stage"]: row["count"] for row in report.tables["funnel"].records()}
+    return {
+        "crawl": report.folder.crawl,
+        "state": report.state.text,
+        "page": str(path),
+        **report.totals,
+        "funnel": funnel,
+        "codes": {str(r["status"]): r["pages"] for r in report.tables["codes"].records()},
+        "reasons": {
+            f"{r['ended_as']}/{r['reason']}": r["urls"] for r in report.tables["reasons"].records()
+        },
+        "questions": {r["figure"]: r["value"] for r in report.tables["questions"].records()},
+        "unreadable_lines": report.unreadable,
+        **({"in_degree": {"domain": report.domain, **report.in_degree}} if report.domain else {}),
+    }
+
+
+def lines_of(report: Report) -> list[str]:
+    """The ten most useful lines, and one about --in-degree."""
+    tables = report.tables
+    funnel = "  ".join(f"{row['stage']} {row['count']:,}" for row in tables["funnel"].records())
+    codes = most_of(
+        [(f"{r['status']}: {r['pages']:,}", r["pages"]) for r in tables["codes"].records()]
+    )
+    lost = most_of(
+        [
+            (f"{r['reason']} {r['urls']:,} {r['ended_as']}", r["urls"])
+            for r in tables["reasons"].records()
+        ]
+    )
+    largest = ", ".join(
+        f"{row['host']} {row['pages']:,}" for row in tables["largest_hosts"].first_records(5)
+    )
+    t = report.totals
+    hosts = f"{t['hosts_answered']:,} hosts in {t['registered_domains_answered']:,} domains"
+    request = f"{t['mean_request_s']:.3f} s a request on average"
+    kept = f"{t['html_pages_kept']:,} HTML pages kept ({size_text(t['html_bytes_kept'])})"
+    later = f"{t['urls_kept_for_a_later_try']:,} kept for a later try"
+    lines = [
+        f"Crawl {report.folder.crawl}: {report.state.text}",
+        f"{t['pages_answered']:,} pages in {duration_text(t['elapsed_s'])}, {request}",
+        f"{kept}, {t['duplicates']:,} of them duplicates",
+        f"{t['pages_per_s']:.1f} pages/s, {t['mbps']:.1f} Mbit/s",
+        f"Funnel: {funnel}",
+        f"HTTP codes: {codes or 'none'}",
+        f"URLs lost: {lost or 'none'}",
+        f"{hosts}; {report.one_page_share:.1%} of hosts with a page have exactly one",
+        f"Largest hosts: {largest or 'none'}",
+        f"URLs pending: {t['urls_pending']:,.0f}, of these {later}",
+    ]
+    if report.domain:
+        found = report.in_degree
+        lines.append(
+            f"{found['pages_that_link']:,} of {found['pages_read']:,} pages link to"
+            f" {report.domain}: {found['from_inside']:,} from inside, {found['from_outside']:,}"
+            " from outside"
+        )
+    return [printable(line) for line in lines]
+
+
+def most_of(counted: list[tuple[str, int]]) -> str:
+    """The LISTED largest of (text, count), in their order, and the sum of the others."""
+    largest = sorted(counted, key=lambda each: each[1], reverse=True)[:LISTED]
+    texts = [text for text, count in counted if (text, count) in largest]
+    others = sum(count for _, count in counted) - sum(count for _, count in largest)
+    return ", ".join([*texts, *([f"others: {others:,}"] if others else [])])
+
+
+def _print_hosts(report: Report) -> None:
+    """A table of the width of the terminal, or CSV."""
+    hosts = report.tables["hosts"]
+    if not sys.stdout.isatty():
+        write_csv(hosts, sys.stdout)
+        return
+    width = max(20, shutil.get_terminal_size().columns - 50)
+    print(f"{'host':{width}} {'visited':>9} {'pages':>9} {'time':>10}  being visited")
+    for row in hosts.rows():
+        each = dict(zip(hosts.columns, row, strict=True))
+        host = printable(each["host"])[:width]
+        print(
+            f"{host:{width}} {each['visited_urls']:9,} {each['pages']:9,}"
+            f" {each['time_s']:8.1f} s  {each['being_visited']}"
+        )
