@@ -116,8 +116,8 @@ class Candidates:
     ) -> None:
         """Queue `link`, which failed for a `reason` that may pass, behind all others.
 
-        It is not tried before `due_at`. `took_s` is as for `drop`. It gives up its cash, so it no longer moves in the queue.
-        O(log k) for the k priorities of its host.
+        It is not tried before `due_at`. It gives up its cash, so it no longer moves in the queue.
+        `took_s` is as for `drop`. O(log k) for the k priorities of its host.
         """
         self._ordering.forfeit(link)
         self._note_failure(link, reason)
