@@ -29,7 +29,9 @@ class SteeringError(Exception):
 def check(command: str, arguments: Sequence[str]) -> None:
     """SteeringError for a command that does not exist, or with wrong arguments."""
     if command not in COMMANDS:
-        raise SteeringError(f"there is no command {command[:50]!r}; there are {', '.join(COMMANDS)}")
+        raise SteeringError(
+            f"there is no command {command[:50]!r}; there are {', '.join(COMMANDS)}"
+        )
     wanted = COMMANDS[command]
     if not wanted and arguments:
         raise SteeringError(f"{command} takes no arguments")
