@@ -98,6 +98,11 @@ def test_top_shows_a_crawl_and_ends_with_it(tmp_path: Path) -> None:
         terminal.press(b"q")
         assert terminal.wait() == 0
 
+        colourless = Terminal(jobdir, term="vt100")
+        colourless.until(lambda: b"Slowest hosts" in colourless.shown)
+        colourless.press(b"q")
+        assert colourless.wait() == 0
+
         dumb = Terminal(jobdir, term="dumb")
         dumb.until(lambda: dumb.shown.count(b"Limit:") >= 2)
         dumb.process.terminate()

@@ -12,6 +12,7 @@ from webcrawl.fetch.client import Client, FetchRequest, Limits
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.shared.wire import Orders
+from webcrawl.parse.urls import host_of
 from webcrawl.scheduler.controls import Controls
 from webcrawl.scope import Scope
 
@@ -108,6 +109,24 @@ def test_some_requests_are_cut_before_they_are_sent(shut: bool) -> None:
             assert (await other).status == 200
             assert server.requests == 1
         await client.close()
+
+    asyncio.run(check())
+
+
+def test_a_request_without_a_url_is_not_cut() -> None:
+    """A DNS look-up that waits in a pause, when a host is denied."""
+
+    async def check() -> None:
+        gate = Gate()
+        gate.shut()
+        look_up = asyncio.create_task(gate.wait())
+        page = asyncio.create_task(gate.wait("http://a.test/"))
+        await asyncio.sleep(0)
+        gate.cut(lambda url: host_of(url) == "a.test")
+        with pytest.raises(FetchFailed, match="cancelled"):
+            await page
+        gate.open()
+        await look_up
 
     asyncio.run(check())
 

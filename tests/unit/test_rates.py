@@ -34,6 +34,13 @@ def test_later_looks_are_compared_with_the_last_five() -> None:
     assert rates.pages_per_s == 10.0
 
 
+def test_a_reader_that_comes_back_sees_the_present_rates_at_its_second_look() -> None:
+    rates = Rates()
+    for second in (*range(10), 3600, 3602):
+        rates.add(look(counters(second if second < 3600 else 72_000), 1000.0 + second, {}))
+    assert (rates.over_s, rates.pages_per_s) == (2.0, 0.0)
+
+
 def test_without_a_new_request_the_mean_is_that_of_the_whole_crawl() -> None:
     rates = Rates()
     rates.add(look(counters(1, dns=(4, 0.5)), 10.0, {}))
@@ -52,6 +59,7 @@ def test_a_process_is_busy_while_it_runs_and_while_it_waits_for_a_processor() ->
     rates.add(look(counters(1), 20.0, before))
     rates.add(look(counters(1), 21.0, now))
     assert rates.busy == {"main": 0.75}
+    assert rates.waited == {"main": 0.25}
 
 
 def test_this_process_has_memory_and_a_dead_one_is_left_out() -> None:

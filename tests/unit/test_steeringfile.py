@@ -16,6 +16,7 @@ from webcrawl.crawl.steeringfile import (
     read_steering,
     shown,
 )
+from webcrawl.extensions.steering import _entries
 
 DENY = Command("2026-01-31T12:00:00Z", "scrapy ctl", "deny", ("a.test", "re:x$"))
 ALLOW = Command("2026-01-31T12:00:01Z", "live page", "allow", ("ünïcode.test",))
@@ -104,3 +105,9 @@ def test_a_shown_command_is_one_printable_line(arguments: list[str]) -> None:
 
 def test_a_long_command_is_cut() -> None:
     assert shown("deny", [str(n) for n in range(9)]) == "deny 0 1 2 3 4 and 4 more"
+
+
+def test_hosts_with_commas_are_several_entries() -> None:
+    arguments = ["a.test,", "b.test,c.test", "re:x{1,2}", "a.test/x,y"]
+    entries = ("a.test", "b.test", "c.test", "re:x{1,2}", "a.test/x,y")
+    assert _entries("deny", arguments) == entries

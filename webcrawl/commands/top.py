@@ -12,6 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -120,11 +121,11 @@ class _Terminal:
 
     def __init__(self, window: curses.window) -> None:
         self._window = window
-        curses.use_default_colors()
-        try:
-            curses.curs_set(0)
-        except curses.error:  # this terminal cannot hide its cursor
-            pass
+        for prepare in (curses.use_default_colors, partial(curses.curs_set, 0)):
+            try:
+                prepare()
+            except curses.error:  # this terminal has no colours, or cannot hide its cursor
+                pass
         self._styles = {
             "": curses.A_NORMAL,
             "title": curses.A_REVERSE,

@@ -28,7 +28,7 @@ from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
 from webcrawl.scheduler.scheduler import Scheduler
 from webcrawl.scope import Scope, ScopeError
-from webcrawl.scope.rules import entries_of
+from webcrawl.scope.rules import entries_of, named_host
 from webcrawl.spiders.broad import SEEDS_PER_BATCH, SEEDS_PER_PUT, in_daemon, project_root
 from webcrawl.spiders.seeds import BadSeed, SeedSource
 from webcrawl.wording import counted
@@ -300,12 +300,22 @@ def _entries(command: str, arguments: Sequence[str]) -> tuple[str, ...]:
     """The entries of an `allow` or a `deny`, those of `@files` too. ScopeError."""
     entries = tuple(
         f"re:{entry}" if entry.startswith("@") else entry  # a line of a file names no file
-        for entry in entries_of(command, arguments)
+        for argument in arguments
+        for entry in entries_of(command, _hosts_with_commas(argument))
     )
     if not entries:
         raise ScopeError(command, " ".join(arguments), "at least one host or expression")
     Scope().extend(**{command: entries})
     return entries
+
+
+def _hosts_with_commas(argument: str) -> list[str]:
+    """The entries of one argument: several if it is hosts with commas, as in SCOPE_DENY.
+
+    As one regular expression, such a list would match no URL.
+    """
+    parts = [part for part in map(str.strip, argument.split(",")) if part]
+    return parts if parts and all(map(named_host, parts)) else [argument]
 
 
 def _sources(arguments: Sequence[str]) -> list[SeedSource]:

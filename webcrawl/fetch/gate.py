@@ -78,8 +78,11 @@ class Gate:
         self._cancel(lambda url: True)
 
     def cut(self, matches: Matches) -> None:
-        """Cancel the requests whose URL `matches`, unless they are sent already."""
-        self._cancel(matches)
+        """Cancel the requests whose URL `matches`, unless they are sent already.
+
+        DNS look-ups and probes have no URL: they wait on.
+        """
+        self._cancel(lambda url: url != "" and matches(url))
         for sender in self.senders:
             sender.cut_unsent(matches)
 

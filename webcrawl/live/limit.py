@@ -41,6 +41,7 @@ class Load:
         FRONTIER_ACTIVE_HOSTS
     busy -- by process ("main", "process 2"): the part of the last seconds in which its event loop
         ran, or was ready to run and waited for a processor
+    waited -- by process: the part of the last seconds in which it only waited for a processor
     processors -- that this machine has for the crawl
     delay_s -- DOWNLOAD_DELAY
     ip_delay_s -- IP_DELAY
@@ -57,6 +58,7 @@ class Load:
     admissions_max: int
     active_max: int
     busy: Mapping[str, float]
+    waited: Mapping[str, float]
     processors: int
     delay_s: float
     ip_delay_s: float
@@ -106,6 +108,8 @@ def _work(load: Load) -> Limit | None:
         )
     if load.queued > load.kept or load.pages + load.admissions > load.pages_max // 10:
         return None
+    if any(load.hosts.get(state) for state in ("ready", "snoozed", "parked", "waiting")):
+        return None  # URLs that are taken from the queue wait for their host, as after robots.txt
     if load.kept:
         kept = f"Only {load.kept:,} URLs that failed, and are kept for a later try, are queued"
         return Limit("seeds", f"{kept}: more seeds, or a wider scope.")
@@ -117,14 +121,20 @@ def _processor(load: Load) -> Limit | None:
     if not name or load.busy[name] < _BUSY:
         return None
     count = len(load.busy)
+    process = "The first process" if name == "main" else name.capitalize()
+    if count == 1:
+        process = "The process"
+    if (waited := load.waited.get(name, 0.0)) > load.busy[name] / 2:
+        return Limit(
+            "cpu",
+            f"{process} waits for a processor for {waited:.0%} of the time: less other work on this"
+            f" machine, or more processors (it has {load.processors}).",
+        )
     remedy = (
         f"a higher CRAWL_PROCESSES (now {count})"
         if count < load.processors
         else f"a machine with more processors (this one has {load.processors})"
     )
-    process = "The first process" if name == "main" else name.capitalize()
-    if count == 1:
-        process = "The process"
     return Limit("cpu", f"{process} is busy for {load.busy[name]:.0%} of the time: {remedy}.")
 
 

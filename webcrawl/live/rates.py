@@ -6,7 +6,7 @@ Plain values in and out; the time is an argument.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from webcrawl.frontier.counters import Counters
@@ -14,6 +14,7 @@ from webcrawl.live.processstat import ProcessStat
 from webcrawl.report.lines import per_second
 
 _LOOKS: Final = 6  # a reader that looks every second sees the rates of the last five
+_OLD_S: Final = 30.0  # older looks are of an earlier reader: what came since is no news
 
 
 class Look(NamedTuple):
@@ -36,7 +37,8 @@ def look(counters: Counters, elapsed_s: float, processes: Mapping[str, ProcessSt
 class Rates:
     """Rates between the newest look and the oldest of the last _LOOKS.
 
-    The first look is compared with the beginning of the crawl.
+    The first look is compared with the beginning of the crawl, and the first after a while without
+    a reader with the last one before.
     """
 
     def __init__(self) -> None:
@@ -45,6 +47,8 @@ class Rates:
     def add(self, newest: Look) -> None:
         if self._looks[0].elapsed_s == 0.0 and len(self._looks) > 1:
             self._looks.popleft()  # the crawl may be days old
+        while len(self._looks) > 1 and newest.elapsed_s - self._looks[0].elapsed_s > _OLD_S:
+            self._looks.popleft()
         self._looks.append(newest)
 
     @property
@@ -78,12 +82,17 @@ class Rates:
 
         Empty at the first look.
         """
+        return self._shares(lambda stat: stat.cpu_s + stat.waited_s)
+
+    @property
+    def waited(self) -> dict[str, float]:
+        """By process: the part of the time in which it only waited for a processor."""
+        return self._shares(lambda stat: stat.waited_s)
+
+    def _shares(self, seconds: Callable[[ProcessStat], float]) -> dict[str, float]:
         before, now = self._looks[0].processes, self._looks[-1].processes
         return {
-            name: per_second(
-                (stat.cpu_s + stat.waited_s) - (before[name].cpu_s + before[name].waited_s),
-                self.over_s,
-            )
+            name: per_second(seconds(stat) - seconds(before[name]), self.over_s)
             for name, stat in now.items()
             if name in before and stat.cpu_s >= before[name].cpu_s  # not a new process
         }

@@ -133,6 +133,7 @@ class Snapshots:
             admissions_max=admissions_max,
             active_max=active_max,
             busy=self._rates.busy,
+            waited=self._rates.waited,
             processors=processors(),
             delay_s=delay_s,
             ip_delay_s=ip_delay_s,

@@ -15,6 +15,8 @@ const FUNNEL = {
   robots_passed: "Allowed by robots.txt", crawled: "Answered",
 };
 
+const HOST_STATES = ["ready", "leased", "snoozed", "parked", "waiting", "deferred", "idle", "retired"];
+
 const byId = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -50,7 +52,12 @@ function duration(seconds) {
     if (rest >= size || unit === "s") words.push(`${Math.floor(rest / size)} ${unit}`);
     rest %= size;
   }
-  return words.slice(0, 2).join(" ").replace(/ 0 s$/, "");
+  return words.slice(0, 2).join(" ").replace(/ 0 (s|min|h)$/, "");
+}
+// An estimate: minutes from ten minutes on, hours from ten hours on.
+function about(seconds) {
+  const step = seconds < 600 ? 1 : seconds < 36_000 ? 60 : 3600;
+  return duration(Math.round(seconds / step) * step);
 }
 const clock = (time) => new Date(time).toLocaleTimeString("en-GB");
 
@@ -159,7 +166,9 @@ function show(snapshot) {
   showSpeed(snapshot, counts);
   showStages(snapshot);
   bars("funnel", Object.entries(FUNNEL).map(([key, label]) => [label, counts[key] ?? 0]));
-  bars("hosts", Object.entries(snapshot.hosts ?? {}), { empty: "Not known." });
+  const place = (state) => (HOST_STATES.indexOf(state) + HOST_STATES.length + 1) % (HOST_STATES.length + 1);
+  const hosts = Object.entries(snapshot.hosts ?? {}).sort(([one], [other]) => place(one) - place(other));
+  bars("hosts", hosts, { empty: "Not known." });
   bars("codes", [
     ...Object.entries(withPrefix(counts, "codes/")).filter(([code, n]) => n || code !== "other"),
     ...largest(withPrefix(counts, "failed/", "no answer: ")),
@@ -184,7 +193,7 @@ function showSpeed(snapshot, counts) {
   const { target } = snapshot;
   byId("progress").hidden = !target;
   if (target) byId("progress").value = Math.min(counts.crawled / target, 1);
-  const left = Number.isFinite(snapshot.target_left_s) ? `, about ${duration(snapshot.target_left_s)} left` : "";
+  const left = snapshot.target_left_s > 0 ? `, about ${about(snapshot.target_left_s)} left` : "";
   say(byId("target"), target ? `of ${number(target)}${left}` : "no target");
 }
 
@@ -375,9 +384,11 @@ function setState(state) {
     say(byId("notice"), ended
       ? `The crawl has ended: ${ended}.${last}`
       : `The crawl has ended or cannot be reached; trying again.${last}`);
+    if (ended) say(byId("limit"), "");
     document.title = `${ended ? "ended" : "no connection"} · ${byId("spider").textContent}`;
   }
-  for (const button of document.querySelectorAll("header button, form[data-command] button")) button.disabled = isGone;
+  const isOver = isGone || state === "closing"; // a crawl that is ending takes no command
+  for (const button of document.querySelectorAll("header button, form[data-command] button")) button.disabled = isOver;
 }
 
 setInterval(() => {
@@ -396,13 +407,18 @@ async function ask(path, options) {
   }
 }
 
+function brief(words) {
+  const text = words.join(" ");
+  return plain(text.length > 80 ? `${text.slice(0, 80)}…` : text);
+}
+
 async function command(name, words, text) {
   const answer = await ask("/command", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ command: name, arguments: words }),
   });
-  const line = make("li", answer.error ? "bad" : "", `${clock(Date.now())} ${name}: ${plain(answer.error ?? answer.message)}`);
+  const line = make("li", answer.error ? "bad" : "", `${clock(Date.now())} ${brief([name, ...words])}: ${plain(answer.error ?? answer.message)}`);
   byId("answers").prepend(line);
   for (const old of [...byId("answers").children].slice(5)) old.remove();
   if (!answer.error && text) text.value = "";
