@@ -124,14 +124,16 @@ def test_the_time_series_continues_after_a_kill(tmp_path: Path) -> None:
         first.process.send_signal(signal.SIGKILL)
         first.process.wait()
         path = series_of(tmp_path)
-        assert [point["run"] for point in read_series(path)] == [1]
+        assert {point["run"] for point in read_series(path)} == {1}
         with path.open("a") as file:
             file.write('{"t": 3.5, "counts": {"cra')
         result, _ = watch(tmp_path, web=web, JOBDIR=job["JOBDIR"])
     assert result.exit_code == 0
     points = list(read_series(path))
     assert [json.loads(line) for line in path.read_text().splitlines()] == points
-    assert [point["run"] for point in points] == [1, 2, *[2] * (len(points) - 2)]
+    runs = [point["run"] for point in points]
+    assert runs == sorted(runs)
+    assert set(runs) == {1, 2}
     assert len(points) >= 3
     assert points[-1]["counts"] == result.report["counts"]
     assert points[-1]["under_way"] == dict.fromkeys(("dns", "robots", "head", "page", "archive"), 0)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from webcrawl.report.series import POINTS_MAX, SeriesFile, read_series, series_path
+from webcrawl.report.series import FIRST_INTERVAL_S, POINTS_MAX, SeriesFile, read_series, series_path
 
 
 def points(path: Path) -> list[dict[str, Any]]:
@@ -61,7 +61,7 @@ def test_every_second_point_is_left_out_when_there_are_too_many(tmp_path: Path) 
     assert times[0] == 0
     gaps = {after - before for before, after in pairwise(times)}
     assert gaps == {file.interval_s}
-    assert file.interval_s == 160
+    assert file.interval_s == 16 * FIRST_INTERVAL_S
     resumed = SeriesFile(path)
     write(resumed, now)
     assert resumed.interval_s == file.interval_s, "the next run keeps the distance"

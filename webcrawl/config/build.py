@@ -206,7 +206,12 @@ def _own_frontier_from(settings: BaseSettings, scope: Scope, rules: HostRules | 
 
 def report_folder(settings: BaseSettings) -> Path:
     """The folder of the reports and the crawl log."""
-    return Path(settings.get("REPORT_DIR") or settings.get("WARC_DIR") or ".")
+    return Path(settings["REPORT_DIR"]) if settings.get("REPORT_DIR") else warc_folder(settings)
+
+
+def warc_folder(settings: BaseSettings) -> Path:
+    """The folder of the archive."""
+    return Path(settings.get("WARC_DIR") or "warc")
 
 
 def identity_from(settings: BaseSettings) -> Identity:

@@ -20,7 +20,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.settings import BaseSettings
 
-from webcrawl.config.build import is_debugging, is_worker
+from webcrawl.config.build import is_debugging, is_worker, warc_folder
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.signals import crawl_closing
@@ -117,6 +117,6 @@ def free_bytes(folder: Path) -> int | None:
 
 def _folders(settings: BaseSettings) -> Iterator[Path]:
     if settings.getbool("WARC_ENABLED"):
-        yield Path(settings.get("WARC_DIR") or "warc").absolute()
+        yield warc_folder(settings).absolute()
     if settings["FRONTIER_STORE"] == "disk":
         yield Path(settings.get("JOBDIR") or gettempdir()).absolute()

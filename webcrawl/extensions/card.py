@@ -14,7 +14,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from webcrawl import __version__
-from webcrawl.config.build import is_debugging, is_worker, report_folder
+from webcrawl.config.build import is_debugging, is_worker, report_folder, warc_folder
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.report.atomic import replace_file
 
@@ -50,7 +50,7 @@ class CrawlCard:
             "spider": spider.name,
             "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "pid": os.getpid(),
-            "warc_dir": str(Path(settings.get("WARC_DIR") or "warc").absolute()),
+            "warc_dir": str(warc_folder(settings).absolute()),
             "report_dir": str(report_folder(settings).absolute()),
             "version": __version__,
         }

@@ -15,7 +15,7 @@ from typing import Any, Final
 from scrapy.crawler import Crawler
 
 from webcrawl import __version__
-from webcrawl.config.build import processes_from, processors
+from webcrawl.config.build import processes_from, processors, warc_folder
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.base import Frontier
@@ -42,7 +42,7 @@ class Snapshots:
         self._crawl = crawl_of(crawler)
         self._rates = Rates()
         jobdir = settings.get("JOBDIR")
-        warc_dir = Path(settings.get("WARC_DIR") or ".")
+        warc_dir = warc_folder(settings)
         self._disk = DiskUse(warc_dir, Path(jobdir) if jobdir else None)
         self._processes = processes_from(settings)
         self._limits = [read(settings, name, int) for name in _SETTINGS]

@@ -12,7 +12,6 @@ import logging
 import socket
 from collections.abc import Awaitable
 from dataclasses import replace
-from pathlib import Path
 from time import monotonic
 from typing import Any, Self
 
@@ -24,7 +23,7 @@ from scrapy.http import Response
 from scrapy.settings import BaseSettings
 
 from webcrawl import __version__
-from webcrawl.config.build import is_debugging
+from webcrawl.config.build import is_debugging, warc_folder
 from webcrawl.config.fetch import user_agent_of
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.crawl.outcomes import NotArchived
@@ -67,7 +66,7 @@ class WarcPipeline:
         if not settings.getbool("WARC_ENABLED", True) or is_debugging(crawler):
             raise NotConfigured
         files = WarcFiles(
-            Path(settings.get("WARC_DIR") or "warc"),
+            warc_folder(settings),
             settings.get("WARC_PREFIX") or "webcrawl",
             settings.getint("WARC_MAX_SIZE") or 1_000_000_000,
             warcinfo(settings),

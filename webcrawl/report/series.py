@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 POINTS_MAX: Final = 2_000  # some 2.5 KB each
-FIRST_INTERVAL_S: Final = 10.0
+FIRST_INTERVAL_S: Final = 2.0  # as the stats lines
 
 
 def series_path(folder: Path, crawl_id: str) -> Path:

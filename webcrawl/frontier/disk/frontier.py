@@ -95,6 +95,9 @@ class DiskFrontier(Frontier):
         self.failed_seeds = self._state.failed_seeds
         self.resumed = self._store.resumed
         log_warnings = self.log.warnings if self.log is not None else []
+        if self.log is not None and self.counters.extracted and not self._store.numbers.get("log"):
+            text = "The crawl log begins with this run: it lacks the URLs that earlier runs took"
+            log_warnings.append(text)
         self.warnings = [*self._store.warnings, *log_warnings]
         self._executor = AdaptiveExecutor("frontier")
         self._broken: StoreError | None = None
