@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect
@@ -162,6 +164,66 @@ def test_a_killed_crawl_is_said_and_found_again(browser: Browser, tmp_path: Path
             resumed.interrupt()
             expect(page.locator("#state")).to_have_text("ended")
         assert resumed.wait().exit_code == 0
+
+
+@pytest.fixture
+def other_server() -> Iterator[tuple[str, list[str]]]:
+    """The URL of another server on 127.0.0.1, and the heads of the requests that it gets."""
+    heads: list[str] = []
+
+    class Note(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heads.append(f"{self.requestline}\n{self.headers}")
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<title>other</title>")
+
+        def log_message(self, *arguments: object) -> None:
+            """No log."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Note)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/", heads
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_another_server_of_the_machine_does_not_get_the_token(
+    browser: Browser, other_server: tuple[str, list[str]]
+) -> None:
+    other, heads = other_server
+    with made_up() as port, opened(browser, port.url) as page:
+        assert page.context.cookies() == []
+        beside = page.context.new_page()
+        beside.goto(other)
+        page.evaluate("url => { location = url; }", other)
+        expect(page).to_have_title("other")
+        assert page.evaluate("JSON.stringify([sessionStorage, localStorage])") == "[{},{}]"
+        assert len(heads) >= 2
+        assert port.token not in "".join(heads)
+        page.go_back()
+        expect(page.locator("#state")).to_have_text("running")
+
+
+def test_a_tab_keeps_the_token_and_another_needs_the_url(browser: Browser) -> None:
+    with made_up() as port, opened(browser, port.url) as page:
+        assert page.url == f"http://127.0.0.1:{port.number}/"
+        page.reload()
+        expect(page.locator("#state")).to_have_text("running")
+        other = page.context.new_page()
+        for query in ("", "?token=wrong", "?token=\u20ac%0d%0a"):
+            other.goto(f"{page.url}{query}")
+            expect(other.locator("#state")).to_have_text("refused")
+            expect(other.locator("#notice")).to_contain_text("the token is missing or wrong")
+            expect(other.locator("#pause")).to_be_disabled()
+        other.goto(port.url)
+        expect(other.locator("#state")).to_have_text("running")
+        expect(other.locator("#notice")).to_be_hidden()
 
 
 def test_each_control_has_a_name(browser: Browser) -> None:

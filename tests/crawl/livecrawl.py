@@ -39,6 +39,11 @@ class Port(NamedTuple):
     def bearer(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}"}
 
+    def head(self, line: str) -> str:
+        """`line` and the headers that a request needs, without the empty line."""
+        bearer = f"Authorization: Bearer {self.token}"
+        return f"{line}\r\nHost: 127.0.0.1:{self.number}\r\n{bearer}\r\n"
+
     def ask(
         self, path: str, method: str = "GET", body: bytes | None = None, **headers: Any
     ) -> HTTPResponse:
@@ -80,8 +85,7 @@ class Reader:
         if receive_buffer:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self._socket.connect(("127.0.0.1", port.number))
-        head = f"GET /events?token={port.token} HTTP/1.0\r\nHost: 127.0.0.1:{port.number}\r\n\r\n"
-        self._socket.sendall(head.encode())
+        self._socket.sendall(f"{port.head('GET /events HTTP/1.0')}\r\n".encode())
         self._file = self._socket.makefile("rb")
         self.status = int(self._file.readline().split()[1])
 

@@ -21,7 +21,7 @@ HOSTILE = {
     "end of script": "</script><script>document.title='owned'</script>",
     "quotes": "\"'`><svg onload=alert(1)>",
     "right to left": "\u202egpj.exe\u2066\u200f",
-    "controls": "\x1b[31m\x00\x07\r\x9b",
+    "controls": "\x1b[31m\x00\x07\r\x9b\u2028",
     "not a name": "__proto__",
 }
 TEXT = "".join(HOSTILE.values())
@@ -38,12 +38,12 @@ def made_up_crawl(padding: int) -> Any:
 
         async def snapshot(self) -> bytes:
             self.number += 1
-            return json.dumps(snapshot_of(self.number) | {"padding": "x" * padding}).encode()
+            return encoded(snapshot_of(self.number) | {"padding": "x" * padding})
 
         def lines(self, seen: int, limit: int) -> tuple[list[bytes], int]:
             last = 3 * self.number
             lines = [line_of(number) for number in range(seen + 1, last + 1)]
-            return [json.dumps(line).encode() for line in lines][-limit:], last
+            return [encoded(line) for line in lines][-limit:], last
 
         async def explain(self, text: str) -> list[str]:
             return [text, *HOSTILE.values()]
@@ -52,6 +52,11 @@ def made_up_crawl(padding: int) -> Any:
             return f"{TEXT} {json.dumps(order)} {by}"
 
     return MadeUp()
+
+
+def encoded(value: object) -> bytes:
+    """As a crawl encodes it: only quotes, backslashes and ASCII's controls are escaped."""
+    return json.dumps(value, ensure_ascii=False).encode()
 
 
 def snapshot_of(number: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import stat
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 from simweb import Running, running
 from tests.conftest import Scrapy
 from tests.crawl.crawling import Crawl, assert_clean
-from tests.crawl.livecrawl import LIVE_URL, Port, made_up, until
+from tests.crawl.livecrawl import Port, made_up, until
 from webcrawl.live.access import TOKEN_FILE
 from webcrawl.live.address import ADDRESS_MAX, SOCKET
 from webcrawl.live.client import NotRunning, Refused, ask
@@ -25,7 +26,8 @@ from webcrawl.live.server import BODY_MAX, CONNECTIONS_MAX
 
 pytestmark = pytest.mark.slow
 
-PATHS = ("/", "/live.js", "/live.css", "/snapshot", "/events", "/metrics", "/explain?url=x", "/x")
+PAGE = ("/", "/live.js", "/live.css")
+PATHS = ("/snapshot", "/events", "/metrics", "/explain?url=x", "/command", "/x")
 ORDER = json.dumps({"command": "status", "arguments": []}).encode()
 JSON = {"Content_Type": "application/json"}
 
@@ -65,21 +67,30 @@ def jobdir_of(crawl: Crawl) -> Path:
 @pytest.mark.parametrize("path", PATHS)
 def test_no_path_is_answered_without_the_token(port: Port, path: str) -> None:
     joint = "&" if "?" in path else "?"
-    for address in (path, f"{path}{joint}token=", f"{path}{joint}token={'x' * 43}"):
+    wrong: list[dict[str, str]] = [
+        {},
+        {"Authorization": "Bearer x"},
+        {"Authorization": f"Bearer {'x' * 43}"},
+        {"Cookie": f"token={port.token}; webcrawl_{port.number}={port.token}"},
+    ]
+    for address in (path, f"{path}{joint}token={port.token}"):
+        for header in wrong:
+            answer = port.ask(address, **header)
+            assert answer.status == 403
+            assert port.token not in answer.text  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("path", PAGE)
+def test_the_page_is_public_and_has_no_token(port: Port, path: str) -> None:
+    for address in (path, f"{path}?token={port.token}"):
         answer = port.ask(address)
-        assert answer.status == 403
+        assert answer.status == 200
         assert answer.getheader("Set-Cookie") is None
         assert port.token not in answer.text  # type: ignore[attr-defined]
-    for header in ({"Cookie": f"webcrawl_{port.number}=x"}, {"Authorization": "Bearer x"}):
-        assert port.status(path, **header) == 403
+    assert port.status(path, Host=f"evil.example:{port.number}") == 403
 
 
-def test_the_token_opens_by_query_cookie_and_header(port: Port) -> None:
-    first = port.ask(f"/?token={port.token}")
-    assert first.status == 200
-    cookie = first.getheader("Set-Cookie") or ""
-    assert cookie.endswith("; Path=/; HttpOnly; SameSite=Strict")
-    assert port.status("/snapshot", Cookie=f"a=b; {cookie.partition(';')[0]}; c=d") == 200
+def test_the_token_opens_by_header(port: Port) -> None:
     assert port.status("/snapshot", **port.bearer) == 200
 
 
@@ -97,7 +108,8 @@ def test_the_token_opens_by_query_cookie_and_header(port: Port) -> None:
 )
 def test_another_host_is_refused(port: Port, hosts: list[str]) -> None:
     lines = [f"Host: {host.format(port=port.number)}" for host in hosts]
-    head = "\r\n".join([f"GET /snapshot?token={port.token} HTTP/1.0", *lines, "", ""])
+    bearer = f"Authorization: Bearer {port.token}"
+    head = "\r\n".join(["GET /snapshot HTTP/1.0", bearer, *lines, "", ""])
     assert port.raw(head.encode()).startswith(b"HTTP/1.0 403 ")
 
 
@@ -130,7 +142,7 @@ def test_a_form_of_another_site_is_no_command(port: Port) -> None:
 
 
 def test_every_answer_has_the_headers_that_protect_it(port: Port) -> None:
-    for path in PATHS[:4]:
+    for path in (*PAGE, "/snapshot"):
         for answer in (port.ask(path, **port.bearer), port.ask(path)):
             assert answer.getheader("Cache-Control") == "no-store"
             assert answer.getheader("X-Content-Type-Options") == "nosniff"
@@ -180,7 +192,7 @@ def test_explain_says_what_the_command_says(crawl: Crawl, scrapy: Scrapy, url: s
 
 
 def test_a_large_body_is_refused_before_it_is_read(port: Port) -> None:
-    head = f"POST /command?token={port.token} HTTP/1.1\r\nHost: 127.0.0.1:{port.number}\r\n"
+    head = port.head("POST /command HTTP/1.1")
     for framing in (f"Content-Length: {BODY_MAX + 1}", "Transfer-Encoding: chunked"):
         answer = port.raw(f"{head}{framing}\r\n\r\n".encode())
         assert answer.startswith(b"HTTP/1.1 413 ")
@@ -303,7 +315,7 @@ def test_a_port_in_use_and_a_wrong_value_are_one_line(scrapy: Scrapy, tmp_path: 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
         for value, line in (
-            (str(number), f"LIVE = '{number}' cannot be used: Address already in use; 1 is"),
+            (str(number), f"LIVE = '{number}' cannot be used: Address already in use; 1 takes"),
             ("80", "LIVE = '80' cannot be used: 0 (off), 1 (a free port), or a port from 1024"),
             ("yes", "LIVE = 'yes' cannot be used: 0 (off)"),
         ):
@@ -315,12 +327,23 @@ def test_a_port_in_use_and_a_wrong_value_are_one_line(scrapy: Scrapy, tmp_path: 
             assert "Traceback" not in ended.stderr
 
 
-def test_the_url_is_in_the_log_if_that_is_a_file(web: Running, tmp_path: Path) -> None:
-    log = tmp_path / "log.txt"
-    crawl = Crawl(tmp_path, web=web, LIVE=1, LOG_FILE=log, CLOSESPIDER_PAGECOUNT=5)
-    assert crawl.wait().exit_code == 0
-    assert LIVE_URL.search(log.read_text())
-    assert "Live page" not in crawl.output()
+def test_a_log_file_does_not_get_the_token(web: Running, tmp_path: Path) -> None:
+    log, jobdir = tmp_path / "log.txt", tmp_path / "job"
+    logged = {"LIVE": 1, "LOG_FILE": log}
+    crawl = Crawl(tmp_path, web=web, JOBDIR=jobdir, CLOSESPIDER_PAGECOUNT=5, **logged)
+    result = crawl.wait()
+    assert result.exit_code == 0
+    token = (jobdir / TOKEN_FILE).read_text().strip()
+    assert token not in log.read_text() + result.output + result.log
+    assert re.search(
+        r"Live page: http://127\.0\.0\.1:\d+/\?token=TOKEN "
+        rf"\(TOKEN is in {re.escape(str(jobdir / TOKEN_FILE))}\)\n",
+        log.read_text(),
+    )
+    refused = Crawl(tmp_path, web=web, **logged).wait()
+    assert refused.exit_code == 2
+    (line,) = refused.log.splitlines()
+    assert line.startswith("LIVE = '1' cannot be used: with LOG_FILE it needs a JOBDIR")
 
 
 def test_a_crawl_in_memory_explains_nothing(web: Running, tmp_path: Path) -> None:

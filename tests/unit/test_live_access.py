@@ -12,14 +12,14 @@ ACCESS = Access(8000, "t" * 43)
 GOOD = {"host": ["127.0.0.1:8000"], "authorization": [f"Bearer {ACCESS.token}"]}
 
 
-def refusal(method: str = "GET", query: str = "", **headers: list[str]) -> str:
-    return ACCESS.refuses(method, lambda name: (GOOD | headers).get(name, []), query)
+def refusal(method: str = "GET", *, needs_token: bool = True, **headers: list[str]) -> str:
+    given = GOOD | headers
+    return ACCESS.refuses(method, lambda name: given.get(name, []), needs_token=needs_token)
 
 
 def test_a_request_with_the_token_is_answered() -> None:
     assert refusal() == ""
-    assert refusal(authorization=[], query=ACCESS.token) == ""
-    assert refusal(authorization=[], cookie=[f"x=1; webcrawl_8000={ACCESS.token}"]) == ""
+    assert refusal(authorization=["Basic eDp5", f"bearer  {ACCESS.token}"]) == ""
     assert refusal("POST", origin=["http://127.0.0.1:8000"]) == ""
     assert refusal(host=["LOCALHOST:8000"], origin=["http://localhost:8000"]) == ""
 
@@ -30,12 +30,18 @@ def test_a_request_with_the_token_is_answered() -> None:
         {"authorization": []},
         {"authorization": [f"Basic {ACCESS.token}"]},
         {"authorization": ["Bearer é" * 10]},
-        {"authorization": [], "cookie": [f"webcrawl_8001={ACCESS.token}"]},
-        {"authorization": [], "cookie": [f"xwebcrawl_8000={ACCESS.token}"]},
+        {"authorization": [f"Bearer {ACCESS.token}x"]},
+        {"authorization": [], "cookie": [f"token={ACCESS.token}"]},
     ],
 )
 def test_without_the_token_a_request_is_refused(headers: dict[str, list[str]]) -> None:
     assert "token" in refusal(**headers)
+
+
+def test_the_page_needs_no_token_but_our_host() -> None:
+    assert refusal(needs_token=False, authorization=[]) == ""
+    assert "Host" in refusal(needs_token=False, host=["evil.example:8000"])
+    assert "Origin" in refusal(needs_token=False, origin=["http://127.0.0.1:8001"])
 
 
 def test_later_runs_have_the_token_of_the_first(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from scrapy.utils.misc import load_object
 
 from webcrawl import openfiles
 from webcrawl.config.build import processes_from, share_of
-from webcrawl.config.check import check, problems_of
+from webcrawl.config.check import check, check_live, problems_of
 from webcrawl.config.fetch import limits_from
 from webcrawl.config.kinds import FREE_PORT, SettingError
 from webcrawl.config.names import check_names
@@ -39,6 +39,7 @@ def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespac
         _report(crawler, *problems)
         return
     try:
+        check_live(crawler.settings)
         fit_open_files(crawler.settings)
         _try_port(crawler.settings)
     except (openfiles.TooFewFilesError, SettingError) as error:

@@ -62,6 +62,16 @@ def problems_of(
     return problems
 
 
+def check_live(settings: BaseSettings) -> None:
+    """SettingError if the URL of the live page would have to be in a log, with its token."""
+    if read(settings, "LIVE", int) and settings.get("LOG_FILE") and not settings.get("JOBDIR"):
+        raise SettingError(
+            "LIVE",
+            settings["LIVE"],
+            "with LOG_FILE it needs a JOBDIR, which keeps the token of the page out of the log",
+        )
+
+
 def contact_warning(settings: BaseSettings) -> list[str]:
     """The warning for a crawl of public servers whose User-Agent names no contact.
 

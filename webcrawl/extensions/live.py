@@ -18,10 +18,11 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import maybeDeferred
 
 from webcrawl.config.build import is_debugging, is_worker
-from webcrawl.config.kinds import FREE_PORT
+from webcrawl.config.check import check_live
+from webcrawl.config.kinds import FREE_PORT, SettingError
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
-from webcrawl.live.access import Access, token_of
+from webcrawl.live.access import TOKEN_FILE, Access, token_of
 from webcrawl.live.events import Events
 from webcrawl.live.listening import bind_loopback, listen_loopback, listen_unix
 from webcrawl.live.livecrawl import LiveCrawl
@@ -81,16 +82,26 @@ class Live:
     def _open_port(self) -> None:
         """Without its port the crawl ends: its user would look for a page that is not there."""
         try:
+            check_live(self._crawler.settings)
             bound = bind_loopback(0 if self._live == FREE_PORT else self._live)
             access = Access(bound.getsockname()[1], token_of(self._jobdir))
-        except OSError as error:
-            problem = f"LIVE = {self._live}: {error.strerror or error}"
+        except (OSError, SettingError) as error:
+            problem = str(error)
+            if isinstance(error, OSError):
+                problem = f"LIVE = {self._live}: {error.strerror or error}"
             set_fatal_error(self._crawler, problem)
             logger.error("%s", problem)
             raise CloseSpider("live_error") from None
         server = Server(self._crawl, self._events, access)
         self._listening.append((listen_loopback(bound, server.factory), server))
-        self._say(f"Live page: {access.url}")
+        self._say(f"Live page: {self._shown_url(access)}")
+
+    def _shown_url(self, access: Access) -> str:
+        """The URL of the page. In a log, which others may read, it names the file of the token."""
+        if self._jobdir is None or not self._crawler.settings.get("LOG_FILE"):
+            return access.url
+        file = self._jobdir / TOKEN_FILE
+        return f"{access._replace(token='TOKEN').url} (TOKEN is in {file})"
 
     async def spider_closed(self, reason: str) -> None:
         for port, _ in self._listening:

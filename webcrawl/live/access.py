@@ -2,11 +2,12 @@
 
 Three checks, each against another attacker:
 
-- token: every user and program of this machine can connect to a port of 127.0.0.1.
+- token: every user and program of this machine can connect to a port of 127.0.0.1. It comes in the
+  Authorization header only. In a cookie, browsers would send it to each server on 127.0.0.1: for
+  cookies, all ports of a host are one (RFC 6265, 8.5). In a query, it would be in each URL.
 - Host: a site whose name is changed to resolve to 127.0.0.1 (DNS rebinding) reaches the port, and
   its pages may read the answers. Their requests name the site.
-- Origin: for cookies, all ports of 127.0.0.1 are one site (RFC 6265bis, 8.8), so the pages of
-  another server on this machine send our cookie. Browsers name the origin in each POST.
+- Origin: a page of another server that has got the token. Browsers name the origin in each POST.
 """
 
 from __future__ import annotations
@@ -31,23 +32,11 @@ class Access(NamedTuple):
 
     @property
     def url(self) -> str:
-        """The page, with the token."""
+        """The page, with the token: its script reads it there, the server does not."""
         return f"http://127.0.0.1:{self.port}/?token={self.token}"
 
-    @property
-    def cookie(self) -> str:
-        """The header that lets the browser send the token from now on.
-
-        The port is part of the name: cookies do not tell ports apart.
-        """
-        return f"{self._cookie_name}={self.token}; Path=/; HttpOnly; SameSite=Strict"
-
-    @property
-    def _cookie_name(self) -> str:
-        return f"webcrawl_{self.port}"
-
     def refuses(
-        self, method: str, header: Callable[[str], Sequence[str]], query_token: str = ""
+        self, method: str, header: Callable[[str], Sequence[str]], *, needs_token: bool = True
     ) -> str:
         """Why a request is refused, in one line; "" if it is answered.
 
@@ -60,24 +49,22 @@ class Access(NamedTuple):
         ours = [f"http://{host[0].lower()}"]
         if origin != ours and (origin or method == "POST"):
             return "the Origin header is not this server's"
-        if not any(self.is_token(token) for token in [query_token, *self._tokens(header)]):
-            return "the token is missing or wrong: open the URL in the first line of the crawl"
+        if needs_token and not any(map(self.is_token, _bearer_tokens(header))):
+            return (
+                "the token is missing or wrong: open the URL in the first line of the crawl,"
+                f" or http://127.0.0.1:{self.port}/?token=TOKEN with the one in JOBDIR/{TOKEN_FILE}"
+            )
         return ""
 
     def is_token(self, token: str) -> bool:
         """Whether `token` is the token. Takes the same time for all wrong ones of its length."""
         return secrets.compare_digest(token.encode(), self.token.encode())
 
-    def _tokens(self, header: Callable[[str], Sequence[str]]) -> list[str]:
-        """The tokens of the Cookie and Authorization headers."""
-        cookies = [pair.strip() for line in header("cookie") for pair in line.split(";")]
-        prefix = f"{self._cookie_name}="
-        tokens = [each.removeprefix(prefix) for each in cookies if each.startswith(prefix)]
-        for line in header("authorization"):
-            scheme, _, token = line.partition(" ")
-            if scheme.lower() == "bearer":
-                tokens.append(token.strip())
-        return tokens
+
+def _bearer_tokens(header: Callable[[str], Sequence[str]]) -> list[str]:
+    """The tokens of the Authorization headers (RFC 6750, 2.1)."""
+    parts = [line.partition(" ") for line in header("authorization")]
+    return [token.strip() for scheme, _, token in parts if scheme.lower() == "bearer"]
 
 
 def token_of(jobdir: Path | None) -> str:

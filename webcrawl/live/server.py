@@ -137,7 +137,7 @@ class _ControlSite(Site):
         super().__init__(resource, _LimitedRequest, timeout=timeout, parsePOSTFormSubmission=False)
 
     def log(self, request: Any) -> None:
-        """No access log: it would have the token."""
+        """No access log: the first URL of the page has the token."""
 
 
 class _Control(Resource):
@@ -194,12 +194,12 @@ class _Control(Resource):
 
     async def _answer(self, request: Request) -> _Answer | None:
         method, path = request.method.decode("latin-1"), request.path.decode("latin-1")
-        token = _query(request, b"token")
         if self._access is not None:
-            if refusal := self._access.refuses(method, _reader(request), token):
+            # The page shows nothing without events, and a reload cannot send the token.
+            needs_token = path not in _PAGE
+            refusal = self._access.refuses(method, _reader(request), needs_token=needs_token)
+            if refusal:
                 raise RefusalError(403, refusal)
-            if token:
-                request.setHeader("Set-Cookie", self._access.cookie)
         allowed, handle = self._routes.get(path, ("", None))
         if handle is None:
             raise RefusalError(404, "there is no such path")

@@ -7,7 +7,7 @@
 const URLS_MAX = 200;
 const POINTS_MAX = 300; // ten minutes: a point every two seconds
 const ROWS_MAX = 10; // of a panel; the rest is summed up
-const SILENCE_MS = 20_000; // without a snapshot, the connection counts as lost
+const SILENCE_MS = 20_000; // without a byte, the connection counts as lost
 const RETRY_MS = [1000, 2000, 4000, 8000, 15_000];
 
 const FUNNEL = {
@@ -345,61 +345,108 @@ function clearUrls() {
 
 // Connection
 
-let source = null;
-let failures = 0;
-let heardAt = 0;
-let ended = ""; // the reason, once the server has said it
+// The token, from the URL of the crawl or, after a reload, from this tab. The storage belongs to the
+// port, so no other server on 127.0.0.1 can read it. The address bar shows no secret.
+function takeToken() {
+  const given = new URLSearchParams(location.search).get("token") ?? "";
+  history.replaceState(null, "", "/");
+  try {
+    if (given) sessionStorage.setItem("token", given);
+    return sessionStorage.getItem("token") ?? "";
+  } catch {
+    return given; // this browser stores nothing: a reload needs the URL again
+  }
+}
+const AUTHORIZATION = { Authorization: `Bearer ${encodeURIComponent(takeToken())}` };
 
-function connect() {
-  source = new EventSource("/events");
-  let isFirst = true;
-  const on = (name, receive) => source.addEventListener(name, (event) => receive(JSON.parse(event.data)));
-  on("snapshot", (snapshot) => {
-    if (isFirst) clearUrls(); // the server sends the last lines again
-    isFirst = false;
-    [failures, heardAt, ended] = [0, Date.now(), ""];
-    setState(snapshot.state);
-    show(snapshot);
-  });
-  on("urls", addUrls);
-  on("left_out", (count) => { leftOut += count; sayEmpty(); });
-  on("end", ({ reason }) => { ended = plain(reason); disconnect(); });
-  source.addEventListener("error", disconnect);
+let failures = 0;
+let heardAt = 0; // time of the last snapshot
+let ended = ""; // the reason, once the server has said it
+let refused = ""; // the reason, if the server does not take the token
+
+// The events of the server as [name, value], until the connection is closed, lost or silent.
+// EventSource would do this, but sends no Authorization header.
+async function* events() {
+  const cut = new AbortController();
+  let silence = 0;
+  const heard = () => { clearTimeout(silence); silence = setTimeout(() => cut.abort(), SILENCE_MS); };
+  try {
+    heard();
+    const answer = await fetch("/events", { headers: AUTHORIZATION, signal: cut.signal });
+    if (answer.status === 403) refused = plain((await answer.json()).error);
+    if (!answer.ok) return;
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (let read = await reader.read(); !read.done; read = await reader.read()) {
+      heard();
+      const received = (rest + read.value).split("\n\n");
+      rest = received.pop();
+      for (const event of received) {
+        const [, name, data] = /^event: (\w+)\ndata: (.*)$/s.exec(event) ?? [];
+        if (name) yield [name, JSON.parse(data)];
+      }
+    }
+  } catch {
+    // the server has gone
+  } finally {
+    clearTimeout(silence);
+    cut.abort();
+  }
 }
 
-function disconnect() {
-  source.close();
-  setState(ended ? "ended" : "away");
+async function connect() {
+  let isFirst = true;
+  const receive = {
+    snapshot(snapshot) {
+      if (isFirst) clearUrls(); // the server sends the last lines again
+      isFirst = false;
+      [failures, heardAt, ended] = [0, Date.now(), ""];
+      setState(snapshot.state);
+      show(snapshot);
+    },
+    urls: addUrls,
+    left_out(count) { leftOut += count; sayEmpty(); },
+    end({ reason }) { ended = plain(reason); },
+  };
+  for await (const [name, value] of events()) {
+    try {
+      receive[name]?.(value);
+    } catch (error) {
+      reportError(error); // the next event may be shown
+    }
+    if (name === "end") break;
+  }
+  setState(refused ? "refused" : ended ? "ended" : "away");
+  if (refused) return; // another try would have the same token
   setTimeout(connect, RETRY_MS[Math.min(ended ? RETRY_MS.length : failures, RETRY_MS.length - 1)]);
   failures += 1;
 }
 
 function setState(state) {
-  const isGone = state === "ended" || state === "away";
+  const isGone = ["ended", "away", "refused"].includes(state);
   say(byId("state"), state === "away" ? "no connection" : plain(state));
-  byId("state").className = `state ${["running", "paused", "outage", "closing", "away"].includes(state) ? state : ""}`;
+  byId("state").className = `state ${["running", "paused", "outage", "closing", "away", "refused"].includes(state) ? state : ""}`;
   const last = heardAt ? ` The page shows its last state, of ${clock(heardAt)}.` : "";
   byId("notice").hidden = !isGone;
   if (isGone) {
-    say(byId("notice"), ended
-      ? `The crawl has ended: ${ended}.${last}`
-      : `The crawl has ended or cannot be reached; trying again.${last}`);
+    const reason = {
+      ended: `The crawl has ended: ${ended}.`,
+      away: "The crawl has ended or cannot be reached; trying again.",
+      refused: `The crawl refuses this page: ${refused}.`,
+    }[state];
+    say(byId("notice"), reason + last);
     if (ended) say(byId("limit"), "");
-    document.title = `${ended ? "ended" : "no connection"} · ${byId("spider").textContent}`;
+    document.title = `${byId("state").textContent} · ${byId("spider").textContent}`;
   }
   const isOver = isGone || state === "closing"; // a crawl that is ending takes no command
   for (const button of document.querySelectorAll("header button, form[data-command] button")) button.disabled = isOver;
 }
 
-setInterval(() => {
-  if (source.readyState === EventSource.OPEN && heardAt && Date.now() - heardAt > SILENCE_MS) disconnect();
-}, 5000);
-
 // Commands
 
-async function ask(path, options) {
+async function ask(path, options = {}) {
   try {
-    const answer = await fetch(path, options);
+    const answer = await fetch(path, { ...options, headers: { ...options.headers, ...AUTHORIZATION } });
     const value = await answer.json();
     return answer.ok ? value : { error: value.error ?? `status ${answer.status}` };
   } catch {
@@ -459,5 +506,4 @@ for (const id of ["status", "filter"]) {
   byId(id).addEventListener("input", () => { shown.forEach(filterRow); sayEmpty(); });
 }
 
-history.replaceState(null, "", "/"); // the cookie has the token; the address bar shows no secret
 connect();
