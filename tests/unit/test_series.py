@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from webcrawl.report.series import FIRST_INTERVAL_S, POINTS_MAX, SeriesFile, read_series, series_path
+from webcrawl.report.series import (
+    FIRST_INTERVAL_S,
+    POINTS_MAX,
+    SeriesFile,
+    read_series,
+    series_path,
+)
 
 
 def points(path: Path) -> list[dict[str, Any]]:
