@@ -586,6 +586,26 @@ def test_while_places_are_held_the_target_can_be_lowered_to_what_is_answered() -
     asyncio.run(check())
 
 
+def test_a_process_that_fails_to_carry_out_orders_disconnects() -> None:
+    async def check() -> None:
+        server = with_target(0)
+        pair = Pair(server)
+
+        async def fail(orders: Orders) -> tuple[int, int]:
+            raise RuntimeError("of a user's code")
+
+        pair.remote.on_orders = fail
+        await pair.remote.acquire(100.0, 1)
+        async with asyncio.timeout(5):
+            assert await server.steer(Orders(is_paused=True)) == 0
+            await pair.member.disconnected.wait()
+            assert await pair.remote.wait_for_end() == MAIN_PROCESS_GONE
+        assert pair.heard == [0]
+        await pair.member.close()
+
+    asyncio.run(check())
+
+
 def test_a_process_that_dies_is_not_waited_for() -> None:
     async def check() -> None:
         server = with_target(0)

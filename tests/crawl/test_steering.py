@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -15,6 +18,7 @@ import pytest
 from simweb import faults, running
 from tests.crawl.crawling import ROOT, Result, assert_clean, assert_faultless
 from tests.crawl.steered import Steered
+from tests.crawl.userscode import HEAD
 
 pytestmark = pytest.mark.slow
 
@@ -38,6 +42,27 @@ def queries(crawl: Steered) -> int:
 def kill(crawl: Steered) -> None:
     crawl.process.send_signal(signal.SIGKILL)
     crawl.process.wait()
+
+
+def failing(folder: Path, method: str, *, in_worker: bool) -> dict[str, Any]:
+    """Settings of a crawl in which the first call of this method of the gate fails."""
+    code = f"""
+        import sys
+        from webcrawl.fetch.gate import Gate
+        class Users(BroadSpider):
+            name = "users"
+        real, mark = Gate.{method}, Path(__file__).with_name("failed")
+        def failing(self, *args):
+            if not mark.exists():
+                mark.touch()
+                raise RuntimeError("of a user's code")
+            return real(self, *args)
+        if (sys.argv[0] == "-c") == {in_worker}:
+            Gate.{method} = failing
+    """
+    module = folder / "users.py"
+    module.write_text(HEAD + dedent(code))
+    return {"spider": ("runspider", str(module))}
 
 
 def assert_ended(result: Result) -> None:
@@ -97,6 +122,97 @@ def test_a_paused_crawl_can_be_stopped_and_resumed(
         again = Steered(tmp_path, web=web, **few(processes))
         assert_ended(again.wait(120))
         assert_faultless(web)
+
+
+@pytest.mark.parametrize("by_signal", [True, False], ids=["Ctrl-C", "stop"])
+@pytest.mark.parametrize("pages", [0, 20], ids=["at its beginning", "later"])
+def test_a_worker_that_is_killed_in_a_pause_is_replaced(
+    tmp_path: Path, pages: int, by_signal: bool
+) -> None:
+    started = re.compile(r"processes: this one and \d+, (\d+)|Process 3 is started again, as (\d+)")
+
+    def kill_third(crawl: Steered, times: int) -> None:
+        last = started.findall((tmp_path / "err.txt").read_text())[-1]
+        os.kill(int(last[0] or last[1]), signal.SIGKILL)
+        crawl.until("Process 3 is started again", times)
+
+    with running(*WEB) as web:
+        crawl = Steered(tmp_path, web=web, **few(3))
+        crawl.after(pages).ctl("pause")
+        paused_at = time.monotonic()
+        kill_third(crawl, 1)
+        kill_third(crawl, 2)  # without a lease
+        time.sleep(PAUSE_S)
+        kill_third(crawl, 3)
+        if by_signal:
+            crawl.interrupt()
+        else:
+            crawl.ctl("stop")
+        assert_ended(crawl.wait(120))
+        assert crawl.requests_since(paused_at) == []
+        again = Steered(tmp_path, web=web, **few(3))
+        assert_ended(again.wait(120))
+        assert_faultless(web)
+
+
+@pytest.mark.parametrize("method", ["shut", "settle"])
+def test_a_worker_that_fails_to_carry_out_a_command_is_replaced(
+    tmp_path: Path, method: str
+) -> None:
+    with running(*WEB) as web:
+        settings = few(2) | failing(tmp_path, method, in_worker=True)
+        crawl = Steered(tmp_path, web=web, **settings).after(20)
+        assert crawl.ctl("pause").startswith("paused")
+        crawl.until("Process 2 is started again")
+        paused_at = time.monotonic()
+        time.sleep(PAUSE_S)
+        assert crawl.requests_since(paused_at) == []
+        assert crawl.ctl("resume") == "resumed"
+        result = crawl.wait(120)
+        assert result.exit_code == 0
+        assert result.log.count("The orders of the first process failed") == 1
+        assert result.log.count("Traceback") == 1
+        assert result.report["counts"]["pending"] == 0
+
+
+@PROCESSES
+def test_a_command_that_fails_is_answered_and_another_one_repairs_it(
+    tmp_path: Path, processes: int
+) -> None:
+    with running(*WEB) as web:
+        settings = few(processes) | failing(tmp_path, "shut", in_worker=False)
+        crawl = Steered(tmp_path, web=web, **settings).after(20)
+        assert "of a user's code" in crawl.refusal("pause")
+        assert crawl.ctl("pause").startswith("paused: ")
+        paused_at = time.monotonic()
+        (tmp_path / "failed").unlink()
+        time.sleep(PAUSE_S)
+        assert crawl.requests_since(paused_at) == []
+        assert crawl.ctl("resume") == "resumed"
+        assert "The next pause, resume" in crawl.refusal("pause")
+        assert crawl.ctl("resume") == "resumed"
+        assert crawl.ctl("resume") == "not paused"
+        result = crawl.wait(120)
+        assert result.exit_code == 0
+        assert result.log.count("Traceback") == 2
+        assert_faultless(web)
+
+
+@PROCESSES
+def test_a_deny_that_fails_holds_for_urls_in_line(tmp_path: Path, processes: int) -> None:
+    with running(*WEB) as web:
+        hosts = sorted({url.split("/")[2].partition(":")[0] for url in web.seeds})
+        settings = few(processes) | failing(tmp_path, "settle", in_worker=False)
+        crawl = Steered(tmp_path, web=web, **settings).after(20)
+        answer = crawl.refusal("deny", *hosts[::2])
+        assert "allow and deny hold for URLs in line, and are kept for later runs" in answer
+        assert crawl.ctl("resume") == "resumed"  # carries it out whole
+        denied_at = time.monotonic()
+        result = crawl.wait(120)
+        assert result.exit_code == 0
+        asked = crawl.requests_since(denied_at)
+        assert asked
+        assert [url for url in asked if url.startswith(tuple(hosts[::2]))] == []
 
 
 def test_stop_ends_a_crawl_as_an_interrupt_does(tmp_path: Path) -> None:
@@ -254,6 +370,21 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
         assert "steering.jsonl, line 1 cannot be used" in result.log
         assert "Traceback" not in result.log
         assert crawl.requests_since(0) == []
+
+
+def test_a_torn_last_line_is_cut_off_with_a_warning(tmp_path: Path) -> None:
+    with running(*WEB) as web:
+        host = web.seeds[0].split("/")[2].partition(":")[0]
+        (tmp_path / "job").mkdir()
+        kept = json.dumps({"command": "deny", "arguments": [host]}) + "\n"
+        (tmp_path / "job" / "steering.jsonl").write_text(kept + '{"time": "20')
+        crawl = Steered(tmp_path, web=web)
+        result = crawl.wait(120)
+        assert_ended(result)
+        assert result.log.count("steering.jsonl: the last line is torn") == 1
+        assert '{"time": "20' in result.log
+        assert (crawl.jobdir / "steering.jsonl").read_text() == kept
+        assert not [url for url in crawl.requests_since(0) if url.startswith(host)]
 
 
 def test_the_command_of_a_user(tmp_path: Path) -> None:

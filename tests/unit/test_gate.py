@@ -7,12 +7,12 @@ from typing import Self
 from unittest.mock import Mock
 
 import pytest
+from msgspec.structs import replace
 
 from webcrawl.fetch.client import Client, FetchRequest, Limits
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.shared.wire import Orders
-from webcrawl.parse.urls import host_of
 from webcrawl.scheduler.controls import Controls
 from webcrawl.scope import Scope
 
@@ -113,24 +113,6 @@ def test_some_requests_are_cut_before_they_are_sent(shut: bool) -> None:
     asyncio.run(check())
 
 
-def test_a_request_without_a_url_is_not_cut() -> None:
-    """A DNS look-up that waits in a pause, when a host is denied."""
-
-    async def check() -> None:
-        gate = Gate()
-        gate.shut()
-        look_up = asyncio.create_task(gate.wait())
-        page = asyncio.create_task(gate.wait("http://a.test/"))
-        await asyncio.sleep(0)
-        gate.cut(lambda url: host_of(url) == "a.test")
-        with pytest.raises(FetchFailed, match="cancelled"):
-            await page
-        gate.open()
-        await look_up
-
-    asyncio.run(check())
-
-
 def test_at_the_end_of_a_crawl_no_request_waits() -> None:
     async def check() -> None:
         gate = Gate()
@@ -202,5 +184,51 @@ def test_urls_can_be_denied_while_a_look_up_waits() -> None:
         assert not look_up.done()
         gate.open()
         await look_up
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("fails", ["shut", "settle"])
+def test_orders_that_failed_are_carried_out_by_the_next_call(
+    fails: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        gate, scope, early = Gate(), Scope(deny=["z.test"]), Orders(deny=("z.test",))
+        controls = Controls(gate, scope, Mock(target=Mock(placed=0)), early)
+        late = Orders(is_paused=True, deny=("z.test", "a.test"))
+        with monkeypatch.context() as patch:
+            patch.setattr(Gate, fails, Mock(side_effect=RuntimeError))
+            with pytest.raises(RuntimeError):
+                await controls.carry_out(late)
+        assert controls.has_in_scope(late)
+        page = asyncio.create_task(gate.wait("http://a.test/"))
+        await asyncio.sleep(0)
+        await controls.carry_out(late)
+        assert gate.is_shut
+        if fails == "settle":
+            with pytest.raises(FetchFailed):
+                await page
+        other = asyncio.create_task(gate.wait("http://b.test/"))
+        await asyncio.sleep(0)
+        await controls.carry_out(replace(late, is_paused=False))
+        await other
+        assert scope.refuses("http://a.test/", "a.test") == "deny"
+
+    asyncio.run(main())
+
+
+def test_a_resume_that_failed_is_carried_out_by_the_next_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        gate = Gate()
+        controls = Controls(gate, Scope(), Mock(target=Mock(placed=0)), Orders())
+        await controls.carry_out(Orders(is_paused=True))
+        with monkeypatch.context() as patch:
+            patch.setattr(Gate, "open", Mock(side_effect=RuntimeError))
+            with pytest.raises(RuntimeError):
+                await controls.carry_out(Orders())
+        await controls.carry_out(Orders())
+        assert not gate.is_shut
 
     asyncio.run(main())

@@ -14,9 +14,11 @@ from webcrawl.crawl.steeringfile import (
     SteeringFileError,
     append,
     read_steering,
+    repair,
     shown,
 )
 from webcrawl.extensions.steering import _entries
+from webcrawl.scope import ScopeError
 
 DENY = Command("2026-01-31T12:00:00Z", "scrapy ctl", "deny", ("a.test", "re:x$"))
 ALLOW = Command("2026-01-31T12:00:01Z", "live page", "allow", ("ünïcode.test",))
@@ -70,6 +72,7 @@ def test_the_newer_wish_is_the_target(tmp_path: Path) -> None:
         '{"command": "deny", "arguments": "a.test"}',
         '{"command": "deny", "arguments": ["re:("]}',
         '{"command": "pause", "arguments": []}',
+        '{"command": "deny", "arguments": ["\\udcff"]}',
         '{"command": "target", "arguments": ["x"]}',
         '{"command": "target", "arguments": ["1"], "setting": "x"}',
     ],
@@ -85,11 +88,75 @@ def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_a_line_without_an_end_is_refused(tmp_path: Path) -> None:
+def test_a_torn_last_line_is_cut_off_wherever_it_ends(tmp_path: Path) -> None:
     append(tmp_path, DENY)
-    (tmp_path / NAME).write_bytes((tmp_path / NAME).read_bytes()[:-1])
-    with pytest.raises(SteeringFileError, match="line 1 cannot be used: the line has no end"):
+    path = tmp_path / NAME
+    before = path.read_bytes()
+    append(tmp_path, target(9, 0))
+    whole = path.read_bytes()
+    for end in range(len(before) + 1, len(whole) - 1):
+        path.write_bytes(whole[:end])
+        assert read_steering(tmp_path).commands == [DENY]
+        assert path.read_bytes() == whole[:end], "another process may be writing it"
+        assert repair(tmp_path) == whole[len(before) : end].decode()
+        assert path.read_bytes() == before
+        assert repair(tmp_path) == ""
+    append(tmp_path, target(9, 0))
+    assert path.read_bytes() == whole
+
+
+def test_the_only_line_may_be_torn(tmp_path: Path) -> None:
+    append(tmp_path, DENY)
+    path = tmp_path / NAME
+    whole = path.read_bytes()
+    for end in range(len(whole) - 1):
+        path.write_bytes(whole[:end])
+        assert read_steering(tmp_path).commands == []
+        assert repair(tmp_path) == whole[:end].decode()
+        assert path.read_bytes() == b""
+
+
+def test_a_torn_line_need_not_be_text(tmp_path: Path) -> None:
+    append(tmp_path, DENY)
+    before = (tmp_path / NAME).read_bytes()
+    for torn in (b"\0" * 512, b"{\xc3"):  # after a loss of power, or of an editor
+        (tmp_path / NAME).write_bytes(before + torn)
+        assert read_steering(tmp_path).commands == [DENY]
+        assert repair(tmp_path)
+        assert (tmp_path / NAME).read_bytes() == before
+
+
+def test_a_last_line_that_lacks_only_its_line_break_holds(tmp_path: Path) -> None:
+    """As editors leave it, so a host that was denied is not asked."""
+    append(tmp_path, ALLOW)
+    append(tmp_path, DENY)
+    whole = (tmp_path / NAME).read_bytes()
+    (tmp_path / NAME).write_bytes(whole[:-1])
+    assert read_steering(tmp_path).commands == [ALLOW, DENY]
+    assert repair(tmp_path) == ""
+    assert (tmp_path / NAME).read_bytes() == whole
+
+
+def test_without_a_file_there_is_nothing_to_repair(tmp_path: Path) -> None:
+    assert repair(tmp_path) == ""
+    assert not (tmp_path / NAME).exists()
+
+
+def test_a_damaged_line_before_a_torn_one_is_refused(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_text('{"command": "deny"\n{"comm')
+    with pytest.raises(SteeringFileError, match="line 1 cannot be used"):
         read_steering(tmp_path)
+
+
+def test_a_whole_last_line_that_is_no_command_is_refused(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_text('{"command": "undo", "arguments": []}')
+    with pytest.raises(SteeringFileError, match="line 1 cannot be used"):
+        read_steering(tmp_path)
+
+
+def test_entries_are_unicode(tmp_path: Path) -> None:
+    with pytest.raises(ScopeError, match="valid Unicode"):
+        _entries("deny", ["a.test/\udcff"])
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:

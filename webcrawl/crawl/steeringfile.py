@@ -8,7 +8,10 @@ One JSON object per line, in the order of the commands:
 CLOSESPIDER_PAGECOUNT obeys that one, since it is the newer wish of the user.
 
 A damaged file is refused, and the crawl does not start: a host that was denied must not be asked
-because a line cannot be read. A line is on the disk before its command is answered.
+because a line cannot be read.
+
+A line is on the disk before its command is answered. So a torn last line, as a kill leaves it, is
+of a command that was never answered: `read_steering` ignores it, and `repair` cuts it off.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from webcrawl.crawl.steering import is_number
+from webcrawl.crawl.steering import is_number, is_unicode
 from webcrawl.scope import Scope, ScopeError
 from webcrawl.wording import printable
 
@@ -84,26 +87,43 @@ def read_steering(jobdir: Path) -> Steered:
     """The commands in the file of `jobdir`; none without a file. SteeringFileError."""
     path = jobdir / NAME
     try:
-        text = path.read_text("utf-8")
+        data = path.read_bytes()
+        lines = data[: len(data) - len(_torn(data))].decode().split("\n")
     except FileNotFoundError:
         return Steered()
     except (OSError, UnicodeError) as error:
         raise SteeringFileError(f"{path} cannot be read: {error}") from None
+    if not lines[-1]:
+        lines.pop()
     commands = []
-    lines = text.split("\n")
     for number, line in enumerate(lines, 1):
-        is_last = number == len(lines)
-        if is_last and not line:
-            break
         try:
-            if is_last:
-                raise ValueError("the line has no end")
             commands.append(_command(json.loads(line)))
         except (ValueError, ScopeError) as error:
             raise SteeringFileError(
                 f"{path}, line {number} cannot be used: {error}; mend it, or delete the line"
             ) from None
     return Steered(commands)
+
+
+def repair(jobdir: Path) -> str:
+    """Cut off a torn last line; return it. A whole one that lacks its line break gets it. OSError.
+
+    Only for the process that has the lock of `jobdir`: another one may be writing the line.
+    """
+    try:
+        with (jobdir / NAME).open("r+b") as file:
+            data = file.read()
+            torn = _torn(data)
+            if torn:
+                file.truncate(len(data) - len(torn))
+            elif data and not data.endswith(b"\n"):
+                file.write(b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except FileNotFoundError:
+        return ""
+    return torn.decode("utf-8", "replace")
 
 
 def append(jobdir: Path, command: Command) -> None:
@@ -149,6 +169,16 @@ def shown(command: str, arguments: Sequence[str]) -> str:
     return printable(" ".join(words))
 
 
+def _torn(data: bytes) -> bytes:
+    """The last line of `data`, if it has no line break and is not whole; else nothing."""
+    line = data[data.rfind(b"\n") + 1 :]
+    try:
+        json.loads(line)
+    except ValueError:
+        return line
+    return b""
+
+
 def _command(value: object) -> Command:
     """The command of a line. ValueError, ScopeError."""
     if not isinstance(value, dict):
@@ -156,6 +186,8 @@ def _command(value: object) -> Command:
     arguments = value.get("arguments")
     if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
         raise ValueError('"arguments" is not a list of texts')
+    if not all(map(is_unicode, arguments)):
+        raise ValueError('"arguments" are not valid Unicode')
     command, setting = value.get("command"), value.get("setting", 0)
     match command:
         case "allow" | "deny":

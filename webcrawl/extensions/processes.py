@@ -204,7 +204,9 @@ class Processes:
         logger.warning("Process %d ended %s: its %d leases are returned", number, how, leases)
         now = time.monotonic()
         too_often = len(self._restarts) == RESTARTS_MAX and now - self._restarts[0] < 3600
-        if not member.had_leases or too_often:
+        # A worker without a lease may be unable to start; in a pause no worker gets one.
+        has_worked = member.had_leases or self._server.orders.is_paused
+        if not has_worked or too_often:
             logger.error("Process %d is not started again", number)
             return
         self._restarts.append(now)

@@ -22,7 +22,7 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 from webcrawl.config.build import is_debugging, is_worker
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
-from webcrawl.crawl.steering import SteeringError, check
+from webcrawl.crawl.steering import SteeringError, check, is_unicode
 from webcrawl.crawl.steeringfile import Command, append, now, shown
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
@@ -48,6 +48,7 @@ class SteeringExtension:
         self._lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._readings: set[asyncio.Task[Any]] = set()  # of seeds
+        self._is_whole = True  # the last orders are carried out, as far as is known
         self._commands: dict[str, Callable[[Sequence[str], str], Coroutine[Any, Any, str]]] = {
             "pause": self._pause,
             "resume": self._resume,
@@ -95,6 +96,9 @@ class SteeringExtension:
         except SteeringError as error:
             logger.info("steering: %s by %s is refused: %s", said, by, error)
             raise
+        except Exception as error:  # our own fault: without an answer, the user would wait
+            logger.exception("steering: %s by %s failed", said, by)
+            raise SteeringError(f"failed, the log says where: {error!r}") from error
         logger.info("steering: %s by %s: %s", said, by, answer)
         return answer
 
@@ -102,7 +106,7 @@ class SteeringExtension:
 
     async def _pause(self, arguments: Sequence[str], by: str) -> str:
         async with self._lock:
-            if self._server.orders.is_paused:
+            if self._server.orders.is_paused and self._is_whole:
                 return "paused already"
             left = await self._order(replace(self._server.orders, is_paused=True))
         answer = "paused: no request is sent until resume"
@@ -114,7 +118,7 @@ class SteeringExtension:
 
     async def _resume(self, arguments: Sequence[str], by: str) -> str:
         async with self._lock:
-            if not self._server.orders.is_paused:
+            if not self._server.orders.is_paused and self._is_whole:
                 return "not paused"
             await self._order(replace(self._server.orders, is_paused=False))
         return "resumed"
@@ -228,10 +232,31 @@ class SteeringExtension:
     # Parts
 
     async def _order(self, orders: Orders) -> int:
-        """Carry out `orders` in all processes; the number of requests without an answer."""
-        here = self._start(self._scheduler.controls.carry_out(orders))
-        others = await self._server.steer(orders)
-        return int((await here)[1] + others)
+        """Carry out `orders` in all processes; the number of requests without an answer.
+
+        SteeringError if that fails in this process. The server has the orders even then, so the
+        next command, and each worker that is started, carries them out too.
+        """
+        controls, self._is_whole = self._scheduler.controls, False
+        others = self._start(self._server.steer(orders))
+        here = self._start(controls.carry_out(orders))
+        await asyncio.wait({others, here})  # a command must not begin while another one runs
+        try:
+            left = int(here.result()[1] + others.result())
+        except Exception as error:
+            logger.exception("steering: orders failed in this process")
+            raise SteeringError(self._failure(orders, error)) from error
+        self._is_whole = True
+        return left
+
+    def _failure(self, orders: Orders, error: Exception) -> str:
+        """How much of `orders` holds after `error`."""
+        said = f"failed, the log says where: {error!r}. It may hold in part"
+        if orders.allow or orders.deny:
+            in_line = self._scheduler.controls.has_in_scope(orders)
+            said += "; allow and deny hold for " if in_line else "; allow and deny do not hold for "
+            said += "URLs in line" + (", and are kept for later runs" if self._jobdir else "")
+        return f"{said}. The next pause, resume, allow, deny or target carries it out whole"
 
     async def _keep(self, command: str, arguments: Sequence[str], by: str) -> None:
         """Keep the command for later runs. SteeringError if that fails."""
@@ -306,6 +331,9 @@ def _entries(command: str, arguments: Sequence[str]) -> tuple[str, ...]:
     if not entries:
         raise ScopeError(command, " ".join(arguments), "at least one host or expression")
     Scope().extend(**{command: entries})
+    for entry in entries:
+        if not is_unicode(entry):  # a message to another process could not hold it
+            raise ScopeError(command, entry, "valid Unicode")
     return entries
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 
+from msgspec.structs import replace
+
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.shared.wire import Orders
 from webcrawl.parse.urls import host_of
@@ -23,6 +25,9 @@ class Controls:
         self._scope = scope
         self._pump = pump
         self._orders = orders
+        self._in_scope = orders  # whose entries `scope` has
+        # What is left of orders that failed is unknown, so the next ones are carried out whole.
+        self._unsure = replace(orders, is_paused=False, holds_places=True)
 
     @property
     def is_paused(self) -> bool:
@@ -41,18 +46,33 @@ class Controls:
         """Carry out `orders`, of which the earlier ones are a part. A second at most.
 
         Returns how many answers have a place of the target and are not released, and how many
-        requests that the orders forbid were sent before and are not answered yet.
+        requests that the orders forbid were sent before and are not answered yet. If it raises,
+        the next call also carries out what is left of these orders.
         """
         before, self._orders = self._orders, orders
-        allow, deny = orders.allow[len(before.allow) :], orders.deny[len(before.deny) :]
-        self._scope.extend(allow, deny)
+        try:
+            return await self._change(before, orders)
+        except BaseException:
+            self._orders = self._unsure
+            raise
+
+    def has_in_scope(self, orders: Orders) -> bool:
+        """Whether the scope has the entries of `orders`: URLs in line are tested against them."""
+        scope = self._in_scope
+        return (scope.allow, scope.deny) == (orders.allow, orders.deny)
+
+    async def _change(self, before: Orders, orders: Orders) -> tuple[int, int]:
+        known = self._in_scope
+        self._scope.extend(orders.allow[len(known.allow) :], orders.deny[len(known.deny) :])
+        self._in_scope = orders
+        deny = orders.deny[len(before.deny) :]
         self._pump.target.is_held = orders.holds_places
         unanswered = 0
         if orders.is_paused and not before.is_paused:
             self._gate.shut()
             self._pump.give_back_window()
             unanswered = await self._gate.settle()
-        elif before.is_paused and not orders.is_paused:
+        elif not orders.is_paused:
             self._gate.open()
         if deny:
             unanswered = await self._stop(HostsAndPatterns(deny, "deny"))
@@ -65,7 +85,7 @@ class Controls:
         """Stop the requests to `denied` URLs that are not sent yet: the frontier drops the URLs."""
 
         def matches(url: str) -> bool:
-            return bool(url) and denied.matches(url, host_of(url))  # a look-up has no URL
+            return denied.matches(url, host_of(url))
 
         self._pump.give_back_window()
         await asyncio.sleep(0)  # an admission that has just begun comes to its request

@@ -35,7 +35,8 @@ from webcrawl.crawl.crawl import BUDGETS, crawl_of, set_fatal_error
 from webcrawl.crawl.outcomes import failed, replaced, replaced_by
 from webcrawl.crawl.page_fetch import PageFetch, page_fetch_of, strip
 from webcrawl.crawl.spidermiddleware import PageFetchMiddleware
-from webcrawl.crawl.steeringfile import SteeringFileError, read_steering
+from webcrawl.crawl.steeringfile import NAME as STEERING
+from webcrawl.crawl.steeringfile import SteeringFileError, read_steering, repair
 from webcrawl.crawl.user_requests import UserRequests, is_of_the_web, is_plain
 from webcrawl.crawllog.files import LogError
 from webcrawl.fetch.exchange import Exchange
@@ -57,8 +58,11 @@ from webcrawl.scheduler.controls import Controls
 from webcrawl.scheduler.pump import Pump
 from webcrawl.scope import Scope
 from webcrawl.signals import exchange_recorded
+from webcrawl.wording import printable
 
 logger = logging.getLogger(__name__)
+
+_TORN_SHOWN = 200  # characters of a torn line in a line of the log
 
 
 class Scheduler(BaseScheduler):
@@ -111,6 +115,8 @@ class Scheduler(BaseScheduler):
             frontier, orders, problem = MemoryFrontier(), Orders(), str(error)
         if isinstance(frontier, FrontierServer):
             frontier.orders = orders
+            if not problem and not build.is_debugging(crawler):
+                _repair_steering(settings)
         follow = read(settings, "FOLLOW_LINKS", bool)
         outlinks = build.outlinks_from(settings, frontier.counters.dropped, scope, rules)
         admissions = build.admissions_from(
@@ -453,6 +459,24 @@ def _steered_before(settings: BaseSettings, scope: Scope) -> tuple[Orders, int]:
         logger.info("%s", line)
     scope.extend(before.allow, before.deny)
     return Orders(allow=before.allow, deny=before.deny), before.target(target)
+
+
+def _repair_steering(settings: BaseSettings) -> None:
+    """Cut a torn last line off the file of commands. Call it while the frontier has its lock."""
+    jobdir = settings.get("JOBDIR")
+    if not jobdir:
+        return
+    path = Path(jobdir) / STEERING
+    try:
+        torn = repair(Path(jobdir))
+    except OSError as error:  # then no command can be kept either, and each says so
+        logger.warning("%s cannot be repaired: %s", path, error)
+        return
+    if torn:
+        logger.warning(
+            "%s: the last line is torn, of a command that was never answered. It is cut off: %s",
+            *(path, printable(torn[:_TORN_SHOWN])),
+        )
 
 
 def _log_wait(settings: BaseSettings) -> None:

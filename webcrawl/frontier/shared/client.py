@@ -9,6 +9,7 @@ answer, so a caller that waits for a change must poll.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -46,6 +47,8 @@ from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRules
 
+logger = logging.getLogger(__name__)
+
 MAIN_PROCESS_GONE = "main_process_gone"  # why this process's crawl ends
 HEARTBEAT_S = 1.0
 
@@ -55,8 +58,9 @@ class RemoteFrontier(Frontier):
 
     `counters` are the counts of this process, not those of the crawl. `on_ready` is called when
     `acquire` may return leases although the last answer had no leases. `on_orders` carries orders
-    out and returns the two numbers of `Steered`. `on_disconnect` is called when the first process
-    has ended; from then on each call raises StoreError.
+    out and returns the two numbers of `Steered`; if it raises, this process disconnects.
+    `on_disconnect` is called when the first process has ended or is disconnected; from then on each
+    call raises StoreError.
     """
 
     shared = True
@@ -205,7 +209,13 @@ class RemoteFrontier(Frontier):
                 self._resolve(number, answers)
 
     async def _steer(self, number: int, orders: Orders) -> None:
-        self._channel.send(Steered(number, *await self.on_orders(orders)))
+        try:
+            self._channel.send(Steered(number, *await self.on_orders(orders)))
+        except Exception:
+            # Orders must hold before the command is answered, and this process cannot promise it.
+            # The first process kills it, and starts another one, which gets all orders first.
+            logger.exception("The orders of the first process failed: this process ends")
+            self._channel.close()
 
     def _update(self, status: Status) -> None:
         self._next_at = status.next_page_at, status.next_admission_at
