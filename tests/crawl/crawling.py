@@ -18,6 +18,7 @@ from typing import Any
 from simweb import Running, faults
 
 ROOT = Path(__file__).parents[2]
+STARTED: list[subprocess.Popen[bytes]] = []  # a test that fails leaves its crawl running
 QUICK = {"DOWNLOAD_DELAY": 0.1, "IP_DELAY": 0.02, "DOWNLOAD_TIMEOUT": 5, "STATS_INTERVAL": 1}
 
 
@@ -89,6 +90,7 @@ class Crawl:
                 stderr=err,
                 env=os.environ | {"PYTHONUNBUFFERED": "1"},
             )
+        STARTED.append(self.process)
         if stdin is not None:
             assert self.process.stdin
             self.process.stdin.write(stdin)
