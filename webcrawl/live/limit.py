@@ -1,7 +1,7 @@
 """Names the stage that limits a running crawl, and the setting that moves the limit.
 
-Plain values in, one or two sentences out: no crawl, no clock. The tests are in order: the first one that
-holds names the limit, so a cause comes before its effects.
+Plain values in, one to three sentences out: no crawl, no clock. The tests are in order: the first
+one that holds names the limit, so a cause comes before its effects.
 """
 
 from __future__ import annotations
@@ -122,7 +122,9 @@ def _work(load: Load) -> Limit | None:
     remedy = f"{_FASTER} add seeds, or widen the scope."
     if load.kept:
         failed = "1 URL is" if load.kept == 1 else f"{load.kept:,} URLs are"
-        return Limit("seeds", f"Only {failed} queued, kept for a later try after a failure. {remedy}")
+        return Limit(
+            "seeds", f"Only {failed} queued, kept for a later try after a failure. {remedy}"
+        )
     return Limit("seeds", f"No URL is queued. {remedy}")
 
 
@@ -184,8 +186,8 @@ def _admissions_full(load: Load) -> Limit | None:
     remedy = ", or set DNS_SERVERS to servers that answer faster" if stage == "dns" else ""
     return Limit(
         stage,
-        f"All {load.admissions_max:,} requests that CONCURRENT_ADMISSIONS allows are under way, most"
-        f" of them {what}. {_FASTER} raise it{remedy}.",
+        f"All {load.admissions_max:,} requests that CONCURRENT_ADMISSIONS allows are under way,"
+        f" most of them {what}. {_FASTER} raise it{remedy}.",
     )
 
 
