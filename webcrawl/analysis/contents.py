@@ -84,7 +84,7 @@ SECTIONS = (
                 "reasons",
                 "Reasons of every loss",
                 "dropped: will not be fetched. kept: will be tried again. answered, not kept: the"
-                " body was not wanted (`done` in the CSV). refused: links that never entered the"
+                " body was not wanted (done in the CSV file). refused: links that never entered the"
                 " queue.",
             ),
         ),

@@ -194,7 +194,7 @@ function showSpeed(snapshot, counts, isFirst) {
   draw(byId("line-mbps"), byId("range-mbps"), 2);
   say(byId("crawled"), number(counts.crawled));
   say(byId("queued"), number(counts.pending));
-  say(byId("underway"), `${number(counts.under_way)} requests under way`);
+  say(byId("underway"), `${number(counts.under_way)} request${counts.under_way === 1 ? "" : "s"} under way`);
   const { target } = snapshot;
   byId("progress").hidden = !target;
   if (target) byId("progress").value = Math.min(counts.crawled / target, 1);
