@@ -272,6 +272,14 @@ def test_a_cut_body_is_still_shown(scrapy: Scrapy) -> None:
     assert code == 0
 
 
+def test_a_body_that_is_mostly_framing_is_cut_for_this(scrapy: Scrapy) -> None:
+    """Far below DOWNLOAD_MAXSIZE, which is not said to have cut it."""
+    answer = HTML + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * 300_000
+    code, out, _, _ = trace(scrapy, answering(answer))
+    assert "bytes, cut: mostly chunk framing\n" in out
+    assert code == 0
+
+
 # Redirects.
 
 

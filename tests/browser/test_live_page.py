@@ -135,6 +135,16 @@ def test_the_list_is_filtered_and_held(browser: Browser) -> None:
         expect(rows.nth(held)).to_be_attached()
 
 
+def test_the_number_of_unlisted_urls_moves_nothing(browser: Browser) -> None:
+    with made_up() as port, opened(browser, port.url) as page:
+        line, top = page.locator("#left-out"), "document.querySelector('.scroll').offsetTop"
+        before = page.evaluate(top)
+        line.evaluate("each => each.textContent = '1,234 more were too many to list'")
+        assert page.evaluate(top) == before
+        line.evaluate("each => each.textContent = ''")
+        assert page.evaluate(top) == before
+
+
 def test_stop_asks_first(browser: Browser) -> None:
     with made_up() as port, opened(browser, port.url) as page:
         page.click("#stop")
@@ -161,6 +171,9 @@ def test_a_killed_crawl_is_said_and_found_again(browser: Browser, tmp_path: Path
             expect(page.locator("#state")).to_have_text("running")
             expect(page.locator("#notice")).to_be_hidden()
             until_crawled(page, before + 1)
+            line = page.locator("#line-pages path").last.get_attribute("d")
+            assert line is not None
+            assert line.count("M") == 2, "the line has a gap between the two connections"
             resumed.interrupt()
             expect(page.locator("#state")).to_have_text("ended")
         assert resumed.wait().exit_code == 0

@@ -272,7 +272,9 @@ def test_what_a_command_does_wrong_changes_nothing(tmp_path: Path) -> None:
         assert "neither SCOPE_SUFFIXES nor SCOPE_ALLOW" in crawl.refusal("allow", "x.test")
         assert "allowed is one number" in crawl.refusal("target", "-1")
         assert "undo" in crawl.refusal("undo")
-        assert "there is no file" in crawl.refusal("seeds", "http://ok.test/", "nothing.txt")
+        refusal = crawl.refusal("seeds", "http://ok.test/", "nothing.txt")
+        assert "there is no file 'nothing.txt'; seeds takes files, URLs and hosts" in refusal
+        assert "standard input" not in refusal
         assert not (crawl.jobdir / "steering.jsonl").exists()
         crawl.ctl("resume")
         assert_ended(crawl.wait(120))

@@ -163,3 +163,4 @@ def test_without_a_checkout_there_is_no_simulated_web(tmp_path: Path) -> None:
     done = sweep(tmp_path / "out", cwd=tmp_path)
     assert done.returncode == 1
     assert "needs a checkout" in done.stderr
+    assert not (tmp_path / "out").exists()

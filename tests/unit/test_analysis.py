@@ -145,6 +145,21 @@ def test_bodies_that_were_not_read_are_no_documents(tmp_path: Path) -> None:
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e\x1b[31m"
 
 
+def test_the_page_has_words_where_the_csv_has_codes(tmp_path: Path) -> None:
+    folder = write(
+        tmp_path,
+        page("http://a.com/", total_ms=9, first_byte_ms=5),
+        page("http://a.com/b", reason="content_type", media_type="image/png"),
+    )
+    with reported(folder) as report:
+        assert rows(report, "reasons")[0]["ended_as"] == "done"
+        assert {row["stage"] for row in rows(report, "latency")} >= {"first_byte", "total"}
+        text = html(report)
+    assert '["content_type","answered, not kept",1]' in text
+    assert '["first byte",' in text
+    assert '["first_byte",' not in text
+
+
 def test_values_of_the_web_never_become_markup(tmp_path: Path) -> None:
     hostile = page(f"http://a.com/{HOSTILE}", lang=HOSTILE, media_type=HOSTILE, charset=HOSTILE)
     with reported(write(tmp_path, hostile)) as report:

@@ -17,7 +17,7 @@ RUNNING = Load(
     queued=5_000,
     kept=3,
     is_short=False,
-    hosts={"ready": 500, "leased": 100, "snoozed": 300, "parked": 50, "waiting": 0, "idle": 50},
+    hosts={"ready": 5, "leased": 100, "snoozed": 30, "parked": 50, "waiting": 0, "idle": 50},
     under_way={"dns": 5, "robots": 5, "page": 90, "archive": 1},
     pages_max=512,
     admissions_max=512,
@@ -35,12 +35,12 @@ def hosts(**counts: int) -> dict[str, Any]:
 
 
 CASES: dict[str, tuple[dict[str, Any], str, str]] = {
-    "nothing": ({}, "none", "Nothing is at its limit"),
+    "nothing": (hosts(ready=5, snoozed=0), "none", "Nothing is at its limit"),
     "closing": ({"state": "closing"}, "closing", "100 requests are under way"),
     "one left": ({"state": "closing", "under_way": {"page": 1}}, "closing", "1 request is under"),
     "paused": ({"state": "paused"}, "paused", "until it is resumed"),
     "outage": ({"state": "outage", "outage_s": 12.3}, "outage", "out for 12 s"),
-    "target": ({"is_short": True}, "target", "wait for the answers"),
+    "target": ({"is_short": True}, "target", "The crawl ends with the answers"),
     "no URL": (
         {"queued": 0, "kept": 0, "under_way": {"page": 1}} | hosts(leased=1, idle=50),
         "seeds",
@@ -49,34 +49,46 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "kept URLs only": (
         {"queued": 3, "under_way": {}} | hosts(idle=50, deferred=3),
         "seeds",
-        "Only 3 URLs that failed",
+        "Only 3 URLs are queued, kept for a later try after a failure. To go faster, add",
     ),
     "first pages wait after robots.txt": (
         {"queued": 0, "kept": 0, "under_way": {"robots": 1}} | hosts(snoozed=52, leased=1, idle=4),
         "politeness",
         "52 hosts wait for their delay",
     ),
-    "one process": ({"busy": {"main": 0.97}}, "cpu", "busy for 97% of the time: a higher CRAWL_P"),
+    "one process": (
+        {"busy": {"main": 0.97}},
+        "cpu",
+        "of the time. To go faster, raise CRAWL_PROCESSES (now 1).",
+    ),
     "the worker": ({"busy": {"main": 0.2, "process 2": 0.9}}, "cpu", "Process 2 is busy for 90%"),
     "the owner": ({"busy": {"main": 0.9, "process 2": 0.5}}, "cpu", "The first process is busy"),
-    "all processors": ({"busy": {"main": 1.0}, "processors": 1}, "cpu", "this one has 1"),
+    "all processors": ({"busy": {"main": 1.0}, "processors": 1}, "cpu", "(this one has 1)."),
     "other work": (
         {"busy": {"main": 0.9}, "waited": {"main": 0.6}},
         "cpu",
-        "The process waits for a processor for 60% of the time: less other work",
+        "The process waits for a processor for 60% of the time. To go faster, stop other work",
     ),
     "archive": ({"under_way": {"page": 90, "archive": 60}}, "archive", "60 of 90 pages wait"),
-    "requests": ({"under_way": {"page": 512}}, "page", "All 512 of CONCURRENT_REQUESTS"),
-    "look-ups": ({"under_way": {"dns": 500, "robots": 12}}, "dns", "look-ups in DNS: a higher"),
+    "requests": (
+        {"under_way": {"page": 512}},
+        "page",
+        "All 512 page requests that CONCURRENT_REQUESTS allows",
+    ),
+    "look-ups": (
+        {"under_way": {"dns": 500, "robots": 12}},
+        "dns",
+        "look-ups in DNS. To go faster, raise it, or",
+    ),
     "robots.txt": (
         {"under_way": {"robots": 512}},
         "robots",
-        "All 512 of CONCURRENT_ADMISSIONS are in use, most for robots.txt",
+        "that CONCURRENT_ADMISSIONS allows are under way, most of them for robots.txt.",
     ),
     "places": (
         hosts(snoozed=20_000, waiting=70_000),
         "places",
-        "70,000 hosts wait for one of 20,000 places: a higher FRONTIER_ACTIVE_HOSTS",
+        "70,000 hosts wait for a place among the active hosts. To go faster, raise FRONTIER_ACT",
     ),
     "addresses": (hosts(parked=80, snoozed=9, leased=1), "address", "80 hosts wait for their IP"),
     "delays": (
@@ -85,6 +97,23 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         "3,456 hosts wait for their delay (DOWNLOAD_DELAY = 30 s",
     ),
     "servers": (hosts(leased=40, snoozed=3), "servers", "40 hosts have their one request"),
+    "one server": (hosts(leased=1), "servers", "1 host has its one request under way"),
+    "servers, and few ready": (hosts(leased=712, ready=200), "servers", "712 hosts have their"),
+    "ready hosts that are not leased": (
+        hosts(leased=712, ready=673),
+        "leases",
+        "the process does not lease them fast enough. The process is busy for 50% of the time. To",
+    ),
+    "ready hosts and several processes": (
+        {"busy": {"main": 0.6, "process 2": 0.5}} | hosts(leased=10, ready=50, snoozed=300),
+        "leases",
+        "the processes do not lease them fast enough. The first process is busy for 60%",
+    ),
+    "ready hosts without processor times": (
+        {"busy": {}} | hosts(leased=10, ready=50),
+        "leases",
+        "lease them fast enough. To go faster, raise CRAWL_PROCESSES",
+    ),
     "unknown hosts": (hosts(), "none", "Nothing"),
 }
 

@@ -71,11 +71,11 @@ def test_urls_by_level() -> None:
     assert parts == {
         "fetched": [2] + 9 * [0],
         "dropped": [1] + 9 * [0],
-        "waiting": [1] + 8 * [0] + [6],
+        "queued": [1] + 8 * [0] + [6],
     }
     del counts["levels/fetched/1"]
     (panel,) = course([{"t": 1.0, "counts": counts}])
-    assert [line.label for line in panel.lines] == ["fetched or dropped", "waiting"]
+    assert [line.label for line in panel.lines] == ["fetched or dropped", "queued"]
 
 
 def test_without_matplotlib_there_is_no_plot(

@@ -185,6 +185,15 @@ def test_an_expression_beyond_the_limits_of_re_is_refused(entry: str) -> None:
         Scope().extend(deny=[entry])
 
 
+@pytest.mark.filterwarnings("error")
+def test_python_warns_of_no_expression() -> None:
+    scope = Scope()
+    with pytest.raises(ScopeError, match=r"deny = 're:\[\[\['"):
+        scope.extend(deny=["re:[[["])
+    scope.extend(deny=["re:[[a]x", "re:[a&&b]y"])
+    assert scope.refuses("http://c.br/ax", "c.br") == "deny"
+
+
 def test_a_path_that_cannot_exist_is_refused() -> None:
     with pytest.raises(ScopeError, match="deny = '@"):
         Scope().extend(deny=["@a\0b"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.snapshots import HOSTILE, snapshot
+from webcrawl.commands.top import ended
 from webcrawl.live.screen import WIDTH_MIN, duration, printable, screen, size
 
 
@@ -73,3 +74,9 @@ def test_numbers_are_short() -> None:
         *("0:00:00", "0:00:59", "1:00:00", "1 d 01:01:01"),
     ]
     assert printable("a\x1b") == "a\\x1b"
+
+
+def test_an_end_that_was_not_seen_may_be_a_kill() -> None:
+    last = snapshot()
+    assert ended(last) == "The crawl has ended or was killed: 190 pages after 1:02:03."
+    assert ended(last | {"state": "closing"}) == "The crawl has ended: 190 pages after 1:02:03."

@@ -83,8 +83,9 @@ SECTIONS = (
             Figure(
                 "reasons",
                 "Reasons of every loss",
-                "dropped: will not be fetched. kept: will be tried again. done: answered, but the"
-                " body was not wanted. refused: links that never entered the queue.",
+                "dropped: will not be fetched. kept: will be tried again. answered, not kept: the"
+                " body was not wanted (done in the CSV file). refused: links that never entered the"
+                " queue.",
             ),
         ),
     ),
@@ -112,7 +113,7 @@ SECTIONS = (
             _plot(
                 "series",
                 "frontier",
-                "Frontier: URLs pending",
+                "Frontier: URLs queued",
                 "URLs queued, those kept for a later try included.",
             ),
         ),
@@ -142,7 +143,7 @@ SECTIONS = (
             Figure(
                 "levels",
                 "URLs by level: found, and what came of them",
-                "Pending: queued, under way, or kept for a later try.",
+                "Queued: those under way and those kept for a later try included.",
                 "levels",
             ),
         ),
@@ -158,19 +159,19 @@ SECTIONS = (
             _plot(
                 "page_bytes",
                 "page_bytes",
-                "Bytes of a document",
+                "Size of documents (bytes)",
                 "Ten bins per decade, both axes logarithmic.",
             ),
             _plot(
                 "page_links",
                 "page_links",
-                "Links of a document",
+                "Links per document",
                 "http(s) links, repeats included; documents without links are in the CSV.",
             ),
             _plot(
                 "tokens",
                 "tokens",
-                "Tokens of a document",
+                "Tokens per document",
                 "Words of the visible text; documents without text are in the CSV.",
             ),
             Figure(
@@ -204,9 +205,8 @@ SECTIONS = (
             _plot(
                 "host_sizes",
                 "host_sizes",
-                "Documents of a host",
-                "How many hosts have exactly so many documents, and so many or more. Both axes are"
-                " logarithmic.",
+                "Hosts by number of documents: exactly n, and n or more",
+                "Both axes are logarithmic.",
             ),
             Figure("largest_hosts", "Largest hosts", "By documents."),
             Figure(
@@ -281,7 +281,8 @@ _LABELS = {
     "unit": ("Unit", "unit"),  # not shown: it stands behind the value
     "urls": ("URLs", "count"),
     "visited_urls": ("Visited URLs", "count"),
-    "pending_urls": ("Pending URLs", "count"),
+    "pending": ("Queued", "count"),
+    "pending_urls": ("Queued URLs", "count"),
     "host": ("Host", "host"),
     "registered_domain": ("Registered domain", "host"),
     "mean": ("Mean", "number"),
@@ -294,6 +295,13 @@ _LABELS = {
     "time_s": ("Time", "s"),
     "share": ("Share", "share"),
     "share_of_extracted": ("Share of E", "share"),
+}
+STAGE_NAMES = {"dns": "DNS", "connect": "connect", "first_byte": "first byte", "total": "total"}
+# Values that the page shows in other words than the CSV, by table and column.
+WORDS = {
+    ("reasons", "ended_as"): {"done": "answered, not kept"},
+    ("latency", "stage"): STAGE_NAMES,
+    ("seeds", "end"): {"pending": "queued"},
 }
 _TEXTS = frozenset(("meaning", "reason", "ended_as", "public_suffix")) | {
     "being_visited",

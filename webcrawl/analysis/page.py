@@ -23,7 +23,7 @@ from typing import Any
 from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]  # it ships no types
 
 from webcrawl import __version__
-from webcrawl.analysis.contents import SECTIONS, Figure, Section, label_of
+from webcrawl.analysis.contents import SECTIONS, WORDS, Figure, Section, label_of
 from webcrawl.analysis.csvfiles import save_csv
 from webcrawl.analysis.plots import plots
 from webcrawl.analysis.report import Report
@@ -164,7 +164,7 @@ def key_numbers(report: Report) -> list[tuple[str, str]]:
         ("duplicates of an earlier page", f"{t['duplicates']:,}"),
         ("URLs dropped", f"{t['urls_dropped']:,}"),
         ("URLs kept for a later try", f"{t['urls_kept_for_a_later_try']:,}"),
-        ("URLs pending", f"{t['urls_pending']:,.0f}"),
+        ("URLs queued", f"{t['urls_pending']:,.0f}"),
     ]
 
 
@@ -225,9 +225,13 @@ def _table(table: Table) -> dict[str, Any]:
         columns.append({"label": label, "kind": kind})
         if kind == "quantity":
             columns[-1]["unit"] = table.columns.index("unit")
+    words = [WORDS.get((table.name, column), {}) for column in table.columns]
     return {
         "columns": columns,
-        "rows": [[_shown(value) for value in row] for row in rows[:ROWS_MAX]],
+        "rows": [
+            [_shown(words_of.get(value, value)) for words_of, value in zip(words, row, strict=True)]
+            for row in rows[:ROWS_MAX]
+        ],
         "total": total,
     }
 

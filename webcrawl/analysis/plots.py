@@ -9,11 +9,11 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from webcrawl.analysis.contents import STAGE_NAMES
 from webcrawl.analysis.report import Report
 from webcrawl.analysis.tables import Table
 
 Plot = dict[str, Any]
-_STAGE_NAMES = {"dns": "DNS", "connect": "connect", "first_byte": "first byte", "total": "total"}
 _SHORT = {"E": "taken", "H": "host", "D": "DNS", "I": "IP", "R": "robots", "C": "crawled"}
 _RATES = ("extracted", "host_passed", "resolved", "ip_passed", "robots_passed", "crawled")
 
@@ -26,11 +26,11 @@ def plots(report: Report) -> dict[str, Plot]:
         "levels": _levels(tables["levels"]),
         "latency": _latency(tables["latency_distribution"]),
         "host_sizes": _host_sizes(tables["host_sizes"]),
-        "page_bytes": _sizes(tables["page_bytes"], "bytes of a document"),
-        "page_links": _sizes(tables["page_links"], "links of a document"),
+        "page_bytes": _sizes(tables["page_bytes"], "bytes per document"),
+        "page_links": _sizes(tables["page_links"], "links per document"),
     } | dict(_over_time(tables["series"]))
     if "tokens" in tables:
-        made["tokens"] = _sizes(tables["tokens"], "tokens of a document")
+        made["tokens"] = _sizes(tables["tokens"], "tokens per document")
     return {name: plot for name, plot in made.items() if plot["data"]}
 
 
@@ -123,9 +123,9 @@ def _over_time(table: Table) -> Iterator[tuple[str, Plot]]:
     yield (
         "frontier",
         _plot(
-            [line("pending", "--c1", name="URLs pending", fill="tozeroy")],
+            [line("pending", "--c1", name="URLs queued", fill="tozeroy")],
             axis,
-            _title("URLs pending", rangemode="tozero"),
+            _title("URLs queued", rangemode="tozero"),
         ),
     )
     yield (
@@ -148,13 +148,17 @@ def _levels(table: Table) -> Plot:
     traces = [
         {
             "type": "bar",
-            "name": name,
+            "name": shown,
             "x": [row["level"] for row in rows],
             "y": [row[name] or 0 for row in rows],
             "marker": {"color": color},
-            "hovertemplate": "level %{x}: %{y:,} " + name + "<extra></extra>",
+            "hovertemplate": "level %{x}: %{y:,} " + shown + "<extra></extra>",
         }
-        for name, color in (("fetched", "--c1"), ("dropped", "--c3"), ("pending", "--c4"))
+        for name, shown, color in (
+            ("fetched", "fetched", "--c1"),
+            ("dropped", "dropped", "--c3"),
+            ("pending", "queued", "--c4"),
+        )
         if any(row[name] for row in rows)
     ]
     axis = _title("level (1 is the home page)", dtick=1)
@@ -164,7 +168,7 @@ def _levels(table: Table) -> Plot:
 def _latency(table: Table) -> Plot:
     """The share of times below each bound, by stage: a line that is further left is quicker."""
     traces = []
-    for (stage, name), n in zip(_STAGE_NAMES.items(), (1, 2, 3, 6), strict=True):
+    for (stage, name), n in zip(STAGE_NAMES.items(), (1, 2, 3, 6), strict=True):
         rows = [row for row in table.records() if row["stage"] == stage]
         total, seen = sum(row["times"] for row in rows), 0
         x, y = [], []
@@ -199,7 +203,7 @@ def _host_sizes(table: Table) -> Plot:
         {
             "type": "scatter",
             "mode": "markers",
-            "name": "exactly so many",
+            "name": "exactly n",
             "x": documents,
             "y": [row["hosts"] for row in rows],
             "marker": {"color": "--c1", "size": 6, "opacity": 0.75},
@@ -208,14 +212,14 @@ def _host_sizes(table: Table) -> Plot:
         {
             "type": "scatter",
             "mode": "lines",
-            "name": "so many or more",
+            "name": "n or more",
             "x": documents,
             "y": [row["share_with_as_many"] * hosts for row in rows],
             "line": {"color": "--c2", "width": 2, "shape": "hv"},
             "hovertemplate": "%{y:,.0f} hosts with %{x:,} documents or more<extra></extra>",
         },
     ]
-    x, y = _log("documents of a host", documents), _log("hosts", [1, max(hosts, 1)])
+    x, y = _log("documents per host (n)", documents), _log("hosts", [1, max(hosts, 1)])
     return _plot(traces if rows else [], x, y)
 
 

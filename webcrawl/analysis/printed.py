@@ -130,7 +130,7 @@ def lines_of(report: Report) -> list[str]:
         f"URLs lost: {lost or 'none'}",
         f"{hosts}; {report.one_page_share:.1%} of hosts with a page have exactly one",
         f"Largest hosts: {largest or 'none'}",
-        f"URLs pending: {t['urls_pending']:,.0f}, of these {later}",
+        f"URLs queued: {t['urls_pending']:,.0f}, of these {later}",
     ]
     if report.domain:
         found = report.in_degree

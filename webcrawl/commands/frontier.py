@@ -29,7 +29,7 @@ WAIT_S = 10.0  # time-out for a running crawl to read the RETRY file
 
 
 class Command(ScrapyCommand):
-    """Prints hosts by status, pending URLs by level and the largest queues; or all pending URLs."""
+    """Prints hosts by status, queued URLs by level and the largest queues; or all queued URLs."""
 
     requires_crawler_process = False
     default_settings = {"LOG_ENABLED": False}
@@ -42,8 +42,8 @@ class Command(ScrapyCommand):
 
     def long_desc(self) -> str:
         return (
-            f"{self.short_desc()}: pages, hosts by status, pending URLs by level, and the hosts"
-            " with the most pending URLs. Reads the last commit, also while the crawl runs, and"
+            f"{self.short_desc()}: pages, hosts by status, queued URLs by level, and the hosts"
+            " with the most queued URLs. Reads the last commit, also while the crawl runs, and"
             " changes nothing without --retry."
         )
 
@@ -52,7 +52,7 @@ class Command(ScrapyCommand):
         parser.add_argument(
             "--export",
             metavar="FILE",
-            help="write the pending URLs to FILE, one per line; - is standard output",
+            help="write the queued URLs to FILE, one per line; - is standard output",
         )
         parser.add_argument(
             "--retry",

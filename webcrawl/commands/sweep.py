@@ -134,7 +134,7 @@ class Command(ScrapyCommand):
             return
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            with simulated_web(lab, opts, steps) if not seeds else _nothing():
+            with simulated_web(lab, opts, steps) if not seeds else _folder(lab):
                 _experiment(lab, opts, steps)
         except (CrawlFailed, OSError) as error:
             print(f"sweep: {error}", file=sys.stderr)
@@ -144,7 +144,7 @@ class Command(ScrapyCommand):
             self.exitcode = 130
 
     def _lab(self, seeds: str, opts: argparse.Namespace) -> Lab:
-        """The results' folder, made, and the settings of all crawls. UsageError, BadSeed."""
+        """Where the results go, and the settings of all crawls. UsageError, BadSeed."""
         settings = cast("Settings", self.settings)
         chosen = dict(each.split("=", 1) for each in opts.set)
         if managed := MANAGED & chosen.keys():
@@ -154,8 +154,7 @@ class Command(ScrapyCommand):
         if seeds:
             SeedSource(seeds, project_root()).check()
         try:
-            opts.out.mkdir(parents=True, exist_ok=True)
-            if any(opts.out.iterdir()):
+            if opts.out.exists() and any(opts.out.iterdir()):
                 raise UsageError(
                     f"--out {opts.out} is not empty: choose another folder", print_help=False
                 )
@@ -226,7 +225,7 @@ def simulated_web(lab: Lab, opts: argparse.Namespace, steps: Sequence[int]) -> I
             "the simulated web needs a checkout of webcrawl: run at its root, or give -a seeds=..."
         ) from None
     seeds = lab.folder / "seeds.txt"
-    with simweb.running(*world(opts), f"--seeds-out={seeds}") as web:
+    with _folder(lab), simweb.running(*world(opts), f"--seeds-out={seeds}") as web:
 
         def judge() -> list[str]:
             faults: list[str] = simweb.faults(web.ledger())
@@ -260,7 +259,12 @@ def world(opts: argparse.Namespace) -> list[str]:
 
 
 @contextmanager
-def _nothing() -> Iterator[None]:
+def _folder(lab: Lab) -> Iterator[None]:
+    """Make the results' folder. UsageError."""
+    try:
+        lab.folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {lab.folder}: {error.strerror}", print_help=False) from None
     yield
 
 

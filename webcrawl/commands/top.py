@@ -96,9 +96,9 @@ def _print(look: Look, last: Snapshot) -> str:
         try:
             last = look()
         except NotRunning:
-            return _ended(last)
+            return ended(last)
         except Refused:  # as in `_Terminal.run`
-            pass
+            last["state"] = "closing"
 
 
 def _has_terminal() -> bool:
@@ -147,9 +147,9 @@ class _Terminal:
             try:
                 last = look()
             except NotRunning:
-                return _ended(last)
+                return ended(last)
             except Refused:  # its frontier is closed: the crawl is about to end
-                pass
+                last["state"] = "closing"
 
     def _draw(self, snapshot: Snapshot) -> None:
         height, width = self._window.getmaxyx()
@@ -163,6 +163,11 @@ class _Terminal:
         self._window.refresh()
 
 
-def _ended(last: Snapshot) -> str:
+def ended(last: Snapshot) -> str:
+    """The line for a crawl that does not answer any more, after its last snapshot.
+
+    A crawl that ends between two looks cannot be told from one that was killed.
+    """
     pages, elapsed_s = last["counts"].get("crawled", 0), last["elapsed_s"]
-    return f"The crawl has ended: {pages:,.0f} pages after {duration(elapsed_s)}."
+    end = "has ended" if last["state"] == "closing" else "has ended or was killed"
+    return f"The crawl {end}: {pages:,.0f} pages after {duration(elapsed_s)}."

@@ -30,7 +30,7 @@ from webcrawl.scheduler.scheduler import Scheduler
 from webcrawl.scope import Scope, ScopeError
 from webcrawl.scope.rules import entries_of, named_host
 from webcrawl.spiders.broad import SEEDS_PER_BATCH, SEEDS_PER_PUT, in_daemon, project_root
-from webcrawl.spiders.seeds import BadSeed, SeedSource
+from webcrawl.spiders.seeds import ACCEPTED_WHILE_RUNNING, BadSeed, SeedSource
 from webcrawl.wording import counted
 
 logger = logging.getLogger(__name__)
@@ -188,7 +188,7 @@ class SteeringExtension:
         of_target = f" of {target:,}" if target else ""
         return (
             f"{self._state}: {counters.crawled:,}{of_target} pages,"
-            f" {max(counters.pending, 0):,} URLs pending, {rate:.1f} pages/s in the last second"
+            f" {max(counters.pending, 0):,} URLs queued, {rate:.1f} pages/s in the last second"
         )
 
     # Seeds
@@ -350,7 +350,11 @@ def _sources(arguments: Sequence[str]) -> list[SeedSource]:
     """The lists of seeds. BadSeed; then no seed of any list is used."""
     if any(part.strip() == "-" for each in arguments for part in each.split(",")):
         raise BadSeed("standard input is not that of the running crawl; give a file")
-    sources = [SeedSource(each, project_root()) for each in arguments if each.strip()]
+    sources = [
+        SeedSource(each, project_root(), accepted=ACCEPTED_WHILE_RUNNING)
+        for each in arguments
+        if each.strip()
+    ]
     for source in sources:
         source.check()
     return sources

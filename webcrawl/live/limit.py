@@ -1,7 +1,7 @@
 """Names the stage that limits a running crawl, and the setting that moves the limit.
 
-Plain values in, one sentence out: no crawl, no clock. The tests are in order: the first one that
-holds names the limit, so a cause comes before its effects.
+Plain values in, one to three sentences out: no crawl, no clock. The tests are in order: the first
+one that holds names the limit, so a cause comes before its effects.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from typing import Final, Literal, NamedTuple
 
 Stage = Literal[
     "closing", "paused", "outage", "target", "seeds", "cpu", "archive", "page", "dns", "robots",
-    "head", "places", "address", "politeness", "servers", "none",
+    "head", "places", "address", "politeness", "servers", "leases", "none",
 ]  # fmt: skip
 
 _ADMISSIONS: Final[tuple[Stage, ...]] = ("dns", "robots", "head")
 _BUSY: Final = 0.8  # from here on a process does hardly more: it waits for data in between
 _FULL: Final = 0.95  # of a limit: places become free and are taken again all the time
+_READY_MIN: Final = 10  # fewer hosts are ready at any moment: leases are taken in turns
+_FASTER: Final = "To go faster,"
 
 
 class Limit(NamedTuple):
-    """The stage that limits the crawl now, and one plain sentence."""
+    """The stage that limits the crawl now, and why, with the remedy, in full sentences."""
 
     stage: Stage
     text: str
@@ -72,6 +74,12 @@ class Load:
         return sum(self.under_way.get(stage, 0) for stage in _ADMISSIONS)
 
     @property
+    def is_behind(self) -> bool:
+        """Whether many hosts may be asked and are not: neither they nor their delays limit."""
+        ready = self.hosts.get("ready", 0)
+        return ready >= _READY_MIN and ready > self.hosts.get("leased", 0) / 2
+
+    @property
     def active(self) -> int:
         return sum(self.hosts.get(state, 0) for state in ("ready", "parked", "snoozed", "leased"))
 
@@ -104,38 +112,49 @@ def _state(load: Load) -> Limit | None:
 def _work(load: Load) -> Limit | None:
     if load.is_short:
         return Limit(
-            "target", "Every page that the target still needs is under way: wait for the answers."
+            "target",
+            "Every page that the target still needs is under way. The crawl ends with the answers.",
         )
     if load.queued > load.kept or load.pages + load.admissions > load.pages_max // 10:
         return None
     if any(load.hosts.get(state) for state in ("ready", "snoozed", "parked", "waiting")):
         return None  # URLs that are taken from the queue wait for their host, as after robots.txt
+    remedy = f"{_FASTER} add seeds, or widen the scope."
     if load.kept:
-        kept = f"Only {load.kept:,} URLs that failed, and are kept for a later try, are queued"
-        return Limit("seeds", f"{kept}: more seeds, or a wider scope.")
-    return Limit("seeds", "No URL is queued: more seeds, or a wider scope.")
+        failed = "1 URL is" if load.kept == 1 else f"{load.kept:,} URLs are"
+        return Limit(
+            "seeds", f"Only {failed} queued, kept for a later try after a failure. {remedy}"
+        )
+    return Limit("seeds", f"No URL is queued. {remedy}")
 
 
 def _processor(load: Load) -> Limit | None:
     name = max(load.busy, key=lambda name: load.busy[name], default="")
     if not name or load.busy[name] < _BUSY:
         return None
-    count = len(load.busy)
-    process = "The first process" if name == "main" else name.capitalize()
-    if count == 1:
-        process = "The process"
+    process = _process(load, name)
     if (waited := load.waited.get(name, 0.0)) > load.busy[name] / 2:
         return Limit(
             "cpu",
-            f"{process} waits for a processor for {waited:.0%} of the time: less other work on this"
-            f" machine, or more processors (it has {load.processors}).",
+            f"{process} waits for a processor for {waited:.0%} of the time. {_FASTER} stop other"
+            f" work on this machine, or use one with more processors (it has {load.processors}).",
         )
-    remedy = (
-        f"a higher CRAWL_PROCESSES (now {count})"
-        if count < load.processors
-        else f"a machine with more processors (this one has {load.processors})"
-    )
-    return Limit("cpu", f"{process} is busy for {load.busy[name]:.0%} of the time: {remedy}.")
+    busy = f"{process} is busy for {load.busy[name]:.0%} of the time."
+    return Limit("cpu", f"{busy} {_more_processes(load)}")
+
+
+def _process(load: Load, name: str) -> str:
+    """The process `name`, as the subject of a sentence."""
+    if len(load.busy) <= 1:
+        return "The process"
+    return "The first process" if name == "main" else name.capitalize()
+
+
+def _more_processes(load: Load) -> str:
+    count = max(len(load.busy), 1)
+    if count < load.processors:
+        return f"{_FASTER} raise CRAWL_PROCESSES (now {count})."
+    return f"{_FASTER} use a machine with more processors (this one has {load.processors})."
 
 
 def _archive(load: Load) -> Limit | None:
@@ -144,8 +163,8 @@ def _archive(load: Load) -> Limit | None:
         return None
     return Limit(
         "archive",
-        f"{waiting:,} of {load.pages:,} pages wait until their records are written: a faster disk"
-        " for WARC_DIR.",
+        f"{waiting:,} of {load.pages:,} pages wait until their records are written."
+        f" {_FASTER} put WARC_DIR on a faster disk.",
     )
 
 
@@ -153,7 +172,9 @@ def _requests_full(load: Load) -> Limit | None:
     if load.pages < _FULL * load.pages_max:
         return None
     return Limit(
-        "page", f"All {load.pages_max:,} of CONCURRENT_REQUESTS are in use: a higher number."
+        "page",
+        f"All {load.pages_max:,} page requests that CONCURRENT_REQUESTS allows are under way."
+        f" {_FASTER} raise it.",
     )
 
 
@@ -161,12 +182,12 @@ def _admissions_full(load: Load) -> Limit | None:
     if load.admissions < _FULL * load.admissions_max:
         return None
     stage = max(_ADMISSIONS, key=lambda stage: load.under_way.get(stage, 0))
-    what = "look-ups in DNS" if stage == "dns" else {"robots": "robots.txt"}.get(stage, "HEAD")
-    remedy = ", or DNS_SERVERS that answer faster" if stage == "dns" else ""
+    what = {"dns": "look-ups in DNS", "robots": "for robots.txt"}.get(stage, "HEAD")
+    remedy = ", or set DNS_SERVERS to servers that answer faster" if stage == "dns" else ""
     return Limit(
         stage,
-        f"All {load.admissions_max:,} of CONCURRENT_ADMISSIONS are in use, most for {what}: a"
-        f" higher number{remedy}.",
+        f"All {load.admissions_max:,} requests that CONCURRENT_ADMISSIONS allows are under way,"
+        f" most of them {what}. {_FASTER} raise it{remedy}.",
     )
 
 
@@ -176,39 +197,51 @@ def _places(load: Load) -> Limit | None:
         return None
     return Limit(
         "places",
-        f"{waiting:,} hosts wait for one of {load.active_max:,} places: a higher"
-        " FRONTIER_ACTIVE_HOSTS.",
+        f"{waiting:,} hosts wait for a place among the active hosts. {_FASTER} raise"
+        f" FRONTIER_ACTIVE_HOSTS (now {load.active_max:,}).",
     )
 
 
 def _delays(load: Load) -> Limit | None:
     parked, snoozed = load.hosts.get("parked", 0), load.hosts.get("snoozed", 0)
-    if load.hosts.get("ready", 0) > load.hosts.get("leased", 0):
-        return None  # some are asked right now
+    if load.is_behind:
+        return None
     if parked > snoozed and load.ip_delay_s:
         return Limit(
             "address",
-            f"{parked:,} hosts wait for their IP address (IP_DELAY = {load.ip_delay_s:g} s):"
-            " hosts at more addresses, or a lower IP_DELAY.",
+            f"{parked:,} hosts wait for their IP address (IP_DELAY = {load.ip_delay_s:g} s)."
+            f" {_FASTER} add hosts at other addresses, or lower IP_DELAY.",
         )
     if snoozed > load.hosts.get("leased", 0):
         return Limit(
             "politeness",
             f"{snoozed:,} hosts wait for their delay (DOWNLOAD_DELAY = {load.delay_s:g} s, or"
-            " longer if the host asks for it): more hosts, or a lower DOWNLOAD_DELAY.",
+            f" longer if the host asks for it). {_FASTER} add hosts, or lower DOWNLOAD_DELAY.",
         )
     return None
 
 
 def _servers(load: Load) -> Limit | None:
     leased = load.hosts.get("leased", 0)
-    if not leased or load.hosts.get("ready", 0) > leased:
+    if not leased or load.is_behind:
         return None
+    hosts = "1 host has its" if leased == 1 else f"{leased:,} hosts have their"
     return Limit(
         "servers",
-        f"{leased:,} hosts have their one request under way, and few others may be asked: more"
-        " hosts.",
+        f"{hosts} one request under way, and few others may be asked now. {_FASTER} add hosts.",
     )
+
+
+def _leases(load: Load) -> Limit | None:
+    """Hosts are ready, fetches have room, and no process is busy: each turn takes too long."""
+    if not load.is_behind:
+        return None
+    they = "the processes do" if len(load.busy) > 1 else "the process does"
+    text = f"{load.hosts['ready']:,} hosts may be asked now, but {they} not lease them fast enough"
+    if load.busy:
+        name = max(load.busy, key=lambda name: load.busy[name])
+        text += f". {_process(load, name)} is busy for {load.busy[name]:.0%} of the time"
+    return Limit("leases", f"{text}. {_more_processes(load)}")
 
 
 _TESTS: Final[tuple[Callable[[Load], Limit | None], ...]] = (
@@ -221,6 +254,7 @@ _TESTS: Final[tuple[Callable[[Load], Limit | None], ...]] = (
     _places,
     _delays,
     _servers,
+    _leases,
 )
 
 

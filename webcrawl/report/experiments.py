@@ -186,7 +186,7 @@ def long_crawl(lab: Lab, result: Say) -> None:
 
 
 def course(points: Sequence[Point]) -> list[Panel]:
-    """Panels of one crawl's time series: pages per second, waiting URLs, URLs by level."""
+    """Panels of one crawl's time series: pages per second, queued URLs, URLs by level."""
     panels = []
     minutes, rates = _rates(points)
     if rates:
@@ -195,7 +195,7 @@ def course(points: Sequence[Point]) -> list[Panel]:
     if "pending" in last:
         times = [point["t"] / 60 for point in points]
         pending = [point["counts"]["pending"] for point in points]
-        panels.append(Panel("URLs waiting", "minutes", [Line("", times, pending)]))
+        panels.append(Panel("URLs queued", "minutes", [Line("", times, pending)]))
     if any(f"levels/found/{level}" in last for level in LEVELS):
         panels.append(Panel("URLs", "level", _by_level(last), bars=True))
     return panels
@@ -225,21 +225,21 @@ def _rates(points: Sequence[Point]) -> tuple[list[float], list[float]]:
 
 
 def _by_level(counts: Mapping[str, float]) -> list[Line]:
-    """Found URLs by level, in the parts that have ended and that are waiting."""
+    """Found URLs by level, in the parts that have ended and that are queued."""
 
     def of(name: str) -> list[float]:
         return [counts.get(f"levels/{name}/{level}", 0) for level in LEVELS]
 
     found, ended = of("found"), of("ended")
-    waiting = [a - b for a, b in zip(found, ended, strict=True)]
+    queued = [a - b for a, b in zip(found, ended, strict=True)]
     levels = list(LEVELS)
     if not any(fetched := of("fetched")):
-        return [Line("fetched or dropped", levels, ended), Line("waiting", levels, waiting)]
+        return [Line("fetched or dropped", levels, ended), Line("queued", levels, queued)]
     dropped = [a - b for a, b in zip(ended, fetched, strict=True)]
     return [
         Line("fetched", levels, fetched),
         Line("dropped", levels, dropped),
-        Line("waiting", levels, waiting),
+        Line("queued", levels, queued),
     ]
 
 

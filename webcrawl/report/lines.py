@@ -23,7 +23,7 @@ CODES = ("2xx", "3xx", "4xx", "5xx", "other")
 LEGEND = (
     "Legend of the stats lines (docs/stats.md explains every number):",
     "  [seconds since the start] fetches under way, then",
-    "  Q  URLs waiting in the frontier               E  URLs taken from Q",
+    "  Q  URLs queued in the frontier                E  URLs taken from Q",
     "  H  of E: within the caps per host and domain  D  hosts found in DNS",
     "  I  of H: within the cap per IP address        R  of I: robots.txt allows",
     "  C  of R: answered (pages crawled)             L  links found, in thousands",

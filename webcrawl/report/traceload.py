@@ -163,6 +163,8 @@ class Loader:
         took = ms(exchange.total_s - exchange.connect_s)
         size_bytes = len(exchange.head) + len(exchange.body)
         cut = CUT.get(exchange.truncated, "").format(limits)
+        if exchange.truncated == "length" and len(exchange.body) < limits.max_size_bytes:
+            cut = ", cut: mostly chunk framing"  # see `fetch.http1.MAX_FRAMING`
         self._lines.end(f"done in {took} ms with {size_bytes} bytes{cut}")
         self._lines.begin("Verifying header")
         self._lines.end(f"status code {exchange.status}")

@@ -15,12 +15,16 @@ A deny or allow entry is one of:
 from __future__ import annotations
 
 import re
+import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from webcrawl.parse.urls import canonicalize, host_of
 
 Rule = Callable[[str, str], str]  # (url, host) -> the reason of a refusal, or ""
+
+_FILTERS = threading.Lock()  # of `warnings`, which threads share
 
 _MAX_HOST = 253  # RFC 1035, 2.3.4: 255 octets on the wire
 # With Unicode letters (IDN), "_" (real hosts have it) and colons (IPv6 addresses).
@@ -197,11 +201,18 @@ def named_host(entry: str) -> str:
 
 def _pattern(setting: str, entry: str) -> re.Pattern[str]:
     try:
-        return re.compile(entry.removeprefix("re:"))
+        return _compiled(entry.removeprefix("re:"))
     except (re.error, RecursionError, OverflowError) as error:
         raise ScopeError(
             setting, entry, f"not a host, and not a regular expression: {error}"
         ) from None
+
+
+def _compiled(expression: str) -> re.Pattern[str]:
+    """Without the warnings of an expression such as `[[`: its meaning here is that of Python."""
+    with _FILTERS, warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return re.compile(expression)
 
 
 def _combined(patterns: list[re.Pattern[str]]) -> Iterator[re.Pattern[str]]:
@@ -213,4 +224,4 @@ def _combined(patterns: list[re.Pattern[str]]) -> Iterator[re.Pattern[str]]:
         else:
             simple.append(f"(?:{pattern.pattern})")
     if simple:
-        yield re.compile("|".join(simple))
+        yield _compiled("|".join(simple))

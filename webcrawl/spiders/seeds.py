@@ -40,6 +40,7 @@ ACCEPTED = (
     "-a seeds= takes files, URLs, hosts such as ufmg.br, - for standard input, "
     "or several of these with commas"
 )
+ACCEPTED_WHILE_RUNNING = "seeds takes files, URLs and hosts such as ufmg.br"
 MAX_LINE = 16 * 1024  # bytes; longer than any server accepts in a request line
 MAX_EXAMPLES = 10
 
@@ -78,13 +79,15 @@ class _Source(NamedTuple):
 class SeedSource:
     """The URLs that `spec` names, as a stream that is read once.
 
-    `root` is the project's folder. Raises BadSeed if a part of `spec` is a missing file or not a
-    URL. `bad` counts the invalid lines read so far; `bad_examples` has the first MAX_EXAMPLES.
+    `root` is the project's folder, `accepted` names what may be given. Raises BadSeed if a part of
+    `spec` is a missing file or not a URL.
+    `bad` counts the invalid lines read so far; `bad_examples` has the first MAX_EXAMPLES.
     """
 
-    def __init__(self, spec: str, root: Path | None = None) -> None:
+    def __init__(self, spec: str, root: Path | None = None, *, accepted: str = ACCEPTED) -> None:
         folders = [Path(), *([root, root / "seeds"] if root else [])]
-        self._sources = [_source(name, folders) for name in _names(spec, folders)]
+        self._accepted = accepted
+        self._sources = [_source(name, folders, accepted) for name in _names(spec, folders)]
         self._urls: Iterator[str] = self._read()
         self.bad = 0
         self.bad_examples: list[str] = []
@@ -97,7 +100,7 @@ class SeedSource:
     def check(self) -> None:
         """Read up to the first URL, and keep it for `batches`. BadSeed if there is no URL."""
         if not self._sources:
-            raise BadSeed(f"no seeds are given; {ACCEPTED}")
+            raise BadSeed(f"no seeds are given; {self._accepted}")
         first = next(self._urls, None)
         if first is None:
             names = ", ".join(source.name for source in self._sources)
@@ -211,7 +214,7 @@ def _begins_source(part: str, folders: list[Path]) -> bool:
     )
 
 
-def _source(name: str, folders: list[Path]) -> _Source:
+def _source(name: str, folders: list[Path], accepted: str) -> _Source:
     """The source that `name` means: standard input, a file, a packed list, or a URL. BadSeed."""
     if name == "-":
         return _Source("standard input", open=_standard_input)
@@ -231,7 +234,7 @@ def _source(name: str, folders: list[Path]) -> _Source:
     similar = _similar(name, folders)
     url = None if similar or name.endswith(_LIST_ENDINGS) else line_url(name)
     if url is None:
-        hint = f"; did you mean {similar}?" if similar else f"; {ACCEPTED}"
+        hint = f"; did you mean {similar}?" if similar else f"; {accepted}"
         if Path(name).is_dir():
             raise BadSeed(f"{_shown(name)} is a folder{hint}")
         raise BadSeed(f"there is no file {_shown(name)}{hint}")

@@ -12,7 +12,7 @@ const FORMATS = {
   count: (n) => whole.format(n),
   number: (n) => (n >= 1e15 ? n.toExponential(2) : Math.abs(n) >= 100 ? whole.format(n) : short.format(n)),
   bytes: (n) => scaled(n, ["B", "kB", "MB", "GB", "TB", "PB"]),
-  share: (n) => (n && n < 0.001 ? "<0.1 %" : (100 * n).toFixed(1) + " %"),
+  share: (n) => (n && n < 0.001 ? "<0.1%" : (100 * n).toFixed(1) + "%"),
   ms: (n) => (n >= 10000 ? short.format(n / 1000) + " s" : short.format(n) + " ms"),
   label: (n) => String(n),
   s: (n) => (n >= 7200 ? short.format(n / 3600) + " h" : n >= 600 ? short.format(n / 60) + " min" : short.format(n) + " s"),

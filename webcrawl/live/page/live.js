@@ -131,17 +131,22 @@ const withPrefix = (counts, prefix, word = "") =>
 
 // Lines over time
 
-const points = []; // [milliseconds, pages_per_s, mbps]
+const points = []; // [milliseconds, pages_per_s, mbps, whether it is the first of a connection]
 
 function draw(svg, range, column) {
   const end = points.at(-1)[0];
   const span = Math.max(end - points[0][0], 1);
   const values = points.map((point) => point[column]);
   const top = Math.max(...values, 1e-9);
-  const place = points.map((point, i) =>
-    `${(300 - 300 * (end - point[0]) / span).toFixed(1)} ${(46 - 43 * values[i] / top).toFixed(1)}`);
-  const line = `M${place.join("L")}`;
-  const shapes = [["area", `${line}L300 48L0 48Z`], ["", line]];
+  const parts = []; // a line for each connection: what the crawl did between two is not known
+  points.forEach((point, i) => {
+    if (!i || point[3]) parts.push([]);
+    const x = (300 - 300 * (end - point[0]) / span).toFixed(1);
+    parts.at(-1).push([x, `${x} ${(46 - 43 * values[i] / top).toFixed(1)}`]);
+  });
+  const lines = parts.map((part) => `M${part.map(([, place]) => place).join("L")}`);
+  const areas = parts.map((part, i) => `${lines[i]}L${part.at(-1)[0]} 48L${part[0][0]} 48Z`);
+  const shapes = [["area", areas.join("")], ["", lines.join("")]];
   sync(svg, points.length > 1 ? shapes : [], () => document.createElementNS(SVG, "path"), (path, [name, d]) => {
     path.setAttribute("class", name);
     path.setAttribute("d", d);
@@ -154,7 +159,7 @@ function draw(svg, range, column) {
 
 let latest = null;
 
-function show(snapshot) {
+function show(snapshot, isFirst) {
   latest = snapshot;
   const counts = snapshot.counts ?? {};
   const name = plain(snapshot.spider || "webcrawl");
@@ -163,7 +168,7 @@ function show(snapshot) {
   const processes = snapshot.processes > 1 ? `, ${snapshot.processes} processes` : "";
   say(byId("facts"), `${duration(snapshot.elapsed_s)}${processes}, webcrawl ${plain(snapshot.version ?? "")}`);
   say(byId("pause"), snapshot.state === "paused" ? "Resume" : "Pause");
-  showSpeed(snapshot, counts);
+  showSpeed(snapshot, counts, isFirst);
   showStages(snapshot);
   bars("funnel", Object.entries(FUNNEL).map(([key, label]) => [label, counts[key] ?? 0]));
   const place = (state) => (HOST_STATES.indexOf(state) + HOST_STATES.length + 1) % (HOST_STATES.length + 1);
@@ -180,16 +185,16 @@ function show(snapshot) {
   showMemory(snapshot);
 }
 
-function showSpeed(snapshot, counts) {
-  points.push([Date.now(), snapshot.pages_per_s ?? 0, snapshot.mbps ?? 0]);
+function showSpeed(snapshot, counts, isFirst) {
+  points.push([Date.now(), snapshot.pages_per_s ?? 0, snapshot.mbps ?? 0, isFirst]);
   if (points.length > POINTS_MAX) points.shift();
   say(byId("pages_per_s"), number(snapshot.pages_per_s));
   say(byId("mbps"), number(snapshot.mbps));
   draw(byId("line-pages"), byId("range-pages"), 1);
   draw(byId("line-mbps"), byId("range-mbps"), 2);
   say(byId("crawled"), number(counts.crawled));
-  say(byId("pending"), number(counts.pending));
-  say(byId("underway"), `${number(counts.under_way)} requests under way`);
+  say(byId("queued"), number(counts.pending));
+  say(byId("underway"), `${number(counts.under_way)} request${counts.under_way === 1 ? "" : "s"} under way`);
   const { target } = snapshot;
   byId("progress").hidden = !target;
   if (target) byId("progress").value = Math.min(counts.crawled / target, 1);
@@ -242,7 +247,7 @@ function showLevels(levels) {
       const share = foundHere ? endedHere / foundHere : 0;
       const [svg, text] = part.firstElementChild.children;
       setBar(svg, share);
-      say(text, foundHere ? `${Math.floor(100 * share)} %` : "–");
+      say(text, foundHere ? `${Math.floor(100 * share)}%` : "–");
     });
 }
 
@@ -399,10 +404,10 @@ async function connect() {
   const receive = {
     snapshot(snapshot) {
       if (isFirst) clearUrls(); // the server sends the last lines again
-      isFirst = false;
       [failures, heardAt, ended] = [0, Date.now(), ""];
       setState(snapshot.state);
-      show(snapshot);
+      show(snapshot, isFirst);
+      isFirst = false;
     },
     urls: addUrls,
     left_out(count) { leftOut += count; sayEmpty(); },
