@@ -351,8 +351,8 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "LIVE",
             kinds.LIVE,
             "The page that shows and steers the running crawl, on this port of 127.0.0.1. 1: a free"
-            " port. 0: off. The first line on standard output has the page's URL. With `LOG_FILE` it"
-            " needs a `JOBDIR`.",
+            " port. 0: off. The first line on standard output has the page's URL. With `LOG_FILE`"
+            " it needs a `JOBDIR`.",
             "live.md",
         ),
     ),
