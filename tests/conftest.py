@@ -25,9 +25,9 @@ settings.register_profile("fuzz", untimed, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def no_crawl_is_left() -> Iterator[None]:
-    """End the crawls that a failed test has left running."""
+    """End the crawls that failed tests have left running. Some serve a whole module."""
     yield
     while STARTED:
         process = STARTED.pop()

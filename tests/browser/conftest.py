@@ -15,7 +15,8 @@ QUIET = [
 ]
 
 
-@pytest.fixture(scope="session")
+# Of a module: Playwright runs an event loop in this thread, where other tests run theirs.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     chromium = shutil.which("chromium")
     if chromium is None:
