@@ -56,7 +56,8 @@ COUNTING_SPIDER = """
                 codes=Counter({"2xx": 8, "4xx": 2}), dropped=Counter(host_cap=10),
             )
             crawl = crawl_of(spider.crawler)
-            crawl.scheduler, crawl.frontier = self, SimpleNamespace(counters=counters)
+            frontier = SimpleNamespace(counters=counters, crawl_id="20261123-of-a-test")
+            crawl.scheduler, crawl.frontier = self, frontier
             return super().open(spider)
 
     class S(scrapy.Spider):
