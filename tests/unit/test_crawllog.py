@@ -11,14 +11,14 @@ import pytest
 
 from webcrawl.crawllog import files
 from webcrawl.crawllog.files import CrawlLog, LogError, compress, log_files, new_crawl_id
-from webcrawl.crawllog.line import Line, Utc, milliseconds, to_bytes
+from webcrawl.crawllog.line import NO_DETAILS, Details, Turn, Utc, joined, milliseconds, to_bytes
 
 ID = "20261123045012-a1b2c3"
 
 
-def line(number: int) -> Line:
+def line(number: int) -> bytes:
     url = f"http://a.example/{number}"
-    return Line("2026-11-23T04:50:12.000Z", "page", url, "a.example", "done", 200)
+    return to_bytes(Turn("2026-11-23T04:50:12.000Z", "page", url, "a.example", "done"))
 
 
 def written(folder: Path) -> list[int]:
@@ -109,7 +109,7 @@ def test_a_kill_while_a_file_is_compressed_loses_nothing(tmp_path: Path, both: b
 
 
 def test_large_logs_are_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "FILE_BYTES", 1000)
+    monkeypatch.setattr(files, "FILE_BYTES", 900)
     log = CrawlLog(tmp_path, ID)
     for number in range(100):
         write(log, number)
@@ -208,7 +208,9 @@ def test_the_last_lines_are_remembered(tmp_path: Path) -> None:
 
 
 def test_empty_fields_are_left_out() -> None:
-    assert json.loads(to_bytes(line(1))) == {
+    assert to_bytes(Details(total_ms=milliseconds(0.0))) == NO_DETAILS
+    assert json.loads(joined(line(1), NO_DETAILS)) == json.loads(line(1))
+    assert json.loads(joined(line(1), to_bytes(Details(200)))) == {
         "time": "2026-11-23T04:50:12.000Z",
         "kind": "page",
         "url": "http://a.example/1",
@@ -219,15 +221,15 @@ def test_empty_fields_are_left_out() -> None:
 
 
 def test_a_line_break_in_a_value_does_not_break_the_line() -> None:
-    data = to_bytes(Line("", "page", "http://a.example/", "a.example", "done", lang="a\nb\r\u2028"))
+    data = to_bytes(Details(lang="a\nb\r\u2028"))
     assert b"\n" not in data
     assert json.loads(data)["lang"] == "a\nb\r\u2028"
 
 
 def test_text_that_is_not_unicode_is_escaped() -> None:
-    data = to_bytes(Line("", "page", "http://a.example/", "a.example", "done", via="\udc80"))
+    data = to_bytes(Details(redirect_to="\udc80"))
     assert data.isascii()
-    assert json.loads(data)["via"] == "\udc80"
+    assert json.loads(data)["redirect_to"] == "\udc80"
 
 
 def test_times() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
+from webcrawl.crawllog.details import details_of
 from webcrawl.fetch.exchange import Exchange
-from webcrawl.frontier.details import details_of
 
 
 def media_type_of(content_type: bytes) -> str:
     headers = [(b"Content-Type", content_type)]
     exchange = Exchange("GET", "http://a.test/", b"", b"", 200, "1.1", headers, "192.0.2.1")
-    return details_of(exchange).media_type
+    return str(json.loads(details_of(exchange))["media_type"])
 
 
 def test_a_media_type_is_without_parameters_in_lower_case() -> None:

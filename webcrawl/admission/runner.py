@@ -23,10 +23,11 @@ from webcrawl.admission.robotspolicy import (
     robots_answer,
 )
 from webcrawl.admission.ruled import ruled_headers, ruled_limits
+from webcrawl.crawllog.details import details_of
+from webcrawl.crawllog.line import NO_DETAILS
 from webcrawl.fetch.client import Client, FetchRequest
 from webcrawl.fetch.exchange import OURS, TRANSIENT, Exchange, FailureReason, FetchFailed
 from webcrawl.fetch.retryafter import asked_to_wait_s
-from webcrawl.frontier.details import details_of
 from webcrawl.frontier.lease import (
     Failed,
     Fetched,
@@ -174,7 +175,7 @@ class Admissions:
     async def _robots(self, exchange: Exchange, robots_task: RobotsTask) -> Outcome:
         times = (exchange.asked_at, exchange.ended_at)
         details = details_of(exchange)
-        size = details.size_bytes
+        size = exchange.size_bytes
         agent = self._values(robots_task.home).robots_agent or ""
         expires_at = exchange.ended_at + ROBOTS_EXPIRY_S
         location = exchange.header(b"location")
@@ -214,7 +215,7 @@ class Admissions:
         again_s = asked_to_wait_s(exchange)
         times = (exchange.asked_at, exchange.ended_at)
         size = len(exchange.head)
-        details = None if wanted else details_of(exchange)
+        details = NO_DETAILS if wanted else details_of(exchange)
         return Fetched(
             *(status, *times, links),
             retry_after_s=again_s,

@@ -15,9 +15,9 @@ from scrapy.http import Response
 
 from webcrawl.crawl.page_fetch import PageFetch, note, state_of
 from webcrawl.crawl.reconstruction import exchange_of
+from webcrawl.crawllog.details import details_of
 from webcrawl.fetch.exchange import OURS, Exchange, FailureReason, FetchFailed
 from webcrawl.fetch.retryafter import asked_to_wait_s
-from webcrawl.frontier.details import details_of
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
 from webcrawl.items import Page
 
@@ -133,18 +133,17 @@ def _fault_of_another_handler(
 
 def fetched(exchange: Exchange, links: tuple[Link, ...] = (), page: Page | None = None) -> Fetched:
     """The outcome of an answer. `page` is what the spider made of it."""
-    details = details_of(exchange, page)
     return Fetched(
         exchange.status,
         exchange.asked_at,
         exchange.ended_at,
         links,
         asked_to_wait_s(exchange),
-        details.size_bytes,
+        exchange.size_bytes,
         exchange.total_s,
-        duplicate_of=details.duplicate_of,
+        duplicate_of=str(page.duplicate_of or "") if page is not None else "",
         archived=exchange.archived,
-        details=details,
+        details=details_of(exchange, page),
     )
 
 

@@ -1,13 +1,15 @@
 """One line of the crawl log: values go in, bytes come out. No I/O and no clock.
 
 A line is a JSON object (RFC 8259) without line breaks. Empty, zero and false fields are left out.
+What the frontier knows of a turn (`Turn`) and what only the answer tells (`Details`) come from two
+processes. Each writes its own fields as an object, and `joined` makes one of both.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 from msgspec.json import Encoder
@@ -16,8 +18,10 @@ from msgspec.structs import asdict
 Kind = Literal["page", "robots", "head"]
 End = Literal["done", "dropped", "kept"]
 
+NO_DETAILS: Final = b"{}"
 
-class Line(Struct, omit_defaults=True, gc=False):
+
+class Turn(Struct, omit_defaults=True, gc=False):
     """A URL whose turn has ended. docs/crawl-log.md defines the fields.
 
     `end`: answered; never fetched, or not again; or queued for a later try.
@@ -28,13 +32,20 @@ class Line(Struct, omit_defaults=True, gc=False):
     url: str
     host: str
     end: End
-    status: int = 0  # 0: no answer
-    reason: str = ""
+    reason: str = ""  # of "dropped" and "kept"
     depth: int = 0
     level: int = 0
     redirects: int = 0
     tries: int = 0
     via: str = ""
+    dns_ms: float = 0
+
+
+class Details(Struct, omit_defaults=True, gc=False):
+    """What only the answer tells: the frontier passes it on, as JSON."""
+
+    status: int = 0  # 0: no answer
+    reason: Literal["", "content_type"] = ""  # of "done": why the body was not read
     size_bytes: int = 0
     body_bytes: int = 0
     media_type: str = ""
@@ -45,7 +56,6 @@ class Line(Struct, omit_defaults=True, gc=False):
     duplicate_of: str = ""
     truncated: str = ""
     links: int = 0
-    dns_ms: float = 0
     connect_ms: float = 0
     first_byte_ms: float = 0
     total_ms: float = 0
@@ -57,21 +67,30 @@ class Line(Struct, omit_defaults=True, gc=False):
 _encode = Encoder().encode
 
 
-def to_bytes(line: Line) -> bytes:
-    """The bytes of `line`, without a line break. 1.5 µs.
+def to_bytes(fields: Turn | Details) -> bytes:
+    """The fields as a JSON object. 1 µs.
 
     Text that is not Unicode (a lone surrogate, from a user's own code) is escaped.
     """
     try:
-        return _encode(line)
+        return _encode(fields)
     except UnicodeEncodeError:
-        values = {name: value for name, value in asdict(line).items() if value}
+        values = {name: value for name, value in asdict(fields).items() if value}
         return json.dumps(values).encode()
 
 
+def joined(turn: bytes, details: bytes) -> bytes:
+    """A line without its line break: both objects as one.
+
+    Both may have a `reason`, but not in one line: a turn with details of a body that was not read
+    is "done".
+    """
+    return turn if details == NO_DETAILS else turn[:-1] + b"," + details[1:]
+
+
 def milliseconds(seconds: float) -> float:
-    """`seconds` in milliseconds, to a tenth."""
-    return round(seconds * 1000, 1)
+    """`seconds` in milliseconds, to a tenth. Zero is an integer: a line leaves no 0.0 out."""
+    return round(seconds * 1000, 1) or 0
 
 
 class Utc:

@@ -95,6 +95,11 @@ class Exchange:
     offset: int = 0  # of the response or revisit record
     digest: str = ""  # the WARC-Payload-Digest of that record
 
+    @property
+    def size_bytes(self) -> int:
+        """The length of the answer on the wire."""
+        return len(self.head) + len(self.body)
+
     def header(self, name: bytes) -> bytes:
         """Value of the first header called `name` (lower case), or b"". O(headers)."""
         for key, value in self.headers:

@@ -6,10 +6,19 @@ Decides nothing: `core` and `candidates` decide how a turn ends, and call this m
 from __future__ import annotations
 
 from webcrawl.crawllog.files import CrawlLog
-from webcrawl.crawllog.line import End, Kind, Line, Utc, milliseconds
+from webcrawl.crawllog.line import (
+    NO_DETAILS,
+    Details,
+    End,
+    Kind,
+    Turn,
+    Utc,
+    joined,
+    milliseconds,
+    to_bytes,
+)
 from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import (
-    Details,
     Fetched,
     Lease,
     Link,
@@ -20,8 +29,6 @@ from webcrawl.frontier.lease import (
 )
 from webcrawl.frontier.store import Store
 from webcrawl.parse.urls import level_of
-
-_ZERO = 0  # left out of a line; 0.0 would not be
 
 
 class Endings:
@@ -41,9 +48,8 @@ class Endings:
         ending = f"head {outcome.status}" if is_head else str(outcome.status)
         self._store.record_status(link, ending, now, outcome.duplicate_of)
         if self._log is not None:
-            details = outcome.details or Details(outcome.status, duplicate_of=outcome.duplicate_of)
             kind: Kind = "head" if is_head else "page"
-            self._add(now, kind, link, "done", "", link.retries + 1, details, _dns_ms(host))
+            self._add(now, kind, link, "done", "", link.retries + 1, host, outcome.details)
 
     def dropped(
         self, host: Host | None, link: Link, reason: str, now: float, took_s: float | None
@@ -72,12 +78,14 @@ class Endings:
         if self._log is None or task is None:
             return
         link = Link(task.url, lease.host, redirects=task.redirects)
-        details = outcome.details or Details(ip=lease.address)
+        details = outcome.details
         end: End = "done"
         reason = ""
-        if isinstance(outcome, RobotsUnreachable) and outcome.details is None:
+        if isinstance(outcome, RobotsUnreachable) and details == NO_DETAILS:
             end, reason = "kept", outcome.reason
-        self._add(now, "robots", link, end, reason, task.tries + 1, details, _dns_ms(host))
+        if details == NO_DETAILS:
+            details = to_bytes(Details(ip=lease.address))
+        self._add(now, "robots", link, end, reason, task.tries + 1, host, details)
 
     def _unanswered(
         self,
@@ -91,10 +99,11 @@ class Endings:
     ) -> None:
         if self._log is None:
             return
-        ip = host.addresses[0] if took_s is not None and host and host.addresses else ""
-        details = Details(ip=ip, total_ms=milliseconds(took_s or 0.0))
-        dns_ms = _dns_ms(host) if host is not None else 0.0
-        self._add(now, "page", link, end, reason, tries, details, dns_ms)
+        details = NO_DETAILS
+        if took_s is not None:
+            ip = host.addresses[0] if host is not None and host.addresses else ""
+            details = to_bytes(Details(ip=ip, total_ms=milliseconds(took_s)))
+        self._add(now, "page", link, end, reason, tries, host, details)
 
     def _add(
         self,
@@ -104,47 +113,28 @@ class Endings:
         end: End,
         reason: str,
         tries: int,
-        details: Details,
-        dns_ms: float,
+        host: Host | None,
+        details: bytes,
     ) -> None:
         assert self._log is not None
-        d = details
-        self._log.add(
-            Line(
-                self._utc.text(now + self._utc_s),
-                kind,
-                link.url,
-                link.host,
-                end,
-                d.status,
-                reason or d.reason,
-                link.depth,
-                level_of(link.url) if kind != "robots" else 0,
-                link.redirects,
-                tries,
-                link.via,
-                d.size_bytes,
-                d.body_bytes,
-                d.media_type,
-                d.charset,
-                d.lang,
-                d.redirect_to,
-                d.digest,
-                d.duplicate_of,
-                d.truncated,
-                d.links,
-                dns_ms or _ZERO,
-                d.connect_ms or _ZERO,
-                d.first_byte_ms or _ZERO,
-                d.total_ms or _ZERO,
-                d.ip,
-                d.warc,
-                d.offset,
-            )
+        turn = Turn(
+            self._utc.text(now + self._utc_s),
+            kind,
+            link.url,
+            link.host,
+            end,
+            reason,
+            link.depth,
+            level_of(link.url) if kind != "robots" else 0,
+            link.redirects,
+            tries,
+            link.via,
+            _dns_ms(host) if host is not None else 0,
         )
+        self._log.add(joined(to_bytes(turn), details))
 
 
 def _dns_ms(host: Host) -> float:
     """Milliseconds of the last look-up of `host`. Only the first line after it has them."""
-    dns_ms, host.dns_ms = host.dns_ms, 0.0
+    dns_ms, host.dns_ms = host.dns_ms, 0
     return dns_ms

@@ -104,7 +104,7 @@ class Host:
         self.dead_addresses = 0  # addresses given up in a row
         self.ip: Ip | None = None
         self.resolved_until = 0.0  # when the addresses expire
-        self.dns_ms = 0.0  # of the last look-up, until a line of the crawl log has it
+        self.dns_ms: float = 0  # of the last look-up, until a line of the crawl log has it
         self.resolve_at = 0.0  # earliest time of the next look-up
         self.resolve_tries = 0  # failed look-ups in a row
         self.rules: dict[str, Rules] = {}  # by origin

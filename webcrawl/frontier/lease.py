@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from msgspec import Struct
 
+from webcrawl.crawllog.line import NO_DETAILS
 from webcrawl.fetch.exchange import FailureReason
 from webcrawl.frontier.caps import CapReason
 from webcrawl.parse.robotsparsers import AnyRules
@@ -101,33 +102,10 @@ class Lease(Struct, frozen=True, eq=False, array_like=True, gc=False):
 
 
 class _Outcome(Struct, frozen=True, array_like=True, gc=False, tag=True):
-    """Base of the outcomes. They hold no cycles, so the garbage collector skips them (`gc`)."""
+    """Base of the outcomes. They hold no cycles, so the garbage collector skips them (`gc`).
 
-
-class Details(Struct, frozen=True, array_like=True, gc=False):
-    """What only the crawl log says of an answer. `crawllog.line.Line` has the same fields.
-
-    The frontier does not read them.
+    `details` of an answer are for the crawl log (`crawllog.details`): the frontier passes them on.
     """
-
-    status: int = 0
-    reason: Literal["", "content_type"] = ""  # why the body was not read
-    size_bytes: int = 0  # on the wire
-    body_bytes: int = 0  # transfer and content codings removed
-    media_type: str = ""
-    charset: str = ""
-    lang: str = ""
-    redirect_to: str = ""
-    digest: str = ""
-    duplicate_of: str = ""
-    truncated: str = ""
-    links: int = 0
-    connect_ms: float = 0.0
-    first_byte_ms: float = 0.0
-    total_ms: float = 0.0
-    ip: str = ""
-    warc: str = ""
-    offset: int = 0
 
 
 class Resolved(_Outcome, frozen=True):
@@ -162,7 +140,7 @@ class RobotsFetched(_Outcome, frozen=True):
     kind: Literal["2xx", "4xx", "redirects"] = "2xx"  # the statistic `webcrawl/robots/<kind>`
     size_bytes: int = 0  # on the wire
     agent: str = ""  # whose rules were read, if a rule (RULES) names another than our own
-    details: Details | None = None
+    details: bytes = NO_DETAILS
 
 
 class RobotsMoved(_Outcome, frozen=True):
@@ -173,7 +151,7 @@ class RobotsMoved(_Outcome, frozen=True):
     asked_at: float
     ended_at: float
     size_bytes: int = 0  # on the wire
-    details: Details | None = None
+    details: bytes = NO_DETAILS
 
 
 class RobotsUnreachable(_Outcome, frozen=True):
@@ -183,7 +161,7 @@ class RobotsUnreachable(_Outcome, frozen=True):
     asked_at: float  # 0.0 when no request can have reached the server
     ended_at: float
     retry_after_s: float = 0.0
-    details: Details | None = None  # of a 5xx
+    details: bytes = NO_DETAILS  # of a 5xx
 
 
 class Fetched(_Outcome, frozen=True):
@@ -199,7 +177,7 @@ class Fetched(_Outcome, frozen=True):
     wanted: bool = True  # HEAD: a GET follows
     duplicate_of: str = ""  # the first URL with the same content
     archived: bool = True  # PAGE: its records are in the archive, so a later page may refer to it
-    details: Details | None = None
+    details: bytes = NO_DETAILS
 
 
 class Failed(_Outcome, frozen=True):

@@ -37,5 +37,5 @@ class DownloaderStats(ScrapyDownloaderStats):
         self._count("downloader/request_bytes", len(exchange.request))
         self._count("downloader/response_count")
         self._count(f"downloader/response_status_count/{response.status}")
-        self._count("downloader/response_bytes", len(exchange.head) + len(exchange.body))
+        self._count("downloader/response_bytes", exchange.size_bytes)
         return response

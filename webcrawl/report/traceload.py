@@ -161,7 +161,7 @@ class Loader:
             self._lines.end(printable(f"{tls.problem or 'valid'} ({tls.version}, {tls.cipher})"))
         self._lines.begin("Loading")
         took = ms(exchange.total_s - exchange.connect_s)
-        size_bytes = len(exchange.head) + len(exchange.body)
+        size_bytes = exchange.size_bytes
         cut = CUT.get(exchange.truncated, "").format(limits)
         if exchange.truncated == "length" and len(exchange.body) < limits.max_size_bytes:
             cut = ", cut: mostly chunk framing"  # see `fetch.http1.MAX_FRAMING`

@@ -439,7 +439,7 @@ def _recorder(crawler: Crawler, counters: Counters) -> Callable[[Exchange], Awai
     """
 
     async def record(exchange: Exchange) -> None:
-        counters.robots_bytes += len(exchange.head) + len(exchange.body)
+        counters.robots_bytes += exchange.size_bytes
         if exchange.method != "HEAD":
             await crawler.signals.send_catch_log_async(exchange_recorded, exchange=exchange)
 
