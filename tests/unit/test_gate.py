@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Self
 from unittest.mock import Mock
 
@@ -54,11 +56,19 @@ def fetching(client: Client, server: Server, path: str = "/") -> asyncio.Task[Ex
     return asyncio.create_task(client.fetch(request))
 
 
+@asynccontextmanager
+async def gated() -> AsyncIterator[tuple[Gate, Client, Server]]:
+    """A client behind a gate, and a server for it."""
+    gate = Gate()
+    client = Client(Limits(), gate=gate)
+    async with Server() as server:
+        yield gate, client, server
+    await client.close()
+
+
 def test_a_request_waits_at_a_shut_gate() -> None:
     async def check() -> None:
-        gate = Gate()
-        client = Client(Limits(), gate=gate)
-        async with Server() as server:
+        async with gated() as (gate, client, server):
             gate.shut()
             waiting = fetching(client, server)
             await asyncio.sleep(0.05)
@@ -66,16 +76,13 @@ def test_a_request_waits_at_a_shut_gate() -> None:
             assert repr(gate) == "<Gate shut, 1 waiting>"
             gate.open()
             assert (await waiting).status == 200
-        await client.close()
 
     asyncio.run(check())
 
 
 def test_a_request_that_is_connecting_begins_again() -> None:
     async def check() -> None:
-        gate = Gate()
-        client = Client(Limits(), gate=gate)
-        async with Server() as server:
+        async with gated() as (gate, client, server):
             connecting = fetching(client, server)
             await asyncio.sleep(0)
             assert client.active == 1
@@ -86,7 +93,6 @@ def test_a_request_that_is_connecting_begins_again() -> None:
             gate.open()
             assert (await connecting).status == 200
             assert server.requests == 1
-        await client.close()
 
     asyncio.run(check())
 
@@ -94,9 +100,7 @@ def test_a_request_that_is_connecting_begins_again() -> None:
 @pytest.mark.parametrize("shut", [True, False])
 def test_some_requests_are_cut_before_they_are_sent(shut: bool) -> None:
     async def check() -> None:
-        gate = Gate()
-        client = Client(Limits(), gate=gate)
-        async with Server() as server:
+        async with gated() as (gate, client, server):
             if shut:
                 gate.shut()
             denied, other = fetching(client, server, "/denied"), fetching(client, server)
@@ -108,16 +112,13 @@ def test_some_requests_are_cut_before_they_are_sent(shut: bool) -> None:
             assert not failed.value.asked
             assert (await other).status == 200
             assert server.requests == 1
-        await client.close()
 
     asyncio.run(check())
 
 
 def test_at_the_end_of_a_crawl_no_request_waits() -> None:
     async def check() -> None:
-        gate = Gate()
-        client = Client(Limits(), gate=gate)
-        async with Server() as server:
+        async with gated() as (gate, client, server):
             gate.shut()
             waiting = fetching(client, server)
             await asyncio.sleep(0)
@@ -126,16 +127,13 @@ def test_at_the_end_of_a_crawl_no_request_waits() -> None:
                 with pytest.raises(FetchFailed, match="cancelled"):
                     await each
             assert server.requests == 0
-        await client.close()
 
     asyncio.run(check())
 
 
 def test_settling_waits_for_the_answers_of_requests_that_are_sent() -> None:
     async def check() -> None:
-        gate = Gate()
-        client = Client(Limits(), gate=gate)
-        async with Server() as server:
+        async with gated() as (gate, client, server):
             server.may_answer.clear()
             sent = fetching(client, server)
             await server.was_asked.wait()
@@ -146,16 +144,13 @@ def test_settling_waits_for_the_answers_of_requests_that_are_sent() -> None:
             server.may_answer.set()
             assert (await sent).status == 200
             assert await settling == 0
-        await client.close()
 
     asyncio.run(check())
 
 
 def test_settling_does_not_wait_for_a_server_that_does_not_answer() -> None:
     async def check() -> None:
-        gate = Gate()
-        client = Client(Limits(), gate=gate)
-        async with Server() as server:
+        async with gated() as (gate, client, server):
             server.may_answer.clear()
             sent = fetching(client, server)
             await server.was_asked.wait()
@@ -164,7 +159,6 @@ def test_settling_does_not_wait_for_a_server_that_does_not_answer() -> None:
             assert await gate.settle() == 1
             server.may_answer.set()
             assert (await sent).status == 200
-        await client.close()
 
     asyncio.run(check())
 
