@@ -211,10 +211,10 @@ class Distributor:
         delay, counted from the beginning of this run.
         """
         host = self._store.host(name)
-        if self._store.is_of_earlier_run(host):
+        is_of_earlier_run = self._store.is_of_earlier_run(host)
+        if is_of_earlier_run:
             host.asked_at = max(host.asked_at, self._began_at)
-            host.next_at = max(host.next_at, self._began_at + self._policy.delay_s(host))
-        elif self._policy.rules is not None:  # they may have changed since
+        if is_of_earlier_run or self._policy.rules is not None:  # they may have changed since
             self.apply_delay(host)
         return host
 
