@@ -281,6 +281,11 @@ def is_debugging(crawler: Crawler) -> bool:
     return crawler.settings.getbool(DEBUG_COMMAND) or issubclass(crawler.spidercls, DefaultSpider)
 
 
+def leads_crawl(crawler: Crawler) -> bool:
+    """Whether this process speaks for a crawl: no other one, and no debugging command, does."""
+    return not (is_worker(crawler.settings) or is_debugging(crawler))
+
+
 def resolver_from(settings: BaseSettings, gate: Gate | None = None) -> Resolver:
     """The crawl's DNS client, behind `gate`."""
     return Resolver(read(settings, "DNS_SERVERS", list), gate=gate)

@@ -20,7 +20,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.settings import BaseSettings
 
-from webcrawl.config.build import is_debugging, is_worker, warc_folder
+from webcrawl.config.build import leads_crawl, warc_folder
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.signals import crawl_closing
@@ -47,7 +47,7 @@ class Budgets:
         settings = crawler.settings
         warc_max = read(settings, "WARC_MAX_TOTAL", int)
         free_min = read(settings, "DISK_FREE_MIN", int)
-        if is_worker(settings) or is_debugging(crawler) or not (warc_max or free_min):
+        if not leads_crawl(crawler) or not (warc_max or free_min):
             raise NotConfigured
         extension = cls(crawler, warc_max, free_min, tuple(_folders(settings)))
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)

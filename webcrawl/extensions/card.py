@@ -14,7 +14,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from webcrawl import __version__
-from webcrawl.config.build import is_debugging, is_worker, report_folder, warc_folder
+from webcrawl.config.build import leads_crawl, report_folder, warc_folder
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.report.atomic import replace_file
 
@@ -34,7 +34,7 @@ class CrawlCard:
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
         jobdir = settings.get("JOBDIR")
-        if not jobdir or is_debugging(crawler) or is_worker(settings):
+        if not jobdir or not leads_crawl(crawler):
             raise NotConfigured
         extension = cls(crawler, Path(jobdir))
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)

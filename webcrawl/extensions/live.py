@@ -17,7 +17,7 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import maybeDeferred
 
-from webcrawl.config.build import is_debugging, is_worker
+from webcrawl.config.build import leads_crawl
 from webcrawl.config.check import check_live
 from webcrawl.config.kinds import FREE_PORT, SettingError
 from webcrawl.config.table import read
@@ -48,7 +48,7 @@ class Live:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
-        if is_debugging(crawler) or is_worker(settings):
+        if not leads_crawl(crawler):
             raise NotConfigured
         jobdir, live = settings.get("JOBDIR"), read(settings, "LIVE", int)
         if not (jobdir or live):

@@ -17,7 +17,7 @@ from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.config.build import is_debugging, is_worker, report_folder
+from webcrawl.config.build import leads_crawl, report_folder
 from webcrawl.config.table import typed_settings
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.frontier.counters import MOMENTARY, Counters
@@ -43,7 +43,7 @@ class CrawlReport:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
-        if is_debugging(crawler) or is_worker(settings):
+        if not leads_crawl(crawler):
             raise NotConfigured
         extension = cls(crawler, report_folder(settings))
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)

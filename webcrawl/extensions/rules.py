@@ -20,7 +20,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.config import rulesfile
-from webcrawl.config.build import is_debugging, is_worker, rules_path
+from webcrawl.config.build import leads_crawl, rules_path
 from webcrawl.config.rulesfile import RulesError
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.store import StoreError
@@ -47,7 +47,7 @@ class RulesWatch:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         path = rules_path(crawler.settings)
-        if path is None or is_worker(crawler.settings) or is_debugging(crawler):
+        if path is None or not leads_crawl(crawler):
             raise NotConfigured
         extension = cls(crawler, path)
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)

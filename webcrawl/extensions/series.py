@@ -18,7 +18,7 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.config.build import is_debugging, is_worker, report_folder
+from webcrawl.config.build import leads_crawl, report_folder
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import STAGES, Counters
@@ -43,7 +43,7 @@ class Series:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
-        if is_debugging(crawler) or is_worker(settings):
+        if not leads_crawl(crawler):
             raise NotConfigured
         extension = cls(crawler, report_folder(settings))
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)

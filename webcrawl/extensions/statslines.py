@@ -18,7 +18,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.asyncio import create_looping_call
 
-from webcrawl.config.build import is_debugging, is_worker
+from webcrawl.config.build import leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.counters import Counters
@@ -52,7 +52,7 @@ class StatsLines:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
-        if is_debugging(crawler) or is_worker(settings):
+        if not leads_crawl(crawler):
             raise NotConfigured
         extension = cls(crawler, read(settings, "STATS_INTERVAL", float), console_from(settings))
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)

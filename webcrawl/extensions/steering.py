@@ -19,7 +19,7 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 
-from webcrawl.config.build import is_debugging, is_worker
+from webcrawl.config.build import leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.steering import SteeringError, check, is_unicode
@@ -62,7 +62,7 @@ class SteeringExtension:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        if is_worker(crawler.settings) or is_debugging(crawler):
+        if not leads_crawl(crawler):
             raise NotConfigured
         extension = cls(crawler)
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)
