@@ -30,7 +30,7 @@ ADAPTER_LAYERS = (
     {"crawl"},
     {"config"},
     {"report", "fastpath"},
-    {"scheduler", "analysis"},
+    {"scheduler", "analysis", "trace", "experiments"},
     {"downloader", "spiders", "live"},
     {"middlewares", "pipelines", "extensions", "commands"},
 )

@@ -8,8 +8,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from webcrawl.report.experiments import course
-from webcrawl.report.plots import Line, Panel, save
+from webcrawl.experiments.plots import Line, Panel, save
+from webcrawl.experiments.sweeps import course
 from webcrawl.report.series import read_series
 
 pytest.importorskip("matplotlib")

@@ -21,7 +21,7 @@ from scrapy.settings import Settings
 
 from webcrawl.config.check import problems_of
 from webcrawl.config.table import read
-from webcrawl.report.experiments import (
+from webcrawl.experiments.sweeps import (
     CrawlFailed,
     Lab,
     concurrency,
@@ -51,7 +51,7 @@ FEATURES = (
 
 
 class Command(ScrapyCommand):
-    """Runs one of the experiments of `webcrawl.report.experiments`.
+    """Runs one of the experiments of `webcrawl.experiments.sweeps`.
 
     Exit code 1 if a crawl failed, 2 for wrong arguments, 130 after Ctrl-C. Crawls that were done
     before keep their results.

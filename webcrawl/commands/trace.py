@@ -14,7 +14,7 @@ from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
 from webcrawl.commands.debugging import DebugCommand
-from webcrawl.report.trace import Tracer
+from webcrawl.trace.tracer import Tracer
 
 try:
     from uvloop import new_event_loop
@@ -23,7 +23,7 @@ except ImportError:  # uvloop does not support Windows
 
 
 class Command(DebugCommand, ScrapyCommand):
-    """Traces URLs with `webcrawl.report.trace`. Exit code 1 if a step failed, 130 for Ctrl-C."""
+    """Traces URLs with `webcrawl.trace.tracer`. Exit code 1 if a step failed, 130 for Ctrl-C."""
 
     requires_crawler_process = False
     default_settings = {"LOG_ENABLED": False}

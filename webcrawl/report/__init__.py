@@ -6,7 +6,5 @@ In reading order:
 - `series`: the file of the time series, bounded.
 - `console`: writes lines to standard output, or to the log if the log is a file.
 - `logformatter`: Scrapy's log lines about pages, links and items.
-- `trace`: the steps of the fetch of one URL (`scrapy trace`); `traceload`: those on the network.
-- `experiments`: several crawls and their figures (`scrapy sweep`); `watching` runs and samples one
-  crawl, `plots` draws.
+- `atomic`: files that are whole or not there.
 """

@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from webcrawl.report.plots import MISSING, Line, Panel, save
+from webcrawl.experiments.plots import MISSING, Line, Panel, save
+from webcrawl.experiments.watching import Run, Sample, watch
 from webcrawl.report.series import read_series
-from webcrawl.report.watching import Run, Sample, watch
 
 GRACE_S = 300.0  # beyond its time limit, for a crawl to start and to end
 PROGRESS_S = 10.0
