@@ -1,6 +1,9 @@
-"""Text for people: characters of the web as escapes, and numbers with their nouns. Pure."""
+"""Text of a fixed form: characters of the web as escapes, numbers with their nouns, UTC times."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Literal
 
 
 def printable(text: str) -> str:
@@ -15,3 +18,8 @@ def printable(text: str) -> str:
 def counted(number: int, one: str, many: str = "") -> str:
     """Such as "1 seed", "1,000 seeds", "2 entries" with `many`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def utc_now(timespec: Literal["seconds", "milliseconds"] = "seconds") -> str:
+    """The time as in the crawl's files: UTC, ISO 8601, such as "2026-11-23T05:02:31Z"."""
+    return datetime.now(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")

@@ -20,7 +20,6 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -154,11 +153,6 @@ def append(jobdir: Path, command: Command) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-def now() -> str:
-    """The time for a `Command`."""
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def shown(command: str, arguments: Sequence[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
@@ -17,6 +16,7 @@ from webcrawl import __version__
 from webcrawl.config.build import leads_crawl, report_folder, warc_folder
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.report.atomic import replace_file
+from webcrawl.wording import utc_now
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class CrawlCard:
         card = {
             "crawl": crawl_id,
             "spider": spider.name,
-            "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "started": utc_now(),
             "pid": os.getpid(),
             "warc_dir": str(warc_folder(settings).absolute()),
             "report_dir": str(report_folder(settings).absolute()),

@@ -23,6 +23,7 @@ from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.frontier.counters import MOMENTARY, Counters
 from webcrawl.report.atomic import replace_file
 from webcrawl.report.lines import named_counts, named_rates, outcome_line, summary
+from webcrawl.wording import utc_now
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ class CrawlReport:
         self._counters: Counters | None = None
         self._before: dict[str, float] = {}  # the counts of earlier runs of the crawl
         self._started_at = 0.0
-        self._started_time = datetime.now(UTC)
+        self._started = utc_now()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -55,7 +56,7 @@ class CrawlReport:
         if self._counters is not None:
             self._before = named_counts(self._counters)
         self._started_at = monotonic()
-        self._started_time = datetime.now(UTC)
+        self._started = utc_now()
 
     def spider_closed(self, spider: Spider, reason: str) -> None:
         if self._counters is None:
@@ -66,8 +67,8 @@ class CrawlReport:
         report = {
             "crawl": crawl_of(self._crawler).crawl_id,
             "spider": spider.name,
-            "started": _utc(self._started_time),
-            "finished": _utc(datetime.now(UTC)),
+            "started": self._started,
+            "finished": utc_now(),
             "elapsed_s": round(elapsed_s, 3),
             "finish_reason": reason,
             "problem": crawl_of(self._crawler).fatal_error,
@@ -122,10 +123,6 @@ def _started(path: Path) -> str:
     except (KeyError, TypeError, ValueError):  # another program's file, or report.txt alone
         time = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     return time.strftime("%Y%m%dT%H%M%SZ")
-
-
-def _utc(time: datetime) -> str:
-    return time.strftime(_TIME)
 
 
 def _as_text(report: dict[str, Any], lines: list[str]) -> str:

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,6 +25,7 @@ from webcrawl.frontier.store import StoreError
 from webcrawl.live.processstat import process_stats
 from webcrawl.report.lines import named_counts
 from webcrawl.report.series import SeriesFile, series_path
+from webcrawl.wording import utc_now
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Series:
         stats = process_stats(crawl.workers).values()
         return {
             "t": round(crawl.elapsed_s, 3),
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "time": utc_now("milliseconds"),
             "counts": named_counts(counters),
             "under_way": {stage: counters.stage_under_way[stage] for stage in STAGES},
             "rss_bytes": sum(stat.rss_bytes for stat in stats),

@@ -23,7 +23,7 @@ from webcrawl.config.build import leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.steering import SteeringError, check, is_unicode
-from webcrawl.crawl.steeringfile import Command, append, now, shown
+from webcrawl.crawl.steeringfile import Command, append, shown
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
 from webcrawl.scheduler.scheduler import Scheduler
@@ -31,7 +31,7 @@ from webcrawl.scope import Scope, ScopeError
 from webcrawl.scope.rules import entries_of, named_host
 from webcrawl.spiders.broad import SEEDS_PER_BATCH, SEEDS_PER_PUT, in_daemon, project_root
 from webcrawl.spiders.seeds import ACCEPTED_WHILE_RUNNING, BadSeed, SeedSource
-from webcrawl.wording import counted
+from webcrawl.wording import counted, utc_now
 
 logger = logging.getLogger(__name__)
 
@@ -263,7 +263,7 @@ class SteeringExtension:
         if self._jobdir is None:
             return
         setting = read(self._crawler.settings, "CLOSESPIDER_PAGECOUNT", int)
-        line = Command(now(), by, command, tuple(arguments), setting)
+        line = Command(utc_now(), by, command, tuple(arguments), setting)
         try:
             await asyncio.to_thread(append, self._jobdir, line)
         except OSError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +27,7 @@ from webcrawl.live.processstat import process_stats
 from webcrawl.live.rates import Rates, look
 from webcrawl.parse.urls import MAX_LEVEL
 from webcrawl.report.lines import named_counts
+from webcrawl.wording import utc_now
 
 HOSTS_MAX: Final = 20  # in each list of hosts
 _SETTINGS: Final = ("CONCURRENT_REQUESTS", "CONCURRENT_ADMISSIONS", "FRONTIER_ACTIVE_HOSTS")
@@ -75,7 +75,7 @@ class Snapshots:
             "pid": os.getpid(),
             "processes": self._processes,
             "state": crawl.state,
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "time": utc_now("milliseconds"),
             "elapsed_s": round(elapsed_s, 3),
             "target": target,
             "target_left_s": round(left / pages_per_s, 1) if target and pages_per_s else None,
