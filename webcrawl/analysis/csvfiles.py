@@ -20,7 +20,9 @@ def write_csv(table: Table, out: TextIO) -> None:
     """Write all rows. Memory: one row."""
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table.columns)
-    writer.writerows(map(_cell, row) for row in table.rows())
+    writer.writerows(
+        [value if type(value) is int else _cell(value) for value in row] for row in table.rows()
+    )
 
 
 def save_csv(table: Table, folder: Path) -> None:
