@@ -1,0 +1,197 @@
+"""`ClusterFrontier`: the shards that a node holds, as one frontier.
+
+Owns which shard a link, a lease or a page belongs to, and the counts of the node. Knows nothing of
+the bus: `node` adds and removes shards, and says when the crawl has ended.
+
+Links of a host whose shard is elsewhere are put into any shard of the node, which keeps them in its
+outbox (`frontier.outbox`) and commits them there.
+
+Counts. Each shard keeps the counts of its own URLs, committed with them. The parts of the crawl
+that know no shard (scheduler, pipelines) add to `counters`, the sum; what they add goes to a shard
+with its next batch, so the next run has it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from math import inf
+from typing import Any, TypeVar
+
+from webcrawl.cluster.buckets import Buckets
+from webcrawl.frontier.base import Frontier
+from webcrawl.frontier.counters import MOMENTARY, Counters, differences
+from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
+from webcrawl.frontier.overview import Overview
+from webcrawl.items import Original
+from webcrawl.parse.urls import host_of
+from webcrawl.scope.hostrules import HostRule
+
+T = TypeVar("T")
+
+
+class _Held:
+    """A shard of this node, and its counts after the last batch."""
+
+    def __init__(self, frontier: DiskFrontier) -> None:
+        self.frontier = frontier
+        self.counted = frontier.counters.to_dict()
+
+
+class ClusterFrontier(Frontier):
+    """The frontier of a node. Memory: that of its shards, and 100 bytes for each lease."""
+
+    def __init__(self, buckets: Buckets) -> None:
+        self.counters = Counters()
+        self.warnings = []
+        self.has_ended = False  # the whole crawl: set by the node
+        self._buckets = buckets
+        self._shards: dict[int, _Held] = {}
+        self._leases: dict[Lease, int] = {}
+        self._turn = 0  # the shard that `acquire` asks first
+        self._given = Counters()  # what of `counters` is in a shard
+        self._has_shard = asyncio.Event()
+
+    def __repr__(self) -> str:
+        return f"<ClusterFrontier of the shards {sorted(self._shards)}>"
+
+    # Shards come and go
+
+    @property
+    def shards(self) -> dict[int, DiskFrontier]:
+        """The shards of this node by number."""
+        return {number: held.frontier for number, held in self._shards.items()}
+
+    def add(self, number: int, frontier: DiskFrontier) -> None:
+        """Take over an open shard."""
+        held = _Held(frontier)
+        self._shards[number] = held
+        self._count(held.counted)
+        self.resumed = self.resumed or frontier.resumed
+        self.warnings = [*self.warnings, *frontier.warnings]
+        self._has_shard.set()
+
+    def remove(self, number: int) -> DiskFrontier:
+        """Give a shard up; it is still open. Its leases are out no more: KeyError at a release."""
+        held = self._shards.pop(number)
+        self._leases = {lease: n for lease, n in self._leases.items() if n != number}
+        if not self._shards:
+            self._has_shard.clear()
+        return held.frontier
+
+    # The frontier's interface
+
+    async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
+        await self._has_shard.wait()
+        elsewhere = next(iter(self._shards))
+        by_shard: defaultdict[int, list[Link]] = defaultdict(list)
+        for link in links:
+            number = self._buckets.shard_of(link.host)
+            by_shard[number if number in self._shards else elsewhere].append(link)
+        accepted = [
+            await self._run(number, lambda f, some=some: f.put(some, now, force=force))  # type: ignore[misc]
+            for number, some in by_shard.items()
+        ]
+        return sum(accepted)
+
+    async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
+        """The shards take turns to be the first, and each gives at most its share at first."""
+        numbers = [n for n in self._in_turn() if self._shards[n].frontier.next_at(lane) <= now]
+        leases: list[Lease] = []
+        for at, number in enumerate(numbers):
+            if len(leases) >= limit:
+                break
+            if number not in self._shards:  # given up meanwhile
+                continue
+            share = -(-(limit - len(leases)) // (len(numbers) - at))
+            some = await self._run(number, lambda f, share=share: f.acquire(now, share, lane))  # type: ignore[misc]
+            self._leases.update(dict.fromkeys(some, number))
+            leases += some
+        return leases
+
+    async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
+        by_shard: defaultdict[int, list[tuple[Lease, Outcome]]] = defaultdict(list)
+        for lease, outcome in done:
+            number = self._leases.pop(lease, None)
+            if number is not None:  # else its shard was given up: its next node asks again
+                by_shard[number].append((lease, outcome))
+        for number, some in by_shard.items():
+            await self._run(number, lambda f, some=some: f.release(some, now))  # type: ignore[misc]
+
+    async def content_seen(self, content: bytes, original: Original) -> Original | None:
+        """Each shard knows the contents of its own pages only."""
+        held = self._shards.get(self._buckets.shard_of(host_of(original.url)))
+        return await held.frontier.content_seen(content, original) if held else None
+
+    async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
+        for number in list(self._shards):
+            await self._run(number, lambda f: f.set_rules(rules, now))
+
+    def next_at(self, lane: Lane = Lane.PAGES) -> float:
+        return min((held.frontier.next_at(lane) for held in self._shards.values()), default=inf)
+
+    @property
+    def supply(self) -> int:
+        return sum(held.frontier.supply for held in self._shards.values())
+
+    async def overview(self, now: float, limit: int) -> Overview:
+        parts = [await held.frontier.overview(now, limit) for held in self._shards.values()]
+        hosts: defaultdict[str, int] = defaultdict(int)
+        for part in parts:
+            for state, count in part.hosts.items():
+                hosts[state] += count
+        largest = sorted((h for part in parts for h in part.largest), key=lambda h: -h.urls)
+        slowest = sorted((h for part in parts for h in part.slowest), key=lambda h: -h.mean_ms)
+        return Overview(dict(hosts), largest[:limit], slowest[:limit])
+
+    def is_finished(self) -> bool:
+        return self.has_ended
+
+    def is_quiet(self) -> bool:
+        """Whether each shard of this node is finished, and all its links to others are applied."""
+        return all(
+            held.frontier.is_finished() and not held.frontier.outbox
+            for held in self._shards.values()
+        )
+
+    async def close(self) -> None:
+        for held in self._shards.values():
+            self._give(held)
+            await held.frontier.close()
+
+    # Batches and counts
+
+    async def _run(self, number: int, batch: Callable[[DiskFrontier], Awaitable[T]]) -> T:
+        """Run a batch of one shard, and count what it has counted."""
+        held = self._shards[number]
+        self._give(held)
+        result = await batch(held.frontier)
+        now = held.frontier.counters.to_dict()
+        self._count(differences(held.counted, now))
+        held.counted = now
+        return result
+
+    def _give(self, held: _Held) -> None:
+        """Give what others have added to `counters` to a shard."""
+        added = differences(self._given.to_dict(), self.counters.to_dict())
+        for name in MOMENTARY & added.keys():
+            del added[name]
+        if added:
+            self._given.add(added)
+            held.frontier.counters.add(added)
+            held.counted = held.frontier.counters.to_dict()
+
+    def _count(self, changes: dict[str, Any]) -> None:
+        """Add what a shard has counted to the sum."""
+        earlier_s = max(self.counters.earlier_s, changes.get("earlier_s", 0.0))
+        for counters in (self.counters, self._given):
+            counters.add(changes)
+            counters.earlier_s = earlier_s
+
+    def _in_turn(self) -> list[int]:
+        numbers = sorted(self._shards)
+        if numbers:
+            self._turn = (self._turn + 1) % len(numbers)
+        return numbers[self._turn :] + numbers[: self._turn]
