@@ -128,6 +128,8 @@ class Bucket:
                 raise Refused(f"{self.connection.server}: {self.connection.violation}") from None
             raise
         if message.status == "503":
+            if self.connection.info.get("jetstream"):  # a cluster's has no leader yet
+                raise Unreachable(f"{self.connection.server}: JetStream is not ready")
             raise Refused(f"{self.connection.server} has no JetStream: start nats-server with -js")
         return self._json(message)
 

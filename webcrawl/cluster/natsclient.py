@@ -126,9 +126,13 @@ class Connection(asyncio.Protocol):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.abort()
         self._handlers.clear()
-        futures: list[asyncio.Future[Any]] = [*self._requests.values(), *self._pongs]
-        for future in (*futures, self._greeting):
-            future.cancel()
+        for request in self._requests.values():
+            if not request.done():
+                request.set_exception(error)
+                request.exception()  # its caller may be gone
+        self._greeting.cancel()
+        for pong in self._pongs:
+            pong.cancel()
         self._requests.clear()
         self._pongs.clear()
         return error
@@ -211,7 +215,7 @@ class Connection(asyncio.Protocol):
         return self._write(natswire.publish(subject, data, reply, headers))
 
     def next_number(self) -> int:
-        """Numbers of this connection's own subjects."""
+        """Numbers of this connection's own subjects and requests."""
         self._sids += 1
         return self._sids
 
@@ -229,21 +233,18 @@ class Connection(asyncio.Protocol):
         self, subject: str, data: bytes, timeout_s: float, headers: dict[str, str] | None = None
     ) -> Message:
         """The first answer; status 503 if nobody listens. Raises Unreachable."""
-        token = token_hex(8)
+        token = str(self.next_number())
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         if not self.publish(subject, data, f"{self.inbox}.{token}", headers):
             raise Unreachable(f"{self.server}: not connected")
         self._requests[token] = future
         try:
             async with asyncio.timeout(timeout_s):
-                await asyncio.wait((future, self.lost), return_when=asyncio.FIRST_COMPLETED)
+                return await future
         except TimeoutError:
             raise Unreachable(f"no answer within {timeout_s:g} s") from None
         finally:
             self._requests.pop(token, None)
-        if self.lost.done():
-            raise self.lost.result()
-        return future.result()
 
     def _on_answer(self, message: Message) -> None:
         self.last_contact = time.monotonic()
