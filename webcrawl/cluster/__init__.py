@@ -1,0 +1,1 @@
+"""One crawl on several machines: nodes, shards, and the bus between them."""
