@@ -24,6 +24,7 @@ CORE_LAYERS = (
     {"scope", "fetch"},
     {"warc", "crawllog"},
     {"frontier"},
+    {"cluster"},
     {"admission"},
 )
 ADAPTER_LAYERS = (
