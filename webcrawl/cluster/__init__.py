@@ -5,4 +5,7 @@ crawl send one another links and robots.txt tasks.
 
 Read in this order
     buckets       the shard of a host
+    mail          the messages between two shards
+    courier       carries the mail of one shard
+    offsets       what a courier must not forget when its frontier does
 """

@@ -20,15 +20,16 @@ watermark before its first row of a run. If the receiver is ahead of what the se
 its opening, numbers on the way are the numbers of the rows plus an offset from then on. The offset
 is in a file of its own that is synced (`Offsets`). Batches of an earlier run of the sender's, or of
 an earlier epoch, are refused. A receiver that has lost rows which it had called kept gets the next
-row that is left: `lost` counts the others.
+row that is left: `lost` counts the others. If a sender was set back, and later a receiver to before
+that time, the offset does not fit the older rows: some may be applied twice, or count as lost.
 
 Watermarks echo the serial of the batch that they answer. So those that are repeated or late are
 known, and a lower watermark comes from a receiver that was set back.
 
 Assumed of the bus: a message that was published before a process subscribed does not reach it.
 
-Memory: of the sender 300 bytes for each receiver, and one batch of rows while it is read (1 MB at
-most, 100 KB as a rule). The receiver holds ARRIVED_BYTES_MAX of batches that it has not applied
+Memory: of the sender 300 bytes for each receiver, and ROWS_MAX rows while they are sent, whichever
+receiver they are for (0.3 MB as a rule, 9 MB of the longest links). The receiver holds ARRIVED_BYTES_MAX of batches that it has not applied
 yet, BATCHES_MAX from each sender as a rule, and drops further ones, which are sent again; and one
 watermark for each other shard. Shards of one node exchange the same messages by a call, with rows
 in place of bytes.
@@ -144,7 +145,7 @@ class Courier:
 
     refused -- messages that were not applied, by reason
     lost -- rows that receivers had called kept, and do not have any more
-    sent, repeated -- rows that were sent, and how many of them had been sent before
+    sent, repeated -- rows that were sent, and how many of them were to be sent again
     applied -- rows of others that were applied
     is_superseded -- the shard has a newer epoch elsewhere: nothing is sent or answered any more
     """
@@ -206,7 +207,9 @@ class Courier:
         self._announce(k for k in range(self._shards) if k != self.shard)
 
     async def run(self) -> None:
-        """Carry mail until `close`. Raises what the frontier raises (StoreError)."""
+        """Carry mail until `close`. Raises StoreError of the frontier, and OffsetsError: the node
+        ends, and nothing is lost.
+        """
         while self._is_open:
             self._woken.clear()
             due_at = await self.turn(self._clock())
@@ -435,7 +438,6 @@ class Courier:
             if not way.ends:
                 way.retry_at = now + way.wait_s
             self.sent += count
-            self.repeated += max(0, min(way.newest - way.sent, count))
             way.sent += count
             way.newest = max(way.newest, way.sent)
             way.ends.append(way.sent)
@@ -458,10 +460,11 @@ class Courier:
         elif serial > self._serial:
             return  # no message of ours
         elif way.asked:
-            way.heard, way.asked = serial, 0
             applied = self._position(to, way, watermark.applied)
-            if applied > way.applied:
+            if applied > way.applied or not way.heard:
                 way.wait_s = RETRY_S
+            way.heard, way.asked = serial, 0
+            self.repeated += max(0, way.sent - applied)
             way.applied = way.sent = applied
             way.retry_at, way.waiting_since = inf, now - LINGER_S  # the next rows go at once
         else:
