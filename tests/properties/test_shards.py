@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import fsum, isclose
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 from tests.contracts.frontier import FOREVER, link
 from tests.properties.test_frontier_properties import SETUPS, AnyFrontier, Setup, World, seeds
 from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.frontier import DiskFrontier
 from webcrawl.frontier.lease import (
     Fetched,
@@ -87,6 +89,10 @@ class Others:
         return None if shard == self.shard else shard
 
 
+class Killed(Exception):  # noqa: N818  (it is no error)
+    """Raised in a commit in place of a kill: the frontier is not used afterwards."""
+
+
 class Cluster:
     """The shards, and the mail under way between them. `folder`: of shards on disk."""
 
@@ -132,7 +138,7 @@ class Cluster:
         self.world.found |= set(urls)
         first = self.random.choice(self.shards)
         await first.frontier.put([link(url) for url in urls], now + first.clock)
-        for _ in range(50_000):
+        for _ in range(20_000):
             if self.folder is not None and self.random.random() < 0.02:
                 await self.kill(self.random.choice(self.shards), now)
             await self.carry(now)
@@ -198,12 +204,32 @@ class Cluster:
             await shard.frontier.sent(sender, number)
             return
         before = shard.frontier.inbox.get(sender, 0)
-        after = await shard.frontier.receive(sender, number, mail, now + shard.clock)
+        if self.folder is not None and self.random.random() < 0.05:
+            await self.killed_in_receive(shard, sender, number, mail, now)
+            after = shard.frontier.inbox.get(sender, 0)
+        else:
+            after = await shard.frontier.receive(sender, number, mail, now + shard.clock)
         assert after == shard.frontier.inbox.get(sender, 0) >= before
         for each in mail[before + 1 - number :] if after > before else ():
             if isinstance(each, RobotsAnswered):
                 self.world.rules_arrive(each)
         self.under_way.append((to, sender, after, None))
+
+    async def killed_in_receive(
+        self, shard: Shard, sender: int, number: int, mail: list[Mail], now: float
+    ) -> None:
+        """A kill right before or after the commit of `mail`."""
+        commit, is_before = Database.commit, self.random.random() < 0.5
+
+        def killed(db: Database) -> None:
+            if not is_before:
+                commit(db)
+            raise Killed
+
+        with pytest.MonkeyPatch.context() as patch, suppress(Killed):
+            patch.setattr(Database, "commit", killed)
+            await shard.frontier.receive(sender, number, mail, now + shard.clock)
+        await self.kill(shard, now)
 
     async def kill(self, shard: Shard, now: float) -> None:
         for _, _, lease in shard.ends:

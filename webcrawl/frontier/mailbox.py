@@ -15,6 +15,8 @@ which asks for it as for any robots.txt of its own hosts, and perhaps sends the 
 travels to the task's home. The shard that has the task keeps it in a row until then. The home does
 not: in its next run it asks for robots.txt again, and at worst gets two answers.
 
+A link that was sent lately is sent again unless `urlcache` leaves it out; its shard ignores it.
+
 Times of two machines are not compared: mail has durations only.
 """
 
