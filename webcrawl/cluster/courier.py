@@ -29,10 +29,10 @@ known, and a lower watermark comes from a receiver that was set back.
 Assumed of the bus: a message that was published before a process subscribed does not reach it.
 
 Memory: of the sender 300 bytes for each receiver, and ROWS_MAX rows while they are sent, whichever
-receiver they are for (0.3 MB as a rule, 9 MB of the longest links). The receiver holds ARRIVED_BYTES_MAX of batches that it has not applied
-yet, BATCHES_MAX from each sender as a rule, and drops further ones, which are sent again; and one
-watermark for each other shard. Shards of one node exchange the same messages by a call, with rows
-in place of bytes.
+receiver they are for (0.3 MB as a rule, 9 MB of the longest links). The receiver holds
+ARRIVED_BYTES_MAX of batches that it has not applied yet, BATCHES_MAX from each sender as a rule,
+and drops further ones, which are sent again; and one watermark for each other shard. Shards of one
+node exchange the same messages by a call, with rows in place of bytes.
 """
 
 from __future__ import annotations
