@@ -16,6 +16,7 @@ Read in this order
     overview                                     the hosts, for a reader of a running crawl
     backlog       links that are kept for a later try
     contents, seen                               the content-seen and the URL-seen test
+    mailbox       links and robots.txt that concern hosts of another shard of the crawl
     store         keeps the state of a crawl: the interface, and MemoryStore
     memory, disk/, shared/                       the three implementations of `base.Frontier`
     outlinks, urlcache, outbox                   make links of a page's URLs, and pass them to `put`
@@ -62,6 +63,7 @@ Glossary
     content-seen     test: did an earlier page have the same content?
     disposition      the effect of an outcome on its host
     distributor      fills the bounded workbench with the best hosts of the store
+    foreign          of another shard, in a crawl on several machines
     epoch            of a host: grows when its kept links become ordinary links again
     home             of a robots task: the host that the rules are for
     host             the host part of a URL; has a politeness clock, a queue, at most one lease

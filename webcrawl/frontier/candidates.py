@@ -25,6 +25,7 @@ from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.endings import Endings
 from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import DropReason, Link, Passed, Refusal
+from webcrawl.frontier.mailbox import FoundLink, Mailbox
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.queue import Entry
 from webcrawl.frontier.store import Store
@@ -49,8 +50,10 @@ class Candidates:
         backlog: Backlog,
         distributor: Distributor,
         endings: Endings,
+        mailbox: Mailbox | None = None,
     ) -> None:
         self._store = store
+        self._mailbox = mailbox  # None: all hosts are ours
         self._endings = endings
         self._backlog = backlog
         self._policy = policy
@@ -71,10 +74,13 @@ class Candidates:
         """Queue those of `links` that are new and not refused. Returns their number.
 
         `cash` is the cash that the page with these links gives to each of them, known ones too;
-        None if they are not from a page. `force` skips the URL-seen test.
+        None if they are not from a page. `force` skips the URL-seen test. Links to foreign hosts
+        are sent to their shards, which test and count them; their number is returned too.
         """
         accepted = 0
         links = [link for link in links if not self._refused_before_seen(link)]
+        if self._mailbox is not None:
+            links, accepted = self._send_foreign(self._mailbox, links, cash, force=force)
         added = self._store.add_urls([link.url for link in links])
         self._counters.count_found(
             link.url for link, new in zip(links, added, strict=True) if new or force
@@ -94,6 +100,34 @@ class Candidates:
             self._enqueue(link, now, cash)
             accepted += 1
         return accepted
+
+    def receive(self, links: list[Link], cash: float | None, now: float, *, force: bool) -> None:
+        """`put` links that another shard has sent, with `cash` for each of them."""
+        if cash is not None:
+            for _ in links:
+                self._ordering.receive(cash)
+        self.put(links, now, cash=cash, force=force)
+
+    def _send_foreign(
+        self, mailbox: Mailbox, links: list[Link], cash: float | None, *, force: bool
+    ) -> tuple[list[Link], int]:
+        """Send the links to foreign hosts: (the other links, how many were sent).
+
+        A user's own Request is dropped: only the process that made it can read it.
+        """
+        ours, sent = [], 0
+        for link in links:
+            shard = mailbox.shard_of(link.host)
+            if shard is None:
+                ours.append(link)
+            elif link.payload:
+                self._counters.dropped["foreign_request"] += 1
+            else:
+                if cash is not None:
+                    self._ordering.send(cash)
+                mailbox.send(shard, FoundLink(link, cash, force))
+                sent += 1
+        return ours, sent
 
     def put_back(self, host: Host, link: Link, now: float) -> None:
         """Queue the leased `link` again, at its old position."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Container, Iterable, Sequence
+from itertools import groupby
 
 from webcrawl.crawllog.files import CrawlLog, LogError
 from webcrawl.fetch.exchange import TRANSIENT
@@ -39,6 +40,7 @@ from webcrawl.frontier.lease import (
     Step,
     Unresolved,
 )
+from webcrawl.frontier.mailbox import Abroad, FoundLink, Mail, Mailbox
 from webcrawl.frontier.orderings import Level, Ordering
 from webcrawl.frontier.overview import Overview, SlowHosts, overview_of
 from webcrawl.frontier.store import Numbers, Store, StoreError
@@ -48,6 +50,7 @@ from webcrawl.scope.hostrules import HostRule
 _DROPS_MAX = 2_000  # URLs dropped in one `acquire`, before the event loop runs other tasks
 _ROBOTS_STEPS_MAX = 20_000_000  # robots.txt check steps in one `acquire`: 10 ms and one check
 _DROPS_OF_A_HOST = 100  # URLs dropped per host in one `acquire`, before other hosts go first
+_DELETIONS_MAX = 2_000  # rows of mail deleted between two commits: they are held in memory
 _RETRIED_HOSTS = 500  # hosts read in one call of `retry`
 
 
@@ -65,8 +68,12 @@ class CrawlState:
         log: CrawlLog | None = None,
         now: float = 0.0,
         utc_s: float = 0.0,
+        abroad: Abroad | None = None,
     ) -> None:
-        """`now` is monotonic; `now + utc_s` is UTC, for the lines of `log`."""
+        """`now` is monotonic; `now + utc_s` is UTC, for the lines of `log`.
+
+        `abroad`: this is one of several shards, and these are the others.
+        """
         self.counters = Counters()
         self._store = store
         self._policy = policy = policy or Policy()
@@ -74,7 +81,7 @@ class CrawlState:
         ordering.open(store)
         caps = caps or Caps()
         caps.counts = store.counts("caps")
-        self._began_at = now
+        self._began_at = self._committed_at = now
         self._leases: set[Lease] = set()
         self._links_out = 0  # leases with a link
         self._contents = Contents(store)
@@ -86,13 +93,17 @@ class CrawlState:
         )
         self._bench = self._distributor.bench
         self._slow = SlowHosts()
+        is_shard = abroad is not None or "mail" in store.numbers
+        self._mailbox = Mailbox(store, abroad) if is_shard else None
+        self._unsaved_deletions = 0  # of rows of mail
         self._disposition = Disposition(
-            store, policy, caps, self.counters, backlog, self._distributor
+            *(store, policy, caps, self.counters, backlog, self._distributor, self._mailbox)
         )
         self._log = log
         self._endings = endings = Endings(store, log, utc_s)
         self._candidates = Candidates(
-            *(store, policy, ordering, caps, self.counters, backlog, self._distributor, endings)
+            *(store, policy, ordering, caps, self.counters, backlog, self._distributor, endings),
+            self._mailbox,
         )
         self.failed_seeds = self._candidates.failed_seeds
         self._resume(now)
@@ -108,7 +119,7 @@ class CrawlState:
         return accepted
 
     def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
-        if not self._backlog.fresh:  # kept links are tried only beside other work
+        if not self._backlog.has_work:  # kept links are tried only beside other work
             return []
         distributor = self._distributor
         distributor.wake(now)
@@ -197,13 +208,70 @@ class CrawlState:
         self._commit(now)
         return count, following
 
+    # Between the shards of a crawl; see `mailbox`
+
+    @property
+    def outbox(self) -> dict[int, tuple[int, int]]:
+        """By shard: the first row of mail that is kept for it, and the last row ever written."""
+        return dict(self._mailbox.outbox) if self._mailbox is not None else {}
+
+    @property
+    def inbox(self) -> dict[int, int]:
+        """By shard: the last row of its mail that was applied."""
+        return dict(self._mailbox.inbox) if self._mailbox is not None else {}
+
+    @property
+    def fresh(self) -> int:
+        """Queued URLs that are not kept, and foreign robots tasks."""
+        return self._backlog.fresh
+
+    def receive(self, sender: int, first: int, mail: Sequence[Mail], now: float) -> int:
+        """Apply `mail` of the shard `sender`, whose rows are numbered from `first` on.
+
+        Rows that were applied before are skipped; if rows before `first` are missing, all are.
+        Returns the number of the last row of `sender` that was applied.
+        """
+        mailbox = self._own_mailbox()
+        new = mailbox.new_of(sender, first, mail)
+        for terms, part in groupby(new, _terms):
+            if terms is None:
+                for each in part:
+                    assert not isinstance(each, FoundLink)
+                    self._disposition.received(each, now)
+            else:
+                cash, force = terms
+                links = [each.link for each in part if isinstance(each, FoundLink)]
+                self._candidates.receive(links, cash, now, force=force)
+        if new:
+            self._commit(now)
+        return mailbox.inbox.get(sender, 0)
+
+    def unsent(self, shard: int, after: int, limit: int) -> list[Mail]:
+        """The rows of mail for `shard` behind number `after`, as of the last commit."""
+        return self._own_mailbox().unsent(shard, after, limit)
+
+    def sent(self, shard: int, upto: int) -> None:
+        """`shard` has all rows of mail up to number `upto`, for good."""
+        self._unsaved_deletions += self._own_mailbox().sent(shard, upto)
+        if self._unsaved_deletions >= _DELETIONS_MAX:
+            self._commit(self._committed_at)
+
+    def set_others_work(self, others_work: bool) -> None:
+        """Whether another shard has work other than kept links: kept links are tried beside it."""
+        self._backlog.others_work = others_work
+
+    def _own_mailbox(self) -> Mailbox:
+        assert self._mailbox is not None, "this frontier is not one of several shards"
+        return self._mailbox
+
     def audit(self) -> None:
         """Assert the invariants. O(hosts): for tests and debugging."""
         hosts = self._store.all_hosts(self._bench.hosts)
         queued = self._backlog.queued
         assert queued == sum(len(host.queue) for host in hosts)
         kept = sum(sum((host.kept or {}).values()) for host in hosts)
-        assert self._backlog.fresh == queued - kept
+        tasks = self._mailbox.robots_tasks if self._mailbox is not None else ()
+        assert self._backlog.fresh == queued - kept + len(tasks)
         assert self.counters.kept.total() == kept
         assert self.counters.pending == queued - sum(bool(h.counted_ahead) for h in hosts)
         leased = [host.name for host in hosts if host.state is State.LEASED]
@@ -226,6 +294,7 @@ class CrawlState:
             except LogError as error:
                 raise StoreError(str(error)) from None
         self._distributor.commit(lambda: self._numbers(now))
+        self._committed_at, self._unsaved_deletions = now, 0
 
     def _numbers(self, now: float) -> Numbers:
         """The counts for the next run, in which the links that are leased now are queued."""
@@ -236,7 +305,10 @@ class CrawlState:
         # A run without a log leaves the end of the log as it was: a later run cuts the file there.
         place = self._log.place if self._log is not None else self._store.numbers.get("log")
         log = {"log": place} if place else {}
-        return log | {
+        mail = {"mail": self._mailbox.numbers()} if self._mailbox is not None else {}
+        return {
+            **log,
+            **mail,
             "now": now,
             "began": self._began_at,
             "queued": self._backlog.queued + out,
@@ -251,6 +323,7 @@ class CrawlState:
             self.counters.restore(numbers["counters"])
             self._backlog.resume(numbers["queued"], numbers["arrivals"])
         self._distributor.resume(now)
+        self._disposition.resume(now)
         if self._distributor.has_newly_waiting:
             self._commit(now)
 
@@ -382,6 +455,12 @@ class CrawlState:
             host.add_robots_task(_robots_task(lease))
         elif lease.link is not None:
             self._candidates.put_back(host, lease.link, now)
+
+
+def _terms(mail: Mail) -> tuple[float | None, bool] | None:
+    """(cash, `force`) of a link; None of other mail. Links in a row with equal terms are put in one
+    batch."""
+    return (mail.cash, mail.force) if isinstance(mail, FoundLink) else None
 
 
 def _is_first_look_up(host: Host) -> bool:

@@ -7,7 +7,8 @@ links is dropped when it is the next in the queue. Else the links are kept, and 
 retirement without an answer in between is longer.
 
 A robots task is carried out by the host that serves the robots.txt. After a redirect this may be
-another host than the task's home. The rules are for the home.
+another host than the task's home. The rules are for the home. Host and home may be of different
+shards: then the task and its result travel as mail (`mailbox`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,17 @@ from webcrawl.frontier.lease import (
     Unresolved,
     UnresolvedReason,
 )
+from webcrawl.frontier.mailbox import (
+    Mail,
+    Mailbox,
+    RobotsAnswered,
+    RobotsAsked,
+    RobotsFailed,
+    answered,
+)
 from webcrawl.frontier.store import Store
+from webcrawl.parse.robots import RobotsRules
+from webcrawl.parse.urls import host_of
 
 
 class Disposition:
@@ -48,7 +59,9 @@ class Disposition:
         counters: Counters,
         backlog: Backlog,
         distributor: Distributor,
+        mailbox: Mailbox | None = None,
     ) -> None:
+        self._mailbox = mailbox  # None: all hosts are ours
         self._backlog = backlog
         self._store = store
         self._policy = policy
@@ -62,12 +75,9 @@ class Disposition:
         asked_at, ended_at = outcome.asked_at, outcome.ended_at
         if isinstance(outcome, RobotsFetched):
             assert lease.robots_task is not None
-            rules, delay_s = outcome.rules, outcome.rules.crawl_delay_s or 0.0
-            self._store.keep_rules(lease.robots_task.origin, rules)
-            known = Rules(
-                outcome.expires_at, delay_s, allows_all=rules.allows_all, agent=outcome.agent
-            )
-            self._keep_rules(lease.robots_task, known)
+            if self._shard_of(lease.robots_task.home) is None:
+                served, expires_at = outcome.rules, outcome.expires_at
+                self._keep_served(lease.robots_task, served, expires_at, outcome.agent)
         polite = self._polite
         host.asked_at = max(host.asked_at, asked_at)
         delay_s = self._policy.delay_s(host)
@@ -111,7 +121,13 @@ class Disposition:
     # robots.txt
 
     def robots_fetched(self, robots_task: RobotsTask, outcome: RobotsFetched, now: float) -> None:
-        self._counters.robots[outcome.kind] += 1
+        if self._shard_of(robots_task.home) is None:
+            self._home_served(robots_task, outcome.kind, now)
+        else:
+            self._send_home(robots_task, answered(robots_task, outcome, now))
+
+    def _home_served(self, robots_task: RobotsTask, kind: str, now: float) -> None:
+        self._counters.robots[kind] += 1
         home = self._home(robots_task)
         if home.kept:
             self._backlog.host_answers(home)
@@ -130,18 +146,35 @@ class Disposition:
         if not self._policy.denied.has_host(host.name):
             return False
         self._robots_unavailable(robots_task, "denied", now)
-        self._distributor.settle(self._home(robots_task), now)
+        self._settle_home(robots_task, now)
         return True
 
     def robots_moved(self, robots_task: RobotsTask, outcome: RobotsMoved, now: float) -> None:
-        home, target = self._home(robots_task), self._distributor.host(outcome.host)
-        target.add_robots_task(
-            robots_task._replace(url=outcome.url, redirects=robots_task.redirects + 1)
-        )
-        if target is home:
+        redirects = robots_task.redirects + 1
+        self._hand_on(robots_task._replace(url=outcome.url, redirects=redirects), now)
+
+    def _hand_on(self, robots_task: RobotsTask, now: float) -> None:
+        """Give `robots_task` to the host of its URL."""
+        name = host_of(robots_task.url)
+        shard = self._shard_of(name)
+        home = self._home(robots_task) if self._shard_of(robots_task.home) is None else None
+        if shard is not None:
+            assert self._mailbox is not None
+            self._mailbox.send(shard, RobotsAsked(robots_task))
+            if home is not None:
+                home.mark_elsewhere(robots_task.origin)
+            else:
+                self._end_foreign(robots_task)
+            return
+        target = self._distributor.host(name)
+        target.add_robots_task(robots_task)
+        if home is None:
+            self._keep_foreign(robots_task)
+        elif target is home:
             home.unmark_elsewhere(robots_task.origin)
         else:
             home.mark_elsewhere(robots_task.origin)
+        if target is not home:
             if target.retired_until > now:
                 self._flush_robots_tasks(target, now, target.retired_reason)
             self.flush_denied(target, now)
@@ -150,10 +183,24 @@ class Disposition:
     def robots_unreachable(
         self, host: Host, robots_task: RobotsTask, outcome: RobotsUnreachable, now: float
     ) -> None:
-        home = self._home(robots_task)
-        if self.try_next_address(host, outcome.reason):
+        reason, retry_after_s = outcome.reason, outcome.retry_after_s
+        if self.try_next_address(host, reason):
             host.add_robots_task(robots_task)
-            return
+        elif self._shard_of(robots_task.home) is None:
+            self._home_failed(robots_task, reason, outcome.ended_at, retry_after_s, now)
+        else:
+            mail = RobotsFailed(robots_task, reason, again=True, retry_after_s=retry_after_s)
+            self._send_home(robots_task, mail)
+
+    def _home_failed(
+        self,
+        robots_task: RobotsTask,
+        reason: str,
+        ended_at: float,
+        retry_after_s: float,
+        now: float,
+    ) -> None:
+        home = self._home(robots_task)
         tries = robots_task.tries + 1
         if tries <= self._policy.retry_times:
             self._counters.retried["robots"] += 1
@@ -161,10 +208,10 @@ class Disposition:
             url = robots_task.origin + "/robots.txt"
             home.add_robots_task(RobotsTask(robots_task.origin, robots_task.home, url, tries=tries))
         else:
-            self._robots_unavailable(robots_task, outcome.reason, now)
+            self._robots_unavailable(robots_task, reason, now)
         # Links that are refused from now on need not wait for the clock before they are dropped.
-        if home.robots_tasks or outcome.retry_after_s or not home.rules[robots_task.origin].reason:
-            self.back_off(home, tries, outcome.ended_at, outcome.retry_after_s)
+        if home.robots_tasks or retry_after_s or not home.rules[robots_task.origin].reason:
+            self.back_off(home, tries, ended_at, retry_after_s)
         self._distributor.settle(home, now)
 
     def _robots_unavailable(self, robots_task: RobotsTask, reason: str, now: float) -> None:
@@ -172,6 +219,9 @@ class Disposition:
 
         RFC 9309, 2.3.1.4: an unreachable robots.txt is complete disallow.
         """
+        if self._shard_of(robots_task.home) is not None:
+            self._send_home(robots_task, RobotsFailed(robots_task, reason, again=False))
+            return
         self._counters.robots[reason] += 1
         known = self._home(robots_task).rules.get(robots_task.origin)
         if known is None:
@@ -182,6 +232,14 @@ class Disposition:
         known = known._replace(expires_at=now + again_s, losses=losses, agent=agent)
         self._keep_rules(robots_task, known)
 
+    def _keep_served(
+        self, robots_task: RobotsTask, rules: RobotsRules, expires_at: float, agent: str
+    ) -> None:
+        self._store.keep_rules(robots_task.origin, rules)
+        delay_s = rules.crawl_delay_s or 0.0
+        known = Rules(expires_at, delay_s, allows_all=rules.allows_all, agent=agent)
+        self._keep_rules(robots_task, known)
+
     def _keep_rules(self, robots_task: RobotsTask, rules: Rules) -> None:
         home = self._home(robots_task)
         home.unmark_elsewhere(robots_task.origin)
@@ -190,8 +248,57 @@ class Disposition:
         self._distributor.apply_delay(home)
 
     def _home(self, robots_task: RobotsTask) -> Host:
-        """The host whose robots.txt the task is for."""
+        """The host whose robots.txt the task is for. It is ours."""
         return self._distributor.host(robots_task.home)
+
+    def _settle_home(self, robots_task: RobotsTask, now: float) -> None:
+        if self._shard_of(robots_task.home) is None:
+            self._distributor.settle(self._home(robots_task), now)
+
+    # robots.txt of foreign homes, or served by foreign hosts
+
+    def received(self, mail: RobotsAsked | RobotsAnswered | RobotsFailed, now: float) -> None:
+        """Another shard sent `mail`."""
+        task = mail.robots_task
+        match mail:
+            case RobotsAsked():
+                assert self._mailbox is not None
+                if task.origin not in self._mailbox.robots_tasks:  # else its result is due anyway
+                    self._hand_on(task, now)
+            case RobotsAnswered():
+                self._keep_served(task, mail.read(), now + mail.valid_s, mail.agent)
+                self._home_served(task, mail.kind, now)
+            case RobotsFailed(again=True):
+                self._home_failed(task, mail.reason, now, mail.retry_after_s, now)
+            case RobotsFailed():
+                self._robots_unavailable(task, mail.reason, now)
+                self._settle_home(task, now)
+
+    def resume(self, now: float) -> None:
+        """Give our hosts the foreign tasks that they had in an earlier run."""
+        for robots_task in self._mailbox.kept_tasks() if self._mailbox is not None else ():
+            self._hand_on(robots_task, now)
+
+    def _shard_of(self, host: str) -> int | None:
+        """The shard of a foreign `host`; None if it is ours."""
+        return None if self._mailbox is None else self._mailbox.shard_of(host)
+
+    def _send_home(self, robots_task: RobotsTask, mail: Mail) -> None:
+        shard = self._shard_of(robots_task.home)
+        assert self._mailbox is not None
+        assert shard is not None
+        self._mailbox.send(shard, mail)
+        self._end_foreign(robots_task)
+
+    def _keep_foreign(self, robots_task: RobotsTask) -> None:
+        assert self._mailbox is not None
+        self._mailbox.keep_task(robots_task)
+        self._backlog.foreign_tasks = len(self._mailbox.robots_tasks)
+
+    def _end_foreign(self, robots_task: RobotsTask) -> None:
+        assert self._mailbox is not None
+        self._mailbox.end_task(robots_task)
+        self._backlog.foreign_tasks = len(self._mailbox.robots_tasks)
 
     # Failures
 
@@ -249,6 +356,5 @@ class Disposition:
         robots_tasks, host.robots_tasks = host.robots_tasks or (), None
         for robots_task in robots_tasks:
             self._robots_unavailable(robots_task, reason, now)
-            home = self._home(robots_task)
-            if home is not host:
-                self._distributor.settle(home, now)
+            if robots_task.home != host.name:
+                self._settle_home(robots_task, now)

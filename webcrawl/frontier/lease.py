@@ -31,7 +31,8 @@ Refusal = GivenUpReason | Literal["robots", "ip_cap", "scope_deny"] | CapReason 
 # A component of the user's ended a page's request without an answer.
 ComponentReason = Literal["middleware", "replaced", "unreadable", "unsendable"]
 # A link is never fetched, or not again. frontier.outlinks refuses links out of scope before.
-DropReason = Refusal | ComponentReason | FailureReason
+# "foreign_request": a user's own Request for a host of another shard (frontier.mailbox).
+DropReason = Refusal | ComponentReason | FailureReason | Literal["foreign_request"]
 
 
 class Passed(IntEnum):

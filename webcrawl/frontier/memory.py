@@ -7,7 +7,7 @@ of more than some ten million URLs use the frontier on disk (`frontier.disk`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from webcrawl.crawllog.files import CrawlLog, new_crawl_id
@@ -15,6 +15,7 @@ from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
+from webcrawl.frontier.mailbox import Abroad, Mail
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.queue import HeapQueue, HostQueue
@@ -34,13 +35,17 @@ class MemoryFrontier(Frontier):
         caps: Caps | None = None,
         log_folder: Path | None = None,
         utc_s: float = 0.0,
+        abroad: Abroad | None = None,
     ) -> None:
-        """`log_folder`: of the crawl log. `utc_s` plus monotonic time is UTC. LogError."""
+        """`log_folder`: of the crawl log. `utc_s` plus monotonic time is UTC. LogError.
+
+        `abroad`: this is one of several shards, and these are the others.
+        """
         store = MemoryStore(HeapQueue if ordering and ordering.moves_links else HostQueue)
         self.crawl_id = new_crawl_id()
         self.log = CrawlLog(log_folder, self.crawl_id) if log_folder is not None else None
         self._state = CrawlState(
-            store, policy, ordering=ordering, caps=caps, log=self.log, utc_s=utc_s
+            store, policy, ordering=ordering, caps=caps, log=self.log, utc_s=utc_s, abroad=abroad
         )
         self.counters = self._state.counters
         self.failed_seeds = self._state.failed_seeds
@@ -62,6 +67,31 @@ class MemoryFrontier(Frontier):
 
     async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
         self._state.set_rules(rules, now)
+
+    async def receive(self, sender: int, first: int, mail: Sequence[Mail], now: float) -> int:
+        """See `CrawlState.receive`, as of the rest down to `set_others_work`."""
+        return self._state.receive(sender, first, mail, now)
+
+    async def unsent(self, shard: int, after: int, limit: int) -> list[Mail]:
+        return self._state.unsent(shard, after, limit)
+
+    async def sent(self, shard: int, upto: int) -> None:
+        self._state.sent(shard, upto)
+
+    @property
+    def outbox(self) -> Mapping[int, tuple[int, int]]:
+        return self._state.outbox
+
+    @property
+    def inbox(self) -> Mapping[int, int]:
+        return self._state.inbox
+
+    @property
+    def fresh(self) -> int:
+        return self._state.fresh
+
+    async def set_others_work(self, others_work: bool) -> None:
+        self._state.set_others_work(others_work)
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return self._state.next_at(lane)

@@ -67,6 +67,12 @@ class Ordering(ABC):
     def forfeit(self, link: Link) -> None:  # noqa: B027
         """`link` is not fetched, or stops moving: it gives up its cash."""
 
+    def send(self, cash: float) -> None:  # noqa: B027
+        """A page gives `cash` to a link to a host of another shard."""
+
+    def receive(self, cash: float) -> None:  # noqa: B027
+        """A page of another shard gives `cash` to a link that is put next."""
+
     def audit(self) -> None:  # noqa: B027
         """Assert the invariants. O(pending links): for tests and debugging."""
 
@@ -118,7 +124,8 @@ class Opic(Ordering):
     All these gifts together cost one addition, to the total that each queued URL was given so far.
     A credit stores that total as it was when its URL was queued. Cash is neither created nor lost:
     the queued URLs and the virtual page together have the cash that came in with the seeds
-    (`audit`).
+    (`audit`). Of several shards each has a virtual page of its own; the cash of a link to a host
+    of another shard travels with the link.
 
     Deviation: the order is by the cash from pages. The virtual page's gifts count when a page
     spends its cash, not for its position in the queue: they are equal for all URLs, and would put
@@ -132,7 +139,8 @@ class Opic(Ordering):
     def __init__(self) -> None:
         self._given = 0.0  # by the virtual page to each queued URL, since the crawl began
         self._virtual = 0.0  # cash of the virtual page
-        self._made = 0.0  # cash of all seeds
+        self._made = 0.0  # cash of all seeds, and cash from other shards
+        self._sent = 0.0  # cash sent to other shards
         self._in_line = 0  # URLs with a credit: queued or leased
 
     def open(self, store: Store) -> None:
@@ -141,10 +149,12 @@ class Opic(Ordering):
         if numbers:
             self._given, self._virtual, self._made = numbers["cash"]
             self._in_line = numbers["in_line"]
+            self._sent = numbers.get("sent", 0.0)
 
     def numbers(self) -> dict[str, Any]:
         cash = (self._given, self._virtual, self._made)
-        return {"cash": cash, "in_line": self._in_line}
+        sent = {"sent": self._sent} if self._sent else {}
+        return {"cash": cash, "in_line": self._in_line, **sent}
 
     def enter(self, link: Link, number: int, cash: float | None) -> int:
         credit = self._credits.get(link.url) if link.retries else None
@@ -175,10 +185,17 @@ class Opic(Ordering):
     def forfeit(self, link: Link) -> None:
         self._collect(link)
 
+    def send(self, cash: float) -> None:
+        self._sent += self._take(cash)
+
+    def receive(self, cash: float) -> None:
+        self._made += cash
+        self._virtual += cash
+
     def audit(self) -> None:
         held = [received + self._given - before for received, before, _ in self._credits.values()]
         assert len(held) == self._in_line
-        cash = fsum(held) + self._virtual
+        cash = fsum(held) + self._virtual + self._sent
         assert isclose(cash, self._made, rel_tol=1e-9), f"{cash} of {self._made}"
 
     def _collect(self, link: Link) -> float:
@@ -200,7 +217,7 @@ class Opic(Ordering):
         """
         if link.via:
             return 0.0
-        cash = 1.0 if link.depth == 0 else self._made / max(self._in_line, 1)
+        cash = 1.0 if link.depth == 0 else (self._made - self._sent) / max(self._in_line, 1)
         self._made += cash
         return cash
 

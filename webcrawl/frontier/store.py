@@ -121,6 +121,30 @@ class Store(ABC):
         """Whether an earlier run created `host`."""
         return False
 
+    # Of a shard (`mailbox`)
+
+    @abstractmethod
+    def put_mail(self, shard: int, number: int, row: bytes) -> None: ...
+
+    @abstractmethod
+    def mail(self, shard: int, after: int, limit: int) -> list[bytes]:
+        """Up to `limit` rows for `shard` behind number `after`, in order, as of the last commit."""
+
+    @abstractmethod
+    def drop_mail(self, shard: int, first: int, end: int) -> None:
+        """Delete the rows for `shard` from number `first` to `end`, without `end`."""
+
+    @abstractmethod
+    def keep_robots_task(self, origin: str, row: bytes) -> None:
+        """Keep the task for a foreign `origin`, in place of an earlier one."""
+
+    @abstractmethod
+    def drop_robots_task(self, origin: str) -> None: ...
+
+    def robots_tasks(self) -> list[bytes]:
+        """The rows that an earlier run kept."""
+        return []
+
     @abstractmethod
     def commit(self, changed: Iterable[Host], numbers: Callable[[], Numbers]) -> Iterable[Host]:
         """Keep all changes. Returns those of `changed` that may leave the workbench."""
@@ -139,7 +163,7 @@ class MemoryStore(Store):
 
     Memory: 100 bytes per URL ever seen, 350 per pending URL, 500 per host, 250 per distinct content
     and 100 more if it was sent compressed or in chunks, and the rules of each origin
-    (`parse.robots` bounds them).
+    (`parse.robots` bounds them). Of a shard also 350 per link that another shard has not got yet.
     """
 
     def __init__(self, queue: Callable[[], Queue] = HostQueue) -> None:
@@ -150,6 +174,7 @@ class MemoryStore(Store):
         self._deferred: list[
             tuple[float, str]
         ] = []  # heap; a host no longer deferred stays until then
+        self._mail: dict[int, dict[int, bytes]] = {}  # by shard and number
 
     def add_urls(self, urls: Sequence[str]) -> list[bool]:
         return [self._seen.add(url) for url in urls]
@@ -190,6 +215,24 @@ class MemoryStore(Store):
 
     def next_due(self) -> str | None:
         return heappop(self._deferred)[1] if self._deferred else None
+
+    def put_mail(self, shard: int, number: int, row: bytes) -> None:
+        self._mail.setdefault(shard, {})[number] = row
+
+    def mail(self, shard: int, after: int, limit: int) -> list[bytes]:
+        rows = self._mail.get(shard, {})
+        numbers = range(after + 1, after + 1 + limit)
+        return [rows[number] for number in numbers if number in rows]
+
+    def drop_mail(self, shard: int, first: int, end: int) -> None:
+        for number in range(first, end):
+            del self._mail[shard][number]
+
+    def keep_robots_task(self, origin: str, row: bytes) -> None:
+        """Does nothing: there is no next run."""
+
+    def drop_robots_task(self, origin: str) -> None:
+        """Does nothing, as `keep_robots_task`."""
 
     def commit(self, changed: Iterable[Host], numbers: Callable[[], Numbers]) -> Iterable[Host]:
         for host in changed:

@@ -9,9 +9,9 @@ Read in this order:
 5. `frontier`: `DiskFrontier`, which the crawl uses: it locks the folder and runs the batches.
 6. `inspection`, `explanation`: read a folder from outside, for `scrapy frontier` and `explain`.
 
-Rows, format 5. The database has one column family. The first byte of a key is the kind of the row,
-a constant in `rows`; a host's id is its number in order of discovery. After each kind: its writer
-and reader in a crawl; its reader in an `Inspection`.
+Rows, format 5, or 6 in a shard (`frontier.mailbox`). The database has one column family. The first
+byte of a key is the kind of the row, a constant in `rows`; a host's id is its number in order of
+discovery. After each kind: its writer and reader in a crawl; its reader in an `Inspection`.
 
 - SEEN `s` fingerprint: a URL ever found. Empty, or its credit (`opic`), while the URL is queued or
   leased; then its status. `SeenRows`; `status`.
@@ -33,6 +33,10 @@ and reader in a crawl; its reader in an `Inspection`.
   run begins, read by `identity`; the same.
 - NUMBERS `n`: JSON: the counters, the number of the run, the time. Written by `DiskStore.commit`,
   read by `identity`; the same.
+- MAIL `o` shard, number: a mail for another shard, until that shard has it. `DiskStore.put_mail`,
+  `mail`. The numbers of mail are in NUMBERS.
+- ROBOTS_TASK `k` origin: a robots.txt that a host of ours is to fetch for a host of another shard.
+  `DiskStore.keep_robots_task`; read once by the next run (`robots_tasks`).
 
 A commit writes all changes of one batch, in rows of all kinds, or nothing. Once it has returned, a
 kill of the process loses nothing of it. A power failure may lose the last commits: all commits

@@ -12,7 +12,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
@@ -28,6 +28,7 @@ from webcrawl.frontier.disk.identity import Identity
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
+from webcrawl.frontier.mailbox import Abroad, Mail
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.store import StoreError
@@ -65,16 +66,18 @@ class DiskFrontier(Frontier):
         log_folder: Path | None = None,
         now: float = 0.0,
         utc_s: float = 0.0,
+        abroad: Abroad | None = None,
     ) -> None:
         """Resume the crawl in `jobdir`, or begin one. StoreError if that fails.
 
         `log_folder`: of the crawl log; LogError if it cannot be written. `now` is monotonic;
-        `now + utc_s` is UTC.
+        `now + utc_s` is UTC. `abroad`: this is one of several shards, and these are the others.
         """
         with ExitStack() as opened:
             self._folder = JobFolder(jobdir)
             opened.callback(self._folder.close)
-            self._store = DiskStore(self._folder.path / FOLDER, identity, now=now, utc_s=utc_s)
+            path, is_shard = self._folder.path / FOLDER, abroad is not None
+            self._store = DiskStore(path, identity, now=now, utc_s=utc_s, is_shard=is_shard)
             opened.callback(self._store.close)
             self.crawl_id = self._store.crawl_id
             if log_folder is not None:
@@ -89,6 +92,7 @@ class DiskFrontier(Frontier):
                 log=self.log,
                 now=now,
                 utc_s=utc_s,
+                abroad=abroad,
             )
             opened.pop_all()
         self.counters = self._state.counters
@@ -103,6 +107,11 @@ class DiskFrontier(Frontier):
         self._broken: StoreError | None = None
         self._checked_at = now  # for a RETRY file
         self._retrying: tuple[frozenset[str], bytes] | None = None
+        # Of a shard, as of the last batch: see `CrawlState`.
+        self._is_shard = is_shard
+        self.outbox: Mapping[int, tuple[int, int]] = {}
+        self.inbox: Mapping[int, int] = {}
+        self.fresh = 0
         self._publish()
 
     def __repr__(self) -> str:
@@ -164,6 +173,19 @@ class DiskFrontier(Frontier):
     async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
         await self._run(lambda: self._state.set_rules(rules, now))
 
+    async def receive(self, sender: int, first: int, mail: Sequence[Mail], now: float) -> int:
+        """See `CrawlState.receive`, as of the rest down to `set_others_work`."""
+        return await self._run(lambda: self._state.receive(sender, first, mail, now))
+
+    async def unsent(self, shard: int, after: int, limit: int) -> list[Mail]:
+        return await self._run(lambda: self._state.unsent(shard, after, limit), moves=False)
+
+    async def sent(self, shard: int, upto: int) -> None:
+        await self._run(lambda: self._state.sent(shard, upto))
+
+    async def set_others_work(self, others_work: bool) -> None:
+        await self._run(lambda: self._state.set_others_work(others_work))
+
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return self._next_at[lane]
 
@@ -218,6 +240,9 @@ class DiskFrontier(Frontier):
     def _publish(self) -> None:
         self._next_at = [self._state.next_at(lane) for lane in Lane]
         self._finished = self._state.is_finished()
+        if self._is_shard:
+            self.outbox, self.inbox = self._state.outbox, self._state.inbox
+            self.fresh = self._state.fresh
 
 
 class InUseError(StoreError):

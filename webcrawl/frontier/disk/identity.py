@@ -23,13 +23,17 @@ Identity = dict[str, Any]  # settings that distinguish this crawl from others, b
 Row = dict[str, Any]  # the JSON of the identity, or of the numbers
 
 
-def check_folder(folder: Path, settings: Identity) -> tuple[Row, list[str]]:
+def check_folder(
+    folder: Path, settings: Identity, *, is_shard: bool = False
+) -> tuple[Row, list[str]]:
     """The identity of the crawl in `folder`, or of a new crawl, and warnings for the log.
 
-    Opens all files once, reads their ends and the log: about a second for 100 GB.
+    `is_shard`: the folder gets rows of mail. Opens all files once, reads their ends and the log:
+    about a second for 100 GB.
     """
+    form = rows.SHARD_FORMAT if is_shard else rows.FORMAT
     if not is_begun(folder):
-        return _new(settings), []
+        return _new(settings, form), []
     refuse_lost_files(folder)
     warnings = []
     try:
@@ -47,7 +51,7 @@ def check_folder(folder: Path, settings: Identity) -> tuple[Row, list[str]]:
     if before is None:
         if any(folder.glob("*.sst")):
             raise StoreError(f"{folder} cannot be used: it has files, but no rows")
-        return _new(settings), warnings
+        return _new(settings, form), warnings
     known = before["settings"]
     order = known.get("FRONTIER_ORDER")
     if order != settings.get("FRONTIER_ORDER"):
@@ -59,7 +63,8 @@ def check_folder(folder: Path, settings: Identity) -> tuple[Row, list[str]]:
         for name, value in settings.items()
         if value != known.get(name)
     ]
-    return before | {"format": rows.FORMAT, "settings": settings}, warnings
+    form = max(form, before["format"])
+    return before | {"format": form, "settings": settings}, warnings
 
 
 def read_identity(db: Database) -> Row | None:
@@ -91,10 +96,10 @@ def crawl_id(identity: Row) -> str:
     return f"{digits:0<14}-{xxh3_64_intdigest(b'%d' % identity['seen_key']) & 0xFFFFFF:06x}"
 
 
-def _new(settings: Identity) -> Row:
+def _new(settings: Identity, form: int) -> Row:
     created = datetime.now(UTC).isoformat(timespec="seconds")
     return {
-        "format": rows.FORMAT,
+        "format": form,
         "created": created,
         "seen_key": new_key(),
         "settings": settings,

@@ -1,4 +1,4 @@
-"""The rows of the frontier on disk: keys and values of each kind, as bytes (format 5).
+"""The rows of the frontier on disk: keys and values of each kind, as bytes (formats 5 and 6).
 
 Owns the format on disk. The folder's docstring (`webcrawl.frontier.disk`) has the table of all
 kinds. Does no I/O.
@@ -21,13 +21,15 @@ from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 
 FORMAT = 5  # of all rows; raised by a change that an older version would misread
-FORMATS_READ = (3, 4, 5)  # 3 has no kept links, 4 no totals of a host
+SHARD_FORMAT = 6  # of a shard: 5, and mail, which an older version would lose
+FORMATS_READ = (3, 4, 5, 6)  # 3 has no kept links, 4 no totals of a host
 
 SEEN, QUEUE, HOST, WAITING, DEFERRED, ACTIVE, RULES, CONTENT, COUNT = (
     *(b"s", b"q", b"h", b"w", b"t"),
     *(b"a", b"r", b"d", b"c"),
 )
 IDENTITY, NUMBERS = b"m", b"n"
+MAIL, ROBOTS_TASK = b"o", b"k"
 
 # `Link.counted` of each digit in a link's row; the digit of each `Link.counted`.
 _COUNTED = (Passed.NO_TEST, Passed.ROBOTS, Passed.IP, Passed.HOST)
@@ -42,6 +44,7 @@ _QUEUE_KEY = Struct(">cIIQ")
 _WAITING_KEY = Struct(">cIQI")
 _DEFERRED_KEY = Struct(">cIQI")
 _ID_KEY = Struct(">cI")
+_MAIL_KEY = Struct(">cHQ")
 _CREDIT = Struct(">ddQc")  # a `store.Credit` and a line end, which no status ends with
 
 
@@ -127,6 +130,14 @@ def deferred_place(key: bytes) -> tuple[int, float]:
 
 def active_key(host_id: int) -> bytes:
     return _ID_KEY.pack(ACTIVE, host_id)
+
+
+def mail_prefix(shard: int) -> bytes:
+    return mail_key(shard, 0)[:3]
+
+
+def mail_key(shard: int, number: int) -> bytes:
+    return _MAIL_KEY.pack(MAIL, shard, number)
 
 
 def link_row(link: Link) -> bytes:

@@ -47,12 +47,14 @@ class DiskStore(Store):
         *,
         now: float = 0.0,
         utc_s: float = 0.0,
+        is_shard: bool = False,
     ) -> None:
         """Resume the crawl in `folder`, or begin one. StoreError if that fails.
 
-        `now` is monotonic; rows have UTC, which is a monotonic time plus `utc_s`.
+        `now` is monotonic; rows have UTC, which is a monotonic time plus `utc_s`. `is_shard`: the
+        store is given mail.
         """
-        row, self.warnings = check_folder(folder, identity or {})
+        row, self.warnings = check_folder(folder, identity or {}, is_shard=is_shard)
         self._db = Database(folder)
         with ExitStack() as opened:
             opened.callback(self._db.close)
@@ -171,6 +173,28 @@ class DiskStore(Store):
             if name not in hosts:
                 hosts[name] = read_host(self._db, name, row, self._utc_s, self.run)
         return list(hosts.values())
+
+    # Mail of a shard
+
+    def put_mail(self, shard: int, number: int, row: bytes) -> None:
+        self._db.put(rows.mail_key(shard, number), row)
+
+    def mail(self, shard: int, after: int, limit: int) -> list[bytes]:
+        found = self._db.rows(rows.mail_prefix(shard), rows.mail_key(shard, after))
+        return [row for _, row in islice(found, limit)]
+
+    def drop_mail(self, shard: int, first: int, end: int) -> None:
+        for number in range(first, end):
+            self._db.delete(rows.mail_key(shard, number))
+
+    def keep_robots_task(self, origin: str, row: bytes) -> None:
+        self._db.put(rows.ROBOTS_TASK + origin.encode(), row)
+
+    def drop_robots_task(self, origin: str) -> None:
+        self._db.delete(rows.ROBOTS_TASK + origin.encode())
+
+    def robots_tasks(self) -> list[bytes]:
+        return [row for _, row in self._db.rows(rows.ROBOTS_TASK)]
 
     # Commits
 

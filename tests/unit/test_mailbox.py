@@ -1,0 +1,429 @@
+"""mailbox: numbered mail between shards, in the commits of the state that it belongs to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.contracts.frontier import link
+from tests.unit.frontier_parts import FOREVER, POLITE
+from webcrawl.frontier.base import Policy
+from webcrawl.frontier.core import CrawlState
+from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.lease import (
+    Fetched,
+    Lane,
+    Lease,
+    Resolved,
+    RobotsFetched,
+    RobotsMoved,
+    RobotsUnreachable,
+    Step,
+)
+from webcrawl.frontier.mailbox import (
+    RULES_BYTES_MAX,
+    FoundLink,
+    Mail,
+    RobotsAnswered,
+    RobotsAsked,
+    RobotsFailed,
+    answered,
+    decode,
+    encode,
+)
+from webcrawl.frontier.orderings import Opic, Ordering
+from webcrawl.frontier.store import MemoryStore, Store
+from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
+
+NOW = 100.0
+OPEN = Policy(politeness=POLITE, obey_robots=False)
+STRICT = Policy(politeness=POLITE)
+
+
+class ByLetter:
+    """A host `b.example` or `www.b.example` is of shard 1, `c.example` of shard 2 and so on."""
+
+    def __init__(self, own: int) -> None:
+        self.own = own
+
+    def shard_of(self, host: str) -> int | None:
+        shard = "abc".index(host.split(".")[-2])
+        return None if shard == self.own else shard
+
+
+def shard(
+    own: int = 0,
+    policy: Policy = OPEN,
+    ordering: Ordering | None = None,
+    store: Store | None = None,
+) -> CrawlState:
+    return CrawlState(
+        store or MemoryStore(), policy, ordering=ordering, now=NOW, abroad=ByLetter(own)
+    )
+
+
+def lease_of(state: CrawlState, step: Step, now: float = NOW) -> Lease:
+    """The next lease, after the look-up of its host."""
+    lane = Lane.PAGES if step is Step.PAGE else Lane.ADMISSIONS
+    for _ in range(3):
+        for lease in state.acquire(now, 1, lane) or state.acquire(now, 1, Lane.ADMISSIONS):
+            if lease.step is step:
+                return lease
+            assert lease.step is Step.RESOLVE
+            state.release([(lease, Resolved((f"ip of {lease.host}",), FOREVER))], now)
+    raise AssertionError(f"no {step}")
+
+
+def urls(mail: list[Mail]) -> list[str]:
+    return [each.link.url for each in mail if isinstance(each, FoundLink)]
+
+
+# Links
+
+
+def test_a_foreign_link_is_mail_and_is_neither_seen_nor_counted_here() -> None:
+    a = shard()
+    links = [link(f"http://{host}.example/") for host in "aba"] + [link("http://c.example/")]
+    assert a.put(links, NOW) == 3
+    assert a.outbox == {1: (1, 1), 2: (1, 1)}
+    assert a.unsent(1, 0, 9) == [FoundLink(link("http://b.example/"))]
+    assert a.counters.pending == a.counters.levels["found/1"] == 1
+    assert a.put([link("http://b.example/")], NOW) == 1, "it may be known there; here it is not"
+    assert a.outbox[1] == (1, 2)
+
+
+def test_rows_are_numbered_by_shard_and_deleted_once_they_are_there() -> None:
+    a = shard()
+    a.put([link(f"http://b.example/{n}") for n in range(5)], NOW)
+    assert urls(a.unsent(1, 0, 2)) == ["http://b.example/0", "http://b.example/1"]
+    assert urls(a.unsent(1, 3, 9)) == ["http://b.example/3", "http://b.example/4"]
+    a.sent(1, 3)
+    assert a.outbox == {1: (4, 5)}
+    assert a.unsent(1, 0, 9) == [], "the first of them is no more"
+    a.sent(1, 2)
+    assert a.outbox == {1: (4, 5)}
+    a.sent(1, 7)
+    assert a.outbox == {1: (6, 5)}
+    a.put([link("http://b.example/5")], NOW)
+    assert a.outbox == {1: (6, 6)}
+    assert a.unsent(2, 0, 9) == []
+
+
+def test_mail_is_applied_once_and_in_order() -> None:
+    a, b = shard(), shard(1)
+    a.put([link(f"http://b.example/{n}") for n in range(4)], NOW)
+    mail = a.unsent(1, 0, 9)
+    assert b.receive(0, 2, mail[1:], NOW) == 0, "row 1 is missing"
+    assert b.receive(0, 1, mail[:2], NOW) == 2
+    assert b.receive(0, 1, mail[:2], NOW) == 2
+    assert b.receive(0, 4, mail[3:], NOW) == 2
+    assert b.receive(0, 2, mail[1:], NOW) == 4
+    assert b.inbox == {0: 4}
+    assert b.counters.pending == b.counters.levels["found/2"] == 4
+    assert b.receive(2, 1, mail[:1], NOW) == 1, "each sender has its own numbers"
+    assert b.counters.pending == 4, "the URL is known"
+
+
+def test_the_links_of_a_page_are_mail_with_the_page() -> None:
+    a = shard()
+    a.put([link("http://a.example/")], NOW)
+    lease = lease_of(a, Step.PAGE)
+    far, near = link("http://b.example/", depth=1), link("http://a.example/x", depth=1)
+    assert a.outbox == {}
+    a.release([(lease, Fetched(200, NOW, NOW, (far, near)))], NOW)
+    assert a.unsent(1, 0, 9) == [FoundLink(far)]
+    assert a.counters.pending == 1
+
+
+def test_a_link_that_is_refused_here_is_no_mail() -> None:
+    a = shard(policy=Policy(politeness=POLITE, depth_max=2))
+    a.put([link("http://b.example/", depth=3)], NOW)
+    assert a.outbox == {}
+    assert a.counters.dropped == {"depth": 1}
+
+
+def test_force_travels() -> None:
+    a, b = shard(), shard(1)
+    b.put([link("http://b.example/")], NOW)
+    a.put([link("http://b.example/")], NOW, force=True)
+    b.receive(0, 1, a.unsent(1, 0, 9), NOW)
+    assert b.counters.pending == 2
+
+
+def test_a_users_request_for_a_foreign_host_is_dropped() -> None:
+    a = shard()
+    assert a.put([link("http://b.example/", payload=b"a Request")], NOW) == 0
+    assert a.outbox == {}
+    assert a.counters.dropped == {"foreign_request": 1}
+
+
+def test_mail_for_a_host_of_a_third_shard_is_sent_on() -> None:
+    b = shard(1)
+    b.receive(0, 1, [FoundLink(link("http://c.example/"))], NOW)
+    assert urls(b.unsent(2, 0, 9)) == ["http://c.example/"]
+
+
+def test_cash_leaves_one_shard_and_enters_the_other_once() -> None:
+    orderings = Opic(), Opic()
+    a, b = shard(0, ordering=orderings[0]), shard(1, ordering=orderings[1])
+    a.put([link("http://a.example/")], NOW)
+    lease = lease_of(a, Step.PAGE)
+    links = tuple(link(f"http://{host}.example/x", via=lease.url) for host in "ab")
+    a.release([(lease, Fetched(200, NOW, NOW, links))], NOW)
+    mail = a.unsent(1, 0, 9)
+    assert mail == [FoundLink(links[1], pytest.approx(0.45))]
+    a.audit()
+    for _ in range(3):
+        b.receive(0, 1, mail, NOW)
+        b.audit()
+    assert orderings[1]._made == pytest.approx(0.45)
+    assert orderings[0]._made - orderings[0]._sent == pytest.approx(0.55)
+
+
+# robots.txt
+
+
+def moved(from_shard: int = 0, to: str = "http://b.example/robots") -> CrawlState:
+    """A shard with a page, whose host has moved its robots.txt."""
+    a = shard(from_shard, STRICT)
+    host = "abc"[from_shard]
+    a.put([link(f"http://{host}.example/page")], NOW)
+    lease = lease_of(a, Step.ROBOTS)
+    a.release([(lease, RobotsMoved(to, to.split("/")[2], NOW, NOW))], NOW)
+    return a
+
+
+def carry(sender: CrawlState, own: int, receiver: CrawlState, to: int, now: float = NOW) -> None:
+    """Deliver all mail from shard `own` to shard `to`."""
+    done = receiver.inbox.get(own, 0)
+    receiver.receive(own, done + 1, sender.unsent(to, done, 99), now)
+    sender.sent(to, receiver.inbox.get(own, 0))
+
+
+def test_a_robots_txt_that_has_moved_to_a_foreign_host_is_fetched_there() -> None:
+    a, b = moved(), shard(1, STRICT)
+    assert a.acquire(NOW + 50, 9, Lane.ADMISSIONS) == []
+    assert not a.is_finished()
+    carry(a, 0, b, 1)
+    assert not b.is_finished(), "the other shard waits for it"
+    lease = lease_of(b, Step.ROBOTS)
+    assert (lease.host, lease.url) == ("b.example", "http://b.example/robots")
+    assert lease.robots_task is not None
+    assert lease.robots_task.redirects == 1
+    rules = RobotsRules.parse(b"user-agent: *\ndisallow: /page\ncrawl-delay: 20", "x")
+    b.release([(lease, RobotsFetched(rules, NOW + 500, NOW, NOW))], NOW)
+    assert b.is_finished()
+    assert b.counters.robots == {}, "it is counted at its home"
+    carry(b, 1, a, 0, NOW + 1000)  # its clock is another one
+    assert a.acquire(NOW + 1100, 9) == []
+    assert a.counters.robots == {"2xx": 1}
+    assert a.counters.dropped == {"robots": 1}
+    a.put([link("http://a.example/")], NOW + 1100)
+    [page] = a.acquire(NOW + 1100, 9)
+    a.release([(page, Fetched(200, NOW + 1100, NOW + 1100))], NOW + 1100)
+    a.put([link("http://a.example/2")], NOW + 1100)
+    assert a.next_at() == NOW + 1120, "the Crawl-delay has arrived too"
+
+
+def test_a_moved_robots_txt_may_move_on_to_a_third_shard_or_back() -> None:
+    a, b, c = moved(), shard(1, STRICT), shard(2, STRICT)
+    carry(a, 0, b, 1)
+    third = RobotsMoved("http://c.example/robots", "c.example", NOW, NOW)
+    b.release([(lease_of(b, Step.ROBOTS), third)], NOW)
+    assert b.is_finished()
+    carry(b, 1, c, 2)
+    home = RobotsMoved("http://a.example/robots", "a.example", NOW, NOW)
+    c.release([(lease_of(c, Step.ROBOTS), home)], NOW)
+    carry(c, 2, a, 0)
+    later = NOW + 20
+    lease = lease_of(a, Step.ROBOTS, later)
+    assert (lease.url, lease.robots_task and lease.robots_task.redirects) == (
+        "http://a.example/robots",
+        3,
+    )
+    a.release([(lease, RobotsFetched(ALLOW_ALL, FOREVER, later, later))], later)
+    assert [each.url for each in a.acquire(later + 10, 9)] == ["http://a.example/page"]
+
+
+def test_a_moved_robots_txt_without_an_answer_is_tried_again_from_its_home() -> None:
+    a, b = moved(), shard(1, STRICT)
+    now = NOW
+    for tries in (1, 2):
+        carry(a, 0, b, 1, now)
+        failed = RobotsUnreachable("5xx", now, now)
+        b.release([(lease_of(b, Step.ROBOTS, now), failed)], now)
+        carry(b, 1, a, 0, now)
+        assert a.counters.retried == {"robots": tries}
+        now += 1000
+        lease = lease_of(a, Step.ROBOTS, now)
+        assert lease.url == "http://a.example/robots.txt"
+        again = RobotsMoved("http://b.example/robots", "b.example", now, now)
+        a.release([(lease, again)], now)
+        now += 1000
+    carry(a, 0, b, 1, now)
+    b.release([(lease_of(b, Step.ROBOTS, now), RobotsUnreachable("5xx", now, now))], now)
+    carry(b, 1, a, 0, now)
+    assert a.counters.robots == {"5xx": 1}
+    assert a.acquire(now + 1, 9) == []
+    assert a.counters.kept == {"robots_unreachable": 1}
+    a.audit()
+    b.audit()
+
+
+def test_a_task_that_is_asked_for_twice_is_carried_out_once() -> None:
+    """Its home was restarted, and has asked again."""
+    a, b = moved(), shard(1, STRICT)
+    [mail] = a.unsent(1, 0, 9)
+    b.receive(0, 1, [mail, mail], NOW)
+    lease = lease_of(b, Step.ROBOTS)
+    b.release([(lease, RobotsFetched(ALLOW_ALL, FOREVER, NOW, NOW))], NOW)
+    assert b.is_finished()
+    assert b.acquire(NOW + 50, 9, Lane.ADMISSIONS) == []
+    assert b.outbox == {0: (1, 1)}
+    b.receive(0, 3, [mail], NOW)
+    assert not b.is_finished(), "the answer may be lost by now"
+
+
+def test_a_foreign_task_outlives_a_kill(tmp_path: Path) -> None:
+    a, folder = moved(), tmp_path / "frontier"
+    store = DiskStore(folder, is_shard=True)
+    carry(a, 0, shard(1, STRICT, store=store), 1)
+    store.close()
+
+    store = DiskStore(folder, is_shard=True)
+    b = shard(1, STRICT, store=store)
+    assert not b.is_finished()
+    later = NOW + 50
+    fetched = RobotsFetched(ALLOW_ALL, FOREVER, later, later)
+    b.release([(lease_of(b, Step.ROBOTS, later), fetched)], later)
+    store.close()
+    store = DiskStore(folder, is_shard=True)
+    b = shard(1, STRICT, store=store)
+    assert b.is_finished(), "it was carried out"
+    carry(b, 1, a, 0)
+    assert [each.url for each in a.acquire(NOW + 50, 9)] == ["http://a.example/page"]
+    store.close()
+
+
+def test_rules_that_are_too_large_to_travel_are_unreachable() -> None:
+    a = moved()
+    [asked] = a.unsent(1, 0, 9)
+    assert isinstance(asked, RobotsAsked)
+    lines = "\n".join(f"+/{n * 2654435761 % 2**32:x}{n**9:x}" for n in range(40_000))
+    fetched = RobotsFetched(RobotsRules(literals=lines), FOREVER, NOW, NOW)
+    assert len(lines) > RULES_BYTES_MAX
+    mail = answered(asked.robots_task, fetched, NOW)
+    assert mail == RobotsFailed(asked.robots_task, "too_large", again=False)
+    a.receive(1, 1, [mail], NOW)
+    assert a.counters.robots == {"too_large": 1}
+
+
+# Rows
+
+
+@pytest.mark.parametrize(
+    "mail",
+    [
+        FoundLink(link("http://b.example/", depth=2), 0.25, force=True),
+        RobotsFailed(moved().unsent(1, 0, 1)[0].robots_task, "5xx", again=True),  # type: ignore[union-attr]
+        *moved().unsent(1, 0, 1),
+    ],
+    ids=lambda mail: type(mail).__name__,
+)
+def test_mail_is_read_as_it_was_written(mail: Mail) -> None:
+    assert decode(encode(mail)) == mail
+
+
+def test_numbers_and_rows_outlive_a_run(tmp_path: Path) -> None:
+    store = DiskStore(tmp_path, is_shard=True)
+    a = shard(store=store)
+    a.put([link(f"http://b.example/{n}") for n in range(5)], NOW)
+    a.receive(2, 1, [FoundLink(link("http://a.example/"))], NOW)
+    a.sent(1, 2)
+    a.put([link("http://a.example/2")], NOW)
+    store.close()
+    store = DiskStore(tmp_path, is_shard=True)
+    a = shard(store=store)
+    assert (a.outbox, a.inbox) == ({1: (3, 5)}, {2: 1})
+    assert urls(a.unsent(1, 2, 2)) == ["http://b.example/2", "http://b.example/3"]
+    a.put([link("http://b.example/5")], NOW)
+    assert urls(a.unsent(1, 4, 9)) == ["http://b.example/4", "http://b.example/5"]
+    store.close()
+
+
+def test_many_deletions_are_committed_by_themselves(tmp_path: Path) -> None:
+    """Those of a shard that has nothing else to commit."""
+    store = DiskStore(tmp_path, is_shard=True)
+    a = shard(store=store)
+    a.put([link(f"http://b.example/{n}") for n in range(5000)], NOW)
+    for upto in range(500, 5001, 500):
+        a.sent(1, upto)
+    assert len(store._db._changes) <= 1000
+    store.close()
+    store = DiskStore(tmp_path, is_shard=True)
+    assert shard(store=store).outbox == {1: (4001, 5000)}
+    store.close()
+
+
+@pytest.mark.parametrize(("is_shard", "form"), [(False, rows.FORMAT), (True, rows.SHARD_FORMAT)])
+def test_only_a_shard_has_the_new_format_and_numbers(
+    tmp_path: Path, is_shard: bool, form: int
+) -> None:
+    store = DiskStore(tmp_path, is_shard=is_shard)
+    state = shard(store=store) if is_shard else CrawlState(store, OPEN, now=NOW)
+    state.put([link("http://a.example/")], NOW)
+    store.close()
+    db = Database(tmp_path, read_only=True)
+    identity, numbers = (json.loads(db.get(key) or b"") for key in (rows.IDENTITY, rows.NUMBERS))
+    db.close()
+    assert identity["format"] == form
+    assert ("mail" in numbers) == is_shard
+    DiskStore(tmp_path).close()
+    db = Database(tmp_path, read_only=True)
+    assert json.loads(db.get(rows.IDENTITY) or b"")["format"] == form, "it is never lowered"
+    db.close()
+
+
+def test_a_command_that_opens_a_shard_keeps_its_mail(tmp_path: Path) -> None:
+    store = DiskStore(tmp_path, is_shard=True)
+    shard(store=store).put([link("http://b.example/")], NOW)
+    store.close()
+    store = DiskStore(tmp_path)
+    CrawlState(store, OPEN, now=NOW).retry(frozenset({"dns"}), b"", NOW)
+    store.close()
+    store = DiskStore(tmp_path, is_shard=True)
+    assert urls(shard(store=store).unsent(1, 0, 9)) == ["http://b.example/"]
+    store.close()
+
+
+# Kept links
+
+
+def test_kept_links_are_tried_beside_the_work_of_other_shards() -> None:
+    a = moved()
+    [asked] = a.unsent(1, 0, 9)
+    assert isinstance(asked, RobotsAsked)
+    a.receive(1, 1, [RobotsFailed(asked.robots_task, "5xx", again=False)], NOW)
+    assert a.acquire(NOW + 11, 9) == []
+    assert a.counters.kept == {"robots_unreachable": 1}
+    assert a.is_finished()
+    assert a.next_at() > FOREVER
+    a.set_others_work(True)
+    assert a.is_finished(), "the others go on, not this shard"
+    due_at = a.next_at(Lane.ADMISSIONS)
+    assert NOW < due_at < FOREVER
+    assert lease_of(a, Step.ROBOTS, due_at).host == "a.example"
+
+
+def test_answers_are_of_the_shard_that_asked() -> None:
+    a = moved()
+    [asked] = a.unsent(1, 0, 9)
+    assert isinstance(asked, RobotsAsked)
+    mail = answered(asked.robots_task, RobotsFetched(ALLOW_ALL, NOW + 9, NOW, NOW), NOW)
+    assert isinstance(mail, RobotsAnswered)
+    assert mail.valid_s == 9.0
+    assert mail.read() == ALLOW_ALL
