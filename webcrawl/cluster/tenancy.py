@@ -9,7 +9,7 @@ node: who has a shard (`shards`) has its tenancies.
 | --- | --- |
 | none | takes it. After a loss of the KV: waits until the record `crawl` is settled, `silence_s` after the loss. The holders write theirs again at once |
 | of no shard | takes it, unless another is next (`wanted`): that one has WISH_S |
-| of a shard that this node has and that does not use it: of an earlier run, or before a move | takes it, and waits `IP_DELAY` and the longest fetch |
+| of a shard that this node has and that does not use it: of an earlier run, or before a move | takes it, and waits `IP_DELAY` and the longest fetch. After a loss of the KV: as without a record, since the record may come from a call that did not know of the loss |
 | of another shard | waits, and writes itself as `wanted` if nobody is. The holder does not renew after a whole tenancy. If the record was unchanged for `silence_s`, takes it over |
 
 `silence_s` is TENANCY_S, the longest fetch and IP_DELAY. A record is given back (deleted; with
@@ -280,21 +280,25 @@ class Tenancies:
         if shard not in self._epochs or crawl is None:
             return Wait(now + LOOK_S)
         if found is None:
-            if crawl.is_rebuilt:
-                return Wait(min(now + LOOK_S, max(self._settled_at(), now + 1.0)))
-            return None
+            return self._until_settled(now) if crawl.is_rebuilt else None
         record = found.record
         if record.shard in self._epochs and record.shard != _NOBODY:
             holder = self._own(address)
+            if holder is None and crawl.is_rebuilt:
+                # Written in ignorance of the loss, by a call whose era was not confirmed?
+                return self._until_settled(now)
             return None if holder is None or now >= self._free_at(holder) else Wait(now + LOOK_S)
         first_at = self._observe(address, record, now)
         if record.shard == _NOBODY:
             if crawl.is_rebuilt:
-                return Wait(min(now + LOOK_S, max(self._settled_at(), now + 1.0)))
+                return self._until_settled(now)
             is_next = record.wanted in (_NOBODY, shard) or now > first_at + WISH_S
             return None if is_next else Wait(now + LOOK_S)
         free_at = first_at + self.silence_s
         return Wait(min(now + LOOK_S, free_at + 0.1)) if now <= free_at else None
+
+    def _until_settled(self, now: float) -> Wait:
+        return Wait(min(now + LOOK_S, max(self._settled_at(), now + 1.0)))
 
     def _observe(self, address: str, record: AddressRecord, now: float) -> float:
         """When this node first saw this turn of the holder."""
