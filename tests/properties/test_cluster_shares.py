@@ -121,7 +121,7 @@ class Machine:
         world, random, tenancies = self.world, self.world.random, self.tenancies
         assert self.node is not None
         assert tenancies is not None
-        due = dict.fromkeys(ADDRESSES, 0.0)
+        due = dict.fromkeys(ADDRESSES, float("-inf"))
         while True:
             await world.sleep(random.uniform(1, 20))
             address = min(due, key=lambda each: (due[each], random.random()))
