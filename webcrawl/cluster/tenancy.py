@@ -208,6 +208,8 @@ class Tenancies:
             if await self._renew(address, held):
                 return self._answer(shard, address) or Full()
             self._held.pop(address, None)
+        elif held is not None and now >= self._free_at(held):
+            await self._give_back(address)  # who waits for it comes first
         return await self._take_new(shard, address)
 
     def _is_wanted(self, held: _Held, now: float) -> bool:
@@ -413,8 +415,13 @@ class Tenancies:
         await self._note_era(now)
         over = [name for name, held in self._held.items() if now >= self._free_at(held)]
         for address in over[:_GIVEN_BACK_MAX]:
-            if address not in self._busy:
-                await self._give_back(address)
+            if address not in self._busy and address in self._held:
+                self._busy[address] = done = asyncio.Event()
+                try:
+                    await self._give_back(address)
+                finally:
+                    del self._busy[address]
+                    done.set()
         if len(self._seen) > 1000:
             self._seen = {
                 name: seen
@@ -445,23 +452,18 @@ class Tenancies:
         return held.until + (self._fetch_s + self._ip_delay_s) * DRIFT
 
     async def _give_back(self, address: str) -> None:
-        self._busy[address] = done = asyncio.Event()
-        try:
-            held = self._held[address]
-            record = replace(held.record, shard=_NOBODY, turn=held.record.turn + 1)
-            if self._cap and held.shard in self._epochs:
-                cell = self._cell(held.shard, address, record)
-                used = self._used(held.shard, address) + cell.lost
-                cell = replace(cell, reserved=min(cell.reserved, used))
-                record = replace(record, cells=record.cells | {held.shard: cell})
-            if self._cap or record.wanted != _NOBODY:
-                await write(self._bus, _key(address), record, held.revision)
-            else:
-                await self._bus.delete(_key(address), held.revision)
-            self._held.pop(address, None)
-        finally:
-            del self._busy[address]
-            done.set()
+        held = self._held[address]
+        record = replace(held.record, shard=_NOBODY, turn=held.record.turn + 1)
+        if self._cap and held.shard in self._epochs:
+            cell = self._cell(held.shard, address, record)
+            used = self._used(held.shard, address) + cell.lost
+            cell = replace(cell, reserved=min(cell.reserved, used))
+            record = replace(record, cells=record.cells | {held.shard: cell})
+        if self._cap or record.wanted != _NOBODY:
+            await write(self._bus, _key(address), record, held.revision)
+        else:
+            await self._bus.delete(_key(address), held.revision)
+        self._held.pop(address, None)
 
 
 def _key(address: str) -> str:
