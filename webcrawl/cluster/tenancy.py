@@ -453,6 +453,17 @@ class Tenancies:
 
     async def _give_back(self, address: str) -> None:
         held = self._held[address]
+        for _ in range(3):
+            if await self._return(address, held):
+                break
+            found = await read(self._bus, _key(address), AddressRecord)
+            if found is None or found.record.turn != held.record.turn:
+                break  # another has it
+            held.record, held.revision = found  # with a wish
+        self._held.pop(address, None)
+
+    async def _return(self, address: str, held: _Held) -> bool:
+        """Write that no shard has the address; False: its record has changed."""
         record = replace(held.record, shard=_NOBODY, turn=held.record.turn + 1)
         if self._cap and held.shard in self._epochs:
             cell = self._cell(held.shard, address, record)
@@ -460,10 +471,8 @@ class Tenancies:
             cell = replace(cell, reserved=min(cell.reserved, used))
             record = replace(record, cells=record.cells | {held.shard: cell})
         if self._cap or record.wanted != _NOBODY:
-            await write(self._bus, _key(address), record, held.revision)
-        else:
-            await self._bus.delete(_key(address), held.revision)
-        self._held.pop(address, None)
+            return bool(await write(self._bus, _key(address), record, held.revision))
+        return await self._bus.delete(_key(address), held.revision)
 
 
 def _key(address: str) -> str:
