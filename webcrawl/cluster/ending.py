@@ -1,0 +1,148 @@
+"""The end of a crawl: found by two waves, or ordered; then told to all nodes.
+
+A shard is quiet if its frontier is finished (no fresh link, no lease) and all rows of its outbox
+are applied. Its activity is a number that grows with each link put, each lease, each row applied.
+The node with shard 0 leads: it asks all nodes (a wave). Each answers, with its shards' activity, if
+all of them are quiet and it has no more seeds. If all shards have answered, the leader asks once
+more. If all answer with the same numbers, nothing has happened in a shard between its two answers.
+All first answers came before all second ones, so there was a moment at which all shards were quiet:
+no link was on its way, and none can come.
+
+An answer counts only with the epoch that the shard's record has, and only to the last wave. The
+number of a wave is random, so no answer counts for another one, also after a loss of the KV. If
+another node becomes the leader, it begins a wave, and that of the old one is void.
+A dead node does not answer for its shards: the crawl waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from random import Random
+from typing import NamedTuple
+
+from webcrawl.cluster.bus import Bus
+from webcrawl.cluster.records import (
+    END,
+    QUIET,
+    WAVE,
+    EndRecord,
+    QuietRecord,
+    ShardRecord,
+    WaveRecord,
+    decode,
+    encode,
+    read,
+    write,
+)
+
+FINISHED = "finished"
+
+
+class Activity(NamedTuple):
+    """Of one shard, measured in one turn of its executor."""
+
+    epoch: int
+    is_quiet: bool
+    number: int
+
+
+class Ending:
+    """One node's part in the waves, and in the end. Memory: a number for each shard.
+
+    reason -- why the crawl ends, "" while it goes on
+    """
+
+    def __init__(self, bus: Bus, node: str, shards: int, random: Random | None = None) -> None:
+        self.reason = ""
+        self._random = random or Random()
+        self._bus = bus
+        self._node = node
+        self._shards = shards
+        self._wave = 0  # to which this node answers
+        self._answered = 0  # the last wave that it has answered
+        # As a leader: the number of its own last wave, and the answers to the one before
+        self._led = 0
+        self._first: dict[int, tuple[int, int]] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Ending at wave {self._wave}{self.reason and f': {self.reason}'}>"
+
+    async def look(self) -> bool:
+        """Read the end and the wave; whether this node is to answer (`answer`). BusError.
+
+        Measure the activities after this call.
+        """
+        end = await read(self._bus, END, EndRecord)
+        self.reason = end.record.reason if end is not None else ""
+        wave = await read(self._bus, WAVE, WaveRecord)
+        self._wave = wave.record.number if wave is not None else 0
+        return bool(self._wave) and self._answered != self._wave
+
+    async def answer(self, shards: Mapping[int, Activity], *, has_seeds: bool) -> None:
+        """Answer the wave that `look` has seen, with what was measured since. BusError.
+
+        A node that has seeds, or a shard that is not quiet, does not answer.
+        """
+        if has_seeds or not all(each.is_quiet for each in shards.values()):
+            return
+        quiet = {shard: (each.epoch, each.number) for shard, each in shards.items()}
+        await self._bus.put(QUIET + self._node, encode(QuietRecord(self._wave, quiet)))
+        self._answered = self._wave
+
+    async def lead(self, owners: Mapping[int, ShardRecord], alive: Collection[str]) -> None:
+        """Begin a wave, or the end, if it is time. Only the node that uses shard 0. BusError.
+
+        `owners`: the shards' records; `alive`: all nodes that may have seeds or shards.
+        """
+        first, self._first = self._first, None  # a fault in between voids it
+        wave = await read(self._bus, WAVE, WaveRecord)
+        if wave is None or wave.record.leader != self._node or wave.record.number != self._led:
+            await self._begin(wave.revision if wave is not None else 0)
+            return
+        answers = await self._answers(owners, alive)
+        if answers is None:
+            self._first = first
+        elif answers == first:
+            await self.end(FINISHED)
+        elif await self._begin(wave.revision):
+            self._first = answers
+
+    async def _begin(self, revision: int) -> bool:
+        number = self._random.getrandbits(52) + 1
+        begun = await write(self._bus, WAVE, WaveRecord(number, self._node), revision)
+        self._led = number if begun else 0
+        return bool(begun)
+
+    async def _answers(
+        self, owners: Mapping[int, ShardRecord], alive: Collection[str]
+    ) -> dict[int, tuple[int, int]] | None:
+        """The answers of all shards to this leader's wave, None if some are missing."""
+        entries = await self._bus.keys(QUIET)
+        answers: dict[int, tuple[int, int]] = {}
+        missing = set(alive)
+        for key, entry in entries.items():
+            node, record = key[len(QUIET) :], decode(key, entry.value, QuietRecord)
+            if record.number != self._led:
+                continue
+            missing.discard(node)
+            for shard, (epoch, number) in record.shards.items():
+                owner = owners.get(shard)
+                if owner is not None and (owner.node, owner.epoch) == (node, epoch):
+                    answers[shard] = (epoch, number)
+        return answers if not missing and len(answers) == self._shards else None
+
+    async def end(self, reason: str) -> str:
+        """End the crawl in all nodes, or learn that another node has. Returns the reason."""
+        while not self.reason:
+            if await write(self._bus, END, EndRecord(reason), 0):
+                self.reason = reason
+            else:
+                await self.look()
+        return self.reason
+
+    async def reopen(self) -> None:
+        """A node joins, and no other is alive: an earlier end is over. BusError."""
+        end = await read(self._bus, END, EndRecord)
+        if end is not None:
+            await self._bus.delete(END, end.revision)
+        self.reason = ""

@@ -1,0 +1,106 @@
+"""One node of a crawl: a round with the bus each HEARTBEAT_S, and what it may do until the next.
+
+Puts `registry`, `members` and `shards` in their order; decides nothing itself. A round counts only
+as a whole. Its order is a part of the promise that no two nodes use one shard:
+- the heartbeat comes before the look at the shards. If another node takes a shard after that look,
+  it has seen this heartbeat or will: it does not take this node for silent;
+- a heartbeat says that an epoch was seen only if the shard was parked before;
+- the look at the members comes after that at the shards: a node is judged by what it did after the
+  record had changed;
+- a shard is begun only after the era is confirmed: all of this was in one KV.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from webcrawl.cluster.bus import Bus
+from webcrawl.cluster.members import Members, State
+from webcrawl.cluster.nodefile import NodeStore
+from webcrawl.cluster.registry import Registry
+from webcrawl.cluster.shards import Event, Shards
+
+
+class Node:
+    """This machine's part of the crawl.
+
+    longest_fetch_s -- from a lease to the end of its request, at most: the time between the last
+        look at `may_use` and the end of what it allowed
+    on_event -- called for each shard to use or to park, before the next step of the round
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        store: NodeStore,
+        settings: Mapping[str, str],
+        shards: int,
+        *,
+        longest_fetch_s: float,
+        clock: Callable[[], float],
+        on_event: Callable[[Event], None],
+    ) -> None:
+        self.registry = Registry(bus, store, settings, shards, clock)
+        self.members = Members(bus, store, clock)
+        self.shards = Shards(bus, store, self.members, shards, longest_fetch_s, clock)
+        self.info: dict[str, str | int | float] = {}
+        self.state: State = "joining"
+        self._clock = clock
+        self._on_event = on_event
+        self._joined_at = float("inf")
+
+    def __repr__(self) -> str:
+        return f"<Node {self.members.node}, {self.state}: {self.shards!r}>"
+
+    def may_ask(self, now: float) -> bool:
+        """Whether the node may send requests at all."""
+        return self.state != "left" and self.members.may_ask(now)
+
+    def may_use(self, shard: int, now: float) -> bool:
+        """Whether the node may send requests for `shard`."""
+        return shard in self.shards.held and self.may_ask(now)
+
+    async def round(self) -> bool:
+        """One round. BusError: it counts as none. Refused: this node must end, exit code 2.
+
+        False: the node has not joined yet, or the KV was lost in between: another round at once is
+        right. Call it each HEARTBEAT_S, and do not call it while one runs.
+        """
+        began_at = self._clock()
+        if self.state == "joining":
+            return await self._join()
+        crawl = await self.registry.check()
+        self.shards.note_era(crawl)
+        if not await self.members.beat(self.state, self.shards.epochs(), crawl.era, self.info):
+            return False
+        for event in await self.shards.look(crawl):
+            self._on_event(event)
+        await self.members.look()
+        if self.state == "running":
+            await self.shards.claim(crawl, self._joined_at)
+        if not await self.registry.confirm(crawl.era):
+            return False
+        self.members.met(began_at)
+        if self.state == "running":
+            for event in self.shards.decide(crawl):
+                self._on_event(event)
+        return True
+
+    async def _join(self) -> bool:
+        if not await self.members.beat("joining", [], self.registry.era, self.info):
+            await self.members.look()
+            return False
+        await self.members.look()
+        if await self.registry.join(is_alone=self.members.alive() == [self.members.node]) is None:
+            return False
+        self.state = "running"
+        self._joined_at = self._clock()
+        return False
+
+    async def leave(self) -> None:
+        """All requests have ended and all folders are closed: tell the others. BusError."""
+        self.state = "left"
+        self.shards.held.clear()
+        for shard in list(self.shards._stopping):
+            self.shards.stopped(shard)
+        await self.members.beat("left", self.shards.epochs(), self.registry.era, self.info)

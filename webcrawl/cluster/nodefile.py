@@ -1,0 +1,102 @@
+"""`JOBDIR/node.json`: what a node knows of its crawl when the bus knows nothing any more.
+
+It is on the disk before the node begins to use a shard, so that no shard is begun a second time.
+Replaced as a whole and synced. It is small and written only when shards change their nodes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from webcrawl.cluster.records import ShardRecord
+
+NAME = "node.json"
+
+
+class NodeFileError(Exception):
+    """The file cannot be read or written: one line for the user."""
+
+
+class NodeFile(Struct, frozen=True):
+    """The content.
+
+    node -- ID of the node, the same in all runs of its JOBDIR
+    run -- of the last process that used the file
+    crawl -- ID of the crawl; "" before the node has joined one
+    shards -- of the whole crawl; 0 before
+    era -- of the KV whose records of shards are whole, as far as the node knows
+    goal, goal_version -- of the target, as last seen
+    map -- by shard, also those of other nodes: as last seen
+    begun -- by shard: the epoch in which this node began to use its folder; it has these shards
+    """
+
+    node: str
+    run: str = ""
+    crawl: str = ""
+    shards: int = 0
+    era: str = ""
+    goal: int = 0
+    goal_version: int = 0
+    map: dict[int, ShardRecord] = {}
+    begun: dict[int, int] = {}
+
+
+class NodeStore:
+    """The file in `jobdir`, made if there is none; None keeps it in memory. NodeFileError."""
+
+    def __init__(self, jobdir: Path | None) -> None:
+        self._jobdir = jobdir
+        before = read_node(jobdir) if jobdir is not None else None
+        self.content = before or NodeFile(uuid4().hex[:12])
+
+    def __repr__(self) -> str:
+        return f"<NodeStore of {self.content.node}: {sorted(self.content.begun)}>"
+
+    def keep(self, **changes: object) -> None:
+        """Change fields. They are on the disk when this returns. NodeFileError."""
+        content = replace(self.content, **changes)
+        if content != self.content:
+            if self._jobdir is not None:
+                write_node(self._jobdir, content)
+            self.content = content
+
+
+def read_node(jobdir: Path) -> NodeFile | None:
+    """The file in `jobdir`, None if there is none. NodeFileError."""
+    path = jobdir / NAME
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=NodeFile)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise NodeFileError(f"{path} cannot be read: {error}") from None
+
+
+def write_node(jobdir: Path, content: NodeFile) -> None:
+    """Replace the file: after a crash there is the old one or the new one. NodeFileError."""
+    path = jobdir / NAME
+    part = path.with_name(f"{NAME}.{os.getpid()}.part")
+    text = json.dumps(msgspec.to_builtins(content, str_keys=True), indent=1) + "\n"
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        folder = os.open(jobdir, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise NodeFileError(f"{path} cannot be written: {error}") from None
