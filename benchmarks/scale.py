@@ -34,7 +34,7 @@ from benchmarks.scale_model import (
     traffic,
 )
 from benchmarks.scale_web import Domains, common_crawl, of_list, with_budgets, with_heavy
-from webcrawl.experiments.plots import Line, Panel, save
+from webcrawl.experiments.plots import MISSING, Line, Panel, save
 from webcrawl.settings import DOWNLOAD_DELAY, FRONTIER_ACTIVE_HOSTS
 
 DAY_S = 86_400.0
@@ -144,14 +144,20 @@ def measure(arguments: argparse.Namespace) -> str:
         raise NotDone(f"--nodes: 2 to {BUCKETS}, at least one bucket each")
     pages = arguments.pages
     if arguments.list:
-        web = of_list(arguments.list, pages)
+        try:
+            web = of_list(arguments.list, pages)
+        except (OSError, ZeroDivisionError) as error:
+            raise NotDone(f"--list: no URLs in {arguments.list}: {error}") from None
     else:
         web = common_crawl(pages, even_hosts=arguments.even_hosts)
     rows = list(simulated(web, arguments))
     if arguments.csv:
         write_csv(arguments.csv, rows)
     if arguments.plot:
-        draw(arguments.plot, rows)
+        try:
+            draw(arguments.plot, rows)
+        except ModuleNotFoundError:
+            raise NotDone(MISSING) from None
     return summary(web, rows, arguments)
 
 
