@@ -21,6 +21,7 @@ from benchmarks import (
     memory_vs_disk,
     overheads,
     parts,
+    scale,
     seeds,
     soak,
     store,
@@ -46,6 +47,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "memory-vs-disk": memory_vs_disk,
     "overheads": overheads,
     "seeds": seeds,
+    "scale": scale,
 }
 
 

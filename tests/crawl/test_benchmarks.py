@@ -41,6 +41,23 @@ def test_a_benchmark_prints_its_line(name: str) -> None:
     assert re.fullmatch(LINES[name] + "\n", done.stdout), done.stdout
 
 
+def test_the_plan_for_many_nodes_prints_its_line(tmp_path: Path) -> None:
+    table = tmp_path / "scale.csv"
+    done = benchmark("scale", "--nodes", "4", "16", "--shards-per-node", "2", f"--csv={table}")
+    assert done.returncode == 0, done.stderr
+    count = r"[\d,]+"
+    assert re.fullmatch(
+        rf"scale: {count} pages of {count} domains, {count} pages/s: 16 nodes with 32 shards:"
+        rf" {NUMBER} cores, {count} GB memory, {NUMBER} TB frontier, {count} TB archive, {count}"
+        rf" messages/s, {count} and {count} USD a month; {NUMBER} % of the pages in 28 days; 4 to"
+        rf" 16 nodes: largest node {NUMBER} to {NUMBER} times the mean \(budgets: {NUMBER} to"
+        rf" {NUMBER}\), {count} to {count} messages/s\n",
+        done.stdout,
+    ), done.stdout
+    lines = table.read_text().splitlines()
+    assert [line.partition(",")[0] for line in lines] == ["nodes", "4", "16"]
+
+
 def test_each_benchmark_has_a_help() -> None:
     done = benchmark("--help")
     assert done.returncode == 0, done.stderr
