@@ -154,6 +154,8 @@ class Cluster:
         others = [each.frontier.fresh for each in self.shards if each is not shard]
         await shard.frontier.set_others_work(any(others))
         shard.frontier.audit()
+        known = shard.frontier._state._bench.hosts
+        assert {self.world.shard_of[host] for host in known} <= {shard.number}
         for lane in reversed(Lane):
             for lease in await shard.frontier.acquire(now + shard.clock, 3, lane):
                 assert self.world.shard_of[lease.host] == shard.number
