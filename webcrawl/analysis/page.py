@@ -129,7 +129,8 @@ def _figure(figure: Figure, table: Table, has_plot: bool) -> str:
     if not figure.is_plot_only:
         rows = f'<div data-table="{table.name}" data-label="{escape(figure.title)}"></div>'
     wide = "" if figure.is_plot_only else ' class="wide"'
-    return f"""<figure id="figure-{figure.plot or table.name}"{wide}>
+    name = f"plot-{figure.plot}" if figure.is_plot_only else f"figure-{table.name}"
+    return f"""<figure id="{name}"{wide}>
 <h3>{escape(figure.title)}</h3>
 <figcaption>{escape(figure.caption)}
 <a class="csv" href="{table.name}.csv" download>CSV</a></figcaption>
