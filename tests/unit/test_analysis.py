@@ -21,6 +21,7 @@ from webcrawl.analysis.csvfiles import write_csv
 from webcrawl.analysis.distributions import bin_of, next_bin, quantiles_of
 from webcrawl.analysis.folder import NoCrawlError, find_crawl
 from webcrawl.analysis.page import html
+from webcrawl.analysis.printed import lines_of
 from webcrawl.analysis.report import Report, make_report, open_crawl
 from webcrawl.analysis.state import read_points, speeds
 from webcrawl.analysis.tables import listed
@@ -156,6 +157,7 @@ def test_the_page_has_words_where_the_csv_has_codes(tmp_path: Path) -> None:
         assert rows(report, "reasons")[0]["ended_as"] == "done"
         assert {row["stage"] for row in rows(report, "latency")} >= {"first_byte", "total"}
         text = html(report)
+        assert "URLs lost: content_type 1 (answered, not kept)" in lines_of(report)
     assert '["content_type","answered, not kept",1]' in text
     assert '["first byte",' in text
     assert '["first_byte",' not in text

@@ -18,6 +18,7 @@ import duckdb
 from tqdm import tqdm  # type: ignore[import-untyped]  # it ships no types
 
 from webcrawl.analysis.archive import Found, archived_pages, read_archive
+from webcrawl.analysis.contents import WORDS
 from webcrawl.analysis.csvfiles import write_csv
 from webcrawl.analysis.folder import CrawlFolder
 from webcrawl.analysis.page import duration_text, size_text, write_page
@@ -106,9 +107,13 @@ def lines_of(report: Report) -> list[str]:
     codes = most_of(
         [(f"{r['status']}: {r['pages']:,}", r["pages"]) for r in tables["codes"].records()]
     )
+    ended_as = WORDS["reasons", "ended_as"]
     lost = most_of(
         [
-            (f"{r['reason']} {r['urls']:,} {r['ended_as']}", r["urls"])
+            (
+                f"{r['reason']} {r['urls']:,} ({ended_as.get(r['ended_as'], r['ended_as'])})",
+                r["urls"],
+            )
             for r in tables["reasons"].records()
         ]
     )
