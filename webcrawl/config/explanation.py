@@ -1,4 +1,7 @@
-"""What settings and frontier say of a URL, in sentences: for `scrapy explain` and the live page."""
+"""Explains a URL in sentences, by settings and frontier: for `scrapy explain` and the live page.
+
+Reads the settings' files; `frontier.disk.explanation` reads the frontier.
+"""
 
 from __future__ import annotations
 
