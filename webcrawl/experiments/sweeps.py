@@ -11,13 +11,15 @@ import csv
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from webcrawl.experiments.plots import MISSING, Line, Panel, save
 from webcrawl.experiments.watching import Run, Sample, watch
+from webcrawl.report.atomic import replace_file
 from webcrawl.report.series import read_series
 
 GRACE_S = 300.0  # beyond its time limit, for a crawl to start and to end
@@ -292,13 +294,11 @@ def _plot(lab: Lab, name: str, title: str, panels: Sequence[Panel]) -> None:
         lab.say(MISSING)
 
 
-def write_csv(path: Path, rows: Iterable[Figures]) -> None:
+def write_csv(path: Path, rows: Sequence[Figures]) -> None:
     """Write `rows`, which have the same names. The file is whole or the one before."""
-    rows = list(rows)
-    part = path.with_suffix(".part")
-    with part.open("w", newline="", encoding="utf-8") as file:
-        if rows:
-            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-    part.replace(path)
+    text = StringIO()
+    if rows:
+        writer = csv.DictWriter(text, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    replace_file(path, text.getvalue().encode())  # with the line ends of RFC 4180
