@@ -21,9 +21,9 @@ from webcrawl.analysis.archive import Found, archived_pages, read_archive
 from webcrawl.analysis.contents import WORDS
 from webcrawl.analysis.csvfiles import write_csv
 from webcrawl.analysis.folder import CrawlFolder
-from webcrawl.analysis.page import duration_text, size_text, write_page
+from webcrawl.analysis.page import duration_text, write_page
 from webcrawl.analysis.report import Report, make_report, open_crawl
-from webcrawl.wording import printable
+from webcrawl.wording import printable, size_text
 
 LISTED = 8  # HTTP codes and reasons in the printed lines
 
