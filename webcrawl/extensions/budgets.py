@@ -19,7 +19,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.settings import BaseSettings
 
-from webcrawl.config.build import leads_crawl, warc_folder
+from webcrawl.config.build import job_folder, leads_crawl, warc_folder
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.live.diskuse import free_bytes
@@ -103,4 +103,4 @@ def _folders(settings: BaseSettings) -> Iterator[Path]:
     if settings.getbool("WARC_ENABLED"):
         yield warc_folder(settings).absolute()
     if settings["FRONTIER_STORE"] == "disk":
-        yield Path(settings.get("JOBDIR") or gettempdir()).absolute()
+        yield (job_folder(settings) or Path(gettempdir())).absolute()

@@ -13,7 +13,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from webcrawl import __version__
-from webcrawl.config.build import leads_crawl, report_folder, warc_folder
+from webcrawl.config.build import job_folder, leads_crawl, report_folder, warc_folder
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.report.atomic import replace_file
 from webcrawl.wording import utc_now
@@ -32,11 +32,10 @@ class CrawlCard:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        settings = crawler.settings
-        jobdir = settings.get("JOBDIR")
-        if not jobdir or not leads_crawl(crawler):
+        jobdir = job_folder(crawler.settings)
+        if jobdir is None or not leads_crawl(crawler):
             raise NotConfigured
-        extension = cls(crawler, Path(jobdir))
+        extension = cls(crawler, jobdir)
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)
         return extension
 

@@ -19,7 +19,7 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 
-from webcrawl.config.build import leads_crawl
+from webcrawl.config.build import job_folder, leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.steering import SteeringError, check, is_unicode
@@ -287,8 +287,7 @@ class SteeringExtension:
 
     @property
     def _jobdir(self) -> Path | None:
-        jobdir = self._crawler.settings.get("JOBDIR")
-        return Path(jobdir) if jobdir else None
+        return job_folder(self._crawler.settings)
 
     @property
     def _is_ending(self) -> bool:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 from typing import Any, Final
 
 from scrapy.crawler import Crawler
 
 from webcrawl import __version__
-from webcrawl.config.build import processes_from, processors, warc_folder
+from webcrawl.config.build import job_folder, processes_from, processors, warc_folder
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.base import Frontier
@@ -41,9 +40,7 @@ class Snapshots:
         self._crawler = crawler
         self._crawl = crawl_of(crawler)
         self._rates = Rates()
-        jobdir = settings.get("JOBDIR")
-        warc_dir = warc_folder(settings)
-        self._disk = DiskUse(warc_dir, Path(jobdir) if jobdir else None)
+        self._disk = DiskUse(warc_folder(settings), job_folder(settings))
         self._processes = processes_from(settings)
         self._limits = [read(settings, name, int) for name in _SETTINGS]
         self._delays_s = [read(settings, name, float) for name in ("DOWNLOAD_DELAY", "IP_DELAY")]

@@ -15,7 +15,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from pathlib import Path
 from typing import Any, Self
 
 from msgspec.structs import replace
@@ -452,9 +451,10 @@ def _steered_before(settings: BaseSettings, scope: Scope) -> tuple[Orders, int]:
     SteeringFileError if they cannot be read.
     """
     target = read(settings, "CLOSESPIDER_PAGECOUNT", int)
-    if build.is_worker(settings) or not settings.get("JOBDIR"):
+    jobdir = build.job_folder(settings)
+    if build.is_worker(settings) or jobdir is None:
         return Orders(), target
-    before = read_steering(Path(settings["JOBDIR"]))
+    before = read_steering(jobdir)
     for line in before.lines(target):
         logger.info("%s", line)
     scope.extend(before.allow, before.deny)
@@ -463,12 +463,12 @@ def _steered_before(settings: BaseSettings, scope: Scope) -> tuple[Orders, int]:
 
 def _repair_steering(settings: BaseSettings) -> None:
     """Cut a torn last line off the file of commands. Call it while the frontier has its lock."""
-    jobdir = settings.get("JOBDIR")
-    if not jobdir:
+    jobdir = build.job_folder(settings)
+    if jobdir is None:
         return
-    path = Path(jobdir) / STEERING
+    path = jobdir / STEERING
     try:
-        torn = repair(Path(jobdir))
+        torn = repair(jobdir)
     except OSError as error:  # then no command can be kept either, and each says so
         logger.warning("%s cannot be repaired: %s", path, error)
         return
