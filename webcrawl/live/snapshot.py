@@ -18,7 +18,7 @@ from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import STAGES, Counters
-from webcrawl.frontier.overview import Overview
+from webcrawl.frontier.overview import Overview, QueuedHost, SlowHost
 from webcrawl.frontier.store import StoreError
 from webcrawl.live.diskuse import DiskUse
 from webcrawl.live.limit import Load, limited_by
@@ -66,11 +66,7 @@ class Snapshots:
         pages_per_s = self._rates.pages_per_s
         left = max(target - counters.crawled, 0)
         return {
-            "crawl": crawl.crawl_id,
-            "spider": self._crawler.spider.name if self._crawler.spider else "",
-            "version": __version__,
-            "pid": os.getpid(),
-            "processes": self._processes,
+            **self._identity(),
             "state": crawl.state,
             "time": utc_now("milliseconds"),
             "elapsed_s": round(elapsed_s, 3),
@@ -85,16 +81,20 @@ class Snapshots:
             "drops": _some(counters.dropped),
             "kept": _some(counters.kept),
             "levels": levels(counters),
-            "largest_queues": [
-                each._asdict() | {"ready_in_s": round(each.ready_in_s, 1)}
-                for each in overview.largest
-            ],
-            "slowest_hosts": [
-                each._asdict() | {"mean_ms": round(each.mean_ms, 1)} for each in overview.slowest
-            ],
+            "largest_queues": [_rounded(each, "ready_in_s") for each in overview.largest],
+            "slowest_hosts": [_rounded(each, "mean_ms") for each in overview.slowest],
             "rss_bytes": {name: stat.rss_bytes for name, stat in stats.items()},
             "busy": {name: round(share, 3) for name, share in self._rates.busy.items()},
             "disk": disk,
+        }
+
+    def _identity(self) -> dict[str, Any]:
+        return {
+            "crawl": self._crawl.crawl_id,
+            "spider": self._crawler.spider.name if self._crawler.spider else "",
+            "version": __version__,
+            "pid": os.getpid(),
+            "processes": self._processes,
         }
 
     def _stages(self, counters: Counters) -> list[dict[str, Any]]:
@@ -144,6 +144,11 @@ def levels(counters: Counters) -> dict[str, list[int]]:
         name: [counts[f"{name}/{level}"] for level in range(1, MAX_LEVEL + 1)]
         for name in ("found", "ended")
     }
+
+
+def _rounded(host: QueuedHost | SlowHost, name: str) -> dict[str, Any]:
+    """The fields of `host`, the field `name` to a tenth."""
+    return host._asdict() | {name: round(getattr(host, name), 1)}
 
 
 def _some(counts: dict[str, int]) -> dict[str, int]:
