@@ -108,10 +108,8 @@ class SteeringExtension:
         async with self._lock:
             if self._server.orders.is_paused and self._is_whole:
                 return "paused already"
-            left = await self._order(replace(self._server.orders, is_paused=True))
-        answer = "paused: no request is sent until resume"
-        if left:
-            answer += f"; {counted(left, 'request')} sent before still without an answer"
+            unanswered = await self._order(replace(self._server.orders, is_paused=True))
+        answer = f"paused: no request is sent until resume{_sent_before(unanswered)}"
         if self._crawler.settings.getfloat("CLOSESPIDER_TIMEOUT"):
             answer += "; CLOSESPIDER_TIMEOUT runs on"
         return answer
@@ -144,19 +142,16 @@ class SteeringExtension:
             await self._keep(command, entries, by)
             orders = self._server.orders
             added = {command: getattr(orders, command) + entries}
-            left = await self._order(replace(orders, **added))
+            unanswered = await self._order(replace(orders, **added))
         if command == "allow":
             return (
                 f"{counted(len(entries), 'entry', 'entries')} added: for seeds, and for links found"
                 " from now on. Links refused before come in when they are found again"
             )
-        answer = (
+        return (
             f"{counted(len(entries), 'entry', 'entries')} added: no such URL is requested from now"
-            " on, and those in line are dropped as their turn comes"
+            f" on, and those in line are dropped as their turn comes{_sent_before(unanswered)}"
         )
-        if left:
-            answer += f"; {counted(left, 'request')} sent before still without an answer"
-        return answer
 
     async def _set_target(self, arguments: Sequence[str], by: str) -> str:
         target = int(arguments[0])
@@ -242,12 +237,12 @@ class SteeringExtension:
         here = self._start(controls.carry_out(orders))
         await asyncio.wait({others, here})  # a command must not begin while another one runs
         try:
-            left = int(here.result()[1] + others.result())
+            unanswered = int(here.result()[1] + others.result())
         except Exception as error:
             logger.exception("steering: orders failed in this process")
             raise SteeringError(self._failure(orders, error)) from error
         self._is_whole = True
-        return left
+        return unanswered
 
     def _failure(self, orders: Orders, error: Exception) -> str:
         """How much of `orders` holds after `error`."""
@@ -318,6 +313,13 @@ class _Counts:
         self.added += accepted
         self.known += in_scope - accepted
         self.outside += urls - in_scope
+
+
+def _sent_before(unanswered: int) -> str:
+    """The end of an answer to `pause` and `deny`."""
+    if not unanswered:
+        return ""
+    return f"; {counted(unanswered, 'request')} sent before still without an answer"
 
 
 def _entries(command: str, arguments: Sequence[str]) -> tuple[str, ...]:

@@ -156,7 +156,7 @@ class CrawlState:
         return self._distributor.next_at(lane)
 
     def overview(self, now: float, limit: int) -> Overview:
-        return overview_of(self._bench.hosts, self._store.lines(), self._slow, now, limit)
+        return overview_of(self._bench.hosts, self._store.stored_hosts(), self._slow, now, limit)
 
     @property
     def supply(self) -> int:
@@ -209,11 +209,11 @@ class CrawlState:
         leased = [host.name for host in hosts if host.state is State.LEASED]
         assert sorted(leased) == sorted(lease.host for lease in self._leases)
         assert self._links_out == sum(lease.link is not None for lease in self._leases)
-        lines = self._store.lines()
-        if lines is not None:
+        stored = self._store.stored_hosts()
+        if stored is not None:
             states = [host.state for host in hosts]
             counted = (len(hosts), states.count(State.WAITING), states.count(State.DEFERRED))
-            assert lines == counted
+            assert stored == counted
         self._bench.audit()
         self._ordering.audit()
 

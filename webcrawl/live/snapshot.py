@@ -23,7 +23,7 @@ from webcrawl.frontier.store import StoreError
 from webcrawl.live.diskuse import DiskUse
 from webcrawl.live.limit import Load, limited_by
 from webcrawl.live.processstat import process_stats
-from webcrawl.live.rates import Rates, look
+from webcrawl.live.rates import Rates, sample
 from webcrawl.parse.urls import MAX_LEVEL
 from webcrawl.report.lines import named_counts
 from webcrawl.wording import utc_now
@@ -61,7 +61,7 @@ class Snapshots:
             overview = Overview()
         counters, elapsed_s = frontier.counters, crawl.elapsed_s
         stats = process_stats(crawl.workers)
-        self._rates.add(look(counters, elapsed_s, stats))
+        self._rates.add(sample(counters, elapsed_s, stats))
         target = frontier.target
         pages_per_s = self._rates.pages_per_s
         left = max(target - counters.crawled, 0)
