@@ -17,20 +17,20 @@ from typing import Any, Final, Self, cast
 from msgspec.structs import replace
 from scrapy import signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import CloseSpider, NotConfigured
+from scrapy.exceptions import NotConfigured
 
 from webcrawl.config.build import job_folder, leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.steering import SteeringError, check, is_unicode
 from webcrawl.crawl.steeringfile import Command, append, shown
+from webcrawl.extensions.steeredseeds import put_seeds
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
 from webcrawl.scheduler.scheduler import Scheduler
 from webcrawl.scope import Scope, ScopeError
 from webcrawl.scope.rules import entries_of, named_host
-from webcrawl.spiders.broad import SEEDS_PER_BATCH, SEEDS_PER_PUT, in_daemon, project_root
-from webcrawl.spiders.seeds import ACCEPTED_WHILE_RUNNING, BadSeed, SeedSource
+from webcrawl.spiders.broad import in_daemon
 from webcrawl.wording import counted, utc_now
 
 logger = logging.getLogger(__name__)
@@ -186,10 +186,11 @@ class SteeringExtension:
             f" {max(counters.pending, 0):,} URLs queued, {rate:.1f} pages/s in the last second"
         )
 
-    # Seeds
-
     async def _seeds(self, arguments: Sequence[str], by: str) -> str:
-        reading = self._start(self._put_seeds(arguments))
+        has_caps = any(read(self._crawler.settings, cap, int) for cap in _CAPS)
+        reading = self._start(
+            put_seeds(self._scheduler, arguments, lambda: self._is_ending, has_caps=has_caps)
+        )
         self._readings.add(reading)
         reading.add_done_callback(self._readings.discard)
         done, _ = await asyncio.wait({reading}, timeout=_SEEDS_ANSWER_S)
@@ -199,30 +200,6 @@ class SteeringExtension:
             return str(reading.result())
         reading.add_done_callback(partial(_log_seeds, shown("seeds", arguments)))
         return "the list is long: it is read on, and the log has the counts at its end"
-
-    async def _put_seeds(self, arguments: Sequence[str]) -> str:
-        """Put all seeds, batch by batch. Meanwhile the crawl does not end by itself."""
-        self._scheduler.holds += 1
-        counts = _Counts(any(read(self._crawler.settings, cap, int) for cap in _CAPS))
-        try:
-            for source in await in_daemon(partial(_sources, arguments)):
-                batches = source.batches(SEEDS_PER_BATCH)
-                while batch := await in_daemon(partial(next, batches, None)):
-                    for start in range(0, len(batch), SEEDS_PER_PUT):
-                        if self._is_ending:
-                            raise SteeringError(f"the crawl is ending: {counts}; the rest is lost")
-                        urls = batch[start : start + SEEDS_PER_PUT]
-                        counts.add(len(urls), *await self._scheduler.add_seeds(urls))
-                        await asyncio.sleep(0)
-                counts.bad += source.bad
-        except BadSeed as error:
-            raise SteeringError(f"no seed is added: {error}") from None
-        except CloseSpider:
-            raise SteeringError(f"the frontier failed: {counts}; the rest is lost") from None
-        finally:
-            self._scheduler.holds -= 1
-            self._scheduler.wake()
-        return str(counts)
 
     # Parts
 
@@ -295,26 +272,6 @@ class SteeringExtension:
         return "closing" if self._is_ending else crawl_of(self._crawler).state
 
 
-class _Counts:
-    """What came of seeds."""
-
-    def __init__(self, has_caps: bool) -> None:
-        self.added = self.known = self.outside = self.bad = 0
-        self._has_caps = has_caps
-
-    def __str__(self) -> str:
-        known = "known or over a cap" if self._has_caps else "known"
-        return (
-            f"{counted(self.added, 'seed')} added, {self.known:,} {known},"
-            f" {self.outside:,} out of scope, {self.bad:,} not a URL"
-        )
-
-    def add(self, urls: int, accepted: int, in_scope: int) -> None:
-        self.added += accepted
-        self.known += in_scope - accepted
-        self.outside += urls - in_scope
-
-
 def _sent_before(unanswered: int) -> str:
     """The end of an answer to `pause` and `deny`."""
     if not unanswered:
@@ -345,20 +302,6 @@ def _hosts_with_commas(argument: str) -> list[str]:
     """
     parts = [part for part in map(str.strip, argument.split(",")) if part]
     return parts if parts and all(map(named_host, parts)) else [argument]
-
-
-def _sources(arguments: Sequence[str]) -> list[SeedSource]:
-    """The lists of seeds. BadSeed; then no seed of any list is used."""
-    if any(part.strip() == "-" for each in arguments for part in each.split(",")):
-        raise BadSeed("standard input is not that of the running crawl; give a file")
-    sources = [
-        SeedSource(each, project_root(), accepted=ACCEPTED_WHILE_RUNNING)
-        for each in arguments
-        if each.strip()
-    ]
-    for source in sources:
-        source.check()
-    return sources
 
 
 def _log_seeds(said: str, reading: asyncio.Task[str]) -> None:
