@@ -71,7 +71,7 @@ class CrawlLog:
         self._fd = -1
         self._size = self._synced = 0
         self._threads: list[threading.Thread] = []
-        with self._named():
+        with self._failing_as_log_error():
             folder.mkdir(parents=True, exist_ok=True)
             if before is not None:
                 self._recover(before)
@@ -105,7 +105,7 @@ class CrawlLog:
             return
         self._lines.append(b"")
         data = b"\n".join(self._lines)
-        with self._named():
+        with self._failing_as_log_error():
             if self._size >= FILE_BYTES:
                 self._finish()
                 self._begin()
@@ -124,7 +124,7 @@ class CrawlLog:
 
         All lines are committed.
         """
-        with self._named():
+        with self._failing_as_log_error():
             if self._size:
                 self._finish()
             else:
@@ -196,7 +196,7 @@ class CrawlLog:
         return sorted((folder or self.folder).glob(f"crawl-{self.crawl}-*.jsonl"))
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
+    def _failing_as_log_error(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
