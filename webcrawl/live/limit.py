@@ -18,8 +18,8 @@ Stage = Literal[
 ]  # fmt: skip
 
 _ADMISSIONS: Final[tuple[Stage, ...]] = ("dns", "robots", "head")
-_BUSY: Final = 0.8  # from here on a process does hardly more: it waits for data in between
-_FULL: Final = 0.95  # of a limit: places become free and are taken again all the time
+_BUSY: Final = 0.8  # a process can hardly do more: the rest of the time it waits for data
+_FULL: Final = 0.95  # of a limit: some places are always free for a moment
 _READY_MIN: Final = 10  # fewer hosts are ready at any moment: leases are taken in turns
 _FASTER: Final = "To go faster,"
 

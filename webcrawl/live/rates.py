@@ -14,7 +14,7 @@ from webcrawl.live.processstat import ProcessStat
 from webcrawl.report.lines import per_second
 
 _SAMPLES: Final = 6  # a reader that asks every second sees the rates of the last five
-_OLD_S: Final = 30.0  # older samples are of an earlier reader: what came since is no news
+_OLD_S: Final = 30.0  # older samples are left out: an earlier reader asked for them
 
 
 class Sample(NamedTuple):
