@@ -25,6 +25,7 @@ from webcrawl.analysis.printed import lines_of
 from webcrawl.analysis.report import Report, make_report, open_crawl
 from webcrawl.analysis.state import read_points, speeds
 from webcrawl.analysis.tables import listed
+from webcrawl.report.card import Card, write_card
 
 CRAWL = "20261123045000-abcdef"
 
@@ -204,9 +205,11 @@ def test_a_folder_without_a_crawl_is_named(tmp_path: Path) -> None:
         find_crawl(tmp_path)
     with pytest.raises(NoCrawlError, match="is not a folder"):
         find_crawl(tmp_path / "none")
-    (tmp_path / "crawl.json").write_text(
-        json.dumps({"crawl": CRAWL, "report_dir": str(tmp_path / "gone")})
+    gone = str(tmp_path / "gone")
+    card = Card(
+        crawl=CRAWL, spider="broad", started="", pid=1, warc_dir=gone, report_dir=gone, version=""
     )
+    write_card(tmp_path, card)
     with pytest.raises(NoCrawlError, match="gone"):
         find_crawl(tmp_path)
 

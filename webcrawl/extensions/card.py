@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from pathlib import Path
@@ -15,12 +14,10 @@ from scrapy.exceptions import NotConfigured
 from webcrawl import __version__
 from webcrawl.config.build import job_folder, leads_crawl, report_folder, warc_folder
 from webcrawl.crawl.crawl import crawl_of
-from webcrawl.report.atomic import replace_file
+from webcrawl.report.card import FILE, Card, write_card
 from webcrawl.wording import utc_now
 
 logger = logging.getLogger(__name__)
-
-FILE = "crawl.json"
 
 
 class CrawlCard:
@@ -44,16 +41,16 @@ class CrawlCard:
         if not crawl_id:
             return  # the frontier could not be opened
         settings = self._crawler.settings
-        card = {
-            "crawl": crawl_id,
-            "spider": spider.name,
-            "started": utc_now(),
-            "pid": os.getpid(),
-            "warc_dir": str(warc_folder(settings).absolute()),
-            "report_dir": str(report_folder(settings).absolute()),
-            "version": __version__,
-        }
+        card = Card(
+            crawl=crawl_id,
+            spider=spider.name,
+            started=utc_now(),
+            pid=os.getpid(),
+            warc_dir=str(warc_folder(settings).absolute()),
+            report_dir=str(report_folder(settings).absolute()),
+            version=__version__,
+        )
         try:
-            replace_file(self._jobdir / FILE, json.dumps(card, indent=2) + "\n")
+            write_card(self._jobdir, card)
         except OSError as error:  # the frontier writes there as well, and will end the crawl
             logger.warning("JOBDIR: %s cannot be written: %s", FILE, error)
