@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,9 +16,11 @@ from typing import Any
 import pytest
 
 from simweb import Running, faults, running
+from tests.adapters.rawserver import RawServer
 from tests.crawl.crawling import ROOT, Crawl, Result, assert_clean, crawl
 from tests.crawl.knownsite import answer, crawled, served
 from tests.crawl.onecrawl import assert_one_crawl
+from tests.crawl.steered import Steered
 from tests.crawl.test_kill import VIEW, mounts
 from tests.crawl.test_processes import few
 
@@ -162,6 +165,33 @@ def test_a_worker_that_starts_later_has_the_rules_in_force(tmp_path: Path) -> No
     later = [each for host in hosts_of_journal(journal) for each in journal.asked(host, changed_at)]
     assert len(later) > 20
     assert all("X-Rule: two" in each["fields"] for each in later)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_request_that_a_pause_holds_obeys_rules_of_the_pause(
+    tmp_path: Path, processes: int
+) -> None:
+    """The server begins no TLS handshake, so the request to it is connecting for long."""
+    connected: list[float] = []
+
+    def script(connection: socket.socket) -> None:
+        connected.append(time.monotonic())
+        server.over.wait()
+
+    write(tmp_path, 'host = "x.org"\ndelay = 1')
+    rules = {"RULES": f"@{tmp_path / 'rules.toml'}", "CRAWL_PROCESSES": processes}
+    with running("--hosts", "2") as web, RawServer(script) as server:
+        url = f"https://127.0.0.1:{server.port}/"
+        paused = Steered(tmp_path, url, web=web, DOWNLOAD_TIMEOUT=60, **rules)
+        paused.until_true(lambda: bool(connected))
+        paused.ctl("pause")
+        write(tmp_path, 'host = "127.0.0.1"\ndeny = true')
+        paused.until(READ_AGAIN)
+        before = len(connected)
+        paused.ctl("resume")
+        result = paused.wait(60)
+    assert len(connected) == before
+    assert result.report["counts"]["dropped/deny"] == 1
 
 
 def test_a_mistake_at_the_start_is_exit_code_2_and_one_line(tmp_path: Path) -> None:

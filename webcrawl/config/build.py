@@ -245,6 +245,7 @@ def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Polic
             crawl_delay_max_s=read(settings, "CRAWL_DELAY_MAX", float),
         ),
         obey_robots=read(settings, "ROBOTSTXT_OBEY", bool),
+        agent=robots_token(settings),
         head_first=read(settings, "HEAD_FIRST", bool),
         depth_max=read(settings, "DEPTH_LIMIT", int),
         bytes_max=read(settings, "MAX_BYTES_PER_HOST", int),

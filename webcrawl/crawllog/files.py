@@ -19,7 +19,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypedDict
@@ -75,6 +75,8 @@ class CrawlLog:
             folder.mkdir(parents=True, exist_ok=True)
             if before is not None:
                 self._recover(before)
+            else:  # killed before the first commit
+                self._remove(self._plain())
             self._finish_left()
             numbers = [number for each, number, _ in log_files(folder) if each == crawl]
             # Beyond that of an earlier folder too: one name is one file, wherever it is.
@@ -177,11 +179,15 @@ class CrawlLog:
                 _cut_torn_line(committed)
         elif not _packed(committed).exists() and before["size"]:
             self.warnings.append(f"The crawl log {committed} is missing")
-        for path in {*self._plain(folder), *self._plain()}:
-            if path.name > committed.name:  # begun after the last commit
-                path.unlink(missing_ok=True)
+        plain = {*self._plain(folder), *self._plain()}
+        self._remove(path for path in plain if path.name > committed.name)
         if folder not in (self.folder, self.folder.absolute()) and folder.exists():
             self._finish_left(folder)  # REPORT_DIR was changed
+
+    def _remove(self, begun: Iterable[Path]) -> None:
+        """Remove files that were begun after the last commit."""
+        for path in begun:
+            path.unlink(missing_ok=True)
 
     def _finish_left(self, folder: Path | None = None) -> None:
         """Compress the plain files of earlier runs, and remove empty ones."""

@@ -94,7 +94,7 @@ class RulesWatch:
         crawl = crawl_of(self._crawler)
         assert crawl.rules is not None
         assert crawl.frontier is not None
-        in_force = crawl.rules.rules
+        in_force, before = crawl.rules.rules, crawl.rules.of
         if rules is in_force:  # the first poll
             return
         await crawl.frontier.set_rules(rules, monotonic())
@@ -104,7 +104,7 @@ class RulesWatch:
         )
         _log_unobeyed(rules)
         if crawl.scheduler is not None:
-            crawl.scheduler.wake()
+            crawl.scheduler.give_back(crawl.rules.change_since(before))
 
 
 def changes(before: Iterable[HostRule], now: Iterable[HostRule]) -> str:

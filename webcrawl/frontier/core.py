@@ -170,10 +170,10 @@ class CrawlState:
         in_force = self._policy.rules
         assert in_force is not None, "the crawl began without RULES"
         hosts = list(self._bench.hosts.values())
-        before = in_force.of
+        has_changed = in_force.change_since(in_force.of)
         in_force.replace(rules)
         for host in hosts:
-            if before(host.name) != in_force.of(host.name):
+            if has_changed(host.name):
                 self._distributor.apply_delay(host)
                 self._disposition.flush_denied(host, now)
                 self._distributor.settle(host, now)
@@ -251,7 +251,9 @@ class CrawlState:
             self.counters.restore(numbers["counters"])
             self._backlog.resume(numbers["queued"], numbers["arrivals"])
         self._distributor.resume(now)
-        if self._distributor.has_newly_waiting:
+        # The place of the log is committed before the first line is: if this run is killed at its
+        # beginning, the next one cuts the file, also if its REPORT_DIR is another one.
+        if self._distributor.has_newly_waiting or (numbers and self._log is not None):
             self._commit(now)
 
     # Leases out

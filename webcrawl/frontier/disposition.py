@@ -63,10 +63,9 @@ class Disposition:
         if isinstance(outcome, RobotsFetched):
             assert lease.robots_task is not None
             rules, delay_s = outcome.rules, outcome.rules.crawl_delay_s or 0.0
+            agent = outcome.agent or self._policy.agent
             self._store.keep_rules(lease.robots_task.origin, rules)
-            known = Rules(
-                outcome.expires_at, delay_s, allows_all=rules.allows_all, agent=outcome.agent
-            )
+            known = Rules(outcome.expires_at, delay_s, allows_all=rules.allows_all, agent=agent)
             self._keep_rules(lease.robots_task, known)
         polite = self._polite
         host.asked_at = max(host.asked_at, asked_at)
@@ -120,12 +119,20 @@ class Disposition:
     def is_needless(self, host: Host, robots_task: RobotsTask, now: float) -> bool:
         """Drop a robots.txt that `host` must not be asked for: whether it was dropped.
 
-        SCOPE_DENY has grown. All URLs of the host were denied; or a robots.txt of another host has
-        moved to this host, which is denied: then it cannot be fetched.
+        A rule has lifted the robots.txt of its home. Or SCOPE_DENY has grown: all URLs of the host
+        were denied; or a robots.txt of another host has moved to this host, which is denied: then
+        it cannot be fetched.
         """
+        home_name = robots_task.home
+        if not self._policy.obeys_robots(home_name):
+            home = self._home(robots_task)
+            home.unmark_elsewhere(robots_task.origin)
+            if home is not host:
+                self._distributor.settle(home, now)
+            return True
         if not self._policy.denied:
             return False
-        if robots_task.home == host.name:
+        if home_name == host.name:
             return not host.queue
         if not self._policy.denied.has_host(host.name):
             return False

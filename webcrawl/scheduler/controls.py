@@ -7,6 +7,7 @@ returns, the orders hold in this process: no request is sent that they forbid.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
@@ -78,6 +79,16 @@ class Controls:
             self._pump.target.wake(everyone=True)
         self._pump.wake()
         return CarriedOut(self._pump.target.placed, unanswered)
+
+    def give_back(self, has_changed: Callable[[str], bool]) -> None:
+        """Give back all leases of hosts that `has_changed` whose requests are not sent yet.
+
+        The rules of these hosts (RULES) have changed: the frontier judges the URLs by the new ones.
+        A paused crawl may hold such requests for long.
+        """
+        self._pump.give_back_window()
+        leased = self._pump.leased_urls()  # others are requests of a user's code
+        self._gate.cut(lambda url: url in leased and has_changed(host_of(url)))
 
     async def _stop(self, denied: HostsAndPatterns) -> int:
         """Stop the requests to `denied` URLs that are not sent yet: the frontier drops the URLs."""

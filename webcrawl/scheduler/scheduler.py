@@ -126,6 +126,7 @@ class Scheduler(BaseScheduler):
         )
         if isinstance(frontier, RemoteFrontier):
             frontier.on_orders = scheduler.controls.carry_out
+            frontier.on_rules = scheduler.controls.give_back
         crawler.signals.connect(scheduler.spider_opened, signals.spider_opened)
         crawler.signals.connect(scheduler.spider_idle, signals.spider_idle)
         crawl.scheduler, crawl.admissions = scheduler, admissions
@@ -144,6 +145,10 @@ class Scheduler(BaseScheduler):
     def wake(self) -> None:
         """Make the pump run its next turn now."""
         self._pump.wake()
+
+    def give_back(self, has_changed: Callable[[str], bool]) -> None:
+        """Give back the leases of hosts whose rules have changed, unless their request is sent."""
+        self.controls.give_back(has_changed)
 
     # Scrapy's interface
 
