@@ -1,4 +1,4 @@
-"""Text of a fixed form: characters of the web as escapes, numbers with their nouns, UTC times."""
+"""Text of a fixed form: escapes for characters of the web, numbers with nouns, sizes, UTC times."""
 
 from __future__ import annotations
 
@@ -18,6 +18,15 @@ def printable(text: str) -> str:
 def counted(number: int, one: str, many: str = "") -> str:
     """Such as "1 seed", "1,000 seeds", "2 entries" with `many`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def size_text(size_bytes: float) -> str:
+    """In powers of ten, with three digits: 123 MB."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if size_bytes < 999.5 or unit == "TB":
+            break
+        size_bytes /= 1000
+    return f"{size_bytes:.3g} {unit}" if size_bytes < 999.5 else f"{size_bytes:,.0f} {unit}"
 
 
 def utc_now(timespec: Literal["seconds", "milliseconds"] = "seconds") -> str:

@@ -96,6 +96,24 @@ def test_a_clock_set_back_between_two_runs_changes_nothing(tmp_path: Path, back_
     assert sorted(run(crawl())) == ["http://a/1", "http://a/2", "http://b/1"]
 
 
+def test_a_run_with_another_name_in_robots_txt_fetches_it_again(tmp_path: Path) -> None:
+    """It may have other rules for that name."""
+
+    async def robots_fetched(agent: str, *urls: str) -> int:
+        """Until one page is fetched."""
+        frontier = DiskFrontier(tmp_path, Policy(politeness=POLITE, agent=agent))
+        driver = Driver(frontier)
+        await driver.put(*urls)
+        page = await driver.until(Step.PAGE)
+        await driver.give_back(page, answer(page, driver.now))
+        await frontier.close()
+        return frontier.counters.robots.total()
+
+    assert run(robots_fetched("one", "http://a/1", "http://a/2", "http://a/3")) == 1
+    assert run(robots_fetched("one")) == 1
+    assert run(robots_fetched("two")) == 2
+
+
 def test_after_a_fault_of_ours_half_a_batch_is_never_committed(tmp_path: Path) -> None:
     async def crawl() -> str:
         frontier = DiskFrontier(tmp_path)

@@ -24,7 +24,7 @@ from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.shared.client import MAIN_PROCESS_GONE, RemoteFrontier
 from webcrawl.frontier.shared.member import Load
 from webcrawl.frontier.shared.server import FrontierServer
-from webcrawl.frontier.shared.wire import Orders
+from webcrawl.frontier.shared.wire import CarriedOut, Orders
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 
@@ -561,8 +561,8 @@ def test_while_places_are_held_the_target_can_be_lowered_to_what_is_answered() -
         server = with_target(0)
         pair = Pair(server)
 
-        async def carry_out(orders: Orders) -> tuple[int, int]:
-            return 1, 0  # one of its answers has a place
+        async def carry_out(orders: Orders) -> CarriedOut:
+            return CarriedOut(1, 0)  # one of its answers has a place
 
         pair.remote.on_orders = carry_out
         await server.put(links(9), 100.0)
@@ -591,7 +591,7 @@ def test_a_process_that_fails_to_carry_out_orders_disconnects() -> None:
         server = with_target(0)
         pair = Pair(server)
 
-        async def fail(orders: Orders) -> tuple[int, int]:
+        async def fail(orders: Orders) -> CarriedOut:
             raise RuntimeError("of a user's code")
 
         pair.remote.on_orders = fail
@@ -611,7 +611,7 @@ def test_a_process_that_dies_is_not_waited_for() -> None:
         server = with_target(0)
         pair = Pair(server)
 
-        async def hang(orders: Orders) -> tuple[int, int]:
+        async def hang(orders: Orders) -> CarriedOut:
             await asyncio.Event().wait()
             return 0, 0
 

@@ -340,6 +340,31 @@ def test_robots_txt_is_not_fetched_where_a_rule_says_so(make: Make) -> None:
     assert run(check()) == ["http://a/", "http://b/", "http://b/robots.txt"]
 
 
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_robots_txt_in_line_is_not_fetched_once_a_rule_lifts_it(make: Make, moved: bool) -> None:
+    async def check() -> list[str]:
+        driver = make()
+        await driver.put("http://a/")
+        if moved:
+            lease = await driver.until(Step.ROBOTS)
+            target = RobotsMoved("http://b/robots.txt", "b", driver.now, driver.now)
+            await driver.give_back(lease, target)
+            (look_up,) = await driver.leases()
+        else:
+            look_up = await driver.until(Step.RESOLVE)
+        await driver.give_back(look_up, answer(look_up, driver.now))
+        await change(driver, for_host("a", obey_robots=False))
+        urls = []
+        while not driver.frontier.is_finished():
+            for lease in await driver.leases():
+                urls.append(lease.url)
+                await driver.give_back(lease, answer(lease, driver.now))
+            driver.wait()
+        return urls
+
+    assert run(check()) == ["http://a/"]
+
+
 def test_robots_txt_is_fetched_again_for_another_agent(make: Make) -> None:
     """The rules in the store are those of one agent."""
 

@@ -29,7 +29,7 @@ def web() -> Iterator[Running]:
     """A web so large that a crawl is still running when the test interrupts it."""
     features = "--features=none,page-chunked,page-gzip,page-301"
     world = ("--hosts", "2000", "--pages-per-host", "50", "--page-bytes", "10000")
-    with running(*world, "--host-delay", "0", features) as web:
+    with running(*world, "--host-delay", "0", "--partial", features) as web:
         yield web
 
 
@@ -95,7 +95,8 @@ def test_a_killed_crawl_leaves_every_finished_page(
 
 def test_the_next_crawl_recovers_a_crawl_interrupted_twice(tmp_path: Path) -> None:
     """Pages that hang keep the crawl from ending before the second interrupt."""
-    with running("--hosts", "500", "--host-delay", "0", "--features", "none,page-hang") as web:
+    world = ("--hosts", "500", "--host-delay", "0", "--features", "none,page-hang")
+    with running(*world, "--partial") as web:
         crawl = Crawl(tmp_path, web=web, **QUICK | {"CLOSE_GRACE": 60}, DOWNLOAD_TIMEOUT=60)
         archive_of(crawl, 100_000)
         crawl.until("*** crawling", times=3)  # by now some fetches hang

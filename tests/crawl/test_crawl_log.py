@@ -13,7 +13,11 @@ from simweb import running
 from tests.crawl.crawling import Crawl, assert_clean, assert_faultless, crawl
 from tests.crawl.crawllog import Line, assert_log, log_lines
 
-WORLD = ("--hosts", "60", "--pages-per-host", "5", "--host-delay", "0.1", "--ip-delay", "0.02")
+# 69 kinds of hosts and pages, and no host much larger than the others.
+WORLD = (
+    *("--seed", "172", "--hosts", "60", "--pages-per-host", "5"),
+    *("--host-delay", "0.1", "--ip-delay", "0.02", "--slowness", "0.2"),
+)
 # Every request that is sent gets an answer, so it is in the ledger.
 ANSWERED = "none,page-30*,page-404,page-503,page-chunked,page-gzip,robots-none,robots-crawl-delay"
 
@@ -21,7 +25,8 @@ ANSWERED = "none,page-30*,page-404,page-503,page-chunked,page-gzip,robots-none,r
 @pytest.mark.parametrize("processes", [1, 2])
 def test_each_turn_has_one_line(tmp_path: Path, processes: int) -> None:
     with running(*WORLD) as web:
-        result = crawl(tmp_path, web=web, CRAWL_PROCESSES=processes, JOBDIR=tmp_path / "job")
+        quick = {"DOWNLOAD_TIMEOUT": 3, "RETRY_TIMES": 1, "JOBDIR": tmp_path / "job"}
+        result = crawl(tmp_path, web=web, CRAWL_PROCESSES=processes, **quick)
         assert_faultless(web)
     assert_clean(result)
     lines = assert_log(result)
@@ -68,7 +73,7 @@ def keys(lines: list[Line]) -> set[tuple[str, str]]:
 
 
 def test_without_the_setting_there_is_no_log(tmp_path: Path) -> None:
-    with running("--hosts", "5", *WORLD[2:]) as web:
+    with running(*WORLD, "--hosts", "5") as web:
         result = crawl(tmp_path, web=web, CRAWL_LOG=0)
     assert result.exit_code == 0
     assert not list((tmp_path / "warc").glob("crawl-*"))
@@ -76,7 +81,7 @@ def test_without_the_setting_there_is_no_log(tmp_path: Path) -> None:
 
 def test_a_log_that_cannot_be_written_ends_the_crawl_before_it_begins(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with running("--hosts", "5", *WORLD[2:]) as web:
+    with running(*WORLD, "--hosts", "5") as web:
         result = crawl(tmp_path, web=web, REPORT_DIR=tmp_path / "file" / "reports")
         assert "requests" not in web.ledger()["totals"]
     assert result.exit_code != 0

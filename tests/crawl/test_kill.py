@@ -20,6 +20,7 @@ import pytest
 from simweb import Running, running
 from tests.crawl.crawling import ROOT, Crawl, assert_clean
 from tests.crawl.onecrawl import assert_one_crawl
+from tests.crawl.steered import Steered
 from webcrawl.parse.urls import host_of
 
 pytestmark = pytest.mark.slow
@@ -30,7 +31,8 @@ DISK: dict[str, Any] = {
     "FRONTIER_ACTIVE_HOSTS": 10,
 }
 FEATURES = "none,page-30*,page-404,page-503,page-chunked,page-gzip,robots-crawl-delay,robots-none"
-WORLD = ("--hosts", "25", "--pages-per-host", "8", "--features", FEATURES)
+# No host of this world is much larger than the others, so that none makes each crawl long.
+WORLD = ("--seed", "41", "--hosts", "25", "--pages-per-host", "8", "--features", FEATURES)
 PROMISES = ("--host-delay", "0.1", "--ip-delay", "0.02")
 
 
@@ -64,8 +66,8 @@ def fault_points(random: Random) -> list[str]:
 def test_a_killed_crawl_looks_like_one_crawl(tmp_path: Path, cap: int) -> None:
     kills = tmp_path / "kills.jsonl"
     # A commit after a stall holds more pages: there must be enough pages for all runs.
-    hosts = "300" if cap else "120"
-    with running("--seed", str(cap + 1), *WORLD, "--hosts", hosts, *PROMISES) as web:
+    more = ("--seed", "5", "--hosts", "150") if cap else ("--seed", "58", "--hosts", "70")
+    with running(*WORLD, *more, *PROMISES) as web:
         points = fault_points(Random(cap))
         program = ("tests.crawl.faulty", ",".join(points), str(kills), str(web.port), "--")
         result = start(tmp_path, web, program=program, MAX_PAGES_PER_HOST=cap).wait()
@@ -84,7 +86,7 @@ def test_a_killed_crawl_by_opic_looks_like_one_crawl(tmp_path: Path, processes: 
     kills = tmp_path / "kills.jsonl"
     points = "after-commit:3,before-commit:9,after-commit:12,before-release:4,random:1200"
     chosen = {"FRONTIER_ORDER": "opic", "CRAWL_PROCESSES": processes}
-    with running(*WORLD, "--hosts", "12", *PROMISES) as web:
+    with running(*WORLD, *PROMISES) as web:
         program = ("tests.crawl.faulty", points, str(kills), str(web.port), "--")
         result = start(tmp_path, web, program=program, **chosen).wait()
         # The second process logs an error when the first is killed.
@@ -116,14 +118,15 @@ def test_a_stopped_crawl_is_resumed(tmp_path: Path) -> None:
 
 def test_a_second_crawl_of_a_jobdir_is_refused(tmp_path: Path) -> None:
     with running(*WORLD, *PROMISES) as web:
-        first = start(tmp_path, web)
-        first.until("*** crawling")
+        first = Steered(tmp_path, web=web, **DISK)
+        first.ctl("pause")  # so that it runs on until the second has ended
         (tmp_path / "second").mkdir()
         second = Crawl(tmp_path / "second", web=web, JOBDIR=tmp_path / "job", **DISK).wait(60)
         assert second.exit_code == 1
         (line,) = [line for line in second.log.splitlines() if " ERROR: " in line]
         assert f"in use by another crawl, process {first.process.pid}" in line
         assert "Traceback" not in second.log
+        first.ctl("resume")
         assert_one_crawl(web, first.wait(), 0)
 
 

@@ -35,7 +35,8 @@ JSON = {"Content_Type": "application/json"}
 @pytest.fixture(scope="module")
 def web() -> Iterator[Running]:
     """A web that no test crawls to its end."""
-    with running("--hosts", "30", "--pages-per-host", "2000", "--host-delay", "0.5") as web:
+    world = ("--hosts", "30", "--pages-per-host", "2000", "--host-delay", "0.5")
+    with running(*world, "--partial") as web:
         yield web
 
 

@@ -111,6 +111,9 @@ class World:
     async def meddle(self, frontier: Frontier, now: float) -> None:
         """Called in each turn: may change the frontier's rules."""
 
+    def change_between_runs(self) -> None:
+        """Called between a kill and the next run: may change the file of rules."""
+
     def begin(self, lease: Lease, now: float) -> None:
         assert lease.host not in self.under_way, "two leases of one host"
         self.under_way.add(lease.host)
@@ -128,6 +131,8 @@ class World:
             assert now >= self.ip_asked.get(ip, -FOREVER) + self.ip_delay_s, "address too early"
         if lease.step is Step.PAGE:
             assert lease.url not in self.answered, "fetched twice"
+            if self.held.of(lease.host).obey_robots is False:
+                return
             assert origin_of(lease.url) in self.rules[lease.host], "before robots.txt"
             rules = self.rules[lease.host][origin_of(lease.url)]
             assert rules is ALLOW_ALL or "/private" not in lease.url, "disallowed"
@@ -217,6 +222,7 @@ async def crawl(
             for _, _, lease in ends:
                 world.killed(lease, now)
             ends.clear()
+            world.change_between_runs()
             frontier = await disk.kill(now)
         await world.meddle(frontier, now)
         frontier.audit()
@@ -289,7 +295,14 @@ class RuledWorld(World):
 
     async def meddle(self, frontier: Frontier, now: float) -> None:
         if self.random.random() < 0.1:
-            await frontier.set_rules([self.rule(host) for host in self.hosts], now)
+            await frontier.set_rules(self.some_rules(), now)
+
+    def change_between_runs(self) -> None:
+        if self.random.random() < 0.7:
+            self.held.replace(self.some_rules())
+
+    def some_rules(self) -> list[HostRule]:
+        return [self.rule(host) for host in self.hosts]
 
     def rule(self, host: str) -> HostRule:
         choice = self.random.choice
@@ -299,6 +312,7 @@ class RuledWorld(World):
             max_depth=choice([None, 0, 1]),
             max_bytes=choice([None, None, 1000]),
             robots_agent=choice([None, "a", "b"]),
+            obey_robots=choice([None, True, False]),
             deny=choice([None, False, True, ("/a",)]),
             priority=choice([None, -3, 5]),
         )
@@ -312,6 +326,8 @@ class RuledWorld(World):
         super().begin(lease, now)
         values = self.held.of(lease.host)
         assert not values.denies_all
+        if lease.robots_task is not None:
+            assert self.held.of(lease.robots_task.home).obey_robots is not False, "not obeyed"
         if lease.link is not None:
             assert not values.denies(lease.url)
             assert not values.max_depth or lease.link.depth <= values.max_depth

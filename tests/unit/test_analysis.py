@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,9 +21,11 @@ from webcrawl.analysis.csvfiles import write_csv
 from webcrawl.analysis.distributions import bin_of, next_bin, quantiles_of
 from webcrawl.analysis.folder import NoCrawlError, find_crawl
 from webcrawl.analysis.page import html
+from webcrawl.analysis.printed import lines_of
 from webcrawl.analysis.report import Report, make_report, open_crawl
 from webcrawl.analysis.state import read_points, speeds
 from webcrawl.analysis.tables import listed
+from webcrawl.report.card import Card, write_card
 
 CRAWL = "20261123045000-abcdef"
 
@@ -155,9 +158,17 @@ def test_the_page_has_words_where_the_csv_has_codes(tmp_path: Path) -> None:
         assert rows(report, "reasons")[0]["ended_as"] == "done"
         assert {row["stage"] for row in rows(report, "latency")} >= {"first_byte", "total"}
         text = html(report)
+        assert "URLs lost: content_type 1 (answered, not kept)" in lines_of(report)
     assert '["content_type","answered, not kept",1]' in text
     assert '["first byte",' in text
     assert '["first_byte",' not in text
+
+
+def test_no_two_elements_of_the_page_have_one_id(tmp_path: Path) -> None:
+    with reported(write(tmp_path, page("http://a.com/", total_ms=9, links=1))) as report:
+        ids = re.findall(r' id="([^"]+)"', html(report))
+    assert "figure-latency" in ids
+    assert len(ids) == len(set(ids))
 
 
 def test_values_of_the_web_never_become_markup(tmp_path: Path) -> None:
@@ -194,9 +205,11 @@ def test_a_folder_without_a_crawl_is_named(tmp_path: Path) -> None:
         find_crawl(tmp_path)
     with pytest.raises(NoCrawlError, match="is not a folder"):
         find_crawl(tmp_path / "none")
-    (tmp_path / "crawl.json").write_text(
-        json.dumps({"crawl": CRAWL, "report_dir": str(tmp_path / "gone")})
+    gone = str(tmp_path / "gone")
+    card = Card(
+        crawl=CRAWL, spider="broad", started="", pid=1, warc_dir=gone, report_dir=gone, version=""
     )
+    write_card(tmp_path, card)
     with pytest.raises(NoCrawlError, match="gone"):
         find_crawl(tmp_path)
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import os
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from webcrawl.crawllog import files
 from webcrawl.crawllog.files import CrawlLog, LogError, compress, log_files, new_crawl_id
 from webcrawl.crawllog.line import NO_DETAILS, Details, Turn, Utc, joined, milliseconds, to_bytes
+from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.distributor import Distributor
+from webcrawl.frontier.lease import Link
 
 ID = "20261123045012-a1b2c3"
 
@@ -154,6 +160,41 @@ def test_a_kill_before_the_first_commit_in_another_folder_leaves_no_line(tmp_pat
     CrawlLog(tmp_path / "b", ID, committed).close()
     assert written(tmp_path / "a") == [1]
     assert written(tmp_path / "b") == []
+
+
+def test_a_kill_before_the_first_commit_of_a_crawl_leaves_no_line(tmp_path: Path) -> None:
+    write(CrawlLog(tmp_path, ID), 1, 2)
+    again = CrawlLog(tmp_path, ID)
+    write(again, 1, 2)
+    again.close()
+    assert written(tmp_path) == [1, 2]
+
+
+def test_a_frontier_commits_the_place_of_its_log_before_the_first_line(tmp_path: Path) -> None:
+    """A run is killed in its first commit, and the next one has a third REPORT_DIR."""
+
+    def frontier(folder: str) -> DiskFrontier:
+        return DiskFrontier(tmp_path / "job", caps=Caps(per_host=1), log_folder=tmp_path / folder)
+
+    async def run() -> None:
+        first = frontier("a")
+        await first.put([Link("http://a.example/1", "a.example")], 0.0)
+        await first.close()
+        killed = frontier("b")
+        with (
+            patch.object(Distributor, "commit", side_effect=MemoryError),
+            pytest.raises(MemoryError),
+        ):
+            await killed.put([Link("http://a.example/2", "a.example")], 0.0)
+        assert written(tmp_path / "b") == [2], "over the cap"
+        await killed.close()
+        last = frontier("c")
+        await last.put([Link("http://a.example/2", "a.example")], 0.0)
+        await last.close()
+
+    asyncio.run(run())
+    assert written(tmp_path / "b") == []
+    assert written(tmp_path / "c") == [2]
 
 
 def test_a_log_that_was_moved_is_cut_where_it_is_now(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from scrapy.settings import Settings
 
 from tests.contracts.frontier import FOREVER, Driver, link
-from webcrawl.config.refusal import of_scope
+from webcrawl.config.explanation import of_scope
 from webcrawl.crawl.steeringfile import Command, Steered
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps

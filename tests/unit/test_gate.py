@@ -182,6 +182,28 @@ def test_urls_can_be_denied_while_a_look_up_waits() -> None:
     asyncio.run(main())
 
 
+def test_leases_of_hosts_with_new_rules_are_given_back_while_they_wait() -> None:
+    """Requests of a user's code have no lease, so they wait on."""
+
+    async def main() -> None:
+        gate = Gate()
+        leased = {"http://a.test/", "http://b.test/"}
+        pump = Mock(target=Mock(placed=0), leased_urls=lambda: leased)
+        controls = Controls(gate, Scope(), pump, Orders())
+        await controls.carry_out(Orders(is_paused=True))
+        urls = [*sorted(leased), "http://a.test/users"]
+        first, *others = [asyncio.create_task(gate.wait(url)) for url in urls]
+        await asyncio.sleep(0)
+        controls.give_back(lambda host: host == "a.test")
+        with pytest.raises(FetchFailed):
+            await first
+        assert not any(other.done() for other in others)
+        gate.open()
+        await asyncio.gather(*others)
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("fails", ["shut", "settle"])
 def test_orders_that_failed_are_carried_out_by_the_next_call(
     fails: str, monkeypatch: pytest.MonkeyPatch

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.wording import counted, printable
+from webcrawl.wording import counted, printable, size_text
 
 
 @given(st.text())
@@ -30,3 +30,9 @@ def test_what_a_terminal_obeys_is_escaped(text: str, shown: str) -> None:
 def test_numbers_with_their_nouns() -> None:
     shown = [counted(1, "seed"), counted(1000, "seed"), counted(0, "entry", "entries")]
     assert shown == ["1 seed", "1,000 seeds", "0 entries"]
+
+
+def test_sizes_have_three_digits() -> None:
+    assert [size_text(n) for n in (0, 999, 1000, 999_499, 999_500, 1.5e9, 2e15)] == [
+        *("0 B", "999 B", "1 kB", "999 kB", "1 MB", "1.5 GB", "2,000 TB"),
+    ]

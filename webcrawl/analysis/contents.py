@@ -297,7 +297,7 @@ _LABELS = {
     "share_of_extracted": ("Share of E", "share"),
 }
 STAGE_NAMES = {"dns": "DNS", "connect": "connect", "first_byte": "first byte", "total": "total"}
-# Values that the page shows in other words than the CSV, by table and column.
+# Values that the page and the printed lines have in other words than the CSV, by table and column.
 WORDS = {
     ("reasons", "ended_as"): {"done": "answered, not kept"},
     ("latency", "stage"): STAGE_NAMES,

@@ -15,6 +15,7 @@ from typing import Any
 
 from webcrawl.crawllog.files import log_files
 from webcrawl.frontier.disk.frontier import LOCK
+from webcrawl.report.card import read_card
 from webcrawl.report.series import series_path
 
 
@@ -60,11 +61,10 @@ def find_crawl(folder: Path, crawl: str = "") -> CrawlFolder:
     """The crawl in `folder`: the one with the ID `crawl`, else the latest. NoCrawlError."""
     if not folder.is_dir():
         raise NoCrawlError(f"{folder} is not a folder")
-    job = read_json(folder / "crawl.json")
-    jobdir = folder if job else None
-    report_dir = Path(str(job["report_dir"])) if "report_dir" in job else folder
+    card = read_card(folder)
+    report_dir = Path(card.report_dir) if card is not None else folder
     # A JOBDIR has one crawl, whatever else lies in its report_dir.
-    wanted = crawl or str(job.get("crawl", ""))
+    wanted = crawl or (card.crawl if card is not None else "")
     try:
         found = sorted({each for each, _, _ in log_files(report_dir)})
     except OSError as error:
@@ -75,10 +75,10 @@ def find_crawl(folder: Path, crawl: str = "") -> CrawlFolder:
     chosen = wanted or found[-1]
     return CrawlFolder(
         crawl=chosen,
-        jobdir=jobdir if chosen == job.get("crawl") else None,
+        jobdir=folder if card is not None and chosen == card.crawl else None,
         report_dir=report_dir,
-        warc_dir=Path(str(job.get("warc_dir") or report_dir)),
-        spider=str(job.get("spider", "")),
+        warc_dir=Path(card.warc_dir) if card is not None else report_dir,
+        spider=card.spider if card is not None else "",
         others=tuple(each for each in found if each != chosen),
     )
 

@@ -28,7 +28,7 @@ from webcrawl.analysis.csvfiles import save_csv
 from webcrawl.analysis.plots import plots
 from webcrawl.analysis.report import Report
 from webcrawl.analysis.tables import Table
-from webcrawl.wording import printable
+from webcrawl.wording import printable, size_text
 
 ROWS_MAX = 2_000  # of a table in the page; its CSV has all
 TEXT_MAX = 300  # characters of a value in the page
@@ -129,7 +129,8 @@ def _figure(figure: Figure, table: Table, has_plot: bool) -> str:
     if not figure.is_plot_only:
         rows = f'<div data-table="{table.name}" data-label="{escape(figure.title)}"></div>'
     wide = "" if figure.is_plot_only else ' class="wide"'
-    return f"""<figure id="figure-{figure.plot or table.name}"{wide}>
+    name = f"plot-{figure.plot}" if figure.is_plot_only else f"figure-{table.name}"
+    return f"""<figure id="{name}"{wide}>
 <h3>{escape(figure.title)}</h3>
 <figcaption>{escape(figure.caption)}
 <a class="csv" href="{table.name}.csv" download>CSV</a></figcaption>
@@ -166,15 +167,6 @@ def key_numbers(report: Report) -> list[tuple[str, str]]:
         ("URLs kept for a later try", f"{t['urls_kept_for_a_later_try']:,}"),
         ("URLs queued", f"{t['urls_pending']:,.0f}"),
     ]
-
-
-def size_text(size_bytes: float) -> str:
-    """With three digits and a unit of powers of 1,000."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size_bytes < 1000:
-            return f"{size_bytes:.3g} {unit}"
-        size_bytes /= 1000
-    return f"{size_bytes:,.3f} TB"
 
 
 def duration_text(seconds: float) -> str:

@@ -6,16 +6,15 @@ Colours are names of CSS variables (`--c1` ...), which the page replaces in ligh
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 from webcrawl.analysis.contents import STAGE_NAMES
 from webcrawl.analysis.report import Report
+from webcrawl.analysis.state import FUNNEL
 from webcrawl.analysis.tables import Table
 
 Plot = dict[str, Any]
 _SHORT = {"E": "taken", "H": "host", "D": "DNS", "I": "IP", "R": "robots", "C": "crawled"}
-_RATES = ("extracted", "host_passed", "resolved", "ip_passed", "robots_passed", "crawled")
 
 
 def plots(report: Report) -> dict[str, Plot]:
@@ -28,7 +27,8 @@ def plots(report: Report) -> dict[str, Plot]:
         "host_sizes": _host_sizes(tables["host_sizes"]),
         "page_bytes": _sizes(tables["page_bytes"], "bytes per document"),
         "page_links": _sizes(tables["page_links"], "links per document"),
-    } | dict(_over_time(tables["series"]))
+        **_over_time(tables["series"]),
+    }
     if "tokens" in tables:
         made["tokens"] = _sizes(tables["tokens"], "tokens per document")
     return {name: plot for name, plot in made.items() if plot["data"]}
@@ -83,64 +83,43 @@ def _funnel(table: Table) -> Plot:
     )
 
 
-def _over_time(table: Table) -> Iterator[tuple[str, Plot]]:
-    """Four plots with the same time axis."""
-    values = {name: table.column(name) for name in table.columns}
-    elapsed = values.pop("elapsed_s")
-    unit, per_unit = ("hours", 3600.0) if elapsed and elapsed[-1] > 7200 else ("seconds", 1.0)
+def _over_time(table: Table) -> dict[str, Plot]:
+    """Four plots with the same time axis; none for fewer than two points."""
+    elapsed = table.column("elapsed_s")
+    if len(elapsed) < 2:
+        return {}
+    unit, per_unit = ("hours", 3600.0) if elapsed[-1] > 7200 else ("seconds", 1.0)
     x = [round(each / per_unit, 4) for each in elapsed]
     axis = _title(f"{unit} since the start of the crawl", rangemode="tozero")
 
-    def line(column: str, color: str, **more: Any) -> Plot:
-        y = [round(each, 3) for each in values[column]]
+    def line(column: str, name: str, color: str = "--c1", **more: Any) -> Plot:
+        y = [round(each, 3) for each in table.column(column)]
         look = {"color": color, "width": 1.5}
-        return {"type": "scatter", "mode": "lines", "x": x, "y": y, "line": look, **more}
+        return {
+            "type": "scatter", "mode": "lines", "x": x, "y": y, "line": look, "name": name, **more
+        }  # fmt: skip
 
-    if len(x) < 2:
-        return
-    yield (
-        "speed",
-        _plot(
-            [
-                line("pages_per_s", "--c1", name="pages a second"),
-                line("mbps", "--c2", name="Mbit a second", yaxis="y2"),
-            ],
-            axis,
-            _title("pages a second", rangemode="tozero"),
-            yaxis2=_title(
-                "Mbit a second", overlaying="y", side="right", rangemode="tozero", tickmode="auto"
+    def plot(title: str, *lines: Plot, **layout: Any) -> Plot:
+        return _plot([*lines], axis, _title(title, rangemode="tozero"), **layout)
+
+    mbps = "Mbit a second"
+    return {
+        "speed": plot(
+            "pages a second",
+            line("pages_per_s", "pages a second"),
+            line("mbps", mbps, "--c2", yaxis="y2"),
+            yaxis2=_title(mbps, overlaying="y", side="right", rangemode="tozero", tickmode="auto"),
+        ),
+        "under_way": plot("fetches under way", line("under_way", "fetches under way")),
+        "frontier": plot("URLs queued", line("pending", "URLs queued", fill="tozeroy")),
+        "rates": plot(
+            "per second",
+            *(
+                line(f"{count}_per_s", f"{letter} {_SHORT[letter]}", f"--c{n}")
+                for n, (letter, count, _) in enumerate(FUNNEL, 1)
             ),
         ),
-    )
-    yield (
-        "under_way",
-        _plot(
-            [line("under_way", "--c1", name="fetches under way")],
-            axis,
-            _title("fetches under way", rangemode="tozero"),
-        ),
-    )
-    yield (
-        "frontier",
-        _plot(
-            [line("pending", "--c1", name="URLs queued", fill="tozeroy")],
-            axis,
-            _title("URLs queued", rangemode="tozero"),
-        ),
-    )
-    yield (
-        "rates",
-        _plot(
-            [
-                line(f"{rate}_per_s", f"--c{n}", name=f"{letter} {name}")
-                for n, (rate, (letter, name)) in enumerate(
-                    zip(_RATES, _SHORT.items(), strict=True), 1
-                )
-            ],
-            axis,
-            _title("per second", rangemode="tozero"),
-        ),
-    )
+    }
 
 
 def _levels(table: Table) -> Plot:

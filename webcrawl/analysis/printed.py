@@ -18,11 +18,13 @@ import duckdb
 from tqdm import tqdm  # type: ignore[import-untyped]  # it ships no types
 
 from webcrawl.analysis.archive import Found, archived_pages, read_archive
+from webcrawl.analysis.contents import WORDS
 from webcrawl.analysis.csvfiles import write_csv
 from webcrawl.analysis.folder import CrawlFolder
-from webcrawl.analysis.page import duration_text, size_text, write_page
+from webcrawl.analysis.page import duration_text, write_page
 from webcrawl.analysis.report import Report, make_report, open_crawl
-from webcrawl.wording import printable
+from webcrawl.analysis.tables import Table
+from webcrawl.wording import printable, size_text
 
 LISTED = 8  # HTTP codes and reasons in the printed lines
 
@@ -106,12 +108,6 @@ def lines_of(report: Report) -> list[str]:
     codes = most_of(
         [(f"{r['status']}: {r['pages']:,}", r["pages"]) for r in tables["codes"].records()]
     )
-    lost = most_of(
-        [
-            (f"{r['reason']} {r['urls']:,} {r['ended_as']}", r["urls"])
-            for r in tables["reasons"].records()
-        ]
-    )
     largest = ", ".join(
         f"{row['host']} {row['pages']:,}" for row in tables["largest_hosts"].first_records(5)
     )
@@ -127,7 +123,7 @@ def lines_of(report: Report) -> list[str]:
         f"{t['pages_per_s']:.1f} pages/s, {t['mbps']:.1f} Mbit/s",
         f"Funnel: {funnel}",
         f"HTTP codes: {codes or 'none'}",
-        f"URLs lost: {lost or 'none'}",
+        f"URLs lost: {_losses(tables['reasons']) or 'none'}",
         f"{hosts}; {report.one_page_share:.1%} of hosts with a page have exactly one",
         f"Largest hosts: {largest or 'none'}",
         f"URLs queued: {t['urls_pending']:,.0f}, of these {later}",
@@ -140,6 +136,14 @@ def lines_of(report: Report) -> list[str]:
             " from outside"
         )
     return [printable(line) for line in lines]
+
+
+def _losses(reasons: Table) -> str:
+    words = WORDS["reasons", "ended_as"]
+    texts = []
+    for reason, ended_as, urls in reasons.rows():
+        texts.append((f"{reason} {urls:,} ({words.get(ended_as, ended_as)})", urls))
+    return most_of(texts)
 
 
 def most_of(counted: list[tuple[str, int]]) -> str:

@@ -15,13 +15,13 @@ from webcrawl.analysis.archive import Found
 from webcrawl.analysis.folder import CrawlFolder
 from webcrawl.analysis.logtable import open_log, unreadable_lines
 from webcrawl.analysis.questions import questions
-from webcrawl.analysis.state import CrawlState, read_state, speeds, waiting
+from webcrawl.analysis.state import FUNNEL, CrawlState, read_state, speeds, waiting
 from webcrawl.analysis.tables import Table, listed, one
 
 SERIES_COLUMNS = (
-    *("elapsed_s", "pages_per_s", "mbps", "under_way", "pending", "extracted_per_s"),
-    *("host_passed_per_s", "resolved_per_s", "ip_passed_per_s", "robots_passed_per_s"),
-    *("crawled_per_s", "links_per_s", "rss_mb"),
+    *("elapsed_s", "pages_per_s", "mbps", "under_way", "pending"),
+    *(f"{count}_per_s" for _, count, _ in FUNNEL),
+    *("links_per_s", "rss_mb"),
 )
 
 

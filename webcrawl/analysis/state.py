@@ -20,7 +20,15 @@ from webcrawl.report.series import read_series
 
 Point = dict[str, Any]
 _POINTS_MAX = 4_000  # a series has 2,000 at most
-_RATES = ("extracted", "host_passed", "resolved", "ip_passed", "robots_passed", "crawled")
+# Each stage of the funnel: its letter in the stats lines, its count, and what it counts.
+FUNNEL = (
+    ("E", "extracted", "URLs taken from the queue"),
+    ("H", "host_passed", "of these, within the caps per host and domain"),
+    ("D", "resolved", "hosts found in DNS"),
+    ("I", "ip_passed", "of H, within the cap per IP address"),
+    ("R", "robots_passed", "of I, allowed by robots.txt"),
+    ("C", "crawled", "of R, answered: pages crawled"),
+)
 
 
 @dataclass(slots=True)
@@ -28,9 +36,7 @@ class CrawlState:
     """Counts by name (docs/stats.md), and their source; the points of the time series."""
 
     counts: dict[str, float] = field(default_factory=dict)
-    source: str = (
-        ""  # of the counts: "frontier", "report.json", "time series"; "" if there are none
-    )
+    source: str = ""  # "frontier", "report.json" or "time series"; "" without any
     elapsed_s: float = 0.0
     points: list[Point] = field(default_factory=list)
     finish_reason: str = ""  # "" if the crawl runs or was killed
@@ -98,7 +104,7 @@ def speeds(points: list[Point]) -> Iterator[dict[str, float]]:
             "mbps": per_second(grown("page_bytes", "robots_bytes") * 8e-6, over_s),
             "under_way": counts.get("under_way", 0),  # a stage's own counts overlap: page, archive
             "pending": counts.get("pending", 0),
-            **{f"{name}_per_s": per_second(grown(name), over_s) for name in _RATES},
+            **{f"{name}_per_s": per_second(grown(name), over_s) for _, name, _ in FUNNEL},
             "links_per_s": per_second(grown("links"), over_s),
             "rss_mb": now.get("rss_bytes", 0) / 1e6,
         }

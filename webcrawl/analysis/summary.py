@@ -8,23 +8,13 @@ from datetime import datetime
 
 import duckdb
 
-from webcrawl.analysis.state import CrawlState, levels_found
+from webcrawl.analysis.state import FUNNEL, CrawlState, levels_found
 from webcrawl.analysis.tables import Row, Table, listed, one, queried
 from webcrawl.parse.urls import MAX_LEVEL
 
 NONE = "(none)"
 VALUES_MAX = 1_000  # of media types, character sets and languages, each; the rest is "(other)"
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
-STAGES = ("dns", "connect", "first_byte", "total")
-
-FUNNEL = (
-    ("E", "extracted", "URLs taken from the queue"),
-    ("H", "host_passed", "of these, within the caps per host and domain"),
-    ("D", "resolved", "hosts found in DNS"),
-    ("I", "ip_passed", "of H, within the cap per IP address"),
-    ("R", "robots_passed", "of I, allowed by robots.txt"),
-    ("C", "crawled", "of R, answered: pages crawled"),
-)
 
 
 def totals(log: duckdb.DuckDBPyConnection, state: CrawlState) -> dict[str, float]:

@@ -11,8 +11,8 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
+from webcrawl.config.explanation import SCOPE_SETTINGS, explained
 from webcrawl.config.kinds import SettingError
-from webcrawl.config.refusal import SCOPE_SETTINGS, explained
 from webcrawl.crawl.steeringfile import SteeringFileError
 from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.disk.inspection import Inspection

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import sys
 import time
 from collections.abc import Iterable
@@ -23,6 +22,7 @@ from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.store import StoreError
+from webcrawl.report.console import discard_output
 
 REASONS = TRANSIENT | {"host_retired", "robots_unreachable"}  # reasons of kept URLs
 WAIT_S = 10.0  # time-out for a running crawl to read the RETRY file
@@ -79,7 +79,7 @@ class Command(ScrapyCommand):
                 print(*frontier.summary(time.time()), sep="\n")
             frontier.close()
         except BrokenPipeError:  # the reader of standard output has exited, as `head` does
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_output()
         except (StoreError, OSError) as error:
             print(error, file=sys.stderr)
             self.exitcode = 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.analysis.folder import NoCrawlError, find_crawl
 from webcrawl.parse.urls import canonicalize, host_of
+from webcrawl.report.console import discard_output
 from webcrawl.wording import printable
 
 WRONG = 2  # exit code for a DIR without a crawl and for options that cannot be used
@@ -70,7 +70,7 @@ class Command(ScrapyCommand):
             folder = find_crawl(Path(args[0]), opts.crawl)
             write_report(folder, opts, domain)
         except BrokenPipeError:  # the reader of standard output has exited, as `head` does
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_output()
         except NoCrawlError as error:
             print(error, file=sys.stderr)
             self.exitcode = WRONG

@@ -7,7 +7,6 @@ each look is printed as a block of lines.
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import sys
 import time
@@ -21,6 +20,7 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.live.client import NotRunning, Refused, ask
 from webcrawl.live.screen import Line, duration, screen
+from webcrawl.report.console import discard_output
 
 try:
     import curses
@@ -78,7 +78,7 @@ class Command(ScrapyCommand):
         except KeyboardInterrupt:
             pass
         except BrokenPipeError:  # the reader of standard output has exited, as `head` does
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_output()
 
 
 def show(snapshot: Snapshot) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import sys
 from collections.abc import Sequence
 from typing import cast
@@ -14,6 +13,7 @@ from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
 from webcrawl.commands.debugging import DebugCommand
+from webcrawl.report.console import discard_output
 from webcrawl.trace.tracer import Tracer
 
 try:
@@ -64,7 +64,7 @@ class Command(DebugCommand, ScrapyCommand):
             print()
             self.exitcode = 130
         except BrokenPipeError:  # the reader of standard output has exited, as `head` does
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_output()
 
     async def _trace(self, urls: Sequence[str], opts: argparse.Namespace) -> int:
         settings = cast("Settings", self.settings)

@@ -5,9 +5,11 @@ In reading order:
 - `kinds`: the kinds of values, and `SettingError`.
 - `table`: one row per setting; `read` gives a setting's value with its type.
 - `markdown`: writes docs/settings.md from the table.
+- `rulesfile`: reads the file of RULES.
 - `fetch`, `build`: build the core's parts from settings.
 - `names`: finds misspelt names of settings and spider arguments.
 - `moved`: finds import paths of an earlier version.
 - `ignored`: Scrapy's settings without effect here.
 - `check`: the checks before a crawl.
+- `explanation`: what settings and frontier say of one URL.
 """

@@ -192,7 +192,7 @@ def _own_frontier_from(settings: BaseSettings, scope: Scope, rules: HostRules | 
             policy, ordering=ordering, caps=caps, log_folder=log_folder, utc_s=utc_s
         )
     return DiskFrontier(
-        Path(settings["JOBDIR"]) if settings.get("JOBDIR") else None,
+        job_folder(settings),
         policy,
         ordering=ordering,
         caps=caps,
@@ -202,6 +202,11 @@ def _own_frontier_from(settings: BaseSettings, scope: Scope, rules: HostRules | 
         now=now,
         utc_s=utc_s,
     )
+
+
+def job_folder(settings: BaseSettings) -> Path | None:
+    """JOBDIR; None for a crawl that cannot be resumed."""
+    return Path(settings["JOBDIR"]) if settings.get("JOBDIR") else None
 
 
 def report_folder(settings: BaseSettings) -> Path:
@@ -240,6 +245,7 @@ def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Polic
             crawl_delay_max_s=read(settings, "CRAWL_DELAY_MAX", float),
         ),
         obey_robots=read(settings, "ROBOTSTXT_OBEY", bool),
+        agent=robots_token(settings),
         head_first=read(settings, "HEAD_FIRST", bool),
         depth_max=read(settings, "DEPTH_LIMIT", int),
         bytes_max=read(settings, "MAX_BYTES_PER_HOST", int),

@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from ipaddress import ip_address
-from pathlib import Path
 
 from scrapy import Spider
 from scrapy.settings import BaseSettings
 
 from webcrawl.admission.dns import read_server
-from webcrawl.config.build import robots_token, rules_from, scope_from
+from webcrawl.config.build import job_folder, robots_token, rules_from, scope_from
 from webcrawl.config.fetch import user_agent_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.names import check_names
@@ -44,8 +43,9 @@ def check(settings: BaseSettings, unread: Collection[str] = ()) -> list[str]:
 
 
 def _steering_of(settings: BaseSettings) -> None:
-    if settings.get("JOBDIR"):
-        read_steering(Path(settings["JOBDIR"]))
+    jobdir = job_folder(settings)
+    if jobdir is not None:
+        read_steering(jobdir)
 
 
 def problems_of(

@@ -152,7 +152,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "ROBOTSTXT_USER_AGENT",
             kinds.ASCII_OR_UNSET,
             "The crawler's name in robots.txt. Unset: the product token of the user agent that is"
-            " sent.",
+            " sent. A run with another name fetches each robots.txt again.",
         ),
         Setting(
             "ROBOTS_PARSER",

@@ -7,7 +7,7 @@ them only the crawler. So their shared state is one typed object on the crawler.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal, Protocol, runtime_checkable
 
 from scrapy.crawler import Crawler
@@ -46,6 +46,8 @@ class CrawlScheduler(Protocol):
     async def wait_to_count(self, page_fetch: PageFetch) -> bool: ...
 
     def wake(self) -> None: ...
+
+    def give_back(self, has_changed: Callable[[str], bool]) -> None: ...
 
 
 class Crawl:

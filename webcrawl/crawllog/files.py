@@ -19,7 +19,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypedDict
@@ -71,10 +71,12 @@ class CrawlLog:
         self._fd = -1
         self._size = self._synced = 0
         self._threads: list[threading.Thread] = []
-        with self._named():
+        with self._failing_as_log_error():
             folder.mkdir(parents=True, exist_ok=True)
             if before is not None:
                 self._recover(before)
+            else:  # killed before the first commit
+                self._remove(self._plain())
             self._finish_left()
             numbers = [number for each, number, _ in log_files(folder) if each == crawl]
             # Beyond that of an earlier folder too: one name is one file, wherever it is.
@@ -105,7 +107,7 @@ class CrawlLog:
             return
         self._lines.append(b"")
         data = b"\n".join(self._lines)
-        with self._named():
+        with self._failing_as_log_error():
             if self._size >= FILE_BYTES:
                 self._finish()
                 self._begin()
@@ -124,7 +126,7 @@ class CrawlLog:
 
         All lines are committed.
         """
-        with self._named():
+        with self._failing_as_log_error():
             if self._size:
                 self._finish()
             else:
@@ -177,11 +179,15 @@ class CrawlLog:
                 _cut_torn_line(committed)
         elif not _packed(committed).exists() and before["size"]:
             self.warnings.append(f"The crawl log {committed} is missing")
-        for path in {*self._plain(folder), *self._plain()}:
-            if path.name > committed.name:  # begun after the last commit
-                path.unlink(missing_ok=True)
+        plain = {*self._plain(folder), *self._plain()}
+        self._remove(path for path in plain if path.name > committed.name)
         if folder not in (self.folder, self.folder.absolute()) and folder.exists():
             self._finish_left(folder)  # REPORT_DIR was changed
+
+    def _remove(self, begun: Iterable[Path]) -> None:
+        """Remove files that were begun after the last commit."""
+        for path in begun:
+            path.unlink(missing_ok=True)
 
     def _finish_left(self, folder: Path | None = None) -> None:
         """Compress the plain files of earlier runs, and remove empty ones."""
@@ -196,7 +202,7 @@ class CrawlLog:
         return sorted((folder or self.folder).glob(f"crawl-{self.crawl}-*.jsonl"))
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
+    def _failing_as_log_error(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:

@@ -11,20 +11,23 @@ import csv
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from webcrawl.experiments.plots import MISSING, Line, Panel, save
 from webcrawl.experiments.watching import Run, Sample, watch
+from webcrawl.parse.urls import MAX_LEVEL
+from webcrawl.report.atomic import replace_file
 from webcrawl.report.series import read_series
 
 GRACE_S = 300.0  # beyond its time limit, for a crawl to start and to end
 PROGRESS_S = 10.0
 RATE_S = 60.0  # pages per second are means over two default delays of a host
 STORES = ("memory", "disk")
-LEVELS = range(1, 11)
+LEVELS = range(1, MAX_LEVEL + 1)
 
 Say = Callable[[str], None]
 Figures = dict[str, Any]  # a row of a CSV file
@@ -232,15 +235,7 @@ def _by_level(counts: Mapping[str, float]) -> list[Line]:
 
     found, ended = of("found"), of("ended")
     queued = [a - b for a, b in zip(found, ended, strict=True)]
-    levels = list(LEVELS)
-    if not any(fetched := of("fetched")):
-        return [Line("fetched or dropped", levels, ended), Line("queued", levels, queued)]
-    dropped = [a - b for a, b in zip(ended, fetched, strict=True)]
-    return [
-        Line("fetched", levels, fetched),
-        Line("dropped", levels, dropped),
-        Line("queued", levels, queued),
-    ]
+    return [Line("fetched or dropped", LEVELS, ended), Line("queued", LEVELS, queued)]
 
 
 def _by_fetches(rows: Sequence[Figures]) -> list[Panel]:
@@ -292,13 +287,11 @@ def _plot(lab: Lab, name: str, title: str, panels: Sequence[Panel]) -> None:
         lab.say(MISSING)
 
 
-def write_csv(path: Path, rows: Iterable[Figures]) -> None:
+def write_csv(path: Path, rows: Sequence[Figures]) -> None:
     """Write `rows`, which have the same names. The file is whole or the one before."""
-    rows = list(rows)
-    part = path.with_suffix(".part")
-    with part.open("w", newline="", encoding="utf-8") as file:
-        if rows:
-            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-    part.replace(path)
+    text = StringIO()
+    if rows:
+        writer = csv.DictWriter(text, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    replace_file(path, text.getvalue().encode())  # with the line ends of RFC 4180

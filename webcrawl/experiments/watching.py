@@ -109,7 +109,7 @@ def _sample(pid: int, at_s: float, out: Path, disk: Path | None) -> Sample | Non
     memory = dict(line.split(":", 1) for line in lines)
     if "VmRSS" not in memory:
         return None
-    rss_mb, peak_mb = (int(memory[name].split()[0]) / 1000 for name in ("VmRSS", "VmHWM"))
+    rss_mb, peak_mb = (int(memory[name].split()[0]) * 1.024e-3 for name in ("VmRSS", "VmHWM"))
     return Sample(at_s, _crawled(out), rss_mb, peak_mb, cpu_s_of(pid), _size_mb(disk))
 
 

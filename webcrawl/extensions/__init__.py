@@ -4,6 +4,9 @@ In reading order:
 
 - `startcheck`: checks names and the contact in the User-Agent before every crawl.
 - `live`: runs the control server and the live page.
+- `steering`: carries out commands for the running crawl; `steeredseeds` adds seeds.
+- `rules`, `budgets`: follow the file of RULES; end the crawl when the archive or a disk is full.
+- `card`: writes JOBDIR/crawl.json.
 - `statslines`: prints the stats lines and the summary, and copies every number to Scrapy's stats.
 - `report`: writes report.json and report.txt when the spider closes.
 - `series`: writes the time series of the counts.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import gettempdir
@@ -20,9 +19,10 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.settings import BaseSettings
 
-from webcrawl.config.build import leads_crawl, warc_folder
+from webcrawl.config.build import job_folder, leads_crawl, warc_folder
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
+from webcrawl.live.diskuse import free_bytes
 from webcrawl.signals import crawl_closing
 
 logger = logging.getLogger(__name__)
@@ -99,24 +99,8 @@ class Budgets:
         return ""
 
 
-def free_bytes(folder: Path) -> int | None:
-    """The bytes that may be written on the disk of `folder`, or of its first parent that exists.
-
-    None if the system does not tell.
-    """
-    for each in (folder, *folder.parents):
-        try:
-            disk = os.statvfs(each)
-        except FileNotFoundError:
-            continue
-        except OSError:
-            return None
-        return disk.f_bavail * disk.f_frsize
-    return None
-
-
 def _folders(settings: BaseSettings) -> Iterator[Path]:
     if settings.getbool("WARC_ENABLED"):
         yield warc_folder(settings).absolute()
     if settings["FRONTIER_STORE"] == "disk":
-        yield Path(settings.get("JOBDIR") or gettempdir()).absolute()
+        yield (job_folder(settings) or Path(gettempdir())).absolute()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from pathlib import Path
@@ -13,14 +12,12 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from webcrawl import __version__
-from webcrawl.config.build import leads_crawl, report_folder, warc_folder
+from webcrawl.config.build import job_folder, leads_crawl, report_folder, warc_folder
 from webcrawl.crawl.crawl import crawl_of
-from webcrawl.report.atomic import replace_file
+from webcrawl.report.card import FILE, Card, write_card
 from webcrawl.wording import utc_now
 
 logger = logging.getLogger(__name__)
-
-FILE = "crawl.json"
 
 
 class CrawlCard:
@@ -32,11 +29,10 @@ class CrawlCard:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        settings = crawler.settings
-        jobdir = settings.get("JOBDIR")
-        if not jobdir or not leads_crawl(crawler):
+        jobdir = job_folder(crawler.settings)
+        if jobdir is None or not leads_crawl(crawler):
             raise NotConfigured
-        extension = cls(crawler, Path(jobdir))
+        extension = cls(crawler, jobdir)
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)
         return extension
 
@@ -45,16 +41,16 @@ class CrawlCard:
         if not crawl_id:
             return  # the frontier could not be opened
         settings = self._crawler.settings
-        card = {
-            "crawl": crawl_id,
-            "spider": spider.name,
-            "started": utc_now(),
-            "pid": os.getpid(),
-            "warc_dir": str(warc_folder(settings).absolute()),
-            "report_dir": str(report_folder(settings).absolute()),
-            "version": __version__,
-        }
+        card = Card(
+            crawl=crawl_id,
+            spider=spider.name,
+            started=utc_now(),
+            pid=os.getpid(),
+            warc_dir=str(warc_folder(settings).absolute()),
+            report_dir=str(report_folder(settings).absolute()),
+            version=__version__,
+        )
         try:
-            replace_file(self._jobdir / FILE, json.dumps(card, indent=2) + "\n")
+            write_card(self._jobdir, card)
         except OSError as error:  # the frontier writes there as well, and will end the crawl
             logger.warning("JOBDIR: %s cannot be written: %s", FILE, error)

@@ -17,7 +17,6 @@ import errno
 import logging
 import os
 import re
-import sys
 from collections.abc import Coroutine
 from contextlib import suppress
 from itertools import chain
@@ -40,6 +39,7 @@ from scrapy.http import Response
 from webcrawl.crawl.crawl import set_fatal_error
 from webcrawl.crawl.page_fetch import page_fetch_of
 from webcrawl.extensions.feedrepair import LINE_FORMATS, repair
+from webcrawl.report.console import discard_output
 
 logger = logging.getLogger(__name__)
 
@@ -228,9 +228,8 @@ def _flush(slot: FeedSlot) -> None:
 def _give_up(slot: FeedSlot) -> None:
     """Close the file of a feed that cannot be written, and leave only whole records in it."""
     if isinstance(slot.storage, StdoutFeedStorage):
-        # Python writes the buffer once more at exit, which would fail again (docs of `signal`).
         with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_output()
     elif slot.file is not None:
         with suppress(OSError):
             slot.file.close()

@@ -17,7 +17,7 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import maybeDeferred
 
-from webcrawl.config.build import leads_crawl
+from webcrawl.config.build import job_folder, leads_crawl
 from webcrawl.config.check import check_live
 from webcrawl.config.kinds import FREE_PORT, SettingError
 from webcrawl.config.table import read
@@ -50,10 +50,10 @@ class Live:
         settings = crawler.settings
         if not leads_crawl(crawler):
             raise NotConfigured
-        jobdir, live = settings.get("JOBDIR"), read(settings, "LIVE", int)
-        if not (jobdir or live):
+        jobdir, live = job_folder(settings), read(settings, "LIVE", int)
+        if jobdir is None and not live:
             raise NotConfigured
-        folder = Path(jobdir).absolute() if jobdir else None
+        folder = jobdir.absolute() if jobdir is not None else None
         extension = cls(crawler, folder, live, console_from(settings))
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)
         crawler.signals.connect(extension.spider_closed, signals.spider_closed)

@@ -26,6 +26,7 @@ from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.store import StoreError
 from webcrawl.scope.hostrules import HostRule, Values
 from webcrawl.signals import crawl_closing
+from webcrawl.wording import counted
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class RulesWatch:
         if rules is None:
             logger.warning("RULES: no effect, SCHEDULER is not webcrawl.scheduler.Scheduler")
             return
-        logger.info("RULES: %s: %s", self._path.name, _rules(len(rules.rules)))
+        logger.info("RULES: %s: %s", self._path.name, counted(len(rules.rules), "rule"))
         _log_unobeyed(rules.rules)
         self._task = asyncio.create_task(self._follow())
 
@@ -93,17 +94,17 @@ class RulesWatch:
         crawl = crawl_of(self._crawler)
         assert crawl.rules is not None
         assert crawl.frontier is not None
-        in_force = crawl.rules.rules
+        in_force, before = crawl.rules.rules, crawl.rules.of
         if rules is in_force:  # the first poll
             return
         await crawl.frontier.set_rules(rules, monotonic())
         logger.info(
             "RULES: %s read again: %s (%s)",
-            *(self._path.name, _rules(len(rules)), changes(in_force, rules)),
+            *(self._path.name, counted(len(rules), "rule"), changes(in_force, rules)),
         )
         _log_unobeyed(rules)
         if crawl.scheduler is not None:
-            crawl.scheduler.wake()
+            crawl.scheduler.give_back(crawl.rules.change_since(before))
 
 
 def changes(before: Iterable[HostRule], now: Iterable[HostRule]) -> str:
@@ -129,10 +130,6 @@ def _stamp(path: Path) -> Stamp:
         return rulesfile.stamp(path)
     except OSError:
         return None
-
-
-def _rules(count: int) -> str:
-    return f"{count} rule{'s' * (count != 1)}"
 
 
 def _log_unobeyed(rules: Sequence[HostRule]) -> None:

@@ -16,6 +16,7 @@ from scrapy import Spider
 from scrapy.extensions import spiderstate
 
 from webcrawl.crawl.crawl import set_fatal_error
+from webcrawl.report.atomic import replace_file
 
 logger = logging.getLogger(__name__)
 
@@ -34,10 +35,8 @@ class SpiderState(spiderstate.SpiderState):
         if reason == "frontier_error":
             return
         path = Path(self.statefn)
-        part = path.with_suffix(".part")
         try:
-            part.write_bytes(pickle.dumps(spider.state, protocol=4))  # type: ignore[attr-defined]
-            part.replace(path)
+            replace_file(path, pickle.dumps(spider.state, protocol=4))  # type: ignore[attr-defined]
         except Exception as error:  # pickle raises errors of any type for other objects, too
             why = getattr(error, "strerror", None) or error
             problem = f"spider.state cannot be saved in {path}: {why}"

@@ -17,20 +17,20 @@ from typing import Any, Final, Self, cast
 from msgspec.structs import replace
 from scrapy import signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import CloseSpider, NotConfigured
+from scrapy.exceptions import NotConfigured
 
-from webcrawl.config.build import leads_crawl
+from webcrawl.config.build import job_folder, leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.steering import SteeringError, check, is_unicode
 from webcrawl.crawl.steeringfile import Command, append, shown
+from webcrawl.extensions.steeredseeds import put_seeds
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
 from webcrawl.scheduler.scheduler import Scheduler
 from webcrawl.scope import Scope, ScopeError
 from webcrawl.scope.rules import entries_of, named_host
-from webcrawl.spiders.broad import SEEDS_PER_BATCH, SEEDS_PER_PUT, in_daemon, project_root
-from webcrawl.spiders.seeds import ACCEPTED_WHILE_RUNNING, BadSeed, SeedSource
+from webcrawl.spiders.broad import in_daemon
 from webcrawl.wording import counted, utc_now
 
 logger = logging.getLogger(__name__)
@@ -108,10 +108,8 @@ class SteeringExtension:
         async with self._lock:
             if self._server.orders.is_paused and self._is_whole:
                 return "paused already"
-            left = await self._order(replace(self._server.orders, is_paused=True))
-        answer = "paused: no request is sent until resume"
-        if left:
-            answer += f"; {counted(left, 'request')} sent before still without an answer"
+            unanswered = await self._order(replace(self._server.orders, is_paused=True))
+        answer = f"paused: no request is sent until resume{_sent_before(unanswered)}"
         if self._crawler.settings.getfloat("CLOSESPIDER_TIMEOUT"):
             answer += "; CLOSESPIDER_TIMEOUT runs on"
         return answer
@@ -144,19 +142,16 @@ class SteeringExtension:
             await self._keep(command, entries, by)
             orders = self._server.orders
             added = {command: getattr(orders, command) + entries}
-            left = await self._order(replace(orders, **added))
+            unanswered = await self._order(replace(orders, **added))
         if command == "allow":
             return (
                 f"{counted(len(entries), 'entry', 'entries')} added: for seeds, and for links found"
                 " from now on. Links refused before come in when they are found again"
             )
-        answer = (
+        return (
             f"{counted(len(entries), 'entry', 'entries')} added: no such URL is requested from now"
-            " on, and those in line are dropped as their turn comes"
+            f" on, and those in line are dropped as their turn comes{_sent_before(unanswered)}"
         )
-        if left:
-            answer += f"; {counted(left, 'request')} sent before still without an answer"
-        return answer
 
     async def _set_target(self, arguments: Sequence[str], by: str) -> str:
         target = int(arguments[0])
@@ -191,10 +186,11 @@ class SteeringExtension:
             f" {max(counters.pending, 0):,} URLs queued, {rate:.1f} pages/s in the last second"
         )
 
-    # Seeds
-
     async def _seeds(self, arguments: Sequence[str], by: str) -> str:
-        reading = self._start(self._put_seeds(arguments))
+        has_caps = any(read(self._crawler.settings, cap, int) for cap in _CAPS)
+        reading = self._start(
+            put_seeds(self._scheduler, arguments, lambda: self._is_ending, has_caps=has_caps)
+        )
         self._readings.add(reading)
         reading.add_done_callback(self._readings.discard)
         done, _ = await asyncio.wait({reading}, timeout=_SEEDS_ANSWER_S)
@@ -204,30 +200,6 @@ class SteeringExtension:
             return str(reading.result())
         reading.add_done_callback(partial(_log_seeds, shown("seeds", arguments)))
         return "the list is long: it is read on, and the log has the counts at its end"
-
-    async def _put_seeds(self, arguments: Sequence[str]) -> str:
-        """Put all seeds, batch by batch. Meanwhile the crawl does not end by itself."""
-        self._scheduler.holds += 1
-        counts = _Counts(any(read(self._crawler.settings, cap, int) for cap in _CAPS))
-        try:
-            for source in await in_daemon(partial(_sources, arguments)):
-                batches = source.batches(SEEDS_PER_BATCH)
-                while batch := await in_daemon(partial(next, batches, None)):
-                    for start in range(0, len(batch), SEEDS_PER_PUT):
-                        if self._is_ending:
-                            raise SteeringError(f"the crawl is ending: {counts}; the rest is lost")
-                        urls = batch[start : start + SEEDS_PER_PUT]
-                        counts.add(len(urls), *await self._scheduler.add_seeds(urls))
-                        await asyncio.sleep(0)
-                counts.bad += source.bad
-        except BadSeed as error:
-            raise SteeringError(f"no seed is added: {error}") from None
-        except CloseSpider:
-            raise SteeringError(f"the frontier failed: {counts}; the rest is lost") from None
-        finally:
-            self._scheduler.holds -= 1
-            self._scheduler.wake()
-        return str(counts)
 
     # Parts
 
@@ -242,12 +214,12 @@ class SteeringExtension:
         here = self._start(controls.carry_out(orders))
         await asyncio.wait({others, here})  # a command must not begin while another one runs
         try:
-            left = int(here.result()[1] + others.result())
+            unanswered = int(here.result().unanswered + others.result())
         except Exception as error:
             logger.exception("steering: orders failed in this process")
             raise SteeringError(self._failure(orders, error)) from error
         self._is_whole = True
-        return left
+        return unanswered
 
     def _failure(self, orders: Orders, error: Exception) -> str:
         """How much of `orders` holds after `error`."""
@@ -287,8 +259,7 @@ class SteeringExtension:
 
     @property
     def _jobdir(self) -> Path | None:
-        jobdir = self._crawler.settings.get("JOBDIR")
-        return Path(jobdir) if jobdir else None
+        return job_folder(self._crawler.settings)
 
     @property
     def _is_ending(self) -> bool:
@@ -301,24 +272,11 @@ class SteeringExtension:
         return "closing" if self._is_ending else crawl_of(self._crawler).state
 
 
-class _Counts:
-    """What came of seeds."""
-
-    def __init__(self, has_caps: bool) -> None:
-        self.added = self.known = self.outside = self.bad = 0
-        self._has_caps = has_caps
-
-    def __str__(self) -> str:
-        known = "known or over a cap" if self._has_caps else "known"
-        return (
-            f"{counted(self.added, 'seed')} added, {self.known:,} {known},"
-            f" {self.outside:,} out of scope, {self.bad:,} not a URL"
-        )
-
-    def add(self, urls: int, accepted: int, in_scope: int) -> None:
-        self.added += accepted
-        self.known += in_scope - accepted
-        self.outside += urls - in_scope
+def _sent_before(unanswered: int) -> str:
+    """The end of an answer to `pause` and `deny`."""
+    if not unanswered:
+        return ""
+    return f"; {counted(unanswered, 'request')} sent before still without an answer"
 
 
 def _entries(command: str, arguments: Sequence[str]) -> tuple[str, ...]:
@@ -344,20 +302,6 @@ def _hosts_with_commas(argument: str) -> list[str]:
     """
     parts = [part for part in map(str.strip, argument.split(",")) if part]
     return parts if parts and all(map(named_host, parts)) else [argument]
-
-
-def _sources(arguments: Sequence[str]) -> list[SeedSource]:
-    """The lists of seeds. BadSeed; then no seed of any list is used."""
-    if any(part.strip() == "-" for each in arguments for part in each.split(",")):
-        raise BadSeed("standard input is not that of the running crawl; give a file")
-    sources = [
-        SeedSource(each, project_root(), accepted=ACCEPTED_WHILE_RUNNING)
-        for each in arguments
-        if each.strip()
-    ]
-    for source in sources:
-        source.check()
-    return sources
 
 
 def _log_seeds(said: str, reading: asyncio.Task[str]) -> None:

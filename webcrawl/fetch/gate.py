@@ -93,9 +93,9 @@ class Gate:
         """
         deadline = time.monotonic() + SETTLE_S
         while True:
-            left = sum(sender.unanswered(matches) for sender in self.senders)
-            if not left or time.monotonic() >= deadline:
-                return left
+            unanswered = sum(sender.unanswered(matches) for sender in self.senders)
+            if not unanswered or time.monotonic() >= deadline:
+                return unanswered
             await asyncio.sleep(_POLL_S)
 
     def _cancel(self, matches: Matches) -> None:

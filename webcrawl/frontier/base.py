@@ -47,6 +47,7 @@ class Policy:
 
     politeness -- the delays, in seconds
     obey_robots -- ROBOTSTXT_OBEY
+    agent -- the crawl's own name in robots.txt: another run may have another one
     head_first -- HEAD_FIRST: ask for the type of a page before the page
     depth_max -- DEPTH_LIMIT, link hops from a seed; 0: no limit
     bytes_max -- MAX_BYTES_PER_HOST, on the wire; 0: no limit
@@ -63,6 +64,7 @@ class Policy:
 
     politeness: Politeness = field(default_factory=Politeness)
     obey_robots: bool = True
+    agent: str = ""
     head_first: bool = False
     depth_max: int = 0
     bytes_max: int = 0
@@ -128,8 +130,9 @@ class Policy:
         return self.obey_robots if obey is None else obey
 
     def robots_agent(self, host: str) -> str:
-        """The name with which a rule reads robots.txt for `host`; "": the crawl's own name."""
-        return (self.rules.of(host).robots_agent or "") if self.rules is not None else ""
+        """The name with which robots.txt is read for `host`: a rule's, or the crawl's own."""
+        ruled = self.rules.of(host).robots_agent if self.rules is not None else None
+        return ruled or self.agent
 
     def tries_again(self, reason: str, retries: int) -> bool:
         """Whether a link that failed for `reason` after `retries` retries is retried."""

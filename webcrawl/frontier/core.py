@@ -167,7 +167,7 @@ class CrawlState:
         return self._distributor.next_at(lane)
 
     def overview(self, now: float, limit: int) -> Overview:
-        return overview_of(self._bench.hosts, self._store.lines(), self._slow, now, limit)
+        return overview_of(self._bench.hosts, self._store.stored_hosts(), self._slow, now, limit)
 
     @property
     def supply(self) -> int:
@@ -181,10 +181,10 @@ class CrawlState:
         in_force = self._policy.rules
         assert in_force is not None, "the crawl began without RULES"
         hosts = list(self._bench.hosts.values())
-        before = in_force.of
+        has_changed = in_force.change_since(in_force.of)
         in_force.replace(rules)
         for host in hosts:
-            if before(host.name) != in_force.of(host.name):
+            if has_changed(host.name):
                 self._distributor.apply_delay(host)
                 self._disposition.flush_denied(host, now)
                 self._distributor.settle(host, now)
@@ -277,11 +277,11 @@ class CrawlState:
         leased = [host.name for host in hosts if host.state is State.LEASED]
         assert sorted(leased) == sorted(lease.host for lease in self._leases)
         assert self._links_out == sum(lease.link is not None for lease in self._leases)
-        lines = self._store.lines()
-        if lines is not None:
+        stored = self._store.stored_hosts()
+        if stored is not None:
             states = [host.state for host in hosts]
             counted = (len(hosts), states.count(State.WAITING), states.count(State.DEFERRED))
-            assert lines == counted
+            assert stored == counted
         self._bench.audit()
         self._ordering.audit()
 
@@ -324,7 +324,9 @@ class CrawlState:
             self._backlog.resume(numbers["queued"], numbers["arrivals"])
         self._distributor.resume(now)
         self._disposition.resume(now)
-        if self._distributor.has_newly_waiting:
+        # The place of the log is committed before the first line is: if this run is killed at its
+        # beginning, the next one cuts the file, also if its REPORT_DIR is another one.
+        if self._distributor.has_newly_waiting or (numbers and self._log is not None):
             self._commit(now)
 
     # Leases out

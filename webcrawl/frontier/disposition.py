@@ -77,7 +77,8 @@ class Disposition:
             assert lease.robots_task is not None
             if self._shard_of(lease.robots_task.home) is None:
                 served, expires_at = outcome.rules, outcome.expires_at
-                self._keep_served(lease.robots_task, served, expires_at, outcome.agent)
+                agent = outcome.agent or self._policy.agent
+                self._keep_served(lease.robots_task, served, expires_at, agent)
         polite = self._polite
         host.asked_at = max(host.asked_at, asked_at)
         delay_s = self._policy.delay_s(host)
@@ -136,12 +137,21 @@ class Disposition:
     def is_needless(self, host: Host, robots_task: RobotsTask, now: float) -> bool:
         """Drop a robots.txt that `host` must not be asked for: whether it was dropped.
 
-        SCOPE_DENY has grown. All URLs of the host were denied; or a robots.txt of another host has
-        moved to this host, which is denied: then it cannot be fetched.
+        A rule has lifted the robots.txt of its home. Or SCOPE_DENY has grown: all URLs of the host
+        were denied; or a robots.txt of another host has moved to this host, which is denied: then
+        it cannot be fetched.
         """
+        home_name = robots_task.home
+        is_ours = self._shard_of(home_name) is None
+        if is_ours and not self._policy.obeys_robots(home_name):
+            home = self._home(robots_task)
+            home.unmark_elsewhere(robots_task.origin)
+            if home is not host:
+                self._distributor.settle(home, now)
+            return True
         if not self._policy.denied:
             return False
-        if robots_task.home == host.name:
+        if home_name == host.name:
             return not host.queue
         if not self._policy.denied.has_host(host.name):
             return False

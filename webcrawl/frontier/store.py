@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from webcrawl.frontier.caps import Counts
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import Link
-from webcrawl.frontier.overview import Lines
+from webcrawl.frontier.overview import StoredHosts
 from webcrawl.frontier.queue import HostQueue, Queue
 from webcrawl.frontier.seen import SeenSet
 from webcrawl.items import Original
@@ -149,7 +149,7 @@ class Store(ABC):
     def commit(self, changed: Iterable[Host], numbers: Callable[[], Numbers]) -> Iterable[Host]:
         """Keep all changes. Returns those of `changed` that may leave the workbench."""
 
-    def lines(self) -> Lines | None:
+    def stored_hosts(self) -> StoredHosts | None:
         """Numbers of hosts, as of the last commit; None if all hosts are on the workbench."""
         return None
 

@@ -1,10 +1,9 @@
-"""How much of the disk a crawl takes. Does I/O: one look at each file, in a thread."""
+"""How much of the disk a crawl takes, and what is left of it. Does I/O: one look at each file."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
@@ -14,7 +13,7 @@ _EVERY_S: Final = 10.0  # a folder may have thousands of files, at some 3 µs ea
 
 
 class DiskUse:
-    """The sizes of WARC_DIR and JOBDIR, measured at most once in _EVERY_S seconds."""
+    """The sizes of WARC_DIR and JOBDIR, measured in a thread, at most once in _EVERY_S seconds."""
 
     def __init__(self, warc_dir: Path, jobdir: Path | None) -> None:
         self._warc_dir = warc_dir
@@ -24,7 +23,7 @@ class DiskUse:
 
     async def measure(self) -> dict[str, int]:
         """`free_bytes` of the disk of WARC_DIR, `warc_bytes` of all WARC files in it, finished or
-        not, and `jobdir_bytes`. A number that cannot be read is left out.
+        not, and `jobdir_bytes`. A number that is not known is left out.
         """
         if monotonic() >= self._next_at:
             self._next_at = monotonic() + _EVERY_S
@@ -32,16 +31,30 @@ class DiskUse:
         return self._measured
 
     def _measure(self) -> dict[str, int]:
-        measured = {}
-        try:
-            measured["free_bytes"] = shutil.disk_usage(self._warc_dir).free
-            sizes = _sizes(self._warc_dir, (".warc.gz", ".warc.gz.open"), deep=False)
-            measured["warc_bytes"] = sum(sizes)
-        except OSError:
-            pass
+        sizes = _sizes(self._warc_dir, (".warc.gz", ".warc.gz.open"), deep=False)
+        measured = {"warc_bytes": sum(sizes)}
+        free = free_bytes(self._warc_dir)
+        if free is not None:
+            measured["free_bytes"] = free
         if self._jobdir is not None:
             measured["jobdir_bytes"] = sum(_sizes(self._jobdir, ("",), deep=True))
         return measured
+
+
+def free_bytes(folder: Path) -> int | None:
+    """The bytes that may be written on the disk of `folder`, or of its first parent that exists.
+
+    None if the system does not tell.
+    """
+    for each in (folder, *folder.parents):
+        try:
+            disk = os.statvfs(each)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return None
+        return disk.f_bavail * disk.f_frsize
+    return None
 
 
 def _sizes(folder: Path, suffixes: tuple[str, ...], *, deep: bool) -> Iterator[int]:
@@ -53,5 +66,5 @@ def _sizes(folder: Path, suffixes: tuple[str, ...], *, deep: bool) -> Iterator[i
             if name.endswith(suffixes):
                 try:
                     yield os.lstat(os.path.join(path, name)).st_size
-                except FileNotFoundError:  # renamed or compacted meanwhile
+                except OSError:  # renamed or compacted meanwhile, or not ours
                     pass

@@ -10,14 +10,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
+from webcrawl.wording import counted
+
 Stage = Literal[
     "closing", "paused", "outage", "target", "seeds", "cpu", "archive", "page", "dns", "robots",
     "head", "places", "address", "politeness", "servers", "leases", "none",
 ]  # fmt: skip
 
 _ADMISSIONS: Final[tuple[Stage, ...]] = ("dns", "robots", "head")
-_BUSY: Final = 0.8  # from here on a process does hardly more: it waits for data in between
-_FULL: Final = 0.95  # of a limit: places become free and are taken again all the time
+_BUSY: Final = 0.8  # a process can hardly do more: the rest of the time it waits for data
+_FULL: Final = 0.95  # of a limit: some places are always free for a moment
 _READY_MIN: Final = 10  # fewer hosts are ready at any moment: leases are taken in turns
 _FASTER: Final = "To go faster,"
 
@@ -97,7 +99,8 @@ def _state(load: Load) -> Limit | None:
     match load.state:
         case "closing":
             count = load.pages + load.admissions
-            return Limit("closing", f"The crawl is ending: {_requests(count)} under way.")
+            text = f"The crawl is ending: {counted(count, 'request is', 'requests are')} under way."
+            return Limit("closing", text)
         case "paused":
             return Limit("paused", "The crawl is paused: no request is sent until it is resumed.")
         case "outage":
@@ -121,7 +124,7 @@ def _work(load: Load) -> Limit | None:
         return None  # URLs that are taken from the queue wait for their host, as after robots.txt
     remedy = f"{_FASTER} add seeds, or widen the scope."
     if load.kept:
-        failed = "1 URL is" if load.kept == 1 else f"{load.kept:,} URLs are"
+        failed = counted(load.kept, "URL is", "URLs are")
         return Limit(
             "seeds", f"Only {failed} queued, kept for a later try after a failure. {remedy}"
         )
@@ -225,7 +228,7 @@ def _servers(load: Load) -> Limit | None:
     leased = load.hosts.get("leased", 0)
     if not leased or load.is_behind:
         return None
-    hosts = "1 host has its" if leased == 1 else f"{leased:,} hosts have their"
+    hosts = counted(leased, "host has its", "hosts have their")
     return Limit(
         "servers",
         f"{hosts} one request under way, and few others may be asked now. {_FASTER} add hosts.",
@@ -256,7 +259,3 @@ _TESTS: Final[tuple[Callable[[Load], Limit | None], ...]] = (
     _servers,
     _leases,
 )
-
-
-def _requests(count: int) -> str:
-    return "1 request is" if count == 1 else f"{count:,} requests are"

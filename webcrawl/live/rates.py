@@ -1,4 +1,4 @@
-"""What a crawl did lately: rates, mean times and busy processes, from two looks at its counts.
+"""What a crawl did lately: rates, mean times and busy processes, from two samples of its counts.
 
 Plain values in and out; the time is an argument.
 """
@@ -13,11 +13,11 @@ from webcrawl.frontier.counters import Counters
 from webcrawl.live.processstat import ProcessStat
 from webcrawl.report.lines import per_second
 
-_LOOKS: Final = 6  # a reader that looks every second sees the rates of the last five
-_OLD_S: Final = 30.0  # older looks are of an earlier reader: what came since is no news
+_SAMPLES: Final = 6  # a reader that asks every second sees the rates of the last five
+_OLD_S: Final = 30.0  # older samples are left out: an earlier reader asked for them
 
 
-class Look(NamedTuple):
+class Sample(NamedTuple):
     """The counts at one moment."""
 
     elapsed_s: float  # of the crawl, earlier runs included
@@ -28,40 +28,40 @@ class Look(NamedTuple):
     processes: Mapping[str, ProcessStat]
 
 
-def look(counters: Counters, elapsed_s: float, processes: Mapping[str, ProcessStat]) -> Look:
+def sample(counters: Counters, elapsed_s: float, processes: Mapping[str, ProcessStat]) -> Sample:
     size_bytes = counters.page_bytes + counters.robots_bytes
     ended, took_us = dict(counters.stage_ended), dict(counters.stage_us)
-    return Look(elapsed_s, counters.crawled, size_bytes, ended, took_us, processes)
+    return Sample(elapsed_s, counters.crawled, size_bytes, ended, took_us, processes)
 
 
 class Rates:
-    """Rates between the newest look and the oldest of the last _LOOKS.
+    """Rates between the newest sample and the oldest of the last _SAMPLES.
 
-    The first look is compared with the beginning of the crawl, and the first after a while without
-    a reader with the last one before.
+    The first sample is compared with the beginning of the crawl; the first after a while without a
+    reader is compared with the last one before.
     """
 
     def __init__(self) -> None:
-        self._looks: deque[Look] = deque([Look(0.0, 0, 0, {}, {}, {})], maxlen=_LOOKS)
+        self._samples: deque[Sample] = deque([Sample(0.0, 0, 0, {}, {}, {})], maxlen=_SAMPLES)
 
-    def add(self, newest: Look) -> None:
-        if self._looks[0].elapsed_s == 0.0 and len(self._looks) > 1:
-            self._looks.popleft()  # the crawl may be days old
-        while len(self._looks) > 1 and newest.elapsed_s - self._looks[0].elapsed_s > _OLD_S:
-            self._looks.popleft()
-        self._looks.append(newest)
+    def add(self, newest: Sample) -> None:
+        if self._samples[0].elapsed_s == 0.0 and len(self._samples) > 1:
+            self._samples.popleft()  # the crawl may be days old
+        while len(self._samples) > 1 and newest.elapsed_s - self._samples[0].elapsed_s > _OLD_S:
+            self._samples.popleft()
+        self._samples.append(newest)
 
     @property
     def over_s(self) -> float:
-        return self._looks[-1].elapsed_s - self._looks[0].elapsed_s
+        return self._samples[-1].elapsed_s - self._samples[0].elapsed_s
 
     @property
     def pages_per_s(self) -> float:
-        return per_second(self._looks[-1].pages - self._looks[0].pages, self.over_s)
+        return per_second(self._samples[-1].pages - self._samples[0].pages, self.over_s)
 
     @property
     def mbps(self) -> float:
-        size_bytes = self._looks[-1].size_bytes - self._looks[0].size_bytes
+        size_bytes = self._samples[-1].size_bytes - self._samples[0].size_bytes
         return per_second(8 * size_bytes / 1e6, self.over_s)
 
     def stage(self, name: str) -> tuple[float, float]:
@@ -69,7 +69,7 @@ class Rates:
 
         0.0 if none ever ended.
         """
-        before, now = self._looks[0], self._looks[-1]
+        before, now = self._samples[0], self._samples[-1]
         ended = now.ended.get(name, 0) - before.ended.get(name, 0)
         took_us = now.took_us.get(name, 0) - before.took_us.get(name, 0)
         if ended:
@@ -80,7 +80,7 @@ class Rates:
     def busy(self) -> dict[str, float]:
         """By process: the part of the time in which its main thread ran, or waited for a processor.
 
-        Empty at the first look.
+        Empty at the first sample.
         """
         return self._shares(lambda stat: stat.cpu_s + stat.waited_s)
 
@@ -90,7 +90,7 @@ class Rates:
         return self._shares(lambda stat: stat.waited_s)
 
     def _shares(self, seconds: Callable[[ProcessStat], float]) -> dict[str, float]:
-        before, now = self._looks[0].processes, self._looks[-1].processes
+        before, now = self._samples[0].processes, self._samples[-1].processes
         return {
             name: per_second(seconds(stat) - seconds(before[name]), self.over_s)
             for name, stat in now.items()

@@ -11,6 +11,8 @@ from itertools import zip_longest
 from textwrap import wrap
 from typing import Any, Final, Literal, NamedTuple
 
+from webcrawl.wording import counted, size_text
+
 WIDTH_MIN: Final = 40
 _STATES: Final = ("ready", "leased", "snoozed", "parked", "waiting", "deferred", "idle", "retired")
 _STAGES_WIDTH: Final = 41  # of the table of stages
@@ -44,7 +46,7 @@ def screen(snapshot: Mapping[str, Any], width: int, height: int | None = None) -
     return [line._replace(text=line.text[:width]) for line in lines[:height]]
 
 
-def printable(text: object) -> str:
+def in_ascii(text: object) -> str:
     """`text` with escapes for all characters but printable ASCII."""
     text = str(text)
     if text.isascii() and text.isprintable():
@@ -53,9 +55,9 @@ def printable(text: object) -> str:
 
 
 def _title(s: Mapping[str, Any], width: int) -> str:
-    left = " ".join(filter(None, (printable(s["spider"]), printable(s["crawl"]))))
-    processes = "1 process" if s["processes"] == 1 else f"{s['processes']} processes"
-    right = f"{printable(s['state'])}  {duration(s['elapsed_s'])}  {processes}"
+    left = " ".join(filter(None, (in_ascii(s["spider"]), in_ascii(s["crawl"]))))
+    processes = counted(s["processes"], "process", "processes")
+    right = f"{in_ascii(s['state'])}  {duration(s['elapsed_s'])}  {processes}"
     return f" {left[: width - len(right) - 4]}".ljust(width - len(right) - 1) + right + " "
 
 
@@ -75,7 +77,7 @@ def _totals(s: Mapping[str, Any], width: int) -> str:
 
 
 def _limit(s: Mapping[str, Any], width: int) -> list[Line]:
-    text = f"Limit: {printable(s['limited_by']['text'])}"
+    text = f"Limit: {in_ascii(s['limited_by']['text'])}"
     return [Line(f" {part}", "limit") for part in wrap(text, width - 2)]
 
 
@@ -84,7 +86,7 @@ def _stages_and_hosts(s: Mapping[str, Any], width: int) -> list[Line]:
     for stage in s["stages"]:
         limit = f" / {stage['limit']:,}" if stage["limit"] else ""
         left.append(
-            f" {printable(stage['name']):<8}{stage['under_way']:>5,}{limit:<8}"
+            f" {in_ascii(stage['name']):<8}{stage['under_way']:>5,}{limit:<8}"
             f"{stage['per_s']:>8,.1f}{stage['mean_ms']:>9,.1f}"
         )
     cells = [f"{state:<8}{s['hosts'].get(state, 0):>9,}" for state in _STATES]
@@ -112,12 +114,14 @@ def _counts(s: Mapping[str, Any], width: int) -> Iterable[str]:
     yield _row("Queued", [f"level {queued[0]}", *queued[1:]] if queued else [], width)
     busy = s["busy"]
     memory = [
-        f"{printable(name)} {size(rss)}" + (f", {busy[name]:.0%} busy" if name in busy else "")
+        f"{in_ascii(name)} {size_text(rss)}" + (f", {busy[name]:.0%} busy" if name in busy else "")
         for name, rss in s["rss_bytes"].items()
     ]
     yield _row("Memory", memory, width)
     names = {"free_bytes": "free", "warc_bytes": "WARC", "jobdir_bytes": "JOBDIR"}
-    disk = [f"{name} {size(s['disk'][key])}" for key, name in names.items() if key in s["disk"]]
+    disk = [
+        f"{name} {size_text(s['disk'][key])}" for key, name in names.items() if key in s["disk"]
+    ]
     yield _row("Disk", disk, width)
 
 
@@ -135,7 +139,7 @@ def _row(name: str, parts: Iterable[str], width: int) -> str:
 
 
 def _pairs(counts: Mapping[str, float]) -> list[str]:
-    return [f"{printable(name)} {count:,.0f}" for name, count in counts.items()]
+    return [f"{in_ascii(name)} {count:,.0f}" for name, count in counts.items()]
 
 
 def _lists(s: Mapping[str, Any], width: int) -> list[Line]:
@@ -145,11 +149,11 @@ def _lists(s: Mapping[str, Any], width: int) -> list[Line]:
     name = half - numbers
     queues = [f"{'Largest queues':<{name}}{'URLs':>8}{'wait s':>8}"]
     for host in s["largest_queues"]:
-        text = printable(host["host"])[: name - 1]
+        text = in_ascii(host["host"])[: name - 1]
         queues.append(f"{text:<{name}}{host['urls']:>8,}{host['ready_in_s']:>8,.1f}")
     slow = [f"{'Slowest hosts':<{name}}{'ms':>8}{'URLs':>8}"]
     for host in s["slowest_hosts"]:
-        text = printable(host["host"])[: name - 1]
+        text = in_ascii(host["host"])[: name - 1]
         slow.append(f"{text:<{name}}{host['mean_ms']:>8,.0f}{host['urls']:>8,}")
     return [
         Line(f" {one:<{half}} {other}", "" if number else "head")
@@ -165,12 +169,3 @@ def duration(seconds: float) -> str:
     if days:
         return f"{days} d {hours:02}:{minutes:02}:{rest:02}"
     return f"{hours}:{minutes:02}:{rest:02}"
-
-
-def size(size_bytes: float) -> str:
-    """In powers of ten, with three digits: 123 MB."""
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if size_bytes < 999.5 or unit == "TB":
-            break
-        size_bytes /= 1000
-    return f"{size_bytes:.3g} {unit}" if size_bytes < 999.5 else f"{size_bytes:,.0f} {unit}"

@@ -1,4 +1,4 @@
-"""The control server: HTTP on a Unix socket, where the file's mode says who may ask, and on TCP.
+"""The control server: HTTP on a Unix socket, guarded by the mode of its file, and on TCP.
 
     GET  /           the page (TCP)             GET  /snapshot   JSON
     GET  /events     server-sent events         GET  /metrics    Prometheus' text format

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 from typing import Any, Final
 
 from scrapy.crawler import Crawler
 
 from webcrawl import __version__
-from webcrawl.config.build import processes_from, processors, warc_folder
+from webcrawl.config.build import job_folder, processes_from, processors, warc_folder
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import STAGES, Counters
-from webcrawl.frontier.overview import Overview
+from webcrawl.frontier.overview import Overview, QueuedHost, SlowHost
 from webcrawl.frontier.store import StoreError
 from webcrawl.live.diskuse import DiskUse
 from webcrawl.live.limit import Load, limited_by
 from webcrawl.live.processstat import process_stats
-from webcrawl.live.rates import Rates, look
+from webcrawl.live.rates import Rates, sample
 from webcrawl.parse.urls import MAX_LEVEL
 from webcrawl.report.lines import named_counts
 from webcrawl.wording import utc_now
@@ -41,9 +40,7 @@ class Snapshots:
         self._crawler = crawler
         self._crawl = crawl_of(crawler)
         self._rates = Rates()
-        jobdir = settings.get("JOBDIR")
-        warc_dir = warc_folder(settings)
-        self._disk = DiskUse(warc_dir, Path(jobdir) if jobdir else None)
+        self._disk = DiskUse(warc_folder(settings), job_folder(settings))
         self._processes = processes_from(settings)
         self._limits = [read(settings, name, int) for name in _SETTINGS]
         self._delays_s = [read(settings, name, float) for name in ("DOWNLOAD_DELAY", "IP_DELAY")]
@@ -64,16 +61,12 @@ class Snapshots:
             overview = Overview()
         counters, elapsed_s = frontier.counters, crawl.elapsed_s
         stats = process_stats(crawl.workers)
-        self._rates.add(look(counters, elapsed_s, stats))
+        self._rates.add(sample(counters, elapsed_s, stats))
         target = frontier.target
         pages_per_s = self._rates.pages_per_s
         left = max(target - counters.crawled, 0)
         return {
-            "crawl": crawl.crawl_id,
-            "spider": self._crawler.spider.name if self._crawler.spider else "",
-            "version": __version__,
-            "pid": os.getpid(),
-            "processes": self._processes,
+            **self._identity(),
             "state": crawl.state,
             "time": utc_now("milliseconds"),
             "elapsed_s": round(elapsed_s, 3),
@@ -88,16 +81,20 @@ class Snapshots:
             "drops": _some(counters.dropped),
             "kept": _some(counters.kept),
             "levels": levels(counters),
-            "largest_queues": [
-                each._asdict() | {"ready_in_s": round(each.ready_in_s, 1)}
-                for each in overview.largest
-            ],
-            "slowest_hosts": [
-                each._asdict() | {"mean_ms": round(each.mean_ms, 1)} for each in overview.slowest
-            ],
+            "largest_queues": [_rounded(each, "ready_in_s") for each in overview.largest],
+            "slowest_hosts": [_rounded(each, "mean_ms") for each in overview.slowest],
             "rss_bytes": {name: stat.rss_bytes for name, stat in stats.items()},
             "busy": {name: round(share, 3) for name, share in self._rates.busy.items()},
             "disk": disk,
+        }
+
+    def _identity(self) -> dict[str, Any]:
+        return {
+            "crawl": self._crawl.crawl_id,
+            "spider": self._crawler.spider.name if self._crawler.spider else "",
+            "version": __version__,
+            "pid": os.getpid(),
+            "processes": self._processes,
         }
 
     def _stages(self, counters: Counters) -> list[dict[str, Any]]:
@@ -147,6 +144,11 @@ def levels(counters: Counters) -> dict[str, list[int]]:
         name: [counts[f"{name}/{level}"] for level in range(1, MAX_LEVEL + 1)]
         for name in ("found", "ended")
     }
+
+
+def _rounded(host: QueuedHost | SlowHost, name: str) -> dict[str, Any]:
+    """The fields of `host`, the field `name` to a tenth."""
+    return host._asdict() | {name: round(getattr(host, name), 1)}
 
 
 def _some(counts: dict[str, int]) -> dict[str, int]:

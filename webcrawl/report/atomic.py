@@ -1,4 +1,8 @@
-"""Replaces a file as a whole."""
+"""Replaces a file as a whole.
+
+For small files whose loss in a power failure costs little: nothing is synced. Files that need more
+are written where they are owned: `report.series`, `crawllog.files`, `live.access`.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,14 @@ import os
 from pathlib import Path
 
 
-def replace_file(path: Path, text: str) -> None:
+def replace_file(path: Path, content: str | bytes) -> None:
     """Replace `path`: a reader sees the old file or the new one. OSError."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        part.write_text(text, encoding="utf-8")
+        if isinstance(content, str):
+            part.write_text(content, encoding="utf-8")
+        else:
+            part.write_bytes(content)
         part.replace(path)
     except OSError:
         part.unlink(missing_ok=True)

@@ -37,6 +37,15 @@ def print_lines(*lines: str) -> None:
         pass  # standard output is closed, or its reader has closed the pipe
 
 
+def discard_output() -> None:
+    """Send what is still written to standard output to the null device. OSError, ValueError.
+
+    Python writes its buffer once more at exit, which would fail again on a broken pipe or a full
+    disk (the standard library's documentation of `signal`, "Note on SIGPIPE").
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def log_lines(*lines: str) -> None:
     """Log each line that is not empty, at INFO."""
     for line in filter(None, lines):

@@ -1,5 +1,6 @@
 """Scrapy's scheduler interface on the frontier. Read in this order:
 
+- `opening`: opens the frontier, with the commands of earlier runs
 - `scheduler`: turns leases into Requests, and ends of Requests into outcomes
 - `pump`: the task that moves leases between the frontier and the engine
 - `target`: decides which answers count towards CLOSESPIDER_PAGECOUNT

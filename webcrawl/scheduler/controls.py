@@ -7,11 +7,12 @@ returns, the orders hold in this process: no request is sent that they forbid.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from webcrawl.fetch.gate import Gate
-from webcrawl.frontier.shared.wire import Orders
+from webcrawl.frontier.shared.wire import CarriedOut, Orders
 from webcrawl.parse.urls import host_of
 from webcrawl.scheduler.pump import Pump
 from webcrawl.scope import HostsAndPatterns, Scope
@@ -42,12 +43,10 @@ class Controls:
     def is_closing(self) -> bool:
         return self._pump.is_closing
 
-    async def carry_out(self, orders: Orders) -> tuple[int, int]:
+    async def carry_out(self, orders: Orders) -> CarriedOut:
         """Carry out `orders`, of which the earlier ones are a part. A second at most.
 
-        Returns how many answers have a place of the target and are not released, and how many
-        requests that the orders forbid were sent before and are not answered yet. If it raises,
-        the next call also carries out what is left of these orders.
+        If it raises, the next call also carries out what is left of these orders.
         """
         before, self._orders = self._orders, orders
         try:
@@ -61,7 +60,7 @@ class Controls:
         scope = self._in_scope
         return (scope.allow, scope.deny) == (orders.allow, orders.deny)
 
-    async def _change(self, before: Orders, orders: Orders) -> tuple[int, int]:
+    async def _change(self, before: Orders, orders: Orders) -> CarriedOut:
         known = self._in_scope
         self._scope.extend(orders.allow[len(known.allow) :], orders.deny[len(known.deny) :])
         self._in_scope = orders
@@ -79,7 +78,17 @@ class Controls:
         if before.holds_places and not orders.holds_places:
             self._pump.target.wake(everyone=True)
         self._pump.wake()
-        return self._pump.target.placed, unanswered
+        return CarriedOut(self._pump.target.placed, unanswered)
+
+    def give_back(self, has_changed: Callable[[str], bool]) -> None:
+        """Give back all leases of hosts that `has_changed` whose requests are not sent yet.
+
+        The rules of these hosts (RULES) have changed: the frontier judges the URLs by the new ones.
+        A paused crawl may hold such requests for long.
+        """
+        self._pump.give_back_window()
+        leased = self._pump.leased_urls()  # others are requests of a user's code
+        self._gate.cut(lambda url: url in leased and has_changed(host_of(url)))
 
     async def _stop(self, denied: HostsAndPatterns) -> int:
         """Stop the requests to `denied` URLs that are not sent yet: the frontier drops the URLs."""

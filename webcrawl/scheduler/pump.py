@@ -76,7 +76,7 @@ class Pump:
         self._grace_s = grace_s
         self._window: deque[Lease] = deque()
         self._epoch = 0  # leases that were asked for in an earlier epoch are given back
-        self._admitting: set[asyncio.Task[None]] = set()
+        self._admitting: dict[asyncio.Task[None], Lease] = {}
         self._stages = frontier.counters.stage_under_way
         self._pages_counted = 0  # this process's part of `stage_under_way`
         self._changed = asyncio.Event()
@@ -115,6 +115,11 @@ class Pump:
         if not self._window or self._gate.is_shut or self._outage.is_on:
             return None
         return self._window.popleft()
+
+    def leased_urls(self) -> set[str]:
+        """The URLs of leases whose requests are begun, sent or not."""
+        pages = {page_fetch.lease.url for page_fetch in self.under_way}
+        return pages | {lease.url for lease in self._admitting.values()}
 
     def give_back_window(self) -> None:
         """Give all leases back whose request is not begun, also those that are on their way here.
@@ -245,8 +250,8 @@ class Pump:
             return 0.0
         for lease in leases:
             task = asyncio.create_task(self._run_admission(lease))
-            self._admitting.add(task)
-            task.add_done_callback(self._admitting.discard)
+            self._admitting[task] = lease
+            task.add_done_callback(self._admitting.pop)
         return _POLL_S if len(leases) == room else self._frontier.next_at(Lane.ADMISSIONS) - now
 
     def _count_outage(self) -> None:

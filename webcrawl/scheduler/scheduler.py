@@ -15,7 +15,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from pathlib import Path
 from typing import Any, Self
 
 from msgspec.structs import replace
@@ -35,34 +34,25 @@ from webcrawl.crawl.crawl import BUDGETS, crawl_of, set_fatal_error
 from webcrawl.crawl.outcomes import failed, replaced, replaced_by
 from webcrawl.crawl.page_fetch import PageFetch, page_fetch_of, strip
 from webcrawl.crawl.spidermiddleware import PageFetchMiddleware
-from webcrawl.crawl.steeringfile import NAME as STEERING
-from webcrawl.crawl.steeringfile import SteeringFileError, read_steering, repair
 from webcrawl.crawl.user_requests import UserRequests, is_of_the_web, is_plain
-from webcrawl.crawllog.files import LogError
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.candidates import FAILURES_MAX
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Link, Outcome, Returned
-from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.outbox import Outbox, urls_at_a_time
 from webcrawl.frontier.outlinks import Outlinks
 from webcrawl.frontier.shared.client import RemoteFrontier
-from webcrawl.frontier.shared.server import FrontierServer
-from webcrawl.frontier.shared.wire import Orders
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Page
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.report.lines import by_reason
 from webcrawl.scheduler.controls import Controls
+from webcrawl.scheduler.opening import open_frontier
 from webcrawl.scheduler.pump import Pump
-from webcrawl.scope import Scope
 from webcrawl.signals import exchange_recorded
-from webcrawl.wording import printable
 
 logger = logging.getLogger(__name__)
-
-_TORN_SHOWN = 200  # characters of a torn line in a line of the log
 
 
 class Scheduler(BaseScheduler):
@@ -101,22 +91,10 @@ class Scheduler(BaseScheduler):
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
-        problem = ""
         crawl = crawl_of(crawler)
         crawl.scope = scope = build.scope_from(settings)
         crawl.rules = rules = build.rules_from(settings)
-        frontier: Frontier
-        try:
-            orders, target = _steered_before(settings, scope)
-            frontier = build.frontier_from(settings, scope, target, rules)
-        except StoreError as error:
-            frontier, orders, problem = MemoryFrontier(), Orders(), f"JOBDIR: {error}"
-        except (LogError, SteeringFileError) as error:
-            frontier, orders, problem = MemoryFrontier(), Orders(), str(error)
-        if isinstance(frontier, FrontierServer):
-            frontier.orders = orders
-            if not problem and not build.is_debugging(crawler):
-                _repair_steering(settings)
+        frontier, orders, problem = open_frontier(crawler, scope, rules)
         follow = read(settings, "FOLLOW_LINKS", bool)
         outlinks = build.outlinks_from(settings, frontier.counters.dropped, scope, rules)
         admissions = build.admissions_from(
@@ -148,6 +126,7 @@ class Scheduler(BaseScheduler):
         )
         if isinstance(frontier, RemoteFrontier):
             frontier.on_orders = scheduler.controls.carry_out
+            frontier.on_rules = scheduler.controls.give_back
         crawler.signals.connect(scheduler.spider_opened, signals.spider_opened)
         crawler.signals.connect(scheduler.spider_idle, signals.spider_idle)
         crawl.scheduler, crawl.admissions = scheduler, admissions
@@ -166,6 +145,10 @@ class Scheduler(BaseScheduler):
     def wake(self) -> None:
         """Make the pump run its next turn now."""
         self._pump.wake()
+
+    def give_back(self, has_changed: Callable[[str], bool]) -> None:
+        """Give back the leases of hosts whose rules have changed, unless their request is sent."""
+        self.controls.give_back(has_changed)
 
     # Scrapy's interface
 
@@ -444,39 +427,6 @@ def _recorder(crawler: Crawler, counters: Counters) -> Callable[[Exchange], Awai
             await crawler.signals.send_catch_log_async(exchange_recorded, exchange=exchange)
 
     return record
-
-
-def _steered_before(settings: BaseSettings, scope: Scope) -> tuple[Orders, int]:
-    """The orders and the target of earlier runs' commands, logged; `scope` is extended by them.
-
-    SteeringFileError if they cannot be read.
-    """
-    target = read(settings, "CLOSESPIDER_PAGECOUNT", int)
-    if build.is_worker(settings) or not settings.get("JOBDIR"):
-        return Orders(), target
-    before = read_steering(Path(settings["JOBDIR"]))
-    for line in before.lines(target):
-        logger.info("%s", line)
-    scope.extend(before.allow, before.deny)
-    return Orders(allow=before.allow, deny=before.deny), before.target(target)
-
-
-def _repair_steering(settings: BaseSettings) -> None:
-    """Cut a torn last line off the file of commands. Call it while the frontier has its lock."""
-    jobdir = settings.get("JOBDIR")
-    if not jobdir:
-        return
-    path = Path(jobdir) / STEERING
-    try:
-        torn = repair(Path(jobdir))
-    except OSError as error:  # then no command can be kept either, and each says so
-        logger.warning("%s cannot be repaired: %s", path, error)
-        return
-    if torn:
-        logger.warning(
-            "%s: the last line is torn, of a command that was never answered. It is cut off: %s",
-            *(path, printable(torn[:_TORN_SHOWN])),
-        )
 
 
 def _log_wait(settings: BaseSettings) -> None:

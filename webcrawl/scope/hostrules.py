@@ -93,6 +93,10 @@ class HostRules:
         self.rules = rules
         self.of = lru_cache(CACHED_HOSTS)(table.values)
 
+    def change_since(self, before: Callable[[str], Values]) -> Callable[[str], bool]:
+        """Whether the values of a host are others than `before`, which was `of`."""
+        return lambda host: self.of(host) != before(host)
+
     def sources(self, host: str) -> dict[str, Source]:
         """For each value of `host` that a rule sets, by the names of `values_of`, that rule."""
         return self._table.sources(host)

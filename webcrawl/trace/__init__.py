@@ -1,5 +1,5 @@
 """`scrapy trace`: the steps of the fetch of one URL, for a person to read.
 
 - `tracer`: the steps, their order and their format.
-- `load`: the steps on the network, and the lines of each.
+- `loader`: the steps on the network, and the lines of each.
 """

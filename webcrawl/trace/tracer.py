@@ -33,7 +33,7 @@ from webcrawl.fetch.requesthead import split_url
 from webcrawl.parse.page import read_page
 from webcrawl.parse.robots import MAX_BODY_BYTES, place_of
 from webcrawl.parse.urls import canonicalize, host_of, origin_of, redirect_target, target_of
-from webcrawl.trace.load import (
+from webcrawl.trace.loader import (
     Lines,
     Loaded,
     Loader,

@@ -1,6 +1,6 @@
 """`scrapy explain`: why a URL was fetched, refused or is waiting, in sentences.
 
-Reads the frontier's rows by `inspection`. Does not know scope: `config.refusal` explains it.
+Reads the frontier's rows by `inspection`. Does not know scope: `config.explanation` explains it.
 """
 
 from __future__ import annotations

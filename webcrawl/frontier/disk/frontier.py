@@ -98,11 +98,7 @@ class DiskFrontier(Frontier):
         self.counters = self._state.counters
         self.failed_seeds = self._state.failed_seeds
         self.resumed = self._store.resumed
-        log_warnings = self.log.warnings if self.log is not None else []
-        if self.log is not None and self.counters.extracted and not self._store.numbers.get("log"):
-            text = "The crawl log begins with this run: it lacks the URLs that earlier runs took"
-            log_warnings.append(text)
-        self.warnings = [*self._store.warnings, *log_warnings]
+        self.warnings = [*self._store.warnings, *self._log_warnings()]
         self._executor = AdaptiveExecutor("frontier")
         self._broken: StoreError | None = None
         self._checked_at = now  # for a RETRY file
@@ -116,6 +112,17 @@ class DiskFrontier(Frontier):
 
     def __repr__(self) -> str:
         return f"<DiskFrontier {self._state!r}>"
+
+    def _log_warnings(self) -> list[str]:
+        """What the crawl log lacks."""
+        if self.log is None:
+            return []
+        lines = [*self.log.warnings]
+        if self.counters.extracted and not self._store.numbers.get("log"):
+            lines.append(
+                "The crawl log begins with this run: it lacks the URLs that earlier runs took"
+            )
+        return lines
 
     async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
         batch = list(links)

@@ -27,7 +27,7 @@ from webcrawl.frontier.disk.seenrows import DiskCredits, SeenRows
 from webcrawl.frontier.disk.view import View
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import Link
-from webcrawl.frontier.overview import Lines
+from webcrawl.frontier.overview import StoredHosts
 from webcrawl.frontier.seen import RecentRows
 from webcrawl.frontier.store import Credits, Numbers, Store
 from webcrawl.items import Original
@@ -134,8 +134,8 @@ class DiskStore(Store):
         first = self._line.first()
         return rows.waiting_place(first) if first else None
 
-    def lines(self) -> Lines:
-        return Lines(self._hosts, self._line.length, self._deferred.length)
+    def stored_hosts(self) -> StoredHosts:
+        return StoredHosts(self._hosts, self._line.length, self._deferred.length)
 
     def _length(self, line: str) -> int | None:
         """Of a line at the last commit; None if an earlier version wrote it."""

@@ -27,6 +27,7 @@ from webcrawl.frontier.shared.wire import (
     Call,
     CallFailed,
     Calls,
+    CarriedOut,
     Channel,
     ContentSeen,
     End,
@@ -58,7 +59,8 @@ class RemoteFrontier(Frontier):
 
     `counters` are the counts of this process, not those of the crawl. `on_ready` is called when
     `acquire` may return leases although the last answer had no leases. `on_orders` carries orders
-    out and returns the two numbers of `Steered`; if it raises, this process disconnects.
+    out; if it raises, this process disconnects. `on_rules` is called when this process has new
+    rules, and tells whether those of a host have changed.
     `on_disconnect` is called when the first process has ended or is disconnected; from then on each
     call raises StoreError.
     """
@@ -69,7 +71,8 @@ class RemoteFrontier(Frontier):
         """`rules` are those of this process: they follow the first process's."""
         self.on_ready: Callable[[], None] = lambda: None
         self.on_disconnect: Callable[[], None] = lambda: None
-        self.on_orders: Callable[[Orders], Coroutine[Any, Any, tuple[int, int]]] = _ignore
+        self.on_rules: Callable[[Callable[[str], bool]], None] = lambda has_changed: None
+        self.on_orders: Callable[[Orders], Coroutine[Any, Any, CarriedOut]] = _ignore
         self._steering: set[asyncio.Task[None]] = set()
         self.counters = Counters()
         self._sock = sock
@@ -193,7 +196,9 @@ class RemoteFrontier(Frontier):
     def _on_message(self, message: Message) -> None:
         match message:
             case NewRules(rules) if self._rules is not None:
+                has_changed = self._rules.change_since(self._rules.of)
                 self._rules.replace(rules)
+                self.on_rules(has_changed)
             case End(reason):
                 self._end_crawl(reason)
             case WakeUp(status):
@@ -246,5 +251,5 @@ class RemoteFrontier(Frontier):
         self._end.set()
 
 
-async def _ignore(orders: Orders) -> tuple[int, int]:
-    return 0, 0
+async def _ignore(orders: Orders) -> CarriedOut:
+    return CarriedOut(0, 0)

@@ -13,7 +13,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
@@ -105,6 +105,13 @@ class Orders(Struct, frozen=True, array_like=True):
     holds_places: bool = False
 
 
+class CarriedOut(NamedTuple):
+    """Orders hold in a process."""
+
+    placed: int  # answers that have a place of the target, and are not released
+    unanswered: int  # requests that the orders forbid, sent before, that no server has answered yet
+
+
 # Messages from a process to the frontier
 
 
@@ -126,11 +133,11 @@ class Exit(_Tagged, frozen=True):
 
 
 class Steered(_Tagged, frozen=True):
-    """The process has carried out the orders of message `number`."""
+    """The process has carried out the orders of message `number`: see `CarriedOut`."""
 
     number: int
-    placed: int  # answers that have a place of the target, and are not released
-    unanswered: int  # requests sent before that no server has answered yet
+    placed: int
+    unanswered: int
 
 
 # Messages from the frontier to a process

@@ -1,14 +1,16 @@
-"""What settings and frontier say of a URL, in sentences: for `scrapy explain` and the live page."""
+"""Explains a URL in sentences, by settings and frontier: for `scrapy explain` and the live page.
+
+Reads the settings' files; `frontier.disk.explanation` reads the frontier.
+"""
 
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from scrapy.settings import BaseSettings
 
 from webcrawl.config import rulesfile
-from webcrawl.config.build import rules_path, scope_from
+from webcrawl.config.build import job_folder, rules_path, scope_from
 from webcrawl.crawl.steeringfile import Steered, read_steering
 from webcrawl.frontier.disk.explanation import explain
 from webcrawl.frontier.disk.inspection import Inspection
@@ -29,8 +31,8 @@ def explained(settings: BaseSettings, frontier: Inspection, url: str) -> list[st
 
     StoreError; ScopeError, SettingError and SteeringFileError if a file cannot be read.
     """
-    jobdir = settings.get("JOBDIR")
-    steered = read_steering(Path(jobdir)) if jobdir else None
+    jobdir = job_folder(settings)
+    steered = read_steering(jobdir) if jobdir is not None else None
     lines, values = of_rules(settings, url)
     why = explain(frontier, url, time.time(), values)
     return [url, *of_scope(settings, url, steered), *why, *lines]

@@ -1,0 +1,89 @@
+"""Opens the frontier of a crawl, with the commands that steered its earlier runs."""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from scrapy.crawler import Crawler
+from scrapy.settings import BaseSettings
+
+from webcrawl.config import build
+from webcrawl.config.table import read
+from webcrawl.crawl.steeringfile import NAME as STEERING
+from webcrawl.crawl.steeringfile import SteeringFileError, read_steering, repair
+from webcrawl.crawllog.files import LogError
+from webcrawl.frontier.base import Frontier
+from webcrawl.frontier.memory import MemoryFrontier
+from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.frontier.shared.wire import Orders
+from webcrawl.frontier.store import StoreError
+from webcrawl.scope import Scope
+from webcrawl.scope.hostrules import HostRules
+from webcrawl.wording import printable
+
+logger = logging.getLogger(__name__)
+
+_TORN_SHOWN = 200  # characters of a torn line in a line of the log
+
+
+class Opened(NamedTuple):
+    """A frontier, and the orders of earlier runs, which the scope has already.
+
+    `problem` is why the crawl's own could not be opened; then `frontier` is an empty one.
+    """
+
+    frontier: Frontier
+    orders: Orders
+    problem: str = ""
+
+
+def open_frontier(crawler: Crawler, scope: Scope, rules: HostRules | None) -> Opened:
+    """Open the frontier of this process; in the first one, extend `scope` by earlier commands."""
+    settings = crawler.settings
+    try:
+        orders, target = _steered_before(settings, scope)
+        frontier = build.frontier_from(settings, scope, target, rules)
+    except StoreError as error:
+        return Opened(MemoryFrontier(), Orders(), f"JOBDIR: {error}")
+    except (LogError, SteeringFileError) as error:
+        return Opened(MemoryFrontier(), Orders(), str(error))
+    if isinstance(frontier, FrontierServer):
+        frontier.orders = orders
+        if not build.is_debugging(crawler):
+            _repair_steering(settings)
+    return Opened(frontier, orders)
+
+
+def _steered_before(settings: BaseSettings, scope: Scope) -> tuple[Orders, int]:
+    """The orders and the target of earlier runs' commands, logged; `scope` is extended by them.
+
+    SteeringFileError if they cannot be read.
+    """
+    target = read(settings, "CLOSESPIDER_PAGECOUNT", int)
+    jobdir = build.job_folder(settings)
+    if build.is_worker(settings) or jobdir is None:
+        return Orders(), target
+    before = read_steering(jobdir)
+    for line in before.lines(target):
+        logger.info("%s", line)
+    scope.extend(before.allow, before.deny)
+    return Orders(allow=before.allow, deny=before.deny), before.target(target)
+
+
+def _repair_steering(settings: BaseSettings) -> None:
+    """Cut a torn last line off the file of commands. Call it while the frontier has its lock."""
+    jobdir = build.job_folder(settings)
+    if jobdir is None:
+        return
+    path = jobdir / STEERING
+    try:
+        torn = repair(jobdir)
+    except OSError as error:  # then no command can be kept either, and each says so
+        logger.warning("%s cannot be repaired: %s", path, error)
+        return
+    if torn:
+        logger.warning(
+            "%s: the last line is torn, of a command that was never answered. It is cut off: %s",
+            *(path, printable(torn[:_TORN_SHOWN])),
+        )
