@@ -58,6 +58,12 @@ CLOSESPIDER_TIMEOUT = 0
 # How it is fetched.
 CONCURRENT_REQUESTS = 512
 CRAWL_PROCESSES = 1  # 0: one per core; all processes work on one crawl
+
+# Several machines
+CLUSTER = ""  # nats://host:4222: this node is one of several of one crawl
+CLUSTER_NAME = "webcrawl"
+CLUSTER_SHARDS = 8
+CLUSTER_SHARED_ADDRESSES: list[str] = []
 CRAWL_PROCESS_TIMEOUT = 120.0  # without a heartbeat; a user's code may block for a while
 CONCURRENT_ADMISSIONS = 512  # DNS look-ups, robots.txt and HEAD requests, beside the pages
 DOWNLOAD_TIMEOUT = 15
@@ -114,6 +120,7 @@ EXTENSIONS = {
     "webcrawl.extensions.card.CrawlCard": 210,
     "webcrawl.extensions.series.Series": 250,
     "webcrawl.extensions.processes.Processes": 300,
+    "webcrawl.extensions.cluster.ClusterNode": 305,
     "webcrawl.extensions.steering.SteeringExtension": 310,
     "webcrawl.extensions.rules.RulesWatch": 0,
     "webcrawl.extensions.budgets.Budgets": 0,

@@ -15,29 +15,66 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.courier import Shard
+from webcrawl.cluster.tenancy import Full, Tenancy, Wait
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import MOMENTARY, Counters, differences
 from webcrawl.frontier.disk.frontier import DiskFrontier
-from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
+from webcrawl.frontier.lease import AddressHeld, Lane, Lease, Link, Outcome, Resolved
+from webcrawl.frontier.mailbox import Mail
 from webcrawl.frontier.overview import Overview
 from webcrawl.items import Original
 from webcrawl.parse.urls import host_of
 from webcrawl.scope.hostrules import HostRule
 
 T = TypeVar("T")
+TakeAddress = Callable[[int, str], Awaitable[Tenancy | Wait | Full]]
 
 
 class _Held:
-    """A shard of this node, and its counts after the last batch."""
+    """A shard of this node.
+
+    counted -- its counts after the last batch
+    activity -- its batches
+    """
 
     def __init__(self, frontier: DiskFrontier) -> None:
         self.frontier = frontier
         self.counted = frontier.counters.to_dict()
+        self.activity = 0
+
+
+class _Mailbox:
+    """A shard as its courier sees it (`courier.Shard`)."""
+
+    def __init__(self, node: ClusterFrontier, number: int) -> None:
+        self._node = node
+        self._number = number
+        self._frontier = node.shards[number]
+
+    @property
+    def outbox(self) -> Mapping[int, tuple[int, int]]:
+        return self._frontier.outbox
+
+    @property
+    def inbox(self) -> Mapping[int, int]:
+        return self._frontier.inbox
+
+    async def receive(self, sender: int, first: int, mail: Sequence[Mail], now: float) -> int:
+        return await self._node.run(self._number, lambda f: f.receive(sender, first, mail, now))
+
+    async def unsent(self, shard: int, after: int, limit: int) -> list[Mail]:
+        return await self._frontier.unsent(shard, after, limit)
+
+    async def sent(self, shard: int, upto: int) -> None:
+        await self._frontier.sent(shard, upto)
 
 
 class ClusterFrontier(Frontier):
@@ -53,6 +90,11 @@ class ClusterFrontier(Frontier):
         self._turn = 0  # the shard that `acquire` asks first
         self._given = Counters()  # what of `counters` is in a shard
         self._has_shard = asyncio.Event()
+        self._batches = 0  # under way
+        self.on_written: Callable[[int], None] = lambda number: None
+        self.on_close: Callable[[], Awaitable[None]] | None = None
+        self.on_closed: Callable[[], Awaitable[None]] | None = None
+        self.take_address: TakeAddress | None = None
 
     def __repr__(self) -> str:
         return f"<ClusterFrontier of the shards {sorted(self._shards)}>"
@@ -91,7 +133,7 @@ class ClusterFrontier(Frontier):
             number = self._buckets.shard_of(link.host)
             by_shard[number if number in self._shards else elsewhere].append(link)
         accepted = [
-            await self._run(number, lambda f, some=some: f.put(some, now, force=force))  # type: ignore[misc]
+            await self.run(number, lambda f, some=some: f.put(some, now, force=force))  # type: ignore[misc]
             for number, some in by_shard.items()
         ]
         return sum(accepted)
@@ -106,7 +148,7 @@ class ClusterFrontier(Frontier):
             if number not in self._shards:  # given up meanwhile
                 continue
             share = -(-(limit - len(leases)) // (len(numbers) - at))
-            some = await self._run(number, lambda f, share=share: f.acquire(now, share, lane))  # type: ignore[misc]
+            some = await self.run(number, lambda f, share=share: f.acquire(now, share, lane))  # type: ignore[misc]
             self._leases.update(dict.fromkeys(some, number))
             leases += some
         return leases
@@ -114,11 +156,31 @@ class ClusterFrontier(Frontier):
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
         by_shard: defaultdict[int, list[tuple[Lease, Outcome]]] = defaultdict(list)
         for lease, outcome in done:
-            number = self._leases.pop(lease, None)
-            if number is not None:  # else its shard was given up: its next node asks again
-                by_shard[number].append((lease, outcome))
+            number = self._leases.get(lease)
+            if number is None:  # its shard was given up: its next node asks again
+                continue
+            if isinstance(outcome, Resolved):
+                outcome = await self._with_addresses(number, outcome)
+            self._leases.pop(lease, None)
+            by_shard[number].append((lease, outcome))
         for number, some in by_shard.items():
-            await self._run(number, lambda f, some=some: f.release(some, now))  # type: ignore[misc]
+            await self.run(number, lambda f, some=some: f.release(some, now))  # type: ignore[misc]
+
+    async def _with_addresses(self, number: int, outcome: Resolved) -> Outcome:
+        """`outcome` with the addresses that the shard may ask now."""
+        if self.take_address is None:
+            return outcome
+        granted, until, again_at = [], outcome.expires_at, inf
+        for address in outcome.addresses:
+            answer = await self.take_address(number, address)
+            if isinstance(answer, Tenancy):
+                granted.append(address)
+                until = min(until, answer.until)
+            elif isinstance(answer, Wait):
+                again_at = min(again_at, answer.again_at)
+        if granted:
+            return replace(outcome, addresses=tuple(granted), expires_at=until)
+        return AddressHeld(again_at)
 
     async def content_seen(self, content: bytes, original: Original) -> Original | None:
         """Each shard knows the contents of its own pages only."""
@@ -127,7 +189,7 @@ class ClusterFrontier(Frontier):
 
     async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
         for number in list(self._shards):
-            await self._run(number, lambda f: f.set_rules(rules, now))
+            await self.run(number, lambda f: f.set_rules(rules, now))
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return min((held.frontier.next_at(lane) for held in self._shards.values()), default=inf)
@@ -149,28 +211,44 @@ class ClusterFrontier(Frontier):
     def is_finished(self) -> bool:
         return self.has_ended
 
-    def is_quiet(self) -> bool:
-        """Whether each shard of this node is finished, and all its links to others are applied."""
-        return all(
-            held.frontier.is_finished() and not held.frontier.outbox
-            for held in self._shards.values()
-        )
+    @property
+    def is_idle(self) -> bool:
+        """Whether no batch is under way."""
+        return not self._batches
+
+    def activity(self, number: int) -> int:
+        """A number that grows with each batch of a shard."""
+        return self._shards[number].activity
+
+    def mailbox(self, number: int) -> Shard:
+        return _Mailbox(self, number)
 
     async def close(self) -> None:
+        if self.on_close is not None:
+            await self.on_close()
         for held in self._shards.values():
             self._give(held)
             await held.frontier.close()
+        if self.on_closed is not None:
+            await self.on_closed()
 
     # Batches and counts
 
-    async def _run(self, number: int, batch: Callable[[DiskFrontier], Awaitable[T]]) -> T:
+    async def run(self, number: int, batch: Callable[[DiskFrontier], Awaitable[T]]) -> T:
         """Run a batch of one shard, and count what it has counted."""
         held = self._shards[number]
         self._give(held)
-        result = await batch(held.frontier)
+        held.activity += 1
+        self._batches += 1
+        try:
+            result = await batch(held.frontier)
+        finally:
+            self._batches -= 1
         now = held.frontier.counters.to_dict()
         self._count(differences(held.counted, now))
         held.counted = now
+        if held.frontier.outbox:
+            self.on_written(number)
         return result
 
     def _give(self, held: _Held) -> None:
@@ -181,7 +259,7 @@ class ClusterFrontier(Frontier):
         if added:
             self._given.add(added)
             held.frontier.counters.add(added)
-            held.counted = held.frontier.counters.to_dict()
+            _add(held.counted, added)  # a batch of the shard may be under way
 
     def _count(self, changes: dict[str, Any]) -> None:
         """Add what a shard has counted to the sum."""
@@ -195,3 +273,14 @@ class ClusterFrontier(Frontier):
         if numbers:
             self._turn = (self._turn + 1) % len(numbers)
         return numbers[self._turn :] + numbers[: self._turn]
+
+
+def _add(counted: dict[str, Any], added: dict[str, Any]) -> None:
+    """Add `counters.differences` to a `Counters.to_dict`."""
+    for name, value in added.items():
+        if isinstance(value, dict):
+            own = counted[name]
+            for key, count in value.items():
+                own[key] = own.get(key, 0) + count
+        else:
+            counted[name] += value

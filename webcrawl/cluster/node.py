@@ -38,7 +38,7 @@ class Node:
         *,
         longest_fetch_s: float,
         clock: Callable[[], float],
-        on_event: Callable[[Event], None],
+        on_event: Callable[[Event], None] = lambda event: None,
     ) -> None:
         self.registry = Registry(bus, store, settings, shards, clock)
         self.members = Members(bus, store, clock)
@@ -46,7 +46,7 @@ class Node:
         self.info: dict[str, str | int | float] = {}
         self.state: State = "joining"
         self._clock = clock
-        self._on_event = on_event
+        self.on_event = on_event
         self._joined_at = float("inf")
 
     def __repr__(self) -> str:
@@ -74,7 +74,7 @@ class Node:
         if not await self.members.beat(self.state, self.shards.epochs(), crawl.era, self.info):
             return False
         for event in await self.shards.look(crawl):
-            self._on_event(event)
+            self.on_event(event)
         await self.members.look()
         if self.state == "running":
             await self.shards.claim(crawl, self._joined_at)
@@ -83,7 +83,7 @@ class Node:
         self.members.met(began_at)
         if self.state == "running":
             for event in self.shards.decide(crawl):
-                self._on_event(event)
+                self.on_event(event)
         return True
 
     async def _join(self) -> bool:

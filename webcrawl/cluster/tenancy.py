@@ -143,6 +143,11 @@ class Tenancies:
     def __repr__(self) -> str:
         return f"<Tenancies: {len(self._held)} held>"
 
+    @property
+    def are_needed(self) -> bool:
+        """Whether a setting limits what is asked of an address."""
+        return self._ip_delay_s > 0 or self._cap > 0
+
     # For a shard
 
     def is_shared(self, address: str) -> bool:

@@ -164,17 +164,18 @@ def frontier_from(
     scope: Scope | None = None,
     target: int | None = None,
     rules: HostRules | None = None,
+    own: Frontier | None = None,
 ) -> Frontier:
     """The frontier, by FRONTIER_STORE and FRONTIER_ORDER, and the server in front of it.
 
     Drops URLs in line that `scope` denies. `target` is that of the settings if it is None. In a
-    worker: the client of that server.
+    worker: the client of that server. `own`: the frontier behind the server, if it is open already.
     """
     if is_worker(settings):
         descriptor = int(settings["FRONTIER_STORE"].removeprefix(SOCKET_STORE))
         return RemoteFrontier(socket.socket(fileno=descriptor), rules)
     return FrontierServer(
-        _own_frontier_from(settings, scope or scope_from(settings), rules),
+        own or _own_frontier_from(settings, scope or scope_from(settings), rules),
         target=read(settings, "CLOSESPIDER_PAGECOUNT", int) if target is None else target,
         grace_s=read(settings, "CLOSE_GRACE", float) + END_S,
     )

@@ -13,6 +13,7 @@ import re
 import ssl
 from collections.abc import Callable
 from importlib.util import find_spec
+from ipaddress import ip_network
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.python import without_none_values
 
 from webcrawl.admission.dns import read_server
+from webcrawl.cluster.bus import Address
 from webcrawl.crawl.crawl import CrawlScheduler
 from webcrawl.fetch.requesthead import is_name, one_line
 from webcrawl.parse.robotsparsers import OURS, PROTEGO
@@ -229,6 +231,20 @@ def _is_writable(value: object) -> bool:
         return error.errno in _DISK_FULL
 
 
+def _is_bus(value: object) -> bool:
+    try:
+        return not value or bool(Address.parse(str(value)))
+    except ValueError:
+        return False
+
+
+def _is_prefix(text: str) -> bool:
+    try:
+        return bool(ip_network(text, strict=False))
+    except ValueError:
+        return False
+
+
 def _is_file_prefix(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[^/\s\0]+", value) is not None
 
@@ -253,6 +269,12 @@ ASCII_OR_UNSET = Kind(
 HEADERS = Kind(
     _are_headers, "a dictionary of header names and their values, each of one line", _dictionary
 )
+BUS = Kind(_is_bus, "empty, or nats://HOST:PORT or tls://HOST:PORT")
+CLUSTER_NAME = Kind(
+    lambda value: bool(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", str(value))),
+    "1 to 64 letters, digits, - and _",
+)
+PREFIXES = list_of(_is_prefix, "prefixes, such as 192.0.2.0/24")
 NAMES = list_of(lambda text: True, "names with commas between them, or a list in settings.py")
 SUFFIXES = list_of(re.compile(r"[^\s/:@]+").fullmatch, "ends of host names, such as .br,gov.pt")
 MEDIA_TYPES = list_of(

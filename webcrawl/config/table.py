@@ -217,6 +217,32 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "processes.md",
         ),
         Setting(
+            "CLUSTER",
+            kinds.BUS,
+            "The bus of a crawl on several machines, such as `nats://host:4222`. Empty: this"
+            " machine alone.",
+            "cluster.md",
+        ),
+        Setting(
+            "CLUSTER_NAME",
+            kinds.CLUSTER_NAME,
+            "The name of the crawl on the bus.",
+            "cluster.md",
+        ),
+        Setting(
+            "CLUSTER_SHARDS",
+            whole(1),
+            "Number of shards of the whole crawl. It cannot change later.",
+            "cluster.md",
+        ),
+        Setting(
+            "CLUSTER_SHARED_ADDRESSES",
+            kinds.PREFIXES,
+            "Prefixes of IP addresses that several shards may ask at a time, such as those of a"
+            " content delivery network.",
+            "cluster.md",
+        ),
+        Setting(
             "CONCURRENT_ADMISSIONS",
             whole(1),
             "Maximum number of DNS look-ups, robots.txt and HEAD requests at the same time,"

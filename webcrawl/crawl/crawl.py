@@ -13,6 +13,7 @@ from typing import Literal, Protocol, runtime_checkable
 from scrapy.crawler import Crawler
 
 from webcrawl.admission.runner import Admissions
+from webcrawl.cluster.running import RunningNode
 from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.crawl.steering import Steering
 from webcrawl.crawllog.files import CrawlLog
@@ -62,6 +63,7 @@ class Crawl:
         self.workers: dict[int, int] = {}  # the other processes of the crawl: number and pid
         self.is_closing = False  # no new request is sent
         self.began_at = time.monotonic()  # this run: set again when the spider is opened
+        self.node: RunningNode | None = None  # of a crawl on several machines (CLUSTER)
         self.scope: Scope | None = None  # with what `allow` and `deny` have added
         self.gate = Gate()
         self.fatal_error = ""  # the error of the crawl, even if something else ended it; or ""

@@ -41,13 +41,17 @@ class Gate:
     """Open at first. `senders` are the clients of the process."""
 
     def __init__(self) -> None:
-        self.is_shut = False
+        self._shut_for: set[str] = set()
         self.senders: list[Sender] = []
         self._has_ended = False
         self._waiting: dict[asyncio.Future[None], str] = {}
 
     def __repr__(self) -> str:
         return f"<Gate {'shut' if self.is_shut else 'open'}, {len(self._waiting)} waiting>"
+
+    @property
+    def is_shut(self) -> bool:
+        return bool(self._shut_for)
 
     async def wait(self, url: str = "") -> None:
         """Return when the request for `url` may be sent. FetchFailed("cancelled") if it may not."""
@@ -61,13 +65,17 @@ class Gate:
             finally:
                 del self._waiting[opened]
 
-    def shut(self) -> None:
-        self.is_shut = True
+    def shut(self, why: str = "pause") -> None:
+        """Shut the gate for one more reason."""
+        self._shut_for.add(why)
         for sender in self.senders:
             sender.hold_unsent()
 
-    def open(self) -> None:
-        self.is_shut = False
+    def open(self, why: str = "pause") -> None:
+        """Open the gate, unless it is shut for another reason too."""
+        self._shut_for.discard(why)
+        if self._shut_for:
+            return
         for opened in self._waiting:
             if not opened.done():
                 opened.set_result(None)

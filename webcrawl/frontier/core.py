@@ -24,6 +24,7 @@ from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.endings import Endings
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import (
+    AddressHeld,
     Dropped,
     Failed,
     Fetched,
@@ -376,6 +377,8 @@ class CrawlState:
                 self._candidates.count_address_ahead(host)
             case Unresolved():
                 disposition.unresolved(host, outcome, now)
+            case AddressHeld():
+                host.resolve_at = outcome.again_at
             case RobotsFetched():
                 self._endings.robots(host, lease, outcome, now)
                 disposition.robots_fetched(_robots_task(lease), outcome, now)

@@ -113,7 +113,9 @@ class Disposition:
         host.resolve_tries = 0
         if not outcome.again:
             self.retire(host, outcome.reason, now)
-        elif host.addresses:  # Deviation: an expired address is better than no address (RFC 8767)
+        elif (
+            host.addresses and self._policy.stale_s
+        ):  # Deviation: an expired address is better than no address (RFC 8767)
             host.resolved_until = now + self._policy.stale_s
         else:
             self.defer(host, outcome.reason, now)

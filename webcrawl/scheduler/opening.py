@@ -9,7 +9,9 @@ from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 from webcrawl.config import build
+from webcrawl.config.cluster import cluster_from
 from webcrawl.config.table import read
+from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.steeringfile import NAME as STEERING
 from webcrawl.crawl.steeringfile import SteeringFileError, read_steering, repair
 from webcrawl.crawllog.files import LogError
@@ -43,7 +45,10 @@ def open_frontier(crawler: Crawler, scope: Scope, rules: HostRules | None) -> Op
     settings = crawler.settings
     try:
         orders, target = _steered_before(settings, scope)
-        frontier = build.frontier_from(settings, scope, target, rules)
+        cluster = cluster_from(settings, scope, rules, crawl_of(crawler).gate)
+        own = cluster.frontier if cluster is not None else None
+        frontier = build.frontier_from(settings, scope, target, rules, own)
+        crawl_of(crawler).node = cluster.node if cluster is not None else None
     except StoreError as error:
         return Opened(MemoryFrontier(), Orders(), f"JOBDIR: {error}")
     except (LogError, SteeringFileError) as error:

@@ -1,0 +1,105 @@
+"""The node of a crawl on several machines, built from settings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from scrapy.settings import BaseSettings
+
+from webcrawl.cluster.buckets import SUFFIX_LIST, Buckets
+from webcrawl.cluster.bus import bus_from
+from webcrawl.cluster.ending import Ending
+from webcrawl.cluster.frontier import ClusterFrontier
+from webcrawl.cluster.node import Node
+from webcrawl.cluster.nodefile import NodeStore
+from webcrawl.cluster.registry import settings_to_agree
+from webcrawl.cluster.running import RunningNode
+from webcrawl.cluster.tenancy import Tenancies
+from webcrawl.config import build
+from webcrawl.config.table import read, typed_settings
+from webcrawl.fetch.gate import Gate
+from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.orderings import ORDERINGS
+from webcrawl.scope import Scope
+from webcrawl.scope.hostrules import HostRules
+
+_WAIT_S = 10.0  # a lease may wait so long for its request
+
+
+class Cluster(NamedTuple):
+    frontier: ClusterFrontier
+    node: RunningNode
+
+
+def cluster_from(
+    settings: BaseSettings, scope: Scope, rules: HostRules | None, gate: Gate
+) -> Cluster | None:
+    """The node of this process, not started; None without CLUSTER, and in a worker."""
+    url = read(settings, "CLUSTER", str)
+    if not url or build.is_worker(settings):
+        return None
+    jobdir = build.job_folder(settings)
+    assert jobdir is not None, "checked before the crawl"
+    jobdir.mkdir(parents=True, exist_ok=True)
+    shards = read(settings, "CLUSTER_SHARDS", int)
+    longest_fetch_s = 2 * read(settings, "DOWNLOAD_TIMEOUT", float) + _WAIT_S
+    bus = bus_from(url, read(settings, "CLUSTER_NAME", str))
+    store = NodeStore(jobdir)
+    buckets = Buckets(shards)
+    frontier = ClusterFrontier(buckets)
+    agreed = settings_to_agree(typed_settings(settings)) | {"SUFFIX_LIST": SUFFIX_LIST}
+    node = Node(bus, store, agreed, shards, longest_fetch_s=longest_fetch_s, clock=time.monotonic)
+    tenancies = Tenancies(
+        bus,
+        node.registry,
+        node.members.node,
+        shards=shards,
+        epochs=node.shards.held,
+        ip_delay_s=read(settings, "IP_DELAY", float),
+        longest_fetch_s=longest_fetch_s,
+        pages_max=read(settings, "MAX_PAGES_PER_IP", int),
+        shared=read(settings, "CLUSTER_SHARED_ADDRESSES", list),
+        clock=time.monotonic,
+    )
+    running = RunningNode(
+        bus,
+        node,
+        frontier,
+        tenancies,
+        Ending(bus, node.members.node, shards),
+        shards=shards,
+        jobdir=jobdir,
+        open_shard=_opener(settings, scope, rules, buckets),
+        gate=gate,
+    )
+    frontier.on_closed = running.leave
+    return Cluster(frontier, running)
+
+
+def _opener(
+    settings: BaseSettings, scope: Scope, rules: HostRules | None, buckets: Buckets
+) -> Callable[[int, Path, str], DiskFrontier]:
+    def open_shard(number: int, folder: Path, crawl: str) -> DiskFrontier:
+        # Each shard has rules of its own, since a change of the rules is one of their host.
+        own = HostRules(rules.rules) if rules is not None else None
+        policy = replace(build.policy_from(settings, own), denied=scope.denied, stale_s=0.0)
+        now = time.monotonic()
+        log = build.report_folder(settings) / f"shard-{number:04d}"
+        return DiskFrontier(
+            folder,
+            policy,
+            ordering=ORDERINGS[read(settings, "FRONTIER_ORDER", str)](),
+            caps=build.caps_from(settings, own),
+            active_max=max(1, read(settings, "FRONTIER_ACTIVE_HOSTS", int) // len(buckets.ranges)),
+            identity=build.identity_from(settings),
+            log_folder=log if read(settings, "CRAWL_LOG", bool) else None,
+            now=now,
+            utc_s=time.time() - now,
+            abroad=buckets.abroad(number),
+        )
+
+    return open_shard
