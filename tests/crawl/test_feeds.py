@@ -50,8 +50,10 @@ def feeds(*paths: Path) -> str:
 
 
 def urls_in(path: Path) -> Counter[str]:
-    """How often each URL is in a feed, which must be whole."""
+    """How often each URL is in a feed, which must be whole: empty if its process had no page."""
     text = path.read_text()
+    if not text:
+        return Counter()
     assert text.endswith("\n")
     if path.suffix == ".csv":
         rows = list(csv.reader(text.splitlines(keepends=True)))

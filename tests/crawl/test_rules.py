@@ -17,7 +17,7 @@ import pytest
 
 from simweb import Running, faults, running
 from tests.adapters.rawserver import RawServer
-from tests.crawl.crawling import ROOT, Crawl, Result, assert_clean, crawl
+from tests.crawl.crawling import ROOT, Crawl, Result, assert_clean, crawl, wait_for_servers
 from tests.crawl.knownsite import answer, crawled, served
 from tests.crawl.onecrawl import assert_one_crawl
 from tests.crawl.steered import Steered
@@ -296,6 +296,7 @@ def test_the_crawl_ends_when_its_warc_files_are_large_enough(
         counted = first.report["counts"]["warc_bytes"]
         assert counted == sum(path.stat().st_size for path in first.warcs)
         assert counted >= 300_000
+        wait_for_servers(web.port)
         before = web.ledger()["totals"]["requests"]
         again = crawl(tmp_path, web=web, WARC_MAX_TOTAL="300K", **limits)
         assert (again.exit_code, again.report["finish_reason"]) == (0, "warc_max_total")

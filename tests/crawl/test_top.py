@@ -68,14 +68,24 @@ class Terminal:
         deadline = time.monotonic() + 60
         while not true():
             assert time.monotonic() < deadline, self.shown[-2000:]
-            if select.select([self._ours], [], [], 0.05)[0]:
-                try:
-                    self.shown += ESCAPES.sub(b"", os.read(self._ours, 65536))
-                except OSError:  # the terminal has no process any more
-                    time.sleep(0.01)
+            self._read()
+
+    def _read(self) -> bool:
+        """Whether something was shown meanwhile."""
+        if not select.select([self._ours], [], [], 0.05)[0]:
+            return False
+        try:
+            self.shown += ESCAPES.sub(b"", os.read(self._ours, 65536))
+        except OSError:  # the terminal has no process any more
+            time.sleep(0.01)
+            return False
+        return True
 
     def wait(self) -> int:
+        """The exit code, when everything that was shown has been read."""
         self.until(lambda: self.process.poll() is not None)
+        while self._read():
+            pass
         os.close(self._ours)
         return self.process.returncode
 

@@ -121,9 +121,10 @@ def series_of(folder: Path) -> Path:
 
 
 def test_the_time_series_continues_after_a_kill(tmp_path: Path) -> None:
-    job = {"JOBDIR": tmp_path / "job", "WATCH_FILE": tmp_path / "snapshots.jsonl"}
+    job = {"JOBDIR": tmp_path / "job", "RETRY_TIMES": 0}
     with running(*WORLD, *PROMISES) as web:
-        first = Crawl(tmp_path, web=web, program=("tests.crawl.watched",), **job)
+        watched: dict[str, Any] = {"WATCH_FILE": tmp_path / "snapshots.jsonl"} | job
+        first = Crawl(tmp_path, web=web, program=("tests.crawl.watched",), **watched)
         first.until("*** crawling", times=2)
         first.process.send_signal(signal.SIGKILL)
         first.process.wait()
@@ -131,7 +132,7 @@ def test_the_time_series_continues_after_a_kill(tmp_path: Path) -> None:
         assert {point["run"] for point in read_series(path)} == {1}
         with path.open("a") as file:
             file.write('{"t": 3.5, "counts": {"cra')
-        result, _ = watch(tmp_path, web=web, JOBDIR=job["JOBDIR"])
+        result, _ = watch(tmp_path, web=web, **job)
     assert result.exit_code == 0
     points = list(read_series(path))
     assert [json.loads(line) for line in path.read_text().splitlines()] == points

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 # No host of this world is much larger than the others, so that none makes each crawl long.
 SMALL = ("--seed", "33", "--hosts", "40", "--pages-per-host", "6", "--page-bytes", "3000")
-# More hosts with fewer pages: the three worlds together have 93 kinds of hosts and pages.
+# More hosts with fewer pages: the three worlds together have 86 kinds of hosts and pages.
 MIXED = ("--hosts", "60", "--pages-per-host", "4", "--page-bytes", "3000")
 PROMISES = ("--host-delay", "0.1", "--ip-delay", "0.02", "--slowness", "0.2")
 LIES = (
@@ -27,7 +27,7 @@ STATS_LINE = re.compile(
 )
 
 
-@pytest.mark.parametrize("seed", [45, 50, 54])
+@pytest.mark.parametrize("seed", [27, 45, 54])
 def test_every_page_is_fetched_once_and_politely(tmp_path: Path, seed: int) -> None:
     with running("--seed", str(seed), *MIXED, *PROMISES) as web:
         result = crawl(tmp_path, web=web, DOWNLOAD_TIMEOUT=3)
@@ -57,7 +57,7 @@ def test_protego_reads_robots_txt_for_a_polite_crawl(tmp_path: Path, processes: 
     Only kinds of robots.txt that Protego reads as RFC 9309 has them.
     """
     features = "none,robots-some=5,robots-token=2,robots-other-token,robots-disallow-all"
-    with running(*SMALL, *PROMISES, "--hosts=120", f"--features={features}") as web:
+    with running(*SMALL, *PROMISES, "--seed=18", "--hosts=120", f"--features={features}") as web:
         settings = {"ROBOTS_PARSER": "protego", "CRAWL_PROCESSES": processes}
         result = crawl(tmp_path, web=web, **settings)
         ledger = assert_faultless(web)

@@ -57,6 +57,7 @@ class Budgets:
 
     def spider_opened(self) -> None:
         if reason := self._used_up() or self._disk_full():
+            crawl_of(self._crawler).gate.shut()  # the pump runs until the crawl has ended
             raise CloseSpider(reason)
         self._task = asyncio.create_task(self._watch())
 

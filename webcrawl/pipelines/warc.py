@@ -23,7 +23,7 @@ from scrapy.http import Response
 from scrapy.settings import BaseSettings
 
 from webcrawl import __version__
-from webcrawl.config.build import is_debugging, warc_folder
+from webcrawl.config.build import is_debugging, is_worker, warc_folder
 from webcrawl.config.fetch import user_agent_of
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.crawl.outcomes import NotArchived
@@ -78,10 +78,15 @@ class WarcPipeline:
         return pipeline
 
     async def open_spider(self) -> None:
-        """Begin a file, and recover the files of dead runs. CloseSpider if that fails."""
+        """Begin a file, and recover the files of dead runs. CloseSpider if that fails.
+
+        A worker begins its file with its first page: before it has a lease, the first process may
+        kill it at any time.
+        """
         writer = WarcWriter(self._files)
         try:
-            await writer.open()
+            if not is_worker(self._crawler.settings):
+                await writer.open()
             await self._recover()
         except (WarcError, OSError) as error:
             self._report(error)
