@@ -12,7 +12,10 @@ from tests.contracts.natsserver import NatsServer
 from tests.crawl.crawling import Crawl, assert_clean, assert_faultless
 
 pytestmark = pytest.mark.slow
-WORLD = ("--seed", "6", "--hosts", "30", "--pages-per-host", "8", "--ip-delay", "0")
+WORLD = (
+    *("--seed", "6", "--hosts", "30", "--pages-per-host", "8", "--ip-delay", "0"),
+    *("--features", "none,page-404,page-chunked"),
+)
 
 
 @pytest.fixture
