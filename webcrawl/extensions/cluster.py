@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Self
 
@@ -21,6 +22,7 @@ class ClusterNode:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self._stopping: asyncio.Future[None] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -36,11 +38,19 @@ class ClusterNode:
             return
         node.has_seeds = self._has_seeds
         node.on_problem = self._end
+        node.on_stop = self._stop
         node.start()
 
     def _has_seeds(self) -> bool:
-        engine = self._crawler.engine
-        return engine is not None and getattr(engine, "_start", None) is not None
+        """Whether the spider still gives seeds, or links and commands are on their way."""
+        engine, scheduler = self._crawler.engine, crawl_of(self._crawler).scheduler
+        is_starting = engine is not None and getattr(engine, "_start", None) is not None
+        return is_starting or (scheduler is not None and scheduler.holds_work())
+
+    def _stop(self) -> None:
+        """Another node has ended the crawl by `scrapy ctl`: as that command does here."""
+        logger.info("The crawl is stopped in all nodes")
+        self._stopping = asyncio.ensure_future(self._crawler.stop_async())
 
     def _end(self, problem: str) -> None:
         logger.error("%s", problem)

@@ -140,7 +140,7 @@ class BroadSpider(Spider):
             self.logger.warning("seeds: %d lines are not a URL", source.bad)
         self.crawler.stats.set_value("webcrawl/seeds/bad", source.bad)
         self.crawler.stats.set_value("webcrawl/seeds/accepted", accepted)
-        if not accepted and not frontier.resumed:
+        if not accepted and not frontier.resumed and self._crawl.node is None:
             self.logger.error("bad seed: no seed is in scope")
             raise CloseSpider("bad_seed")
         return
