@@ -271,9 +271,9 @@ class RunningNode:
         self._notices.nodes()
         is_claimed = len(shards.map) == self._shards
         self._notices.has_none(shards.held, is_claimed, now)
-        is_idle = not self.has_seeds() and all(
-            each.is_quiet for each in self._activities().values()
-        )
+        # Links to the shards of a node that is gone wait in an outbox.
+        shards_done = all(each.is_finished() for each in self._frontier.shards.values())
+        is_idle = not self.has_seeds() and shards_done
         self._notices.waits(shards.map, now, is_idle=is_idle)
 
     # The loss of the bus

@@ -22,7 +22,7 @@ class ClusterNode:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._stopping: asyncio.Future[None] | None = None
+        self._closing: asyncio.Future[None] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -34,8 +34,8 @@ class ClusterNode:
 
     def spider_opened(self) -> None:
         node: RunningNode | None = crawl_of(self._crawler).node
-        if node is None:
-            return
+        if node is None or crawl_of(self._crawler).frontier is None:
+            return  # it has not joined: the crawl ends
         node.has_seeds = self._has_seeds
         node.on_problem = self._end
         node.on_stop = self._stop
@@ -50,11 +50,11 @@ class ClusterNode:
     def _stop(self) -> None:
         """Another node has ended the crawl by `scrapy ctl`: as that command does here."""
         logger.info("The crawl is stopped in all nodes")
-        self._stopping = asyncio.ensure_future(self._crawler.stop_async())
+        self._closing = asyncio.ensure_future(self._crawler.stop_async())
 
     def _end(self, problem: str) -> None:
         logger.error("%s", problem)
         set_fatal_error(self._crawler, problem)
         engine = self._crawler.engine
         if engine is not None and engine.spider is not None:
-            engine.close_spider(engine.spider, "cluster_error")
+            self._closing = asyncio.ensure_future(engine.close_spider_async(reason="cluster_error"))
