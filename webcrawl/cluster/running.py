@@ -18,10 +18,11 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Final
 
-from webcrawl.cluster.bus import Bus, BusError, Refused
+from webcrawl.cluster.bus import Bus, BusError, Refused, Unreachable
 from webcrawl.cluster.courier import Courier
 from webcrawl.cluster.ending import Activity, Ending
 from webcrawl.cluster.frontier import ClusterFrontier
@@ -29,17 +30,20 @@ from webcrawl.cluster.members import HEARTBEAT_S
 from webcrawl.cluster.node import Node
 from webcrawl.cluster.nodefile import NodeFileError
 from webcrawl.cluster.offsets import Offsets, OffsetsError
+from webcrawl.cluster.putting import Putting
 from webcrawl.cluster.shards import Event, Use
 from webcrawl.cluster.tenancy import Tenancies
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier
+from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import StoreError
 
 logger = logging.getLogger(__name__)
 
 SHARDS: Final = "shards"  # in JOBDIR
+BUS_S: Final = 60.0  # a new node waits so long for the bus
+_LOST_S = 15.0  # until a warning: nodes that have lost the bus too write what they know
 _AGAIN_S = 0.2  # until the next round, after one that did not count
-_NO_BUS = "the bus"  # why the gate is shut
 
 OpenShard = Callable[[int, Path, str], DiskFrontier]  # number, folder, ID of the crawl
 
@@ -54,6 +58,8 @@ class RunningNode:
     frontier -- of this node; it gets the shards
     has_seeds -- whether seeds are still read
     on_problem -- called once, with one line, if the node must end
+    on_put -- called when another node's links were put
+    on_allowed -- called after each round: until when the other processes may send requests
     """
 
     def __init__(
@@ -73,6 +79,8 @@ class RunningNode:
         self.node = node
         self.has_seeds: Callable[[], bool] = lambda: False
         self.on_problem: Callable[[str], None] = logger.error
+        self.on_put: Callable[[], None] = lambda: None
+        self.on_allowed: Callable[[float], None] = lambda until: None
         self._bus = bus
         self._frontier = frontier
         self._tenancies = tenancies
@@ -86,10 +94,16 @@ class RunningNode:
         self._carrying: dict[int, asyncio.Task[None]] = {}
         self._events: list[Event] = []
         self._closing = asyncio.Event()
+        self._lost_at = inf  # since when shards are missing
+        self._is_warned = False
+        self._putting = Putting(bus, node, shards, self._put)
         self._task: asyncio.Task[None] | None = None
         node.on_event = self._events.append
         frontier.on_written = self._written
         frontier.on_close = self.close
+        frontier.put_elsewhere = self._put_elsewhere
+        frontier.may_lease = lambda: not gate.is_shut
+        gate.allow_until(-inf)  # before the first round
         if tenancies.are_needed:
             frontier.take_address = tenancies.take
 
@@ -114,17 +128,46 @@ class RunningNode:
 
     async def _run(self) -> None:
         try:
-            await self._bus.open()
+            await self._open_bus()
+            await self._putting.open()
             while not self._closing.is_set():
                 began_at = self._clock()
                 counts = await self._round()
                 wait_s = HEARTBEAT_S - (self._clock() - began_at) if counts else _AGAIN_S
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(max(wait_s, 0.0)):
-                        await self._closing.wait()
+                await self._pause(wait_s)
         except (BusError, NodeError, NodeFileError, StoreError, OffsetsError) as error:
-            self._gate.shut(_NO_BUS)
+            self._allow_until(-inf)
             self.on_problem(f"CLUSTER: {error}")
+        except Exception as error:  # ours: without rounds the node would wait for ever
+            logger.exception("A round of the node failed")
+            self._allow_until(-inf)
+            self.on_problem(f"CLUSTER: {error!r}")
+
+    async def _open_bus(self) -> None:
+        """Connect, and wait for a bus that is not there yet: a new node for BUS_S at most.
+
+        A node of a crawl waits as long as it would if the bus was lost later.
+        """
+        began_at, is_known = self._clock(), bool(self.node.store.content.crawl)
+        is_told = False
+        while not self._closing.is_set():
+            try:
+                await self._bus.open()
+            except Unreachable as error:
+                if not is_known and self._clock() > began_at + BUS_S:
+                    raise
+                if not is_told:
+                    logger.warning("The bus is not there yet, connecting again: %s", error)
+                is_told = True
+                await self._pause(1.0)
+            else:
+                return
+
+    async def _pause(self, seconds: float) -> None:
+        """Return after so long, or when the node is to end."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(seconds, 0.0)):
+                await self._closing.wait()
 
     async def _round(self) -> bool:
         """One round; whether it counts. A fault of the bus is none of the node."""
@@ -136,6 +179,7 @@ class RunningNode:
             for shard, record in self.node.shards.map.items():
                 for courier in self._couriers.values():
                     courier.set_epoch(shard, record.epoch)
+            self._warn_of_lost_shards(counts=counts)
             await self._tenancies.tick()
             await self._end_if_quiet()
         except Refused:
@@ -143,11 +187,35 @@ class RunningNode:
         except BusError as error:
             logger.debug("A round with the bus failed: %s", error)
             counts = False
-        if self.node.may_ask(self._clock()):
-            self._gate.open(_NO_BUS)
-        else:
-            self._gate.shut(_NO_BUS)
+        # After a loss of the KV others may have shards that are open here: see `Shards.note_era`.
+        is_sure = self._frontier.shards.keys() <= self.node.shards.held.keys()
+        self._allow_until(self.node.members.may_ask_until if is_sure else -inf)
         return counts
+
+    def _allow_until(self, at: float) -> None:
+        self._gate.allow_until(at)
+        self.on_allowed(at)
+
+    def _warn_of_lost_shards(self, *, counts: bool) -> None:
+        """Once: the bus was wiped before all shards were claimed, or while their nodes were dead.
+
+        Only their nodes know them. If there are none, nobody can tell, and none is begun empty.
+        """
+        crawl, shards = self.node.registry.crawl, self.node.shards.map
+        missing = [number for number in range(self._shards) if number not in shards]
+        if not (counts and crawl is not None and crawl.losses and missing):
+            self._lost_at = inf
+            return
+        now = self._clock()
+        self._lost_at = min(self._lost_at, now)
+        if now > self._lost_at + _LOST_S and not self._is_warned:
+            self._is_warned = True
+            logger.warning(
+                "The bus has lost its records, and no node that runs knows the shards %s: the crawl"
+                " waits for their nodes. Start these; if there never were any, stop all nodes, and"
+                " start them with other JOBDIRs and another CLUSTER_NAME",
+                ", ".join(map(str, missing)),
+            )
 
     # Shards
 
@@ -195,6 +263,9 @@ class RunningNode:
             await courier.run()
         except (StoreError, OffsetsError) as error:
             self.on_problem(f"CLUSTER: {error}")
+        except Exception as error:  # ours: without its mail the crawl would never end
+            logger.exception("The mail of shard %d failed", courier.shard)
+            self.on_problem(f"CLUSTER: {error!r}")
 
     async def _stop_courier(self, number: int) -> None:
         courier, task = self._couriers.get(number), self._carrying.pop(number, None)
@@ -202,6 +273,28 @@ class RunningNode:
             courier.close()
         if task is not None:
             await task
+
+    async def _put(self, links: list[Link], force: bool) -> int:
+        """Put links of a node without a shard."""
+        accepted = await self._frontier.put(links, self._clock(), force=force)
+        self.on_put()
+        return accepted
+
+    async def _put_elsewhere(self, links: list[Link], force: bool) -> tuple[list[Link], int]:
+        """Put links into other nodes' shards, until this node has one."""
+        accepted = 0
+        while links and not self._frontier.shards:
+            if not self._putting.owner:
+                await asyncio.sleep(_AGAIN_S)
+                continue
+            try:
+                count, new = await self._putting.send(links, force=force)
+            except BusError as error:
+                logger.debug("Links could not be put elsewhere: %s", error)
+                await asyncio.sleep(1.0)
+            else:
+                links, accepted = links[count:], accepted + new
+        return links, accepted
 
     def _written(self, number: int) -> None:
         courier = self._couriers.get(number)
