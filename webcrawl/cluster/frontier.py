@@ -35,6 +35,8 @@ from webcrawl.parse.urls import host_of
 from webcrawl.scope.hostrules import HostRule, HostRules
 
 T = TypeVar("T")
+# Links, and whether they are forced; returns those that are still to be put, and how many were new.
+PutElsewhere = Callable[[list[Link], bool], Awaitable[tuple[list[Link], int]]]
 TakeAddress = Callable[[int, str], Awaitable[Tenancy | Wait | Full]]
 
 
@@ -90,6 +92,8 @@ class ClusterFrontier(Frontier):
         self._turn = 0  # the shard that `acquire` asks first
         self._given = Counters()  # what of `counters` is in a shard
         self._has_shard = asyncio.Event()
+        self.may_lease: Callable[[], bool] = lambda: True
+        self.put_elsewhere: PutElsewhere | None = None
         self._batches = 0  # under way
         self.on_written: Callable[[int], None] = lambda number: None
         self.on_close: Callable[[], Awaitable[None]] | None = None
@@ -127,6 +131,12 @@ class ClusterFrontier(Frontier):
     # The frontier's interface
 
     async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
+        links = list(links)
+        accepted = 0
+        if not self._shards and self.put_elsewhere is not None:
+            links, accepted = await self.put_elsewhere(links, force)
+            if not links:
+                return accepted
         await self._has_shard.wait()
         if not self._shards:
             return 0
@@ -135,14 +145,14 @@ class ClusterFrontier(Frontier):
         for link in links:
             number = self._buckets.shard_of(link.host)
             by_shard[number if number in self._shards else elsewhere].append(link)
-        accepted = [
-            await self.run(number, lambda f, some=some: f.put(some, now, force=force))  # type: ignore[misc]
-            for number, some in by_shard.items()
-        ]
-        return sum(accepted)
+        for number, some in by_shard.items():
+            accepted += await self.run(number, lambda f, some=some: f.put(some, now, force=force))  # type: ignore[misc]
+        return accepted
 
     async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
         """The shards take turns to be the first, and each gives at most its share at first."""
+        if not self.may_lease():
+            return []
         numbers = [n for n in self._in_turn() if self._shards[n].frontier.next_at(lane) <= now]
         leases: list[Lease] = []
         for at, number in enumerate(numbers):
