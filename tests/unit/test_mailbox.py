@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -187,9 +188,11 @@ def test_cash_leaves_one_shard_and_enters_the_other_once() -> None:
 # robots.txt
 
 
-def moved(from_shard: int = 0, to: str = "http://b.example/robots") -> CrawlState:
+def moved(
+    from_shard: int = 0, to: str = "http://b.example/robots", policy: Policy = STRICT
+) -> CrawlState:
     """A shard with a page, whose host has moved its robots.txt."""
-    a = shard(from_shard, STRICT)
+    a = shard(from_shard, policy)
     host = "abc"[from_shard]
     a.put([link(f"http://{host}.example/page")], NOW)
     lease = lease_of(a, Step.ROBOTS)
@@ -227,6 +230,15 @@ def test_a_robots_txt_that_has_moved_to_a_foreign_host_is_fetched_there() -> Non
     a.release([(page, Fetched(200, NOW + 1100, NOW + 1100))], NOW + 1100)
     a.put([link("http://a.example/2")], NOW + 1100)
     assert a.next_at() == NOW + 1120, "the Crawl-delay has arrived too"
+
+
+def test_rules_that_have_travelled_are_for_the_name_of_the_crawl() -> None:
+    named = replace(STRICT, agent="mybot")
+    a, b = moved(policy=named), shard(1, named)
+    carry(a, 0, b, 1)
+    b.release([(lease_of(b, Step.ROBOTS), RobotsFetched(ALLOW_ALL, FOREVER, NOW, NOW))], NOW)
+    carry(b, 1, a, 0)
+    assert [each.url for each in a.acquire(NOW + 50, 9)] == ["http://a.example/page"]
 
 
 def test_a_moved_robots_txt_may_move_on_to_a_third_shard_or_back() -> None:
