@@ -25,7 +25,7 @@ from webcrawl.cluster.buckets import Buckets
 from webcrawl.cluster.courier import Shard
 from webcrawl.cluster.tenancy import Full, Tenancy, Wait
 from webcrawl.frontier.base import Frontier
-from webcrawl.frontier.counters import MOMENTARY, Counters, differences
+from webcrawl.frontier.counters import MOMENTARY, Counters, Tracked
 from webcrawl.frontier.disk.frontier import DiskFrontier
 from webcrawl.frontier.lease import AddressHeld, Lane, Lease, Link, Outcome, Resolved
 from webcrawl.frontier.mailbox import Mail
@@ -41,13 +41,13 @@ TakeAddress = Callable[[int, str], Awaitable[Tenancy | Wait | Full]]
 class _Held:
     """A shard of this node.
 
-    counted -- its counts after the last batch
+    counts -- its own, as of the last batch
     activity -- its batches
     """
 
     def __init__(self, frontier: DiskFrontier) -> None:
         self.frontier = frontier
-        self.counted = frontier.counters.to_dict()
+        self.counts = Tracked(frontier.counters)
         self.activity = 0
 
 
@@ -88,7 +88,7 @@ class ClusterFrontier(Frontier):
         self._shards: dict[int, _Held] = {}
         self._leases: dict[Lease, int] = {}
         self._turn = 0  # the shard that `acquire` asks first
-        self._given = Counters()  # what of `counters` is in a shard
+        self._sum = Tracked(self.counters)  # its changes are in no shard yet
         self._has_shard = asyncio.Event()
         self._batches = 0  # under way
         self.on_written: Callable[[int], None] = lambda number: None
@@ -110,7 +110,7 @@ class ClusterFrontier(Frontier):
         """Take over an open shard."""
         held = _Held(frontier)
         self._shards[number] = held
-        self._count(held.counted)
+        self._count(frontier.counters.to_dict())
         self.resumed = self.resumed or frontier.resumed
         self.warnings = [*self.warnings, *frontier.warnings]
         self._has_shard.set()
@@ -244,43 +244,27 @@ class ClusterFrontier(Frontier):
             result = await batch(held.frontier)
         finally:
             self._batches -= 1
-        now = held.frontier.counters.to_dict()
-        self._count(differences(held.counted, now))
-        held.counted = now
+        self._count(held.counts.changes())
         if held.frontier.outbox:
             self.on_written(number)
         return result
 
     def _give(self, held: _Held) -> None:
         """Give what others have added to `counters` to a shard."""
-        added = differences(self._given.to_dict(), self.counters.to_dict())
+        added = self._sum.changes()
         for name in MOMENTARY & added.keys():
             del added[name]
         if added:
-            self._given.add(added)
-            held.frontier.counters.add(added)
-            _add(held.counted, added)  # a batch of the shard may be under way
+            held.counts.add(added)
 
     def _count(self, changes: dict[str, Any]) -> None:
         """Add what a shard has counted to the sum."""
-        earlier_s = max(self.counters.earlier_s, changes.get("earlier_s", 0.0))
-        for counters in (self.counters, self._given):
-            counters.add(changes)
-            counters.earlier_s = earlier_s
+        if changes:
+            longer_s = changes.pop("earlier_s", 0.0) - self.counters.earlier_s
+            self._sum.add(changes | {"earlier_s": max(longer_s, 0.0)})
 
     def _in_turn(self) -> list[int]:
         numbers = sorted(self._shards)
         if numbers:
             self._turn = (self._turn + 1) % len(numbers)
         return numbers[self._turn :] + numbers[: self._turn]
-
-
-def _add(counted: dict[str, Any], added: dict[str, Any]) -> None:
-    """Add `counters.differences` to a `Counters.to_dict`."""
-    for name, value in added.items():
-        if isinstance(value, dict):
-            own = counted[name]
-            for key, count in value.items():
-                own[key] = own.get(key, 0) + count
-        else:
-            counted[name] += value
