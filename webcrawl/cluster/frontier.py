@@ -28,7 +28,7 @@ from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import MOMENTARY, Counters, Tracked
 from webcrawl.frontier.disk.frontier import DiskFrontier
 from webcrawl.frontier.lease import AddressHeld, Lane, Lease, Link, Outcome, Resolved
-from webcrawl.frontier.mailbox import Mail
+from webcrawl.frontier.mailbox import Mail, Packed
 from webcrawl.frontier.overview import Overview
 from webcrawl.items import Original
 from webcrawl.parse.urls import host_of
@@ -67,11 +67,13 @@ class _Mailbox:
     def inbox(self) -> Mapping[int, int]:
         return self._frontier.inbox
 
-    async def receive(self, sender: int, first: int, mail: Sequence[Mail], now: float) -> int:
-        return await self._node.run(self._number, lambda f: f.receive(sender, first, mail, now))
+    async def receive_each(
+        self, batches: Sequence[tuple[int, int, Sequence[Mail]]], now: float
+    ) -> None:
+        await self._node.run(self._number, lambda f: f.receive_each(batches, now))
 
-    async def unsent(self, shard: int, after: int, limit: int) -> list[Mail]:
-        return await self._frontier.unsent(shard, after, limit)
+    async def packed(self, shard: int, after: int, limit: int, limit_bytes: int) -> Packed:
+        return await self._frontier.packed(shard, after, limit, limit_bytes)
 
     async def sent(self, shard: int, upto: int) -> None:
         await self._frontier.sent(shard, upto)
