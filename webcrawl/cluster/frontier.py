@@ -7,8 +7,8 @@ Links of a host whose shard is elsewhere are put into any shard of the node, whi
 outbox (`frontier.outbox`) and commits them there.
 
 Counts. Each shard keeps the counts of its own URLs, committed with them. The parts of the crawl
-that know no shard (scheduler, pipelines) add to `counters`, the sum; what they add goes to a shard
-with its next batch, so the next run has it.
+that know no shard (scheduler, pipelines) add to `counters`, the sum; what they add goes to the
+shard that releases leases next, so the next run has it.
 """
 
 from __future__ import annotations
@@ -166,6 +166,7 @@ class ClusterFrontier(Frontier):
             self._leases.pop(lease, None)
             by_shard[number].append((lease, outcome))
         for number, some in by_shard.items():
+            self._give(self._shards[number])
             await self.run(number, lambda f, some=some: f.release(some, now))  # type: ignore[misc]
 
     async def _with_addresses(self, number: int, outcome: Resolved) -> Outcome:
@@ -239,7 +240,6 @@ class ClusterFrontier(Frontier):
     async def run(self, number: int, batch: Callable[[DiskFrontier], Awaitable[T]]) -> T:
         """Run a batch of one shard, and count what it has counted."""
         held = self._shards[number]
-        self._give(held)
         held.activity += 1
         self._batches += 1
         try:
