@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from tests.contracts.frontier import link
 from tests.unit.frontier_parts import FOREVER, POLITE
+from webcrawl.frontier import mailbox
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk import rows
@@ -26,6 +28,9 @@ from webcrawl.frontier.lease import (
     Step,
 )
 from webcrawl.frontier.mailbox import (
+    RECENT_BYTES_MAX,
+    ROW_BYTES_MAX,
+    ROW_MAX,
     RULES_BYTES_MAX,
     FoundLink,
     Mail,
@@ -34,6 +39,7 @@ from webcrawl.frontier.mailbox import (
     RobotsFailed,
     answered,
     decode,
+    decode_all,
     encode,
 )
 from webcrawl.frontier.orderings import Opic, Ordering
@@ -365,6 +371,52 @@ def test_numbers_and_rows_outlive_a_run(tmp_path: Path) -> None:
     a.put([link("http://b.example/5")], NOW)
     assert urls(a.unsent(1, 4, 9)) == ["http://b.example/4", "http://b.example/5"]
     store.close()
+
+
+@pytest.mark.parametrize("recent_bytes", [0, 1000, RECENT_BYTES_MAX])
+def test_rows_have_the_mail_of_a_commit_and_are_sent_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recent_bytes: int
+) -> None:
+    """Whether they are still in memory or not."""
+    monkeypatch.setattr(mailbox, "RECENT_BYTES_MAX", recent_bytes)
+    store = DiskStore(tmp_path, is_shard=True)
+    a = shard(store=store)
+    commits = (7, ROW_MAX, 2 * ROW_MAX + 1, 3)
+    numbers = iter(range(1, sum(commits) + 1))
+    for commit in commits:
+        a.put([link(f"http://b.example/{n}") for n in islice(numbers, commit)], NOW)
+    ends = [last for last, _ in store.mail(1, 0)]
+    assert ends == [7, 107, 207, 307, 308, 311]
+    for limit_bytes, after, limit, expected in [
+        (1 << 20, 0, 310, 308),
+        (1 << 20, 0, 206, 107),
+        (1, 7, 500, 100),
+        (1 << 20, 5, 500, 2),  # the rest of a row
+        (1 << 20, 7, 30, 30),  # a part of a row
+        (1 << 20, 310, 500, 1),
+        (1 << 20, 311, 500, 0),
+    ]:
+        number, data = a.packed(1, after, limit, limit_bytes)
+        found = [f"http://b.example/{n}" for n in range(after + 1, after + 1 + expected)]
+        assert (number, urls(decode_all(data))) == (expected, found)
+    a.sent(1, 250)
+    a.put([], NOW)
+    assert [last for last, _ in store.mail(1, 0)] == [307, 308, 311]
+    assert len(a.unsent(1, 250, 500)) == 61
+    assert sum(a._own_mailbox()._recent_bytes.values()) <= recent_bytes
+    a.sent(1, 311)
+    a.put([], NOW)
+    assert list(store.mail(1, 0)) == []
+    store.close()
+
+
+def test_a_row_is_small_enough_for_a_message(tmp_path: Path) -> None:
+    a = shard()
+    words = "x" * 16_000
+    a.put([link(f"http://b.example/{words}{n}") for n in range(50)], NOW)
+    rows = a._store.mail(1, 0)
+    assert max(len(row) for _, row in rows) <= ROW_BYTES_MAX
+    assert len(a.unsent(1, 0, 500)) == 50
 
 
 def test_many_deletions_are_committed_by_themselves(tmp_path: Path) -> None:
