@@ -63,6 +63,7 @@ CRAWL_PROCESSES = 1  # 0: one per core; all processes work on one crawl
 CLUSTER = ""  # nats://host:4222: this node is one of several of one crawl
 CLUSTER_NAME = "webcrawl"
 CLUSTER_SHARDS = 8
+CLUSTER_REBALANCE = True
 CLUSTER_SHARED_ADDRESSES: list[str] = []
 CRAWL_PROCESS_TIMEOUT = 120.0  # without a heartbeat; a user's code may block for a while
 CONCURRENT_ADMISSIONS = 512  # DNS look-ups, robots.txt and HEAD requests, beside the pages

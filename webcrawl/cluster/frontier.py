@@ -89,6 +89,7 @@ class ClusterFrontier(Frontier):
         self._leases: dict[Lease, int] = {}
         self._turn = 0  # the shard that `acquire` asks first
         self._given = Counters()  # what of `counters` is in a shard
+        self._frozen: set[int] = set()  # shards of which nothing is leased
         self._has_shard = asyncio.Event()
         self._batches = 0  # under way
         self.on_written: Callable[[int], None] = lambda number: None
@@ -98,6 +99,10 @@ class ClusterFrontier(Frontier):
 
     def __repr__(self) -> str:
         return f"<ClusterFrontier of the shards {sorted(self._shards)}>"
+
+    def shard_of(self, host: str) -> int:
+        """The shard of a canonical host, here or elsewhere."""
+        return self._buckets.shard_of(host)
 
     # Shards come and go
 
@@ -115,10 +120,24 @@ class ClusterFrontier(Frontier):
         self.warnings = [*self.warnings, *frontier.warnings]
         self._has_shard.set()
 
+    def freeze(self, number: int) -> None:
+        """Lease nothing of a shard until `thaw`: it is about to be removed."""
+        self._frozen.add(number)
+
+    def thaw(self, number: int) -> None:
+        self._frozen.discard(number)
+
+    def leased(self, number: int) -> int:
+        """How many leases of a shard are out. O(leases)."""
+        return sum(n == number for n in self._leases.values())
+
     def remove(self, number: int) -> DiskFrontier:
-        """Give a shard up; it is still open. Its leases are out no more: KeyError at a release."""
+        """Give a shard up, with its counts; it is still open. Leases that are out are forgotten."""
         held = self._shards.pop(number)
+        self._give(held)
+        self._frozen.discard(number)
         self._leases = {lease: n for lease, n in self._leases.items() if n != number}
+        self._count(_negative(held.counted))
         if not self._shards:
             self._has_shard.clear()
         return held.frontier
@@ -132,20 +151,22 @@ class ClusterFrontier(Frontier):
         for link in links:
             number = self._buckets.shard_of(link.host)
             by_shard[number if number in self._shards else elsewhere].append(link)
-        accepted = [
-            await self.run(number, lambda f, some=some: f.put(some, now, force=force))  # type: ignore[misc]
-            for number, some in by_shard.items()
-        ]
-        return sum(accepted)
+        accepted = 0
+        for number, some in by_shard.items():
+            while number not in self._shards:  # given up meanwhile
+                await self._has_shard.wait()
+                number = next(iter(self._shards))
+            accepted += await self.run(number, lambda f, some=some: f.put(some, now, force=force))  # type: ignore[misc]
+        return accepted
 
     async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
         """The shards take turns to be the first, and each gives at most its share at first."""
-        numbers = [n for n in self._in_turn() if self._shards[n].frontier.next_at(lane) <= now]
+        numbers = [n for n in self._in_turn() if self._next_at(n, lane) <= now]
         leases: list[Lease] = []
         for at, number in enumerate(numbers):
             if len(leases) >= limit:
                 break
-            if number not in self._shards:  # given up meanwhile
+            if number not in self._shards or number in self._frozen:  # meanwhile
                 continue
             share = -(-(limit - len(leases)) // (len(numbers) - at))
             some = await self.run(number, lambda f, share=share: f.acquire(now, share, lane))  # type: ignore[misc]
@@ -189,10 +210,16 @@ class ClusterFrontier(Frontier):
 
     async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
         for number in list(self._shards):
-            await self.run(number, lambda f: f.set_rules(rules, now))
+            if number in self._shards:
+                await self.run(number, lambda f: f.set_rules(rules, now))
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
-        return min((held.frontier.next_at(lane) for held in self._shards.values()), default=inf)
+        return min((self._next_at(number, lane) for number in self._shards), default=inf)
+
+    def _next_at(self, number: int, lane: Lane) -> float:
+        if number in self._frozen:
+            return inf
+        return self._shards[number].frontier.next_at(lane)
 
     @property
     def supply(self) -> int:
@@ -244,6 +271,8 @@ class ClusterFrontier(Frontier):
             result = await batch(held.frontier)
         finally:
             self._batches -= 1
+        if self._shards.get(number) is not held:  # given up meanwhile, with its counts
+            return result
         now = held.frontier.counters.to_dict()
         self._count(differences(held.counted, now))
         held.counted = now
@@ -273,6 +302,15 @@ class ClusterFrontier(Frontier):
         if numbers:
             self._turn = (self._turn + 1) % len(numbers)
         return numbers[self._turn :] + numbers[: self._turn]
+
+
+def _negative(counted: dict[str, Any]) -> dict[str, Any]:
+    """What to add for the counts of a shard that is given up."""
+    return {
+        name: {key: -n for key, n in value.items()} if isinstance(value, dict) else -value
+        for name, value in counted.items()
+        if name != "earlier_s"
+    }
 
 
 def _add(counted: dict[str, Any], added: dict[str, Any]) -> None:

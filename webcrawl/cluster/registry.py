@@ -69,6 +69,7 @@ OWN_SETTINGS: Final[Mapping[str, str]] = {
     "CLUSTER": "another server of the same bus, or other credentials",
     "CLUSTER_NAME": "nodes with another name are on another bus",
     "CLUSTER_SHARDS": "compared by itself",
+    "CLUSTER_REBALANCE": "each node decides what it gives away",
 }
 
 

@@ -13,6 +13,7 @@ from scrapy.settings import BaseSettings
 from webcrawl.cluster.buckets import SUFFIX_LIST, Buckets
 from webcrawl.cluster.bus import bus_from
 from webcrawl.cluster.ending import Ending
+from webcrawl.cluster.folders import read_mark
 from webcrawl.cluster.frontier import ClusterFrontier
 from webcrawl.cluster.node import Node
 from webcrawl.cluster.nodefile import NodeStore
@@ -75,6 +76,8 @@ def cluster_from(
         jobdir=jobdir,
         open_shard=_opener(settings, scope, rules, buckets),
         gate=gate,
+        rebalances=read(settings, "CLUSTER_REBALANCE", bool),
+        longest_fetch_s=longest_fetch_s,
     )
     frontier.on_closed = running.leave
     return Cluster(frontier, running)
@@ -98,7 +101,7 @@ def _opener(
             identity=build.identity_from(settings),
             log_folder=log if read(settings, "CRAWL_LOG", bool) else None,
             now=now,
-            utc_s=time.time() - now,
+            utc_s=time.time() - now + read_mark(folder).skew_s,
             abroad=buckets.abroad(number),
         )
 

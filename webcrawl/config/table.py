@@ -236,6 +236,12 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "cluster.md",
         ),
         Setting(
+            "CLUSTER_REBALANCE",
+            kinds.BOOL,
+            "Move shards to nodes that have fewer, such as one that has just joined.",
+            "durability.md#several-machines",
+        ),
+        Setting(
             "CLUSTER_SHARED_ADDRESSES",
             kinds.PREFIXES,
             "Prefixes of IP addresses that several shards may ask at a time, such as those of a"

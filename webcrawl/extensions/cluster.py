@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Self
 
 from scrapy import signals
@@ -36,11 +37,24 @@ class ClusterNode:
             return
         node.has_seeds = self._has_seeds
         node.on_problem = self._end
+        node.give_back = self._give_back
+        node.on_left = self._leave
         node.start()
 
     def _has_seeds(self) -> bool:
         engine = self._crawler.engine
         return engine is not None and getattr(engine, "_start", None) is not None
+
+    def _give_back(self, matches: Callable[[str], bool]) -> None:
+        scheduler = crawl_of(self._crawler).scheduler
+        if scheduler is not None:
+            scheduler.give_back(matches)
+
+    def _leave(self) -> None:
+        """All shards are on other nodes."""
+        engine = self._crawler.engine
+        if engine is not None and engine.spider is not None:
+            engine.close_spider(engine.spider, "left")
 
     def _end(self, problem: str) -> None:
         logger.error("%s", problem)

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import TypeVar
 
-from webcrawl.crawllog.files import CrawlLog
+from webcrawl.crawllog.files import CrawlLog, Place
 from webcrawl.executor import AdaptiveExecutor
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
@@ -81,7 +81,7 @@ class DiskFrontier(Frontier):
             opened.callback(self._store.close)
             self.crawl_id = self._store.crawl_id
             if log_folder is not None:
-                self.log = CrawlLog(log_folder, self.crawl_id, self._store.numbers.get("log"))
+                self.log = CrawlLog(log_folder, self.crawl_id, self._log_before(is_shard))
                 opened.callback(self.log.abandon)
             self._state = CrawlState(
                 self._store,
@@ -112,6 +112,13 @@ class DiskFrontier(Frontier):
 
     def __repr__(self) -> str:
         return f"<DiskFrontier {self._state!r}>"
+
+    def _log_before(self, is_shard: bool) -> Place | None:
+        """Where the log of the run before ended."""
+        place: Place | None = self._store.numbers.get("log")
+        if place is not None and is_shard and not Path(place["folder"]).exists():
+            place = {**place, "size": 0}  # on another machine: nothing of it is missing here
+        return place
 
     def _log_warnings(self) -> list[str]:
         """What the crawl log lacks."""
