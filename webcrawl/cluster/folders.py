@@ -90,7 +90,7 @@ class Folders:
             Database(part / FOLDER, read_only=True, damaged_log=False).close()
         except StoreError as error:
             raise CopyError(str(error)) from None
-        _write(part / MARK, msgspec.json.encode(Mark(copy, skew_s)))
+        write_file(part / MARK, msgspec.json.encode(Mark(copy, skew_s)))
         sync_folder(part / FOLDER)
         sync_folder(part)
         part.rename(self._whole(shard, copy))
@@ -201,7 +201,7 @@ def _sync(path: Path, mode: int) -> None:
         os.close(opened)
 
 
-def _write(path: Path, data: bytes) -> None:
+def write_file(path: Path, data: bytes) -> None:
     with path.open("wb") as file:
         file.write(data)
         file.flush()

@@ -162,7 +162,7 @@ class Mover:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.on_order: Callable[[list[str]], Awaitable[str]] = _no_orders
+        self.on_order: Callable[[list[str]], Awaitable[str]] = no_orders
         self.on_hurry: Callable[[], None] = lambda: None
         self.moving: dict[int, str] = {}
         self._bus = bus
@@ -446,5 +446,5 @@ def _read_piece(path: Path, offset: int) -> bytes:
         return file.read(PIECE)
 
 
-async def _no_orders(arguments: list[str]) -> str:
+async def no_orders(arguments: list[str]) -> str:
     raise MoveError("this node takes no commands")

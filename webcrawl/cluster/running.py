@@ -18,17 +18,23 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from webcrawl.cluster.bus import Bus, BusError, Refused
+from webcrawl.cluster.checkpoints import (
+    Checkpoint,
+    folder_of,
+    make_checkpoint,
+    read_checkpoint,
+)
 from webcrawl.cluster.courier import Courier, subject_of
 from webcrawl.cluster.ending import Activity, Ending
 from webcrawl.cluster.folders import SHARDS, CopyError, Folders
 from webcrawl.cluster.frontier import ClusterFrontier
 from webcrawl.cluster.members import HEARTBEAT_S
-from webcrawl.cluster.moving import MoveError, Mover
+from webcrawl.cluster.moving import MoveError, Mover, no_orders
 from webcrawl.cluster.node import Node
 from webcrawl.cluster.nodefile import NodeFileError
 from webcrawl.cluster.offsets import Offsets, OffsetsError
@@ -66,6 +72,7 @@ class RunningNode:
     on_problem -- called once, with one line, if the node must end
     give_back -- gives leases of some hosts back whose requests are not sent
     on_left -- called once, when a node that leaves has given all its shards away
+    on_command -- carries out a command about shards, of a user of this machine (`desk`)
     """
 
     def __init__(
@@ -81,6 +88,8 @@ class RunningNode:
         open_shard: OpenShard,
         gate: Gate,
         rebalances: bool = True,
+        checkpoints: Path | None = None,
+        checkpoint_s: float = 3600.0,
         longest_fetch_s: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -89,6 +98,7 @@ class RunningNode:
         self.has_seeds: Callable[[], bool] = lambda: False
         self.give_back: Callable[[Callable[[str], bool]], None] = lambda matches: None
         self.on_left: Callable[[], None] = lambda: None
+        self.on_command: Callable[[list[str]], Awaitable[str]] = no_orders
         self.on_problem: Callable[[str], None] = logger.error
         self._bus = bus
         self._frontier = frontier
@@ -98,7 +108,11 @@ class RunningNode:
         self.folders = Folders(jobdir / SHARDS)
         self.mover = Mover(bus, node, self.folders, self, clock=clock)
         self._rebalances = rebalances
-        self._fetch_s = longest_fetch_s
+        self.longest_fetch_s = longest_fetch_s
+        self.checkpoints, self._checkpoint_s = checkpoints, checkpoint_s
+        self._checkpointed_at: dict[int, float] = {}  # or used, if there was none since
+        self._checkpointing = asyncio.Lock()
+        self._checkpoint: asyncio.Task[None] | None = None
         self._move: asyncio.Task[str] | None = None
         self._next_move_at = float("-inf")
         self._is_leaving = False
@@ -130,6 +144,8 @@ class RunningNode:
             self._move.cancel()
             await asyncio.gather(self._move, return_exceptions=True)
         await self.mover.close()
+        if self._checkpoint is not None:  # RocksDB must not be closed meanwhile
+            await self._checkpoint
         if self._task is not None:
             await self._task
         await asyncio.gather(*self._parking)
@@ -176,6 +192,7 @@ class RunningNode:
             await self._tenancies.tick()
             await self._end_if_quiet()
             self._move_if_due()
+            self._checkpoint_if_due()
         except Refused:
             raise
         except BusError as error:
@@ -205,8 +222,9 @@ class RunningNode:
             await self._stop_courier(shard)
             await self._drain(shard)
             self._tenancies.drop(shard)
-            if shard in self._frontier.shards:
-                await self._frontier.remove(shard).close()
+            async with self._checkpointing:
+                if shard in self._frontier.shards:
+                    await self._frontier.remove(shard).close()
             was_given = record.before == self.node.members.node and record.restored != record.epoch
             if was_given:  # with all that it had
                 await asyncio.to_thread(self.folders.remove, shard)
@@ -226,7 +244,7 @@ class RunningNode:
         False: some are out after the time of the longest fetch, or the node ends.
         """
         self._frontier.freeze(shard)
-        until, give_back_at = self._clock() + self._fetch_s, float("-inf")
+        until, give_back_at = self._clock() + self.longest_fetch_s, float("-inf")
         while self._frontier.leased(shard):
             now = self._clock()
             if now > until or self._closing.is_set():
@@ -242,12 +260,18 @@ class RunningNode:
         if not await self._drain(shard) or self._closing.is_set():
             self._frontier.thaw(shard)
             raise MoveError("its requests do not end")
-        await self._stop_courier(shard)
-        self._tenancies.drop(shard)
-        await asyncio.shield(self._frontier.remove(shard).close())
+        async with self._checkpointing:
+            await self._stop_courier(shard)
+            self._tenancies.drop(shard)
+            await asyncio.shield(self._frontier.remove(shard).close())
 
     def utc(self) -> float:
         return time.time()
+
+    @property
+    def shards(self) -> Mapping[int, DiskFrontier]:
+        """The open shards of this node."""
+        return self._frontier.shards
 
     # Moves
 
@@ -320,6 +344,56 @@ class RunningNode:
         self._is_leaving = True
         self.node.state = "leaving"
 
+    # Checkpoints
+
+    async def checkpoint(self, shard: int, root: Path) -> Checkpoint:
+        """Make a checkpoint of a shard in the folder `root`, while it is used.
+
+        CopyError, StoreError: there is none, or the one before.
+        """
+        async with self._checkpointing:
+            held, crawl = self.node.shards.held, self.node.registry.crawl
+            if crawl is None or shard not in held or shard not in self._frontier.shards:
+                raise CopyError(f"shard {shard} is not in use on this node")
+            node = self.node.members.node
+            header = Checkpoint(crawl.id, self._shards, shard, node, held[shard], "")
+            write = self._frontier.shards[shard].checkpoint
+            made = await make_checkpoint(root, self.folders.of(shard), header, write)
+            if root == self.checkpoints and shard in self._couriers:
+                self._couriers[shard].set_kept(made.inbox)
+            return made
+
+    def _checkpoint_if_due(self) -> None:
+        """Begin the next checkpoint of CLUSTER_CHECKPOINTS: one shard at a time."""
+        running = self._checkpoint is not None and not self._checkpoint.done()
+        if self.checkpoints is None or running or self.mover.moving:
+            return
+        now = self._clock()
+        for shard in self.node.shards.held:
+            if now > self._checkpointed_at.setdefault(shard, now) + self._checkpoint_s:
+                self._checkpointed_at[shard] = now
+                self._checkpoint = asyncio.create_task(self._make(shard, self.checkpoints))
+                return
+
+    async def _make(self, shard: int, root: Path) -> None:
+        try:
+            await self.checkpoint(shard, root)
+        except (CopyError, StoreError) as error:
+            logger.warning("No checkpoint of shard %d: %s", shard, error)
+
+    def _kept(self, shard: int, crawl: str) -> dict[int, int] | None:
+        """The inbox of the last checkpoint of CLUSTER_CHECKPOINTS; None: there are to be none.
+
+        Without one yet, nothing is kept: other shards keep what they send until there is one.
+        """
+        if self.checkpoints is None:
+            return None
+        last = read_checkpoint(folder_of(self.checkpoints, shard))
+        if last is None or (last.crawl, last.shard) != (crawl, shard):
+            return {}
+        inbox = self._frontier.shards[shard].inbox
+        return {sender: min(row, inbox.get(sender, 0)) for sender, row in last.inbox.items()}
+
     async def _use(self, use: Use) -> None:
         folder = self.folders.of(use.shard)
         copy = self.node.shards.map[use.shard].copy
@@ -346,6 +420,7 @@ class RunningNode:
             shards=self._shards,
             offsets=Offsets(folder),
             node=self._couriers,
+            kept=self._kept(use.shard, crawl),
         )
         await courier.open()
         self._carrying[use.shard] = asyncio.create_task(self._carry(courier))

@@ -261,22 +261,29 @@ class Shards:
         found = await read(self._bus, f"{SHARDS}{shard}", ShardRecord)
         node = self._members.node
         if found is None:
-            if not crawl.losses:
-                raise Refused(f"shard {shard} was never begun: nodes claim it by themselves")
+            await self.refuse_restore(shard, crawl)
             record = ShardRecord(node, 2, "", 2, copy)
         else:
             old = found.record
             if old.node == node and old.restored == old.epoch and old.copy == copy:
                 return old
-            if self._members.silent_s(old.node) < STALE_S and not self._members.has_left(old.node):
-                raise Refused(
-                    f"node {old.node} has shard {shard} and is alive: move it, or stop it"
-                )
+            await self.refuse_restore(shard, crawl)
             record = ShardRecord(node, old.epoch + 1, old.node, old.epoch + 1, copy)
         revision = found.revision if found is not None else 0
         if not await write(self._bus, f"{SHARDS}{shard}", record, revision):
             raise BusError(f"the record of shard {shard} has changed: try again")
         return record
+
+    async def refuse_restore(self, shard: int, crawl: Crawl) -> None:
+        """Refused, if `shard` must not be restored: its node is alive, or nobody ever had it."""
+        found = await read(self._bus, f"{SHARDS}{shard}", ShardRecord)
+        if found is None:
+            if not crawl.losses:
+                raise Refused(f"shard {shard} was never begun: nodes claim it by themselves")
+            return
+        node = found.record.node
+        if self._members.silent_s(node) < STALE_S and not self._members.has_left(node):
+            raise Refused(f"node {node} has shard {shard} and is alive: move it, or stop it")
 
 
 def _how(record: ShardRecord) -> How:

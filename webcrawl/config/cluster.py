@@ -12,6 +12,7 @@ from scrapy.settings import BaseSettings
 
 from webcrawl.cluster.buckets import SUFFIX_LIST, Buckets
 from webcrawl.cluster.bus import bus_from
+from webcrawl.cluster.desk import Desk
 from webcrawl.cluster.ending import Ending
 from webcrawl.cluster.folders import read_mark
 from webcrawl.cluster.frontier import ClusterFrontier
@@ -48,6 +49,7 @@ def cluster_from(
     jobdir.mkdir(parents=True, exist_ok=True)
     shards = read(settings, "CLUSTER_SHARDS", int)
     longest_fetch_s = 2 * read(settings, "DOWNLOAD_TIMEOUT", float) + _WAIT_S
+    checkpoints = settings.get("CLUSTER_CHECKPOINTS")
     bus = bus_from(url, read(settings, "CLUSTER_NAME", str))
     store = NodeStore(jobdir)
     buckets = Buckets(shards)
@@ -77,9 +79,13 @@ def cluster_from(
         open_shard=_opener(settings, scope, rules, buckets),
         gate=gate,
         rebalances=read(settings, "CLUSTER_REBALANCE", bool),
+        checkpoints=Path(checkpoints).absolute() if checkpoints else None,
+        checkpoint_s=read(settings, "CLUSTER_CHECKPOINT_INTERVAL", float),
         longest_fetch_s=longest_fetch_s,
     )
     frontier.on_closed = running.leave
+    desk = Desk(bus, running, jobdir.absolute())
+    running.on_command, running.mover.on_order = desk.do, desk.from_bus
     return Cluster(frontier, running)
 
 

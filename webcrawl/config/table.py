@@ -236,6 +236,19 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "cluster.md",
         ),
         Setting(
+            "CLUSTER_CHECKPOINTS",
+            kinds.FOLDER_OR_UNSET,
+            "Folder on another disk for a checkpoint of each shard, from which another machine can"
+            " restore it. Unset: none.",
+            "durability.md#several-machines",
+        ),
+        Setting(
+            "CLUSTER_CHECKPOINT_INTERVAL",
+            seconds(1),
+            "Time between two checkpoints of a shard.",
+            "durability.md#several-machines",
+        ),
+        Setting(
             "CLUSTER_REBALANCE",
             kinds.BOOL,
             "Move shards to nodes that have fewer, such as one that has just joined.",

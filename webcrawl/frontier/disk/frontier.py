@@ -200,6 +200,19 @@ class DiskFrontier(Frontier):
     async def set_others_work(self, others_work: bool) -> None:
         await self._run(lambda: self._state.set_others_work(others_work))
 
+    async def checkpoint(self, folder: Path) -> Mapping[int, int]:
+        """Write the last commit to `folder`, which must not exist, and return its inbox.
+
+        Between two batches; takes as long as the write buffer's way to the disk, and on another
+        disk as long as a copy. StoreError: it is not written, and the frontier goes on.
+        """
+
+        def write() -> Mapping[int, int]:
+            self._store.checkpoint(folder)
+            return dict(self._state.inbox)
+
+        return await self._executor.do(write, waits=True)
+
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return self._next_at[lane]
 
