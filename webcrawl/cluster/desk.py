@@ -17,6 +17,7 @@ from msgspec import Struct
 from webcrawl.cluster.bus import Bus, BusError
 from webcrawl.cluster.checkpoints import copy_checkpoint, find_checkpoint, read_checkpoint
 from webcrawl.cluster.folders import CopyError
+from webcrawl.cluster.holding import Holding
 from webcrawl.cluster.members import SILENT_S
 from webcrawl.cluster.moving import MoveError, order
 from webcrawl.cluster.records import (
@@ -30,7 +31,6 @@ from webcrawl.cluster.records import (
     decode,
     read,
 )
-from webcrawl.cluster.running import RunningNode
 
 WAITS_S: Final = 50.0  # for the end of a move, before the answer
 _ANSWER_S: Final = 5.0
@@ -52,16 +52,16 @@ class Status(Struct, frozen=True):
 class Desk:
     """Answers the commands that reach this node. MoveError, CopyError, BusError, StoreError."""
 
-    def __init__(self, bus: Bus, node: RunningNode, jobdir: Path) -> None:
+    def __init__(self, bus: Bus, holding: Holding, jobdir: Path) -> None:
         self._bus = bus
-        self._node = node
+        self._holding = holding
         self._jobdir = jobdir
 
     async def do(self, arguments: list[str]) -> str:
         """A command of a user of this machine. Returns lines for the user."""
         match arguments:
             case ["list"]:
-                return "\n".join(await listing(self._bus, self._node.node.members.node))
+                return "\n".join(await listing(self._bus, self._holding.node.members.node))
             case ["move", shard, to]:
                 return await move(self._bus, shard, to)
             case ["checkpoint", *folder]:
@@ -69,7 +69,7 @@ class Desk:
             case ["restore", shard, folder]:
                 return await self._restore(shard, Path(folder))
             case ["leave"]:
-                self._node.leave_crawl()
+                self._holding.leave_crawl()
                 return "leaving: the shards go to other nodes, one after the other; then it ends"
         raise MoveError(f"there is no command {' '.join(arguments)[:50]!r}")
 
@@ -82,7 +82,7 @@ class Desk:
         raise MoveError("this is no command for a node")
 
     def _status(self) -> dict[int, Status]:
-        node = self._node
+        node = self._holding
         mine, me = node.node.shards.map.items(), node.node.members.node
         frontiers = node.shards
         found = {}
@@ -99,9 +99,9 @@ class Desk:
 
     async def _give(self, text: str, to: str) -> str:
         shard = self._number(text)
-        if shard not in self._node.node.shards.held:
+        if shard not in self._holding.node.shards.held:
             raise MoveError(f"shard {shard} is not in use on this node: try again")
-        task = self._node.begin_move(shard, to)
+        task = self._holding.begin_move(shard, to)
         done, _ = await asyncio.wait({task}, timeout=WAITS_S)
         if not done:
             return f"shard {shard} is on its way to node {to}: `scrapy shard list` shows it there"
@@ -112,9 +112,9 @@ class Desk:
         return f"shard {shard} is on node {to} now"
 
     async def _checkpoint(self, root: Path | None) -> str:
-        root = root or self._node.checkpoints or self._jobdir / CHECKPOINTS
-        held = sorted(self._node.node.shards.held)
-        made = [await self._node.checkpoint(shard, root) for shard in held]
+        root = root or self._holding.plan.checkpoints or self._jobdir / CHECKPOINTS
+        held = sorted(self._holding.node.shards.held)
+        made = [await self._holding.checkpoint(shard, root) for shard in held]
         numbers = ", ".join(str(each.shard) for each in made)
         lines = [f"checkpoints of the shards {numbers or '(none)'} are in {root}"]
         if root.is_relative_to(self._jobdir):
@@ -122,7 +122,7 @@ class Desk:
         return "\n".join(lines)
 
     async def _restore(self, text: str, given: Path) -> str:
-        shard, node = self._number(text), self._node.node
+        shard, node = self._number(text), self._holding.node
         crawl = node.registry.crawl
         if crawl is None or node.state != "running":
             raise MoveError("this node has not joined the crawl yet")
@@ -134,9 +134,9 @@ class Desk:
             raise CopyError(f"{folder} is no checkpoint of shard {shard} of the crawl {crawl.id}")
         copy = uuid4().hex[:12]
         await node.shards.refuse_restore(shard, crawl)
-        await asyncio.to_thread(copy_checkpoint, folder, self._node.folders, shard, copy)
+        await asyncio.to_thread(copy_checkpoint, folder, self._holding.folders, shard, copy)
         record = await node.shards.restore(shard, crawl, copy)
-        wait_s = (SILENT_S + self._node.longest_fetch_s) * DRIFT
+        wait_s = (SILENT_S + self._holding.plan.longest_fetch_s) * DRIFT
         return (
             f"shard {shard} is restored on this node, as of {found.time} (epoch {found.epoch})\n"
             "Pages that were fetched since are fetched again, and their records are in the archives"
@@ -147,7 +147,7 @@ class Desk:
         )
 
     def _number(self, text: str) -> int:
-        crawl = self._node.node.registry.crawl
+        crawl = self._holding.node.registry.crawl
         return number_of(text, crawl.shards if crawl is not None else 0)
 
 

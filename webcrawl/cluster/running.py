@@ -17,40 +17,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from webcrawl.cluster.bus import Bus, BusError, Refused
-from webcrawl.cluster.checkpoints import (
-    Checkpoint,
-    folder_of,
-    make_checkpoint,
-    read_checkpoint,
-)
 from webcrawl.cluster.courier import Courier, subject_of
 from webcrawl.cluster.ending import Activity, Ending
-from webcrawl.cluster.folders import SHARDS, CopyError, Folders
 from webcrawl.cluster.frontier import ClusterFrontier
+from webcrawl.cluster.holding import PROBLEMS, Holding, Plan
 from webcrawl.cluster.members import HEARTBEAT_S
-from webcrawl.cluster.moving import MoveError, Mover, no_orders
 from webcrawl.cluster.node import Node
-from webcrawl.cluster.nodefile import NodeFileError
 from webcrawl.cluster.offsets import Offsets, OffsetsError
-from webcrawl.cluster.shards import Event, Park, Use, moves
+from webcrawl.cluster.shards import Event, Use
 from webcrawl.cluster.tenancy import Tenancies
-from webcrawl.crawllog.files import LogError
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier
 from webcrawl.frontier.store import StoreError
 
 logger = logging.getLogger(__name__)
 
-_HURRIED_S = 0.5  # between two rounds while a shard changes its node
-_LATER_S = 30.0  # until the next move, after one that has failed
-_POLL_S = 0.05  # while the leases of a shard are out
-_GIVE_BACK_S = 1.0
 _AGAIN_S = 0.2  # until the next round, after one that did not count
 _NO_BUS = "the bus"  # why the gate is shut
 
@@ -61,18 +47,12 @@ class NodeError(Exception):
     """The node must end: one line for the user."""
 
 
-_PROBLEMS = (BusError, NodeError, NodeFileError, StoreError, OffsetsError, CopyError, LogError)
-
-
 class RunningNode:
     """The node, from its first round to its last.
 
     frontier -- of this node; it gets the shards
     has_seeds -- whether seeds are still read
     on_problem -- called once, with one line, if the node must end
-    give_back -- gives leases of some hosts back whose requests are not sent
-    on_left -- called once, when a node that leaves has given all its shards away
-    on_command -- carries out a command about shards, of a user of this machine (`desk`)
     """
 
     def __init__(
@@ -87,36 +67,17 @@ class RunningNode:
         jobdir: Path,
         open_shard: OpenShard,
         gate: Gate,
-        rebalances: bool = True,
-        checkpoints: Path | None = None,
-        checkpoint_s: float = 3600.0,
-        longest_fetch_s: float = 60.0,
+        plan: Plan,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`longest_fetch_s`: from a lease to the end of its request, at most."""
         self.node = node
         self.has_seeds: Callable[[], bool] = lambda: False
-        self.give_back: Callable[[Callable[[str], bool]], None] = lambda matches: None
-        self.on_left: Callable[[], None] = lambda: None
-        self.on_command: Callable[[list[str]], Awaitable[str]] = no_orders
         self.on_problem: Callable[[str], None] = logger.error
         self._bus = bus
         self._frontier = frontier
         self._tenancies = tenancies
         self._ending = ending
         self._shards = shards
-        self.folders = Folders(jobdir / SHARDS)
-        self.mover = Mover(bus, node, self.folders, self, clock=clock)
-        self._rebalances = rebalances
-        self.longest_fetch_s = longest_fetch_s
-        self.checkpoints, self._checkpoint_s = checkpoints, checkpoint_s
-        self._checkpointed_at: dict[int, float] = {}  # or used, if there was none since
-        self._checkpointing = asyncio.Lock()
-        self._checkpoint: asyncio.Task[None] | None = None
-        self._move: asyncio.Task[str] | None = None
-        self._next_move_at = float("-inf")
-        self._is_leaving = False
-        self._parking: set[asyncio.Task[None]] = set()  # shards that are being closed
         self._open_shard = open_shard
         self._gate = gate
         self._clock = clock
@@ -126,7 +87,20 @@ class RunningNode:
         self._closing = asyncio.Event()
         self._awake = asyncio.Event()  # for the next round
         self._task: asyncio.Task[None] | None = None
-        self.mover.on_hurry = self._awake.set
+        self.holding = Holding(
+            *(bus, node, frontier, tenancies),
+            shards=shards,
+            jobdir=jobdir,
+            gate=gate,
+            plan=plan,
+            couriers=self._couriers,
+            stop_courier=self._stop_courier,
+            clock=clock,
+        )
+        self.holding.has_seeds = lambda: self.has_seeds()  # noqa: PLW0108  # it is set later
+        self.holding.has_ended = lambda: bool(ending.reason)
+        self.holding.on_problem = lambda line: self.on_problem(line)  # noqa: PLW0108  # as above
+        self.holding.mover.on_hurry = self._awake.set
         node.on_event = self._events.append
         frontier.on_written = self._written
         frontier.on_close = self.close
@@ -140,15 +114,9 @@ class RunningNode:
         """End the node: its shards stay its own, and other nodes are told."""
         self._closing.set()
         self._awake.set()
-        if self._move is not None:
-            self._move.cancel()
-            await asyncio.gather(self._move, return_exceptions=True)
-        await self.mover.close()
-        if self._checkpoint is not None:  # RocksDB must not be closed meanwhile
-            await self._checkpoint
         if self._task is not None:
             await self._task
-        await asyncio.gather(*self._parking)
+        await self.holding.close()
         for number in list(self._couriers):
             await self._stop_courier(number)
 
@@ -163,19 +131,17 @@ class RunningNode:
     async def _run(self) -> None:
         try:
             await self._bus.open()
-            await self.mover.open()
+            await self.holding.open()
             while not self._closing.is_set():
                 began_at = self._clock()
                 counts = await self._round()
                 wait_s = HEARTBEAT_S - (self._clock() - began_at) if counts else _AGAIN_S
-                if self.mover.is_hurried:
-                    wait_s = min(wait_s, _HURRIED_S)
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(max(wait_s, 0.0)):
+                    async with asyncio.timeout(max(self.holding.wait_s(wait_s), 0.0)):
                         await self._awake.wait()
                 if not self._closing.is_set():
                     self._awake.clear()
-        except _PROBLEMS as error:
+        except (NodeError, *PROBLEMS) as error:
             self._gate.shut(_NO_BUS)
             self.on_problem(f"CLUSTER: {error}")
 
@@ -191,8 +157,7 @@ class RunningNode:
                     courier.set_epoch(shard, record.epoch)
             await self._tenancies.tick()
             await self._end_if_quiet()
-            self._move_if_due()
-            self._checkpoint_if_due()
+            self.holding.look()
         except Refused:
             raise
         except BusError as error:
@@ -211,194 +176,13 @@ class RunningNode:
             if event.shard not in self._couriers:
                 await self._use(event)
         else:
-            task = asyncio.create_task(self._park(event))
-            self._parking.add(task)
-            task.add_done_callback(self._parking.discard)
-
-    async def _park(self, park: Park) -> None:
-        """Close a shard that is another node's, once its requests have ended."""
-        shard, record = park.shard, self.node.shards.map[park.shard]
-        try:
-            await self._stop_courier(shard)
-            await self._drain(shard)
-            self._tenancies.drop(shard)
-            async with self._checkpointing:
-                if shard in self._frontier.shards:
-                    await self._frontier.remove(shard).close()
-            was_given = record.before == self.node.members.node and record.restored != record.epoch
-            if was_given:  # with all that it had
-                await asyncio.to_thread(self.folders.remove, shard)
-            else:
-                parked = await asyncio.to_thread(self.folders.park, shard, park.epoch)
-                logger.warning(
-                    "Shard %d is on node %s now. What this node had of it is parked in %s",
-                    *(shard, park.node, parked),
-                )
-        except (*_PROBLEMS, OSError) as error:
-            self.on_problem(f"CLUSTER: {error}")
-        self.node.shards.stopped(shard)
-
-    async def _drain(self, shard: int) -> bool:
-        """Lease nothing more of a shard, and wait for the leases that are out.
-
-        False: some are out after the time of the longest fetch, or the node ends.
-        """
-        self._frontier.freeze(shard)
-        until, give_back_at = self._clock() + self.longest_fetch_s, float("-inf")
-        while self._frontier.leased(shard):
-            now = self._clock()
-            if now > until or self._closing.is_set():
-                return False
-            if now > give_back_at:  # again: an `acquire` may have been under way
-                give_back_at = now + _GIVE_BACK_S
-                self.give_back(lambda host: self._frontier.shard_of(host) == shard)
-            await asyncio.sleep(_POLL_S)
-        return True
-
-    async def stop(self, shard: int) -> None:
-        """For a move (`moving.Holder`)."""
-        if not await self._drain(shard) or self._closing.is_set():
-            self._frontier.thaw(shard)
-            raise MoveError("its requests do not end")
-        async with self._checkpointing:
-            await self._stop_courier(shard)
-            self._tenancies.drop(shard)
-            await asyncio.shield(self._frontier.remove(shard).close())
-
-    def utc(self) -> float:
-        return time.time()
-
-    @property
-    def shards(self) -> Mapping[int, DiskFrontier]:
-        """The open shards of this node."""
-        return self._frontier.shards
-
-    # Moves
-
-    def _move_if_due(self) -> None:
-        """Begin to give a shard to a node that has fewer, or to any if this node leaves."""
-        if self._move is not None and not self._move.done():
-            return
-        if self._is_leaving and not self.node.shards.held and not self._parking:
-            self.on_left()
-            return
-        if self._clock() < self._next_move_at or not self.node.may_ask(self._clock()):
-            return
-        found = self._move_due()
-        if found is not None:
-            self.begin_move(*found)
-
-    def _move_due(self) -> tuple[int, str] | None:
-        """The shard to give, and its taker."""
-        owners = {shard: record.node for shard, record in self.node.shards.map.items()}
-        members, crawl, me = self.node.members, self.node.registry.crawl, self.node.members.node
-        running = [node for node, record in members.all().items() if record.state == "running"]
-        alive = [node for node in running if members.is_alive(node)]
-        if crawl is None or crawl.is_rebuilt or self._ending.reason or len(owners) < self._shards:
-            return None
-        if self._is_leaving:
-            has = Counter(owners.values())
-            taker = min((n for n in alive if n != me), key=lambda n: has[n], default="")
-            return (min(self.node.shards.held), taker) if taker else None
-        if not self._rebalances or self._gate.is_shut:
-            return None
-        taker = next((each.taker for each in moves(owners, alive) if each.giver == me), "")
-        shard = self._lightest() if taker else None
-        return (shard, taker) if shard is not None else None
-
-    def _lightest(self) -> int | None:
-        """Of the shards with URLs to fetch, the one with the fewest rows to move."""
-        busy = [
-            (frontier.counters.levels.total(), number)
-            for number, frontier in self._frontier.shards.items()
-            if number in self.node.shards.held and not frontier.is_finished()
-        ]
-        return min(busy)[1] if busy else None
-
-    def begin_move(self, shard: int, to: str) -> asyncio.Task[str]:
-        """Give `shard` to node `to`, in a task: "", or why it stays. MoveError: another moves."""
-        if self._move is not None and not self._move.done():
-            raise MoveError("another shard is being moved: one at a time")
-        self._move = asyncio.create_task(self._give(shard, to))
-        return self._move
-
-    async def _give(self, shard: int, to: str) -> str:
-        try:
-            await self.mover.give(shard, to)
-        except MoveError as error:
-            logger.warning("Shard %d is not moved: %s", shard, error)
-            self._next_move_at = self._clock() + _LATER_S
-            return str(error)
-        except _PROBLEMS as error:  # it cannot be closed: a full disk
-            self.on_problem(f"CLUSTER: {error}")
-            return str(error)
-        return ""
-
-    def leave_crawl(self) -> None:
-        """Give all shards to other nodes, then call `on_left`. MoveError if that is impossible."""
-        if self.has_seeds():
-            raise MoveError("seeds are still read: leave when they are queued")
-        others = [node for node in self.node.members.alive() if node != self.node.members.node]
-        if not others:
-            raise MoveError("no other node is alive: `stop` parks the shards here")
-        self._is_leaving = True
-        self.node.state = "leaving"
-
-    # Checkpoints
-
-    async def checkpoint(self, shard: int, root: Path) -> Checkpoint:
-        """Make a checkpoint of a shard in the folder `root`, while it is used.
-
-        CopyError, StoreError: there is none, or the one before.
-        """
-        async with self._checkpointing:
-            held, crawl = self.node.shards.held, self.node.registry.crawl
-            if crawl is None or shard not in held or shard not in self._frontier.shards:
-                raise CopyError(f"shard {shard} is not in use on this node")
-            node = self.node.members.node
-            header = Checkpoint(crawl.id, self._shards, shard, node, held[shard], "")
-            write = self._frontier.shards[shard].checkpoint
-            made = await make_checkpoint(root, self.folders.of(shard), header, write)
-            if root == self.checkpoints and shard in self._couriers:
-                self._couriers[shard].set_kept(made.inbox)
-            return made
-
-    def _checkpoint_if_due(self) -> None:
-        """Begin the next checkpoint of CLUSTER_CHECKPOINTS: one shard at a time."""
-        running = self._checkpoint is not None and not self._checkpoint.done()
-        if self.checkpoints is None or running or self.mover.moving:
-            return
-        now = self._clock()
-        for shard in self.node.shards.held:
-            if now > self._checkpointed_at.setdefault(shard, now) + self._checkpoint_s:
-                self._checkpointed_at[shard] = now
-                self._checkpoint = asyncio.create_task(self._make(shard, self.checkpoints))
-                return
-
-    async def _make(self, shard: int, root: Path) -> None:
-        try:
-            await self.checkpoint(shard, root)
-        except (CopyError, StoreError) as error:
-            logger.warning("No checkpoint of shard %d: %s", shard, error)
-
-    def _kept(self, shard: int, crawl: str) -> dict[int, int] | None:
-        """The inbox of the last checkpoint of CLUSTER_CHECKPOINTS; None: there are to be none.
-
-        Without one yet, nothing is kept: other shards keep what they send until there is one.
-        """
-        if self.checkpoints is None:
-            return None
-        last = read_checkpoint(folder_of(self.checkpoints, shard))
-        if last is None or (last.crawl, last.shard) != (crawl, shard):
-            return {}
-        inbox = self._frontier.shards[shard].inbox
-        return {sender: min(row, inbox.get(sender, 0)) for sender, row in last.inbox.items()}
+            self.holding.park(event)
 
     async def _use(self, use: Use) -> None:
-        folder = self.folders.of(use.shard)
-        copy = self.node.shards.map[use.shard].copy
+        folders, copy = self.holding.folders, self.node.shards.map[use.shard].copy
+        folder = folders.of(use.shard)
         try:
-            exists = await asyncio.to_thread(self.folders.settle, use.shard, copy)
+            exists = await asyncio.to_thread(folders.settle, use.shard, copy)
         except OSError as error:
             raise NodeError(f"{folder} cannot be used: {error.strerror or error}") from None
         if use.how == "begun" and (folder / FOLDER).exists():
@@ -420,7 +204,7 @@ class RunningNode:
             shards=self._shards,
             offsets=Offsets(folder),
             node=self._couriers,
-            kept=self._kept(use.shard, crawl),
+            kept=self.holding.kept(use.shard, crawl),
         )
         await courier.open()
         self._carrying[use.shard] = asyncio.create_task(self._carry(courier))

@@ -16,6 +16,7 @@ from webcrawl.cluster.desk import Desk
 from webcrawl.cluster.ending import Ending
 from webcrawl.cluster.folders import read_mark
 from webcrawl.cluster.frontier import ClusterFrontier
+from webcrawl.cluster.holding import Plan
 from webcrawl.cluster.node import Node
 from webcrawl.cluster.nodefile import NodeStore
 from webcrawl.cluster.registry import settings_to_agree
@@ -78,14 +79,16 @@ def cluster_from(
         jobdir=jobdir,
         open_shard=_opener(settings, scope, rules, buckets),
         gate=gate,
-        rebalances=read(settings, "CLUSTER_REBALANCE", bool),
-        checkpoints=Path(checkpoints).absolute() if checkpoints else None,
-        checkpoint_s=read(settings, "CLUSTER_CHECKPOINT_INTERVAL", float),
-        longest_fetch_s=longest_fetch_s,
+        plan=Plan(
+            longest_fetch_s,
+            rebalances=read(settings, "CLUSTER_REBALANCE", bool),
+            checkpoints=Path(checkpoints).absolute() if checkpoints else None,
+            checkpoint_s=read(settings, "CLUSTER_CHECKPOINT_INTERVAL", float),
+        ),
     )
     frontier.on_closed = running.leave
-    desk = Desk(bus, running, jobdir.absolute())
-    running.on_command, running.mover.on_order = desk.do, desk.from_bus
+    desk = Desk(bus, running.holding, jobdir.absolute())
+    running.holding.on_command, running.holding.mover.on_order = desk.do, desk.from_bus
     return Cluster(frontier, running)
 
 

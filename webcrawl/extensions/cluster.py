@@ -37,8 +37,8 @@ class ClusterNode:
             return
         node.has_seeds = self._has_seeds
         node.on_problem = self._end
-        node.give_back = self._give_back
-        node.on_left = self._leave
+        node.holding.give_back = self._give_back
+        node.holding.on_left = self._leave
         node.start()
 
     def _has_seeds(self) -> bool:
