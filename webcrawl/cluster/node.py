@@ -96,7 +96,7 @@ class Node:
         if not await self.registry.confirm(crawl.era):
             return False
         self.members.met(began_at)
-        if self.state == "running":
+        if self.state in ("running", "leaving"):  # leaving: a move may have failed
             for event in self.shards.decide(crawl):
                 self.on_event(event)
         return True

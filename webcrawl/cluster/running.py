@@ -8,6 +8,7 @@ ended. `node` and the classes that it calls decide; `frontier` has the shards.
 | no bus at the start | waits for it for START_S, with a line each 30 s; then it ends |
 | the bus does not answer for STALE_S | sends no request until it does (`Gate`) |
 | a shard has gone to another node | closes it as soon as its requests have ended |
+| a shard is to go to another node, and its requests do not end | goes on with it |
 | the folder of a shard that it has begun is missing | ends: it never begins a shard again, empty |
 | the node must not join (`Refused`), or its disk fails | ends, with one line; nothing is lost |
 """
@@ -24,12 +25,12 @@ from pathlib import Path
 from typing import Final
 
 from webcrawl.cluster.bus import Bus, BusError, Refused, Unreachable
-from webcrawl.cluster.courier import Courier
+from webcrawl.cluster.courier import Courier, subject_of
 from webcrawl.cluster.ending import FINISHED, Activity, Ending
 from webcrawl.cluster.frontier import ClusterFrontier
+from webcrawl.cluster.holding import PROBLEMS, Holding, Plan
 from webcrawl.cluster.members import HEARTBEAT_S
 from webcrawl.cluster.node import Node
-from webcrawl.cluster.nodefile import NodeFileError
 from webcrawl.cluster.notices import AGAIN_AT_START_S, Notices, Repeated
 from webcrawl.cluster.offsets import Offsets, OffsetsError
 from webcrawl.cluster.putting import Putting
@@ -43,7 +44,6 @@ from webcrawl.frontier.store import StoreError
 
 logger = logging.getLogger(__name__)
 
-SHARDS: Final = "shards"  # in JOBDIR
 _LOST_S = 15.0  # until a warning: nodes that have lost the bus too write what they know
 _AGAIN_S = 0.2  # until the next round, after one that did not count
 START_S: Final = 600.0  # how long a node waits for the bus before its crawl begins
@@ -70,7 +70,6 @@ class RunningNode:
     has_seeds -- whether seeds are still read, or anything else is not in a shard yet
     on_problem -- called once, with one line, if the node must end
     on_stop -- called once the crawl is to end in all nodes before it is finished
-    on_put -- called when another node's links were put
     on_allowed -- called after each round: until when the other processes may send requests
     """
 
@@ -87,13 +86,13 @@ class RunningNode:
         jobdir: Path,
         open_shard: OpenShard,
         gate: Gate,
+        plan: Plan,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.node = node
         self.has_seeds: Callable[[], bool] = lambda: True  # until the spider is open
         self.on_problem: Callable[[str], None] = logger.error
         self.on_stop: Callable[[], None] = lambda: None
-        self.on_put: Callable[[], None] = lambda: None
         self.on_allowed: Callable[[float], None] = lambda until: None
         self.steering = steering
         self._bus = bus
@@ -101,7 +100,6 @@ class RunningNode:
         self._tenancies = tenancies
         self._ending = ending
         self._shards = shards
-        self._folder = jobdir / SHARDS
         self._open_shard = open_shard
         self._gate = gate
         self._clock = clock
@@ -119,6 +117,20 @@ class RunningNode:
         self._fault = ""  # of the last round, "" if it went well
         self._cut_off_at: float | None = None  # since when the gate is shut; None: it is open
         self._has_stopped = False
+        self.holding = Holding(
+            *(bus, node, frontier, tenancies),
+            shards=shards,
+            jobdir=jobdir,
+            gate=gate,
+            plan=plan,
+            couriers=self._couriers,
+            stop_courier=self._stop_courier,
+            clock=clock,
+        )
+        self.holding.has_seeds = lambda: self.has_seeds()  # noqa: PLW0108  # it is set later
+        self.holding.has_ended = lambda: bool(ending.reason)
+        self.holding.on_problem = lambda line: self.on_problem(line)  # noqa: PLW0108  # as above
+        self.holding.mover.on_hurry = self._called.set
         steering.on_called = self._called.set
         node.before_joining = self._before_joining
         node.on_event = self._events.append
@@ -224,6 +236,7 @@ class RunningNode:
         await asyncio.gather(*self._beside, return_exceptions=True)
         if self._task is not None:
             await self._task
+        await self.holding.close()
         for number in list(self._couriers):
             await self._stop_courier(number)
 
@@ -238,15 +251,16 @@ class RunningNode:
     async def _run(self) -> None:
         try:
             await self._putting.open()
+            await self.holding.open()
             while not self._closing.is_set():
                 began_at = self._clock()
                 self._called.clear()
                 counts = await self._round()
                 wait_s = HEARTBEAT_S - (self._clock() - began_at) if counts else _AGAIN_S
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(max(wait_s, 0.0)):
+                    async with asyncio.timeout(max(self.holding.wait_s(wait_s), 0.0)):
                         await self._called.wait()
-        except (BusError, NodeError, NodeFileError, StoreError, OffsetsError) as error:
+        except (NodeError, *PROBLEMS) as error:
             self._allow_until(-inf)
             self.on_problem(one_line(error))
         except Exception as error:  # ours: without rounds the node would wait for ever
@@ -265,11 +279,13 @@ class RunningNode:
             for shard, record in self.node.shards.map.items():
                 for courier in self._couriers.values():
                     courier.set_epoch(shard, record.epoch)
-            if self.node.state == "running":
+            if self.node.state != "joining":
                 await self._tenancies.tick()
                 await self.steering.look()
                 await self.steering.take_places()
                 await self._end_if_quiet()
+                if self._task is not None:
+                    self.holding.look()
             self._fault = ""
         except Refused:
             raise
@@ -343,17 +359,16 @@ class RunningNode:
             if event.shard not in self._couriers:
                 await self._use(event)
         else:
-            logger.warning("Shard %d is on node %s now, and is parked", event.shard, event.node)
-            self._tenancies.drop(event.shard)
-            await self._stop_courier(event.shard)
-            if event.shard in self._frontier.shards:
-                await self._frontier.remove(event.shard).close()
-            self.node.shards.stopped(event.shard)
+            self.holding.park(event)
 
     async def _use(self, use: Use) -> None:
-        folder = self._folder / f"{use.shard:04d}"
-        exists = (folder / FOLDER).exists()
-        if use.how == "begun" and exists:
+        folders, copy = self.holding.folders, self.node.shards.map[use.shard].copy
+        folder = folders.of(use.shard)
+        try:
+            exists = await asyncio.to_thread(folders.settle, use.shard, copy)
+        except OSError as error:
+            raise NodeError(f"{folder} cannot be used: {error.strerror or error}") from None
+        if use.how == "begun" and (folder / FOLDER).exists():
             raise NodeError(
                 f"{folder} has a frontier, but this node has never begun shard {use.shard}"
             )
@@ -372,6 +387,7 @@ class RunningNode:
             shards=self._shards,
             offsets=Offsets(folder),
             node=self._couriers,
+            kept=self.holding.kept(use.shard, crawl),
         )
         await courier.open()
         self._carrying[use.shard] = asyncio.create_task(self._carry(courier))
@@ -390,14 +406,13 @@ class RunningNode:
         courier, task = self._couriers.get(number), self._carrying.pop(number, None)
         if courier is not None:
             courier.close()
+            self._bus.unsubscribe(subject_of(number))
         if task is not None:
             await task
 
     async def _put(self, links: list[Link], force: bool) -> int:
         """Put links of a node without a shard."""
-        accepted = await self._frontier.put(links, self._clock(), force=force)
-        self.on_put()
-        return accepted
+        return await self._frontier.put(links, self._clock(), force=force)
 
     async def _put_elsewhere(self, links: list[Link], force: bool) -> tuple[list[Link], int]:
         """Put links into other nodes' shards, until this node has one."""
@@ -423,7 +438,7 @@ class RunningNode:
     # The end
 
     async def _end_if_quiet(self) -> None:
-        if self.node.state != "running":
+        if self.node.state not in ("running", "leaving"):
             return
         if await self._ending.look():
             await self._ending.answer(self._activities(), has_seeds=self.has_seeds())

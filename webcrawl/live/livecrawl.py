@@ -15,6 +15,9 @@ import msgspec
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
+from webcrawl.cluster.bus import BusError
+from webcrawl.cluster.folders import CopyError
+from webcrawl.cluster.moving import MoveError
 from webcrawl.config.explanation import explained
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.steering import SteeringError
@@ -68,6 +71,16 @@ class LiveCrawl:
             return await asyncio.shield(latest)  # a reader that leaves does not end the others'
         except StoreError as error:  # the frontier is closed, or has failed
             raise RefusalError(503, one_line(str(error))) from None
+
+    async def order(self, arguments: list[str]) -> str:
+        """Carry out a command about shards (`scrapy shard`). RefusalError."""
+        node = crawl_of(self._crawler).node
+        if node is None:
+            raise RefusalError(400, "this crawl has no shards: it runs without CLUSTER")
+        try:
+            return await node.holding.on_command(arguments)
+        except (MoveError, CopyError, BusError, StoreError) as error:
+            raise RefusalError(400, one_line(str(error))) from None
 
     def lines(self, seen: int, limit: int) -> tuple[list[bytes], int]:
         """The last lines of the crawl log after line number `seen`, `limit` at most.
