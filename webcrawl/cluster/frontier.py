@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from webcrawl.cluster.buckets import Buckets
 from webcrawl.cluster.courier import Shard
+from webcrawl.cluster.nodelog import NodeLog
 from webcrawl.cluster.tenancy import Full, Tenancy, Wait
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import MOMENTARY, Counters, differences
@@ -84,10 +85,12 @@ class ClusterFrontier(Frontier):
         self.counters = Counters()
         self.warnings = []
         self.has_ended = False  # the whole crawl: set by the node
+        self.brought = Counters()  # what of `counters` shards have brought along
         self._buckets = buckets
         self._shards: dict[int, _Held] = {}
         self._leases: dict[Lease, int] = {}
         self._turn = 0  # the shard that `acquire` asks first
+        self.lines = NodeLog(lambda: self.shards)
         self._given = Counters()  # what of `counters` is in a shard
         self._has_shard = asyncio.Event()
         self._batches = 0  # under way
@@ -106,11 +109,16 @@ class ClusterFrontier(Frontier):
         """The shards of this node by number."""
         return {number: held.frontier for number, held in self._shards.items()}
 
+    def shard_of(self, url: str) -> int:
+        """The shard of a canonical URL, on whatever node."""
+        return self._buckets.shard_of(host_of(url))
+
     def add(self, number: int, frontier: DiskFrontier) -> None:
         """Take over an open shard."""
         held = _Held(frontier)
         self._shards[number] = held
         self._count(held.counted)
+        self.brought.add(held.counted)
         self.resumed = self.resumed or frontier.resumed
         self.warnings = [*self.warnings, *frontier.warnings]
         self._has_shard.set()

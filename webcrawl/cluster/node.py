@@ -19,6 +19,7 @@ from webcrawl.cluster.members import Members, State
 from webcrawl.cluster.nodefile import NodeStore
 from webcrawl.cluster.registry import Registry
 from webcrawl.cluster.shards import Event, Shards
+from webcrawl.cluster.views import NodeView
 
 
 class Node:
@@ -43,7 +44,7 @@ class Node:
         self.registry = Registry(bus, store, settings, shards, clock)
         self.members = Members(bus, store, clock)
         self.shards = Shards(bus, store, self.members, shards, longest_fetch_s, clock)
-        self.info: dict[str, str | int | float] = {}
+        self.view = NodeView()  # for the next heartbeat
         self.state: State = "joining"
         self._clock = clock
         self.on_event = on_event
@@ -71,7 +72,7 @@ class Node:
             return await self._join()
         crawl = await self.registry.check()
         self.shards.note_era(crawl)
-        if not await self.members.beat(self.state, self.shards.epochs(), crawl.era, self.info):
+        if not await self.members.beat(self.state, self.shards.epochs(), crawl.era, self.view):
             return False
         for event in await self.shards.look(crawl):
             self.on_event(event)
@@ -87,7 +88,7 @@ class Node:
         return True
 
     async def _join(self) -> bool:
-        if not await self.members.beat("joining", [], self.registry.era, self.info):
+        if not await self.members.beat("joining", [], self.registry.era, self.view):
             await self.members.look()
             return False
         await self.members.look()
@@ -103,4 +104,4 @@ class Node:
         self.shards.held.clear()
         for shard in list(self.shards._stopping):
             self.shards.stopped(shard)
-        await self.members.beat("left", self.shards.epochs(), self.registry.era, self.info)
+        await self.members.beat("left", self.shards.epochs(), self.registry.era, self.view)

@@ -24,6 +24,7 @@ from typing import Final
 from webcrawl.cluster.bus import Bus, BusError, Refused
 from webcrawl.cluster.courier import Courier
 from webcrawl.cluster.ending import Activity, Ending
+from webcrawl.cluster.explaining import Explanations
 from webcrawl.cluster.frontier import ClusterFrontier
 from webcrawl.cluster.members import HEARTBEAT_S
 from webcrawl.cluster.node import Node
@@ -31,6 +32,7 @@ from webcrawl.cluster.nodefile import NodeFileError
 from webcrawl.cluster.offsets import Offsets, OffsetsError
 from webcrawl.cluster.shards import Event, Use
 from webcrawl.cluster.tenancy import Tenancies
+from webcrawl.cluster.views import Views
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier
 from webcrawl.frontier.store import StoreError
@@ -73,6 +75,9 @@ class RunningNode:
         self.node = node
         self.has_seeds: Callable[[], bool] = lambda: False
         self.on_problem: Callable[[str], None] = logger.error
+        self.on_joined: list[Callable[[], None]] = []  # called once: the crawl's ID is known
+        self.explanations = Explanations(bus, node.members.node, lambda: self.crawl_id)
+        self.views = Views(node.members.node, frontier.counters, clock)
         self._bus = bus
         self._frontier = frontier
         self._tenancies = tenancies
@@ -93,6 +98,21 @@ class RunningNode:
         if tenancies.are_needed:
             frontier.take_address = tenancies.take
 
+    @property
+    def crawl_id(self) -> str:
+        """The same on all nodes; "" before this one has joined the crawl."""
+        crawl = self.node.registry.crawl
+        return crawl.id if crawl is not None else ""
+
+    @property
+    def frontier(self) -> ClusterFrontier:
+        return self._frontier
+
+    @property
+    def unapplied(self) -> int:
+        """Links to other shards that are not known to be applied there. O(shards of the crawl)."""
+        return sum(courier.unapplied for courier in self._couriers.values())
+
     def start(self) -> None:
         self._task = asyncio.create_task(self._run())
 
@@ -106,8 +126,11 @@ class RunningNode:
 
     async def leave(self) -> None:
         """All shards are closed."""
+        self.node.view = self.views.last()
         with suppress(BusError):
             await self.node.leave()
+            await self.node.members.look()  # the last counts of the others
+            self._see()
         await self._bus.close()
 
     # Rounds
@@ -115,6 +138,7 @@ class RunningNode:
     async def _run(self) -> None:
         try:
             await self._bus.open()
+            await self.explanations.open()
             while not self._closing.is_set():
                 began_at = self._clock()
                 counts = await self._round()
@@ -129,8 +153,10 @@ class RunningNode:
     async def _round(self) -> bool:
         """One round; whether it counts. A fault of the bus is none of the node."""
         self._events.clear()
+        self.node.view = self.views.own()
         try:
             counts = await self.node.round()
+            self._see()
             for event in self._events:
                 await self._carry_out(event)
             for shard, record in self.node.shards.map.items():
@@ -148,6 +174,14 @@ class RunningNode:
         else:
             self._gate.shut(_NO_BUS)
         return counts
+
+    def _see(self) -> None:
+        node = self.node
+        owners = {shard: record.node for shard, record in node.shards.map.items()}
+        self.views.see(self.crawl_id, node.members.seen(), owners, self._shards)
+        if self.crawl_id and node.state == "running":
+            while self.on_joined:
+                self.on_joined.pop(0)()
 
     # Shards
 

@@ -15,7 +15,7 @@ from webcrawl.cluster.bus import bus_from
 from webcrawl.cluster.ending import Ending
 from webcrawl.cluster.frontier import ClusterFrontier
 from webcrawl.cluster.node import Node
-from webcrawl.cluster.nodefile import NodeStore
+from webcrawl.cluster.nodefile import SHARD_LOG, NodeStore
 from webcrawl.cluster.registry import settings_to_agree
 from webcrawl.cluster.running import RunningNode
 from webcrawl.cluster.tenancy import Tenancies
@@ -88,7 +88,7 @@ def _opener(
         own = HostRules(rules.rules) if rules is not None else None
         policy = replace(build.policy_from(settings, own), denied=scope.denied, stale_s=0.0)
         now = time.monotonic()
-        log = build.report_folder(settings) / f"shard-{number:04d}"
+        log = build.report_folder(settings) / f"{SHARD_LOG}{number:04d}"
         return DiskFrontier(
             folder,
             policy,
@@ -100,6 +100,7 @@ def _opener(
             now=now,
             utc_s=time.time() - now,
             abroad=buckets.abroad(number),
+            crawl=crawl,
         )
 
     return open_shard

@@ -37,12 +37,13 @@ class CrawlCard:
         return extension
 
     def spider_opened(self, spider: Spider) -> None:
-        crawl_id = crawl_of(self._crawler).crawl_id
-        if not crawl_id:
-            return  # the frontier could not be opened
+        # Without an ID the frontier could not be opened.
+        crawl_of(self._crawler).when_known(lambda: self._write(spider))
+
+    def _write(self, spider: Spider) -> None:
         settings = self._crawler.settings
         card = Card(
-            crawl=crawl_id,
+            crawl=crawl_of(self._crawler).crawl_id,
             spider=spider.name,
             started=utc_now(),
             pid=os.getpid(),

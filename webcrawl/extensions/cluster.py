@@ -12,6 +12,7 @@ from scrapy.exceptions import NotConfigured
 from webcrawl.cluster.running import RunningNode
 from webcrawl.config.build import leads_crawl
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
+from webcrawl.extensions.nodeview import NodeDescription
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ class ClusterNode:
         if node is None:
             return
         node.has_seeds = self._has_seeds
+        node.views.describe = NodeDescription(self._crawler, node).make
         node.on_problem = self._end
         node.start()
 

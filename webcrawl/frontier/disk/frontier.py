@@ -67,11 +67,13 @@ class DiskFrontier(Frontier):
         now: float = 0.0,
         utc_s: float = 0.0,
         abroad: Abroad | None = None,
+        crawl: str = "",
     ) -> None:
         """Resume the crawl in `jobdir`, or begin one. StoreError if that fails.
 
         `log_folder`: of the crawl log; LogError if it cannot be written. `now` is monotonic;
         `now + utc_s` is UTC. `abroad`: this is one of several shards, and these are the others.
+        `crawl`: the ID of the crawl; "" is that of the folder.
         """
         with ExitStack() as opened:
             self._folder = JobFolder(jobdir)
@@ -79,7 +81,7 @@ class DiskFrontier(Frontier):
             path, is_shard = self._folder.path / FOLDER, abroad is not None
             self._store = DiskStore(path, identity, now=now, utc_s=utc_s, is_shard=is_shard)
             opened.callback(self._store.close)
-            self.crawl_id = self._store.crawl_id
+            self.crawl_id = crawl or self._store.crawl_id
             if log_folder is not None:
                 self.log = CrawlLog(log_folder, self.crawl_id, self._store.numbers.get("log"))
                 opened.callback(self.log.abandon)
