@@ -33,6 +33,7 @@ from tests.crawl.test_report import (  # noqa: F401  (tests, run here with the `
     test_urls_by_level,
 )
 from tests.crawl.webtruth import FEATURES, Truth
+from tests.unit.snapshots import of_cluster
 from webcrawl.live.client import ask
 
 pytestmark = pytest.mark.slow
@@ -132,6 +133,8 @@ def test_each_node_shows_the_whole_crawl_while_it_runs(seen: Seen) -> None:
     for number, snapshot in enumerate(seen.snapshots):
         cluster = snapshot["cluster"]
         nodes = cluster["nodes"]
+        assert cluster.keys() == of_cluster()["cluster"].keys()
+        assert nodes[0].keys() == of_cluster()["cluster"]["nodes"][0].keys()
         assert [each["condition"] for each in nodes] == ["alive"] * 2
         assert sum(each["shards"] for each in nodes) == cluster["shards"] == 8
         assert sum(each["pages"] for each in nodes) == cluster["counts"]["crawled"]

@@ -121,10 +121,10 @@ def view_of(counters: Counters, view: NodeView) -> NodeView:
 
 def _largest(counts: Mapping[str, int], limit: int) -> dict[str, int]:
     some = sorted(((-n, name) for name, n in counts.items() if n))
-    kept = {name[:_NAME_MAX]: -n for n, name in some[:limit]}
-    if rest := -sum(n for n, _ in some[limit:]):
-        kept[OTHERS] = kept.get(OTHERS, 0) + rest
-    return kept
+    kept: Counter[str] = Counter()
+    for place, (n, name) in enumerate(some):
+        kept[name[:_NAME_MAX] if place < limit else OTHERS] -= n
+    return dict(kept)
 
 
 def counters_of(views: Iterable[NodeView]) -> Counters:

@@ -105,9 +105,11 @@ class CrawlReport:
 
     def _of_this_run(self, counts: dict[str, float]) -> dict[str, float]:
         """The growth of `counts` in this run, without counts that may also fall (pending, kept)."""
+        crawl = crawl_of(self._crawler)
+        before = self._before if crawl.node is None else named_counts(crawl.brought)
         momentary = {"pending", "earlier_s", "kept", *MOMENTARY}
         return {
-            name: count - self._before.get(name, 0)
+            name: count - before.get(name, 0)
             for name, count in counts.items()
             if name.partition("/")[0] not in momentary
         }
