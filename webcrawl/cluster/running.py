@@ -5,6 +5,7 @@ ended. `node` and the classes that it calls decide; `frontier` has the shards.
 
 | fault | so the node |
 | --- | --- |
+| no bus at the start | waits for it for START_S, with a line each 30 s; then it ends |
 | the bus does not answer for STALE_S | sends no request until it does (`Gate`) |
 | a shard has gone to another node | closes it as soon as its requests have ended |
 | the folder of a shard that it has begun is missing | ends: it never begins a shard again, empty |
@@ -18,30 +19,38 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Final
 
-from webcrawl.cluster.bus import Bus, BusError, Refused
+from webcrawl.cluster.bus import Bus, BusError, Refused, Unreachable
 from webcrawl.cluster.courier import Courier
-from webcrawl.cluster.ending import Activity, Ending
+from webcrawl.cluster.ending import FINISHED, Activity, Ending
 from webcrawl.cluster.explaining import Explanations
 from webcrawl.cluster.frontier import ClusterFrontier
 from webcrawl.cluster.members import HEARTBEAT_S
 from webcrawl.cluster.node import Node
 from webcrawl.cluster.nodefile import NodeFileError
+from webcrawl.cluster.notices import AGAIN_AT_START_S, Notices, Repeated
 from webcrawl.cluster.offsets import Offsets, OffsetsError
+from webcrawl.cluster.putting import Putting
 from webcrawl.cluster.shards import Event, Use
+from webcrawl.cluster.steering import NodeSteering
 from webcrawl.cluster.tenancy import Tenancies
 from webcrawl.cluster.views import Views
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier
+from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import StoreError
 
 logger = logging.getLogger(__name__)
 
 SHARDS: Final = "shards"  # in JOBDIR
+_LOST_S = 15.0  # until a warning: nodes that have lost the bus too write what they know
 _AGAIN_S = 0.2  # until the next round, after one that did not count
-_NO_BUS = "the bus"  # why the gate is shut
+START_S: Final = 600.0  # how long a node waits for the bus before its crawl begins
+_POLL_S = 0.2
+_SLOW_S = 6.0  # a start that takes longer is explained; GATHER_S and a heartbeat are usual
 
 OpenShard = Callable[[int, Path, str], DiskFrontier]  # number, folder, ID of the crawl
 
@@ -50,12 +59,21 @@ class NodeError(Exception):
     """The node must end: one line for the user."""
 
 
+def one_line(error: Exception) -> str:
+    """`error` as a line that names the setting."""
+    line = str(error)
+    return line if line.startswith("CLUSTER") else f"CLUSTER: {line}"
+
+
 class RunningNode:
     """The node, from its first round to its last.
 
     frontier -- of this node; it gets the shards
-    has_seeds -- whether seeds are still read
+    has_seeds -- whether seeds are still read, or anything else is not in a shard yet
     on_problem -- called once, with one line, if the node must end
+    on_stop -- called once the crawl is to end in all nodes before it is finished
+    on_put -- called when another node's links were put
+    on_allowed -- called after each round: until when the other processes may send requests
     """
 
     def __init__(
@@ -65,6 +83,7 @@ class RunningNode:
         frontier: ClusterFrontier,
         tenancies: Tenancies,
         ending: Ending,
+        steering: NodeSteering,
         *,
         shards: int,
         jobdir: Path,
@@ -73,11 +92,14 @@ class RunningNode:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.node = node
-        self.has_seeds: Callable[[], bool] = lambda: False
+        self.has_seeds: Callable[[], bool] = lambda: True  # until the spider is open
         self.on_problem: Callable[[str], None] = logger.error
-        self.on_joined: list[Callable[[], None]] = []  # called once: the crawl's ID is known
         self.explanations = Explanations(bus, node.members.node, lambda: self.crawl_id)
         self.views = Views(node.members.node, frontier.counters, clock)
+        self.on_stop: Callable[[], None] = lambda: None
+        self.on_put: Callable[[], None] = lambda: None
+        self.on_allowed: Callable[[float], None] = lambda until: None
+        self.steering = steering
         self._bus = bus
         self._frontier = frontier
         self._tenancies = tenancies
@@ -91,10 +113,24 @@ class RunningNode:
         self._carrying: dict[int, asyncio.Task[None]] = {}
         self._events: list[Event] = []
         self._closing = asyncio.Event()
+        self._called = asyncio.Event()  # the next round must not wait
+        self._lost_at = inf  # since when shards are missing
+        self._is_warned = False
+        self._putting = Putting(bus, node, shards, self._put)
         self._task: asyncio.Task[None] | None = None
+        self._beside: list[asyncio.Task[None]] = []
+        self._notices = Notices(node.members)
+        self._fault = ""  # of the last round, "" if it went well
+        self._cut_off_at: float | None = None  # since when the gate is shut; None: it is open
+        self._has_stopped = False
+        steering.on_called = self._called.set
+        node.before_joining = self._before_joining
         node.on_event = self._events.append
         frontier.on_written = self._written
         frontier.on_close = self.close
+        frontier.put_elsewhere = self._put_elsewhere
+        frontier.may_lease = lambda: not gate.is_shut
+        gate.allow_until(-inf)  # before the first round
         if tenancies.are_needed:
             frontier.take_address = tenancies.take
 
@@ -113,12 +149,99 @@ class RunningNode:
         """Links to other shards that are not known to be applied there. O(shards of the crawl)."""
         return sum(courier.unapplied for courier in self._couriers.values())
 
+    @property
+    def has_others_pages(self) -> bool:
+        """Whether another node has answered pages."""
+        members = self.node.members
+        others = (each for name, each in members.all().items() if name != members.node)
+        return any(each.view.numbers.get("crawled") for each in others)
+
+    async def join(self, goes_on: Callable[[], bool]) -> bool:
+        """Join the crawl, and open the shards that this node has already. Call it before `start`.
+
+        False: `goes_on` has become false meanwhile. Refused, NodeError and the errors of its files
+        and shards: the node must not begin.
+        """
+        joining = asyncio.create_task(self._join())
+        while not joining.done():
+            if not goes_on():
+                joining.cancel()
+            await asyncio.wait((joining,), timeout=_POLL_S)
+        return not joining.cancelled() and joining.result()
+
+    async def _join(self) -> bool:
+        await self._open_bus()
+        until, waits = self._clock() + START_S, Repeated(AGAIN_AT_START_S)
+        began_at = self._clock()
+        while not await self._round():
+            now = self._clock()
+            if self._fault and now > until:
+                raise NodeError(f"{self._fault}; the node ends after {START_S:g} s")
+            if not self._fault:
+                until = now + START_S
+            what = self._fault or self.node.waits_for
+            if now > began_at + _SLOW_S:  # it is no usual start
+                waits.say(
+                    f"CLUSTER: the crawl has not begun, it waits for {what}" if what else "", now
+                )
+            await asyncio.sleep(_AGAIN_S)
+        self._frontier.crawl_id = self.crawl_id
+        if self.node.registry.warning:
+            self._frontier.warnings = [*self._frontier.warnings, self.node.registry.warning]
+        logger.info(
+            "CLUSTER: node %s of the crawl %s", self.node.members.node, self._frontier.crawl_id
+        )
+        return True
+
+    async def _open_bus(self) -> None:
+        until, waits = self._clock() + START_S, Repeated(AGAIN_AT_START_S)
+        while True:
+            try:
+                await self._bus.open()
+            except Unreachable as error:
+                now = self._clock()
+                if now > until:
+                    raise NodeError(f"{error}; the node ends after {START_S:g} s") from None
+                waits.say(
+                    "The crawl has not begun: it waits for the bus, for"
+                    f" {max(until - now, 0):.0f} s at most. {error}",
+                    now,
+                )
+                await asyncio.sleep(_AGAIN_S)
+            else:
+                return
+
+    async def _before_joining(self) -> str:
+        """What the node must wait for before it joins: the end of the nodes of an earlier run."""
+        await self._ending.look()
+        others = self.node.members.running()
+        if self._ending.reason == FINISHED and not self.node.has_shards:
+            logger.warning(
+                "CLUSTER: the crawl on this bus is finished, and this node has none of its shards."
+                " A new crawl needs another CLUSTER_NAME, or a bus without the old one"
+            )
+            self._frontier.has_ended = True
+        elif self._ending.reason and others:
+            return f"the end of {', '.join(others)}: the crawl is ending there"
+        elif self._ending.reason:
+            await self._ending.reopen()
+        await self.steering.join(is_first=not others)
+        return ""
+
     def start(self) -> None:
         self._task = asyncio.create_task(self._run())
+        self._beside = [
+            asyncio.create_task(self._watch_bus()),
+            asyncio.create_task(self.steering.follow_target()),
+        ]
 
     async def close(self) -> None:
         """End the node: its shards stay its own, and other nodes are told."""
         self._closing.set()
+        self._called.set()
+        for task in self._beside:
+            task.cancel()
+        await asyncio.gather(*self._beside, return_exceptions=True)
         if self._task is not None:
             await self._task
         for number in list(self._couriers):
@@ -137,18 +260,23 @@ class RunningNode:
 
     async def _run(self) -> None:
         try:
-            await self._bus.open()
             await self.explanations.open()
+            await self._putting.open()
             while not self._closing.is_set():
                 began_at = self._clock()
+                self._called.clear()
                 counts = await self._round()
                 wait_s = HEARTBEAT_S - (self._clock() - began_at) if counts else _AGAIN_S
                 with suppress(TimeoutError):
                     async with asyncio.timeout(max(wait_s, 0.0)):
-                        await self._closing.wait()
+                        await self._called.wait()
         except (BusError, NodeError, NodeFileError, StoreError, OffsetsError) as error:
-            self._gate.shut(_NO_BUS)
-            self.on_problem(f"CLUSTER: {error}")
+            self._allow_until(-inf)
+            self.on_problem(one_line(error))
+        except Exception as error:  # ours: without rounds the node would wait for ever
+            logger.exception("A round of the node failed")
+            self._allow_until(-inf)
+            self.on_problem(f"CLUSTER: {error!r}")
 
     async def _round(self) -> bool:
         """One round; whether it counts. A fault of the bus is none of the node."""
@@ -162,26 +290,81 @@ class RunningNode:
             for shard, record in self.node.shards.map.items():
                 for courier in self._couriers.values():
                     courier.set_epoch(shard, record.epoch)
-            await self._tenancies.tick()
-            await self._end_if_quiet()
+            if self.node.state == "running":
+                await self._tenancies.tick()
+                await self.steering.look()
+                await self.steering.take_places()
+                await self._end_if_quiet()
+            self._fault = ""
         except Refused:
             raise
         except BusError as error:
             logger.debug("A round with the bus failed: %s", error)
+            self._fault = str(error)
             counts = False
-        if self.node.may_ask(self._clock()):
-            self._gate.open(_NO_BUS)
-        else:
-            self._gate.shut(_NO_BUS)
+        if counts:
+            self._notice()
+        # After a loss of the KV others may have shards that are open here: see `Shards.note_era`.
+        is_sure = self._frontier.shards.keys() <= self.node.shards.held.keys()
+        self._allow_until(self.node.members.may_ask_until if is_sure else -inf)
         return counts
 
     def _see(self) -> None:
         node = self.node
         owners = {shard: record.node for shard, record in node.shards.map.items()}
         self.views.see(self.crawl_id, node.members.seen(), owners, self._shards)
-        if self.crawl_id and node.state == "running":
-            while self.on_joined:
-                self.on_joined.pop(0)()
+
+    def _notice(self) -> None:
+        now, shards = self._clock(), self.node.shards
+        self._notices.nodes()
+        is_claimed = len(shards.map) == self._shards
+        self._notices.has_none(shards.held, is_claimed, now)
+        # Links to the shards of a node that is gone wait in an outbox.
+        shards_done = all(each.is_finished() for each in self._frontier.shards.values())
+        is_idle = not self.has_seeds() and shards_done
+        self._notices.waits(shards.map, now, is_idle=is_idle)
+        self._warn_of_lost_shards()
+
+    def _warn_of_lost_shards(self) -> None:
+        """Once: the bus was wiped before all shards were claimed, or while their nodes were dead.
+
+        Only their nodes know them. If there are none, nobody can tell, and none is begun empty.
+        """
+        crawl, shards = self.node.registry.crawl, self.node.shards.map
+        missing = [number for number in range(self._shards) if number not in shards]
+        if not (crawl is not None and crawl.losses and missing):
+            self._lost_at = inf
+            return
+        now = self._clock()
+        self._lost_at = min(self._lost_at, now)
+        if now > self._lost_at + _LOST_S and not self._is_warned:
+            self._is_warned = True
+            logger.warning(
+                "The bus has lost its records, and no node that runs knows the shards %s: the crawl"
+                " waits for their nodes. Start these; if there never were any, stop all nodes, and"
+                " start them with other JOBDIRs and another CLUSTER_NAME",
+                ", ".join(map(str, missing)),
+            )
+
+    # The loss of the bus
+
+    def _allow_until(self, at: float) -> None:
+        self._gate.allow_until(at)
+        self.on_allowed(at)
+
+    async def _watch_bus(self) -> None:
+        """Say that the bus is lost, also while a round waits for it, and that it is back."""
+        while True:
+            now = self._clock()
+            if self._cut_off_at is None and not self.node.may_ask(now):
+                self._cut_off_at = now
+                logger.warning(
+                    "The bus does not answer: no request is sent until it does. %s", self._fault
+                )
+            elif self._cut_off_at is not None and self.node.may_ask(now):
+                lost_s, self._cut_off_at = now - self._cut_off_at, None
+                logger.info("The bus is back after %.0f s: requests are sent again", lost_s)
+            await asyncio.sleep(_POLL_S)
 
     # Shards
 
@@ -228,7 +411,10 @@ class RunningNode:
         try:
             await courier.run()
         except (StoreError, OffsetsError) as error:
-            self.on_problem(f"CLUSTER: {error}")
+            self.on_problem(one_line(error))
+        except Exception as error:  # ours: without its mail the crawl would never end
+            logger.exception("The mail of shard %d failed", courier.shard)
+            self.on_problem(f"CLUSTER: {error!r}")
 
     async def _stop_courier(self, number: int) -> None:
         courier, task = self._couriers.get(number), self._carrying.pop(number, None)
@@ -236,6 +422,28 @@ class RunningNode:
             courier.close()
         if task is not None:
             await task
+
+    async def _put(self, links: list[Link], force: bool) -> int:
+        """Put links of a node without a shard."""
+        accepted = await self._frontier.put(links, self._clock(), force=force)
+        self.on_put()
+        return accepted
+
+    async def _put_elsewhere(self, links: list[Link], force: bool) -> tuple[list[Link], int]:
+        """Put links into other nodes' shards, until this node has one."""
+        accepted = 0
+        while links and not self._frontier.shards:
+            if not self._putting.owner:
+                await asyncio.sleep(_AGAIN_S)
+                continue
+            try:
+                count, new = await self._putting.send(links, force=force)
+            except BusError as error:
+                logger.debug("Links could not be put elsewhere: %s", error)
+                await asyncio.sleep(1.0)
+            else:
+                links, accepted = links[count:], accepted + new
+        return links, accepted
 
     def _written(self, number: int) -> None:
         courier = self._couriers.get(number)
@@ -251,8 +459,11 @@ class RunningNode:
             await self._ending.answer(self._activities(), has_seeds=self.has_seeds())
         if 0 in self.node.shards.held:
             await self._ending.lead(self.node.shards.map, self.node.members.alive())
-        if self._ending.reason:
+        if self._ending.reason == FINISHED:
             self._frontier.has_ended = True
+        elif self._ending.reason and not self._has_stopped:
+            self._has_stopped = True
+            self.on_stop()
 
     def _activities(self) -> dict[int, Activity]:
         quiet = self._frontier.is_idle

@@ -12,6 +12,7 @@ What arrives is data: only names that this version knows are added.
 
 from __future__ import annotations
 
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -107,6 +108,10 @@ class Whole(NamedTuple):
     hosts: dict[str, int]
     nodes: tuple[NodeLine, ...]
     ever: int
+
+
+def machine_name() -> str:
+    return socket.gethostname()[:_NAME_MAX]
 
 
 def view_of(counters: Counters, view: NodeView) -> NodeView:

@@ -34,7 +34,7 @@ BUDGETS = frozenset({"warc_max_total", "disk_free_min"})
 class CrawlScheduler(Protocol):
     """The scheduler, as the other parts call it."""
 
-    async def put_seeds(self, urls: Iterable[str]) -> int: ...
+    async def add_seeds(self, urls: Iterable[str]) -> tuple[int, int]: ...
 
     async def page_found(self, page_fetch: PageFetch, page: Page) -> None: ...
 
@@ -47,6 +47,8 @@ class CrawlScheduler(Protocol):
     async def wait_to_count(self, page_fetch: PageFetch) -> bool: ...
 
     def wake(self) -> None: ...
+
+    def holds_work(self) -> bool: ...
 
     def give_back(self, has_changed: Callable[[str], bool]) -> None: ...
 
@@ -75,6 +77,7 @@ class Crawl:
         self.node: RunningNode | None = None  # of a crawl on several machines (CLUSTER)
         self.scope: Scope | None = None  # with what `allow` and `deny` have added
         self.gate = Gate()
+        self.is_refused = False  # this node must not join its crawl: exit code 2
         self.fatal_error = ""  # the error of the crawl, even if something else ended it; or ""
 
     @property
@@ -103,20 +106,13 @@ class Crawl:
         """
         return self.node.frontier.brought if self.node is not None else NOTHING
 
-    def when_known(self, call: Callable[[], None]) -> None:
-        """Call once the ID of the crawl is known: now, or when the node has joined."""
-        if self.node is not None and not self.node.crawl_id:
-            self.node.on_joined.append(call)
-        elif self.crawl_id:
-            call()
-
     @property
     def state(self) -> Literal["running", "paused", "outage", "closing"]:
         if self.is_closing:
             return "closing"
         if self.steering is not None and self.steering.is_paused:
             return "paused"
-        if self.admissions is not None and self.admissions.outage.is_on:
+        if self.gate.is_cut_off or (self.admissions and self.admissions.outage.is_on):
             return "outage"
         return "running"
 

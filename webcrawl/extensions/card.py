@@ -37,13 +37,12 @@ class CrawlCard:
         return extension
 
     def spider_opened(self, spider: Spider) -> None:
-        # Without an ID the frontier could not be opened.
-        crawl_of(self._crawler).when_known(lambda: self._write(spider))
-
-    def _write(self, spider: Spider) -> None:
+        crawl_id = crawl_of(self._crawler).crawl_id
+        if not crawl_id:
+            return  # the frontier could not be opened
         settings = self._crawler.settings
         card = Card(
-            crawl=crawl_of(self._crawler).crawl_id,
+            crawl=crawl_id,
             spider=spider.name,
             started=utc_now(),
             pid=os.getpid(),

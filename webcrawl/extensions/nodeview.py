@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 
 from scrapy.crawler import Crawler
 
 from webcrawl.cluster.running import RunningNode
-from webcrawl.cluster.views import NodeView
+from webcrawl.cluster.views import NodeView, machine_name
 from webcrawl.config.build import processes_from, warc_folder
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.store import StoreError
 from webcrawl.live.diskuse import free_bytes
 from webcrawl.live.processstat import process_stats
 from webcrawl.report.lines import done_since, per_second
-
-_NAME_MAX = 40
 
 
 class NodeDescription:
@@ -27,7 +24,7 @@ class NodeDescription:
         settings = crawler.settings
         self._crawl = crawl_of(crawler)
         self._node = node
-        self._name = socket.gethostname()[:_NAME_MAX]
+        self._name = machine_name()
         self._processes = processes_from(settings)
         self._warc_dir = warc_folder(settings)
         self._before = (time.monotonic(), 0, 0)

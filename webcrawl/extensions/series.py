@@ -51,11 +51,8 @@ class Series:
         return extension
 
     def spider_opened(self) -> None:
-        crawl_of(self._crawler).when_known(self._start)
-
-    def _start(self) -> None:
         crawl = crawl_of(self._crawler)
-        if crawl.frontier is not None:
+        if crawl.frontier is not None and crawl.crawl_id:
             file = SeriesFile(series_path(self._folder, crawl.crawl_id))
             self._task = asyncio.create_task(self._watch(file, crawl.frontier))
 

@@ -63,16 +63,18 @@ class Snapshots:
         counters, elapsed_s = frontier.counters, crawl.elapsed_s
         stats = process_stats(crawl.workers)
         self._rates.add(sample(counters, elapsed_s, stats, crawl.brought))
-        target = frontier.target
+        target = frontier.goal
         pages_per_s = self._rates.pages_per_s
-        left = max(target - counters.crawled, 0)
+        cluster = self._cluster()
+        speed = cluster["pages_per_s"] if cluster else pages_per_s  # to the target
+        left = max(target - frontier.crawled, 0)
         return {
             **self._identity(),
             "state": crawl.state,
             "time": utc_now("milliseconds"),
             "elapsed_s": round(elapsed_s, 3),
             "target": target,
-            "target_left_s": round(left / pages_per_s, 1) if target and pages_per_s else None,
+            "target_left_s": round(left / speed, 1) if target and speed else None,
             "counts": named_counts(counters),
             "pages_per_s": round(pages_per_s, 2),
             "mbps": round(self._rates.mbps, 3),
@@ -87,11 +89,11 @@ class Snapshots:
             "rss_bytes": {name: stat.rss_bytes for name, stat in stats.items()},
             "busy": {name: round(share, 3) for name, share in self._rates.busy.items()},
             "disk": disk,
-            **self._cluster(),
+            **({"cluster": cluster} if cluster else {}),
         }
 
     def _cluster(self) -> dict[str, Any]:
-        """The crawl of all nodes; all other fields are of this node."""
+        """The crawl of all nodes; empty without CLUSTER. All other fields are of this node."""
         if self._crawl.node is None:
             return {}
         whole = self._crawl.node.views.whole()
@@ -101,7 +103,7 @@ class Snapshots:
             "kept": _some(counters.kept),
             "levels": levels(counters),
         }
-        return {"cluster": whole_values(whole) | figures}
+        return whole_values(whole) | figures
 
     def _identity(self) -> dict[str, Any]:
         return {

@@ -32,7 +32,7 @@ class Controls:
 
     @property
     def is_paused(self) -> bool:
-        return self._gate.is_shut
+        return self._gate.is_paused
 
     @property
     def placed(self) -> int:

@@ -28,7 +28,7 @@ from webcrawl.frontier.disk.identity import Identity
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
-from webcrawl.frontier.mailbox import Abroad, Mail
+from webcrawl.frontier.mailbox import Abroad, Mail, Packed
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.store import StoreError
@@ -68,12 +68,14 @@ class DiskFrontier(Frontier):
         utc_s: float = 0.0,
         abroad: Abroad | None = None,
         crawl: str = "",
+        refuses_shards: bool = False,
     ) -> None:
         """Resume the crawl in `jobdir`, or begin one. StoreError if that fails.
 
         `log_folder`: of the crawl log; LogError if it cannot be written. `now` is monotonic;
         `now + utc_s` is UTC. `abroad`: this is one of several shards, and these are the others.
         `crawl`: the ID of the crawl; "" is that of the folder.
+        `refuses_shards`: a folder of a shard is a StoreError.
         """
         with ExitStack() as opened:
             self._folder = JobFolder(jobdir)
@@ -81,6 +83,11 @@ class DiskFrontier(Frontier):
             path, is_shard = self._folder.path / FOLDER, abroad is not None
             self._store = DiskStore(path, identity, now=now, utc_s=utc_s, is_shard=is_shard)
             opened.callback(self._store.close)
+            if refuses_shards and self._store.is_shard:
+                raise StoreError(
+                    f"{path} is one shard of a crawl on several machines: its links to other shards"
+                    " would wait for ever. Start its node, with CLUSTER and that node's JOBDIR"
+                )
             self.crawl_id = crawl or self._store.crawl_id
             if log_folder is not None:
                 self.log = CrawlLog(log_folder, self.crawl_id, self._store.numbers.get("log"))
@@ -186,11 +193,25 @@ class DiskFrontier(Frontier):
         """See `CrawlState.receive`, as of the rest down to `set_others_work`."""
         return await self._run(lambda: self._state.receive(sender, first, mail, now))
 
+    async def receive_each(
+        self, batches: Iterable[tuple[int, int, Sequence[Mail]]], now: float
+    ) -> None:
+        await self._run(lambda: self._state.receive_each(batches, now))
+
+    async def packed(self, shard: int, after: int, limit: int, limit_bytes: int) -> Packed:
+        return await self._run(
+            lambda: self._state.packed(shard, after, limit, limit_bytes), moves=False
+        )
+
     async def unsent(self, shard: int, after: int, limit: int) -> list[Mail]:
         return await self._run(lambda: self._state.unsent(shard, after, limit), moves=False)
 
     async def sent(self, shard: int, upto: int) -> None:
-        await self._run(lambda: self._state.sent(shard, upto))
+        await self._run(lambda: self._sent(shard, upto), moves=False)
+
+    def _sent(self, shard: int, upto: int) -> None:
+        self._state.sent(shard, upto)
+        self.outbox = self._state.outbox
 
     async def set_others_work(self, others_work: bool) -> None:
         await self._run(lambda: self._state.set_others_work(others_work))

@@ -167,7 +167,13 @@ class NewRules(_Tagged, frozen=True):
     rules: list[HostRule]  # RULES, as the first process has read them
 
 
-Message = Calls | Heartbeat | Exit | Steered | Answers | WakeUp | Steer | End | NewRules
+class Allowed(_Tagged, frozen=True):
+    """The process may send requests until then: see `fetch.gate`. Monotonic, of this machine."""
+
+    until: float
+
+
+Message = Calls | Heartbeat | Exit | Steered | Answers | WakeUp | Steer | End | NewRules | Allowed
 
 encode: Callable[[Message], bytes] = Encoder().encode
 decode: Callable[[bytes | bytearray], Message] = Decoder(Message).decode
