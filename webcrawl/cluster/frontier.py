@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from webcrawl.cluster.buckets import Buckets
 from webcrawl.cluster.courier import Shard
+from webcrawl.cluster.nodelog import NodeLog
 from webcrawl.cluster.tenancy import Full, Tenancy, Wait
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import MOMENTARY, Counters, Tracked
@@ -88,10 +89,12 @@ class ClusterFrontier(Frontier):
         self.counters = Counters()
         self.warnings = []
         self._has_ended = False
+        self.brought = Counters()  # what of `counters` shards have brought along
         self._buckets = buckets
         self._shards: dict[int, _Held] = {}
         self._leases: dict[Lease, int] = {}
         self._turn = 0  # the shard that `acquire` asks first
+        self.lines = NodeLog(lambda: self.shards)
         self._sum = Tracked(self.counters)  # its changes are in no shard yet
         self._frozen: set[int] = set()  # shards of which nothing is leased
         self._has_shard = asyncio.Event()
@@ -123,6 +126,7 @@ class ClusterFrontier(Frontier):
         held = _Held(frontier)
         self._shards[number] = held
         self._count(frontier.counters.to_dict())
+        self.brought.add(frontier.counters.to_dict())
         self.resumed = self.resumed or frontier.resumed
         self.warnings = [*self.warnings, *frontier.warnings]
         self._has_shard.set()

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from webcrawl.cluster.bus import Bus, BusError
+from webcrawl.cluster.views import NodeView
 
 PROTOCOL: Final = 1  # of records and messages; a node with another is refused
 
@@ -60,7 +61,7 @@ class NodeRecord(Struct, frozen=True):
     run -- a random text of this process: two processes of one JOBDIR are found by it
     beats -- how many heartbeats this process has written
     epochs -- by shard: the epoch that the node has seen before this heartbeat; 0: no record
-    info -- what other nodes show of this one; 1,000 bytes at most
+    view -- what other nodes show of this one
     """
 
     run: str
@@ -68,7 +69,7 @@ class NodeRecord(Struct, frozen=True):
     state: Literal["joining", "running", "leaving", "left"]
     epochs: list[int]
     era: str
-    info: dict[str, str | int | float] = {}
+    view: NodeView = NodeView()
 
 
 class ShardRecord(Struct, frozen=True):

@@ -27,6 +27,7 @@ from typing import Final
 from webcrawl.cluster.bus import Bus, BusError, Refused, Unreachable
 from webcrawl.cluster.courier import Courier, subject_of
 from webcrawl.cluster.ending import FINISHED, Activity, Ending
+from webcrawl.cluster.explaining import Explanations
 from webcrawl.cluster.frontier import ClusterFrontier
 from webcrawl.cluster.holding import PROBLEMS, Holding, Plan
 from webcrawl.cluster.members import HEARTBEAT_S
@@ -37,6 +38,7 @@ from webcrawl.cluster.putting import Putting
 from webcrawl.cluster.shards import Event, Use
 from webcrawl.cluster.steering import NodeSteering
 from webcrawl.cluster.tenancy import Tenancies
+from webcrawl.cluster.views import Views
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier
 from webcrawl.frontier.lease import Link
@@ -92,6 +94,8 @@ class RunningNode:
         self.node = node
         self.has_seeds: Callable[[], bool] = lambda: True  # until the spider is open
         self.on_problem: Callable[[str], None] = logger.error
+        self.explanations = Explanations(bus, node.members.node, lambda: self.crawl_id)
+        self.views = Views(node.members.node, frontier.counters, clock)
         self.on_stop: Callable[[], None] = lambda: None
         self.on_allowed: Callable[[float], None] = lambda until: None
         self.steering = steering
@@ -143,10 +147,26 @@ class RunningNode:
             frontier.take_address = tenancies.take
 
     @property
+    def crawl_id(self) -> str:
+        """The same on all nodes; "" before this one has joined the crawl."""
+        crawl = self.node.registry.crawl
+        return crawl.id if crawl is not None else ""
+
+    @property
+    def frontier(self) -> ClusterFrontier:
+        return self._frontier
+
+    @property
+    def unapplied(self) -> int:
+        """Links to other shards that are not known to be applied there. O(shards of the crawl)."""
+        return sum(courier.unapplied for courier in self._couriers.values())
+
+    @property
     def has_others_pages(self) -> bool:
         """Whether another node has answered pages."""
         members = self.node.members
-        return any(r.info.get("pages") for name, r in members.all().items() if name != members.node)
+        others = (each for name, each in members.all().items() if name != members.node)
+        return any(each.view.numbers.get("crawled") for each in others)
 
     async def join(self, goes_on: Callable[[], bool]) -> bool:
         """Join the crawl, and open the shards that this node has already. Call it before `start`.
@@ -177,7 +197,7 @@ class RunningNode:
                     f"CLUSTER: the crawl has not begun, it waits for {what}" if what else "", now
                 )
             await asyncio.sleep(_AGAIN_S)
-        self._frontier.crawl_id = self.node.registry.crawl.id if self.node.registry.crawl else ""
+        self._frontier.crawl_id = self.crawl_id
         if self.node.registry.warning:
             self._frontier.warnings = [*self._frontier.warnings, self.node.registry.warning]
         logger.info(
@@ -242,14 +262,18 @@ class RunningNode:
 
     async def leave(self) -> None:
         """All shards are closed."""
+        self.node.view = self.views.last()
         with suppress(BusError):
             await self.node.leave()
+            await self.node.members.look()  # the last counts of the others
+            self._see()
         await self._bus.close()
 
     # Rounds
 
     async def _run(self) -> None:
         try:
+            await self.explanations.open()
             await self._putting.open()
             await self.holding.open()
             while not self._closing.is_set():
@@ -271,9 +295,10 @@ class RunningNode:
     async def _round(self) -> bool:
         """One round; whether it counts. A fault of the bus is none of the node."""
         self._events.clear()
-        self.node.info["pages"] = self._frontier.counters.crawled
+        self.node.view = self.views.own()
         try:
             counts = await self.node.round()
+            self._see()
             for event in self._events:
                 await self._carry_out(event)
             for shard, record in self.node.shards.map.items():
@@ -299,6 +324,11 @@ class RunningNode:
         is_sure = self._frontier.shards.keys() <= self.node.shards.held.keys()
         self._allow_until(self.node.members.may_ask_until if is_sure else -inf)
         return counts
+
+    def _see(self) -> None:
+        node = self.node
+        owners = {shard: record.node for shard, record in node.shards.map.items()}
+        self.views.see(self.crawl_id, node.members.seen(), owners, self._shards)
 
     def _notice(self) -> None:
         now, shards = self._clock(), self.node.shards

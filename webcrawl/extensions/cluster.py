@@ -14,6 +14,7 @@ from scrapy.exceptions import NotConfigured
 from webcrawl.cluster.running import RunningNode
 from webcrawl.config.build import leads_crawl
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
+from webcrawl.extensions.nodeview import NodeDescription
 from webcrawl.frontier.shared.server import FrontierServer
 
 logger = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ class ClusterNode:
         if node is None or crawl_of(self._crawler).frontier is None:
             return  # it has not joined: the crawl ends
         node.has_seeds = self._has_seeds
+        node.views.describe = NodeDescription(self._crawler, node).make
         node.on_problem = self._end
         node.on_stop = self._stop
         frontier = crawl_of(self._crawler).frontier

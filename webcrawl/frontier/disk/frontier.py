@@ -67,12 +67,14 @@ class DiskFrontier(Frontier):
         now: float = 0.0,
         utc_s: float = 0.0,
         abroad: Abroad | None = None,
+        crawl: str = "",
         refuses_shards: bool = False,
     ) -> None:
         """Resume the crawl in `jobdir`, or begin one. StoreError if that fails.
 
         `log_folder`: of the crawl log; LogError if it cannot be written. `now` is monotonic;
         `now + utc_s` is UTC. `abroad`: this is one of several shards, and these are the others.
+        `crawl`: the ID of the crawl; "" is that of the folder.
         `refuses_shards`: a folder of a shard is a StoreError.
         """
         with ExitStack() as opened:
@@ -86,7 +88,7 @@ class DiskFrontier(Frontier):
                     f"{path} is one shard of a crawl on several machines: its links to other shards"
                     " would wait for ever. Start its node, with CLUSTER and that node's JOBDIR"
                 )
-            self.crawl_id = self._store.crawl_id
+            self.crawl_id = crawl or self._store.crawl_id
             if log_folder is not None:
                 self.log = CrawlLog(log_folder, self.crawl_id, self._log_before(is_shard))
                 opened.callback(self.log.abandon)
