@@ -115,6 +115,7 @@ class ClusterFrontier(Frontier):
         """Take over an open shard."""
         held = _Held(frontier)
         self._shards[number] = held
+        self._frozen.discard(number)
         self._count(held.counted)
         self.resumed = self.resumed or frontier.resumed
         self.warnings = [*self.warnings, *frontier.warnings]
@@ -122,7 +123,8 @@ class ClusterFrontier(Frontier):
 
     def freeze(self, number: int) -> None:
         """Lease nothing of a shard until `thaw`: it is about to be removed."""
-        self._frozen.add(number)
+        if number in self._shards:
+            self._frozen.add(number)
 
     def thaw(self, number: int) -> None:
         self._frozen.discard(number)
