@@ -125,6 +125,7 @@ class ClusterFrontier(Frontier):
         """Take over an open shard."""
         held = _Held(frontier)
         self._shards[number] = held
+        self._frozen.discard(number)
         self._count(frontier.counters.to_dict())
         self.brought.add(frontier.counters.to_dict())
         self.resumed = self.resumed or frontier.resumed
@@ -133,7 +134,8 @@ class ClusterFrontier(Frontier):
 
     def freeze(self, number: int) -> None:
         """Lease nothing of a shard until `thaw`: it is about to be removed."""
-        self._frozen.add(number)
+        if number in self._shards:
+            self._frozen.add(number)
 
     def thaw(self, number: int) -> None:
         self._frozen.discard(number)

@@ -155,11 +155,11 @@ class Holding:
         """Close a shard that is another node's, once its requests have ended."""
         shard, record = park.shard, self.node.shards.map[park.shard]
         try:
-            await self._stop_courier(shard)
-            await self._drain(shard)
-            self._tenancies.drop(shard)
-            async with self._checkpointing:
-                if shard in self._frontier.shards:
+            if shard in self._frontier.shards:  # a shard that was given away is closed
+                await self._stop_courier(shard)
+                await self._drain(shard)
+                self._tenancies.drop(shard)
+                async with self._checkpointing:
                     await self._frontier.remove(shard).close()
             was_given = record.before == self.node.members.node and record.restored != record.epoch
             if was_given:  # with all that it had
