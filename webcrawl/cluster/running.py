@@ -26,7 +26,7 @@ from webcrawl.cluster.bus import Bus, BusError, Refused, Unreachable
 from webcrawl.cluster.courier import Courier
 from webcrawl.cluster.ending import FINISHED, Activity, Ending
 from webcrawl.cluster.frontier import ClusterFrontier
-from webcrawl.cluster.members import HEARTBEAT_S
+from webcrawl.cluster.members import HEARTBEAT_S, STALE_S
 from webcrawl.cluster.node import Node
 from webcrawl.cluster.nodefile import NodeFileError
 from webcrawl.cluster.notices import AGAIN_AT_START_S, Notices, Repeated
@@ -109,6 +109,7 @@ class RunningNode:
         self._notices = Notices(node.members)
         self._fault = ""  # of the last round, "" if it went well
         self._cut_off_at: float | None = None  # since when the gate is shut; None: it is open
+        self._back_at = float("-inf")  # when the bus was back
         self._has_stopped = False
         steering.on_called = self._called.set
         node.before_joining = self._before_joining
@@ -268,7 +269,8 @@ class RunningNode:
 
     def _notice(self) -> None:
         now, shards = self._clock(), self.node.shards
-        self._notices.nodes()
+        if now > self._back_at + STALE_S:  # before, all nodes seem silent
+            self._notices.nodes()
         is_claimed = len(shards.map) == self._shards
         self._notices.has_none(shards.held, is_claimed, now)
         # Links to the shards of a node that is gone wait in an outbox.
@@ -293,7 +295,8 @@ class RunningNode:
 
     async def _come_back(self) -> None:
         assert self._cut_off_at is not None
-        lost_s, self._cut_off_at = self._clock() - self._cut_off_at, None
+        self._back_at = self._clock()
+        lost_s, self._cut_off_at = self._back_at - self._cut_off_at, None
         logger.info("The bus is back after %.0f s: requests are sent again", lost_s)
         self._gate.open(NO_BUS)
         if self.on_cut_off is not None:
