@@ -586,6 +586,24 @@ def test_while_places_are_held_the_target_can_be_lowered_to_what_is_answered() -
     asyncio.run(check())
 
 
+def test_processes_know_until_when_they_may_send_before_they_have_a_lease() -> None:
+    async def check() -> None:
+        server = with_target(0)
+        first, told = Pair(server), []
+        first.remote.on_allowed = told.append
+        server.allow_until(150.0)
+        await first.remote.acquire(100.0, 1)
+        assert told == [150.0]
+        second = Pair(server)
+        second.remote.on_allowed = told.append
+        await second.remote.acquire(100.0, 1)
+        assert told == [150.0, 150.0]
+        await first.die()
+        await second.die()
+
+    asyncio.run(check())
+
+
 def test_a_process_that_fails_to_carry_out_orders_disconnects() -> None:
     async def check() -> None:
         server = with_target(0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Self
@@ -159,6 +161,44 @@ def test_settling_does_not_wait_for_a_server_that_does_not_answer() -> None:
             assert await gate.settle() == 1
             server.may_answer.set()
             assert (await sent).status == 200
+
+    asyncio.run(check())
+
+
+def test_nothing_is_sent_after_the_time_until_which_it_is_allowed() -> None:
+    async def check() -> None:
+        async with gated() as (gate, client, server):
+            gate.allow_until(time.monotonic() + 60)
+            assert not gate.is_shut
+            assert (await fetching(client, server)).status == 200
+            gate.allow_until(-math.inf)
+            waiting = fetching(client, server)
+            await asyncio.sleep(0.05)
+            assert (server.requests, waiting.done(), gate.is_shut) == (1, False, True)
+            gate.shut()
+            gate.allow_until(math.inf)
+            assert gate.is_shut, "for another reason"
+            gate.open()
+            assert (await waiting).status == 200
+
+    asyncio.run(check())
+
+
+def test_a_request_that_is_connecting_when_the_time_is_over_waits() -> None:
+    """Also if this process did not run at that time: the connection is there before the timer."""
+
+    async def check() -> None:
+        async with gated() as (gate, client, server):
+            gate.allow_until(time.monotonic() + 0.02)
+            connecting = fetching(client, server)
+            await asyncio.sleep(0)
+            assert client.active == 1
+            time.sleep(0.05)  # noqa: ASYNC251  (the process is stopped)
+            await asyncio.sleep(0.05)
+            assert (server.requests, client.active) == (0, 0)
+            gate.allow_until(math.inf)
+            assert (await connecting).status == 200
+            assert server.requests == 1
 
     asyncio.run(check())
 

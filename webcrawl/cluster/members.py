@@ -60,9 +60,13 @@ class Members:
 
     # This node
 
+    @property
+    def may_ask_until(self) -> float:
+        """This node may send requests until then: it had the bus within STALE_S."""
+        return self._contact_at + STALE_S
+
     def may_ask(self, now: float) -> bool:
-        """Whether this node may send requests: it had the bus within STALE_S."""
-        return now < self._contact_at + STALE_S
+        return now < self.may_ask_until
 
     def met(self, began_at: float) -> None:
         """A whole round with the bus, that began at `began_at`, has ended well."""

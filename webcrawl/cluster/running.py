@@ -17,8 +17,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Final
 
@@ -31,16 +32,19 @@ from webcrawl.cluster.node import Node
 from webcrawl.cluster.nodefile import NodeFileError
 from webcrawl.cluster.notices import AGAIN_AT_START_S, Notices, Repeated
 from webcrawl.cluster.offsets import Offsets, OffsetsError
+from webcrawl.cluster.putting import Putting
 from webcrawl.cluster.shards import Event, Use
 from webcrawl.cluster.steering import NodeSteering
 from webcrawl.cluster.tenancy import Tenancies
-from webcrawl.fetch.gate import NO_BUS, Gate
+from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier
+from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import StoreError
 
 logger = logging.getLogger(__name__)
 
 SHARDS: Final = "shards"  # in JOBDIR
+_LOST_S = 15.0  # until a warning: nodes that have lost the bus too write what they know
 _AGAIN_S = 0.2  # until the next round, after one that did not count
 START_S: Final = 600.0  # how long a node waits for the bus before its crawl begins
 _POLL_S = 0.2
@@ -66,7 +70,8 @@ class RunningNode:
     has_seeds -- whether seeds are still read, or anything else is not in a shard yet
     on_problem -- called once, with one line, if the node must end
     on_stop -- called once the crawl is to end in all nodes before it is finished
-    on_cut_off -- called when the bus is lost, True, and when it is back, False
+    on_put -- called when another node's links were put
+    on_allowed -- called after each round: until when the other processes may send requests
     """
 
     def __init__(
@@ -88,7 +93,8 @@ class RunningNode:
         self.has_seeds: Callable[[], bool] = lambda: True  # until the spider is open
         self.on_problem: Callable[[str], None] = logger.error
         self.on_stop: Callable[[], None] = lambda: None
-        self.on_cut_off: Callable[[bool], Awaitable[None]] | None = None
+        self.on_put: Callable[[], None] = lambda: None
+        self.on_allowed: Callable[[float], None] = lambda until: None
         self.steering = steering
         self._bus = bus
         self._frontier = frontier
@@ -104,6 +110,9 @@ class RunningNode:
         self._events: list[Event] = []
         self._closing = asyncio.Event()
         self._called = asyncio.Event()  # the next round must not wait
+        self._lost_at = inf  # since when shards are missing
+        self._is_warned = False
+        self._putting = Putting(bus, node, shards, self._put)
         self._task: asyncio.Task[None] | None = None
         self._beside: list[asyncio.Task[None]] = []
         self._notices = Notices(node.members)
@@ -116,6 +125,9 @@ class RunningNode:
         node.on_event = self._events.append
         frontier.on_written = self._written
         frontier.on_close = self.close
+        frontier.put_elsewhere = self._put_elsewhere
+        frontier.may_lease = lambda: not gate.is_shut
+        gate.allow_until(-inf)  # before the first round
         if tenancies.are_needed:
             frontier.take_address = tenancies.take
 
@@ -226,6 +238,7 @@ class RunningNode:
 
     async def _run(self) -> None:
         try:
+            await self._putting.open()
             while not self._closing.is_set():
                 began_at = self._clock()
                 self._called.clear()
@@ -235,8 +248,12 @@ class RunningNode:
                     async with asyncio.timeout(max(wait_s, 0.0)):
                         await self._called.wait()
         except (BusError, NodeError, NodeFileError, StoreError, OffsetsError) as error:
-            self._gate.shut(NO_BUS)
+            self._allow_until(-inf)
             self.on_problem(one_line(error))
+        except Exception as error:  # ours: without rounds the node would wait for ever
+            logger.exception("A round of the node failed")
+            self._allow_until(-inf)
+            self.on_problem(f"CLUSTER: {error!r}")
 
     async def _round(self) -> bool:
         """One round; whether it counts. A fault of the bus is none of the node."""
@@ -263,8 +280,9 @@ class RunningNode:
             counts = False
         if counts:
             self._notice()
-        if self._cut_off_at is not None and self.node.may_ask(self._clock()):
-            await self._come_back()
+        # After a loss of the KV others may have shards that are open here: see `Shards.note_era`.
+        is_sure = self._frontier.shards.keys() <= self.node.shards.held.keys()
+        self._allow_until(self.node.members.may_ask_until if is_sure else -inf)
         return counts
 
     def _notice(self) -> None:
@@ -277,30 +295,48 @@ class RunningNode:
         shards_done = all(each.is_finished() for each in self._frontier.shards.values())
         is_idle = not self.has_seeds() and shards_done
         self._notices.waits(shards.map, now, is_idle=is_idle)
+        self._warn_of_lost_shards()
+
+    def _warn_of_lost_shards(self) -> None:
+        """Once: the bus was wiped before all shards were claimed, or while their nodes were dead.
+
+        Only their nodes know them. If there are none, nobody can tell, and none is begun empty.
+        """
+        crawl, shards = self.node.registry.crawl, self.node.shards.map
+        missing = [number for number in range(self._shards) if number not in shards]
+        if not (crawl is not None and crawl.losses and missing):
+            self._lost_at = inf
+            return
+        now = self._clock()
+        self._lost_at = min(self._lost_at, now)
+        if now > self._lost_at + _LOST_S and not self._is_warned:
+            self._is_warned = True
+            logger.warning(
+                "The bus has lost its records, and no node that runs knows the shards %s: the crawl"
+                " waits for their nodes. Start these; if there never were any, stop all nodes, and"
+                " start them with other JOBDIRs and another CLUSTER_NAME",
+                ", ".join(map(str, missing)),
+            )
 
     # The loss of the bus
 
+    def _allow_until(self, at: float) -> None:
+        self._gate.allow_until(at)
+        self.on_allowed(at)
+
     async def _watch_bus(self) -> None:
-        """Shut the gate in time, also while a round waits for a bus that does not answer."""
+        """Say that the bus is lost, also while a round waits for it, and that it is back."""
         while True:
-            if self._cut_off_at is None and not self.node.may_ask(self._clock()):
-                self._cut_off_at = self._clock()
-                self._gate.shut(NO_BUS)
+            now = self._clock()
+            if self._cut_off_at is None and not self.node.may_ask(now):
+                self._cut_off_at = now
                 logger.warning(
                     "The bus does not answer: no request is sent until it does. %s", self._fault
                 )
-                if self.on_cut_off is not None:
-                    await self.on_cut_off(True)
+            elif self._cut_off_at is not None and self.node.may_ask(now):
+                lost_s, self._cut_off_at, self._back_at = now - self._cut_off_at, None, now
+                logger.info("The bus is back after %.0f s: requests are sent again", lost_s)
             await asyncio.sleep(_POLL_S)
-
-    async def _come_back(self) -> None:
-        assert self._cut_off_at is not None
-        self._back_at = self._clock()
-        lost_s, self._cut_off_at = self._back_at - self._cut_off_at, None
-        logger.info("The bus is back after %.0f s: requests are sent again", lost_s)
-        self._gate.open(NO_BUS)
-        if self.on_cut_off is not None:
-            await self.on_cut_off(False)
 
     # Shards
 
@@ -348,6 +384,9 @@ class RunningNode:
             await courier.run()
         except (StoreError, OffsetsError) as error:
             self.on_problem(one_line(error))
+        except Exception as error:  # ours: without its mail the crawl would never end
+            logger.exception("The mail of shard %d failed", courier.shard)
+            self.on_problem(f"CLUSTER: {error!r}")
 
     async def _stop_courier(self, number: int) -> None:
         courier, task = self._couriers.get(number), self._carrying.pop(number, None)
@@ -355,6 +394,28 @@ class RunningNode:
             courier.close()
         if task is not None:
             await task
+
+    async def _put(self, links: list[Link], force: bool) -> int:
+        """Put links of a node without a shard."""
+        accepted = await self._frontier.put(links, self._clock(), force=force)
+        self.on_put()
+        return accepted
+
+    async def _put_elsewhere(self, links: list[Link], force: bool) -> tuple[list[Link], int]:
+        """Put links into other nodes' shards, until this node has one."""
+        accepted = 0
+        while links and not self._frontier.shards and not self._frontier.has_ended:
+            if not self._putting.owner:
+                await asyncio.sleep(_AGAIN_S)
+                continue
+            try:
+                count, new = await self._putting.send(links, force=force)
+            except BusError as error:
+                logger.debug("Links could not be put elsewhere: %s", error)
+                await asyncio.sleep(1.0)
+            else:
+                links, accepted = links[count:], accepted + new
+        return links, accepted
 
     def _written(self, number: int) -> None:
         courier = self._couriers.get(number)

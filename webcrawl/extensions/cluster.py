@@ -13,6 +13,7 @@ from scrapy.exceptions import NotConfigured
 from webcrawl.cluster.running import RunningNode
 from webcrawl.config.build import leads_crawl
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
+from webcrawl.frontier.shared.server import FrontierServer
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,9 @@ class ClusterNode:
         node.has_seeds = self._has_seeds
         node.on_problem = self._end
         node.on_stop = self._stop
+        frontier = crawl_of(self._crawler).frontier
+        if isinstance(frontier, FrontierServer):
+            node.on_allowed = frontier.allow_until
         node.start()
 
     def _has_seeds(self) -> bool:

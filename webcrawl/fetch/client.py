@@ -125,7 +125,7 @@ class Client:
         )
         wire = build_request(request.method, target, request.headers, request.body, keep=keep)
         kept = self._idle.take(server) if keep else None
-        fetch = _Fetch(request, wire, limits, server, self._idle if keep else None)
+        fetch = _Fetch(request, wire, limits, server, self._idle if keep else None, self._gate)
         self._under_way.add(fetch)
         try:
             await fetch.run(self._context if target.secure else None, kept)
@@ -229,12 +229,14 @@ class _Fetch(asyncio.Protocol):
         limits: Limits,
         server: Server,
         idle: Connections | None,
+        gate: Gate,
     ) -> None:
         self.request = request
         self.wire = wire  # the bytes of the request
         self.limits = limits
         self.server = server
         self._idle = idle  # takes the connection if it can be used again
+        self._gate = gate
         self.reader = ResponseReader(request.method, limits.max_header_bytes, limits.max_size_bytes)
         self.ssl_object: ssl.SSLObject | None = None
         self.body_skipped = False
@@ -322,6 +324,9 @@ class _Fetch(asyncio.Protocol):
         self._transport = transport
         if self.state is State.DONE:  # stopped while connecting
             transport.abort()
+            return
+        if self._gate.is_shut:  # since this moment: the process was busy or stopped
+            self.stop(_Held())
             return
         self.connected_at = connected_at
         self.ssl_object = transport.get_extra_info("ssl_object")

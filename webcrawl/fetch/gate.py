@@ -4,6 +4,10 @@ Pages, robots.txt, HEAD and DNS look-ups pass the gate last, directly before the
 list of the requests under way is needed to stop them: a request that was not sent when the gate was
 shut waits here, and is sent when the gate is opened again.
 
+A node of a crawl on several machines may send requests for some seconds after each round with the
+bus (`allow_until`). That time is read at each request, so a process that was stopped for longer
+sends none when it goes on.
+
 Invariant: while the gate is shut, no sender sends a request.
 """
 
@@ -12,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from math import inf
 from typing import Protocol
 
 from webcrawl.fetch.exchange import FetchFailed
@@ -20,7 +25,6 @@ from webcrawl.fetch.exchange import FetchFailed
 # has arrived. Without an answer we wait this long: longer than any usual way.
 SETTLE_S = 1.0
 PAUSE = "pause"  # why the gate is shut: a user's command
-NO_BUS = "the bus"  # this node of a crawl on several machines is cut off
 _POLL_S = 0.01
 
 Matches = Callable[[str], bool]  # of a URL
@@ -46,6 +50,8 @@ class Gate:
         self._shut_for: set[str] = set()
         self.senders: list[Sender] = []
         self._has_ended = False
+        self._allowed_until = inf
+        self._timer: asyncio.TimerHandle | None = None  # at that time
         self._waiting: dict[asyncio.Future[None], str] = {}
 
     def __repr__(self) -> str:
@@ -53,7 +59,7 @@ class Gate:
 
     @property
     def is_shut(self) -> bool:
-        return bool(self._shut_for)
+        return bool(self._shut_for) or self.is_cut_off
 
     @property
     def is_paused(self) -> bool:
@@ -62,8 +68,8 @@ class Gate:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether this node has lost the bus of its crawl."""
-        return NO_BUS in self._shut_for
+        """Whether this node has lost the bus of its crawl (`allow_until`)."""
+        return self._allowed_until < inf and time.monotonic() >= self._allowed_until
 
     async def wait(self, url: str = "") -> None:
         """Return when the request for `url` may be sent. FetchFailed("cancelled") if it may not."""
@@ -80,13 +86,32 @@ class Gate:
     def shut(self, why: str = PAUSE) -> None:
         """Shut the gate for one more reason."""
         self._shut_for.add(why)
-        for sender in self.senders:
-            sender.hold_unsent()
+        self._hold_unsent()
 
     def open(self, why: str = PAUSE) -> None:
         """Open the gate, unless it is shut for another reason too."""
         self._shut_for.discard(why)
-        if self._shut_for:
+        self._open()
+
+    def allow_until(self, at: float) -> None:
+        """The gate is shut from `at` on (monotonic), until another call moves it. At first: inf."""
+        self._allowed_until = at
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        left_s = at - time.monotonic()
+        if left_s <= 0:
+            self._hold_unsent()
+        elif at < inf:
+            self._timer = asyncio.get_running_loop().call_later(left_s, self._hold_unsent)
+        self._open()
+
+    def _hold_unsent(self) -> None:
+        for sender in self.senders:
+            sender.hold_unsent()
+
+    def _open(self) -> None:
+        if self.is_shut:
             return
         for opened in self._waiting:
             if not opened.done():

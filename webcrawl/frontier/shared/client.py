@@ -22,6 +22,7 @@ from webcrawl.frontier.shared.wire import (
     NUMBER_MAX,
     UNSENDABLE,
     Acquire,
+    Allowed,
     Answer,
     Answers,
     Call,
@@ -59,7 +60,8 @@ class RemoteFrontier(Frontier):
 
     `counters` are the counts of this process, not those of the crawl. `on_ready` is called when
     `acquire` may return leases although the last answer had no leases. `on_orders` carries orders
-    out; if it raises, this process disconnects. `on_rules` is called when this process has new
+    out; if it raises, this process disconnects. `on_allowed` is told until when this process may
+    send requests (`fetch.gate`). `on_rules` is called when this process has new
     rules, and tells whether those of a host have changed.
     `on_disconnect` is called when the first process has ended or is disconnected; from then on each
     call raises StoreError.
@@ -72,6 +74,7 @@ class RemoteFrontier(Frontier):
         self.on_ready: Callable[[], None] = lambda: None
         self.on_disconnect: Callable[[], None] = lambda: None
         self.on_rules: Callable[[Callable[[str], bool]], None] = lambda has_changed: None
+        self.on_allowed: Callable[[float], None] = lambda until: None
         self.on_orders: Callable[[Orders], Coroutine[Any, Any, CarriedOut]] = _ignore
         self._steering: set[asyncio.Task[None]] = set()
         self.counters = Counters()
@@ -201,6 +204,8 @@ class RemoteFrontier(Frontier):
                 self.on_rules(has_changed)
             case End(reason):
                 self._end_crawl(reason)
+            case Allowed(until):
+                self.on_allowed(until)
             case WakeUp(status):
                 self._update(status)
                 self.on_ready()

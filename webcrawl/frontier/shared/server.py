@@ -29,6 +29,7 @@ import socket
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from webcrawl.frontier.base import TARGET_MET, Frontier
@@ -42,7 +43,7 @@ from webcrawl.frontier.shared.member import (
     ServedFrontier,
     Share,
 )
-from webcrawl.frontier.shared.wire import NewRules, Orders, encode, frame
+from webcrawl.frontier.shared.wire import Allowed, NewRules, Orders, encode, frame
 from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRule
 
@@ -106,6 +107,7 @@ class FrontierServer(ServedFrontier):
         self._load = Load()  # the owner's
         self._own_next_at = [0.0 for _ in Lane]  # by lane: of the owner's next `acquire`
         self._members: list[Member] = []
+        self._allowed_until = inf
 
     def __repr__(self) -> str:
         return f"<FrontierServer of {self._frontier!r} for {len(self._members)} processes>"
@@ -210,7 +212,7 @@ class FrontierServer(ServedFrontier):
 
     async def acquire_for(self, share: Share, now: float, limit: int, lane: Lane) -> list[Lease]:
         orders = self.orders
-        if orders.is_paused or orders.is_cut_off or orders.holds_places:
+        if orders.is_paused or orders.holds_places:
             return []
         self._give_places(share)
         if self.goal:
@@ -325,6 +327,12 @@ class FrontierServer(ServedFrontier):
             self._give_places(share)
         return sum(await asyncio.gather(*(member.steer(orders) for member in self._members)))
 
+    def allow_until(self, at: float) -> None:
+        """The other processes may send requests until then: see `fetch.gate`."""
+        self._allowed_until = at
+        for member in self._members:
+            member.channel.send(Allowed(at))
+
     async def lowest_target(self, placed: int) -> int:
         """The lowest target that can be met exactly now, while the orders hold places.
 
@@ -355,7 +363,9 @@ class FrontierServer(ServedFrontier):
         member = Member(self, sock, on_exit, on_disconnect)
         member.channel.write(greeting)
         self._members.append(member)
-        if self.orders != Orders():  # before the first lease
+        if self._allowed_until < inf:  # before the first lease
+            member.channel.send(Allowed(self._allowed_until))
+        if self.orders != Orders():
             member.send_orders(self.orders)
         return member
 

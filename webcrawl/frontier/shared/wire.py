@@ -97,14 +97,12 @@ class Orders(Struct, frozen=True, array_like=True):
 
     allow, deny -- entries beside those of the settings
     holds_places -- no more answers get a place of the target: for the moment of its change
-    is_cut_off -- this node has lost the bus of its crawl (CLUSTER): it sends no request
     """
 
     is_paused: bool = False
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     holds_places: bool = False
-    is_cut_off: bool = False
 
 
 class CarriedOut(NamedTuple):
@@ -169,7 +167,13 @@ class NewRules(_Tagged, frozen=True):
     rules: list[HostRule]  # RULES, as the first process has read them
 
 
-Message = Calls | Heartbeat | Exit | Steered | Answers | WakeUp | Steer | End | NewRules
+class Allowed(_Tagged, frozen=True):
+    """The process may send requests until then: see `fetch.gate`. Monotonic, of this machine."""
+
+    until: float
+
+
+Message = Calls | Heartbeat | Exit | Steered | Answers | WakeUp | Steer | End | NewRules | Allowed
 
 encode: Callable[[Message], bytes] = Encoder().encode
 decode: Callable[[bytes | bytearray], Message] = Decoder(Message).decode

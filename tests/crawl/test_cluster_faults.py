@@ -1,0 +1,102 @@
+"""Nodes and the bus of one crawl die; the servers' ledger judges all their runs as one crawl."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from simweb import running
+from tests.contracts.natsserver import NatsServer
+from tests.crawl.nodes import Node, assert_one_crawl_of_nodes
+
+pytestmark = pytest.mark.slow
+
+SHARDS = 4
+FEATURES = "none,page-30*,page-404,page-chunked,page-gzip,robots-none"
+WORLD = ("--seed", "6", "--hosts", "40", "--pages-per-host", "8", "--features", FEATURES)
+PROMISES = ("--host-delay", "0.1", "--ip-delay", "0")
+
+
+@pytest.fixture
+def bus(tmp_path: Path) -> Iterator[NatsServer]:
+    with NatsServer(tmp_path / "bus") as server:
+        yield server
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[list[Node]]:
+    """Those that a test adds are killed after it."""
+    nodes: list[Node] = []
+    yield nodes
+    for node in nodes:
+        if node.crawl.process.poll() is None:
+            node.send(signal.SIGKILL)
+
+
+def wait_until(condition: Callable[[], object], nodes: Sequence[Node]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline, [node.log[-2000:] for node in nodes]
+        time.sleep(0.05)
+
+
+def test_nodes_and_the_bus_are_killed(tmp_path: Path, bus: NatsServer, nodes: list[Node]) -> None:
+    """A shard whose folder is missing is not begun again: its node ends, and the others wait."""
+    with running(*WORLD, *PROMISES) as web:
+        nodes += [
+            Node(tmp_path / f"node{number}", web, bus, CLUSTER_SHARDS=SHARDS) for number in range(3)
+        ]
+        first, second, late = nodes
+        first.start()
+        second.start()
+        begun = "is begun on this node"
+        wait_until(lambda: (first.log + second.log).count(begun) == SHARDS, nodes[:2])
+        wait_until(lambda: web.ledger()["fetched"]["pages"] > 30, nodes[:2])
+        killed = first if begun in first.log else second
+        killed.kill()
+        shard = min((killed.job / "shards").iterdir())
+        shard.rename(tmp_path / "aside")
+        killed.start()
+        refused = killed.wait(60)
+        assert refused.exit_code == 1
+        (line,) = [line for line in refused.log.splitlines() if " ERROR: " in line]
+        assert f"{shard} is missing" in line
+        assert not shard.exists()
+        killed.end_run()
+        late.start()
+        bus.kill()
+        bus.start()
+        (tmp_path / "aside").rename(shard)
+        killed.start()
+        killed.crawl.until("is resumed on this node")
+        for node in nodes:
+            node.kill()
+        bus.kill()
+        for node in nodes:
+            node.start()
+        bus.start()
+        results = [node.wait() for node in nodes]
+        assert_one_crawl_of_nodes(web, nodes, results)
+
+
+def test_a_node_whose_bus_is_silent_asks_nobody(
+    tmp_path: Path, bus: NatsServer, nodes: list[Node]
+) -> None:
+    with running(*WORLD, *PROMISES) as web:
+        nodes.append(Node(tmp_path / "node", web, bus, CLUSTER_SHARDS=SHARDS, CRAWL_PROCESSES=2))
+        nodes[0].start()
+        wait_until(lambda: web.ledger()["fetched"]["pages"] > 30, nodes)
+        bus.send(signal.SIGSTOP)
+        nodes[0].crawl.until("The bus is lost")
+        nodes[0].send(signal.SIGSTOP)  # in which its time without a bus goes on
+        time.sleep(10)  # `members.STALE_S`
+        asked = web.ledger()["totals"]["requests"]
+        nodes[0].send(signal.SIGCONT)
+        time.sleep(2)
+        assert web.ledger()["totals"]["requests"] == asked
+        bus.send(signal.SIGCONT)
+        assert_one_crawl_of_nodes(web, nodes, [nodes[0].wait()])
