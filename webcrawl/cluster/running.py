@@ -48,6 +48,8 @@ _LOST_S = 15.0  # until a warning: nodes that have lost the bus too write what t
 _AGAIN_S = 0.2  # until the next round, after one that did not count
 START_S: Final = 600.0  # how long a node waits for the bus before its crawl begins
 _POLL_S = 0.2
+_IDLE_S = 1.0  # between two rounds of a node that has nothing to do, for _ENDING_S
+_ENDING_S = 30.0
 _SLOW_S = 6.0  # a start that takes longer is explained; GATHER_S and a heartbeat are usual
 
 OpenShard = Callable[[int, Path, str], DiskFrontier]  # number, folder, ID of the crawl
@@ -119,6 +121,7 @@ class RunningNode:
         self._fault = ""  # of the last round, "" if it went well
         self._cut_off_at: float | None = None  # since when the gate is shut; None: it is open
         self._back_at = float("-inf")  # when the bus was back
+        self._idle_at = inf  # since when the node has nothing to do
         self._has_stopped = False
         steering.on_called = self._called.set
         node.before_joining = self._before_joining
@@ -243,7 +246,8 @@ class RunningNode:
                 began_at = self._clock()
                 self._called.clear()
                 counts = await self._round()
-                wait_s = HEARTBEAT_S - (self._clock() - began_at) if counts else _AGAIN_S
+                pause_s = _IDLE_S if self._has_just_idled() else HEARTBEAT_S
+                wait_s = pause_s - (self._clock() - began_at) if counts else _AGAIN_S
                 with suppress(TimeoutError):
                     async with asyncio.timeout(max(wait_s, 0.0)):
                         await self._called.wait()
@@ -294,8 +298,13 @@ class RunningNode:
         # Links to the shards of a node that is gone wait in an outbox.
         shards_done = all(each.is_finished() for each in self._frontier.shards.values())
         is_idle = not self.has_seeds() and shards_done
+        self._idle_at = min(self._idle_at, now) if is_idle else inf
         self._notices.waits(shards.map, now, is_idle=is_idle)
         self._warn_of_lost_shards()
+
+    def _has_just_idled(self) -> bool:
+        """Whether the end may be near: it takes five rounds, and all nodes' answers."""
+        return 0 <= self._clock() - self._idle_at < _ENDING_S
 
     def _warn_of_lost_shards(self) -> None:
         """Once: the bus was wiped before all shards were claimed, or while their nodes were dead.
