@@ -30,7 +30,7 @@ from webcrawl.cluster.ending import FINISHED, Activity, Ending
 from webcrawl.cluster.explaining import Explanations
 from webcrawl.cluster.frontier import ClusterFrontier
 from webcrawl.cluster.holding import PROBLEMS, Holding, Plan
-from webcrawl.cluster.members import HEARTBEAT_S
+from webcrawl.cluster.members import HEARTBEAT_S, STALE_S
 from webcrawl.cluster.node import Node
 from webcrawl.cluster.notices import AGAIN_AT_START_S, Notices, Repeated
 from webcrawl.cluster.offsets import Offsets, OffsetsError
@@ -50,6 +50,8 @@ _LOST_S = 15.0  # until a warning: nodes that have lost the bus too write what t
 _AGAIN_S = 0.2  # until the next round, after one that did not count
 START_S: Final = 600.0  # how long a node waits for the bus before its crawl begins
 _POLL_S = 0.2
+_IDLE_S = 1.0  # between two rounds of a node that has nothing to do, for _ENDING_S
+_ENDING_S = 30.0
 _SLOW_S = 6.0  # a start that takes longer is explained; GATHER_S and a heartbeat are usual
 
 OpenShard = Callable[[int, Path, str], DiskFrontier]  # number, folder, ID of the crawl
@@ -120,6 +122,8 @@ class RunningNode:
         self._notices = Notices(node.members)
         self._fault = ""  # of the last round, "" if it went well
         self._cut_off_at: float | None = None  # since when the gate is shut; None: it is open
+        self._back_at = float("-inf")  # when the bus was back
+        self._idle_at = inf  # since when the node has nothing to do
         self._has_stopped = False
         self.holding = Holding(
             *(bus, node, frontier, tenancies),
@@ -280,7 +284,8 @@ class RunningNode:
                 began_at = self._clock()
                 self._called.clear()
                 counts = await self._round()
-                wait_s = HEARTBEAT_S - (self._clock() - began_at) if counts else _AGAIN_S
+                pause_s = _IDLE_S if self._has_just_idled() else HEARTBEAT_S
+                wait_s = pause_s - (self._clock() - began_at) if counts else _AGAIN_S
                 with suppress(TimeoutError):
                     async with asyncio.timeout(max(self.holding.wait_s(wait_s), 0.0)):
                         await self._called.wait()
@@ -332,14 +337,20 @@ class RunningNode:
 
     def _notice(self) -> None:
         now, shards = self._clock(), self.node.shards
-        self._notices.nodes()
+        if now > self._back_at + STALE_S:  # before, all nodes seem silent
+            self._notices.nodes()
         is_claimed = len(shards.map) == self._shards
         self._notices.has_none(shards.held, is_claimed, now)
         # Links to the shards of a node that is gone wait in an outbox.
         shards_done = all(each.is_finished() for each in self._frontier.shards.values())
         is_idle = not self.has_seeds() and shards_done
+        self._idle_at = min(self._idle_at, now) if is_idle else inf
         self._notices.waits(shards.map, now, is_idle=is_idle)
         self._warn_of_lost_shards()
+
+    def _has_just_idled(self) -> bool:
+        """Whether the end may be near: it takes five rounds, and all nodes' answers."""
+        return 0 <= self._clock() - self._idle_at < _ENDING_S
 
     def _warn_of_lost_shards(self) -> None:
         """Once: the bus was wiped before all shards were claimed, or while their nodes were dead.
@@ -378,7 +389,7 @@ class RunningNode:
                     "The bus does not answer: no request is sent until it does. %s", self._fault
                 )
             elif self._cut_off_at is not None and self.node.may_ask(now):
-                lost_s, self._cut_off_at = now - self._cut_off_at, None
+                lost_s, self._cut_off_at, self._back_at = now - self._cut_off_at, None, now
                 logger.info("The bus is back after %.0f s: requests are sent again", lost_s)
             await asyncio.sleep(_POLL_S)
 
@@ -447,7 +458,7 @@ class RunningNode:
     async def _put_elsewhere(self, links: list[Link], force: bool) -> tuple[list[Link], int]:
         """Put links into other nodes' shards, until this node has one."""
         accepted = 0
-        while links and not self._frontier.shards:
+        while links and not self._frontier.shards and not self._frontier.has_ended:
             if not self._putting.owner:
                 await asyncio.sleep(_AGAIN_S)
                 continue
