@@ -32,7 +32,7 @@ from webcrawl.frontier.mailbox import Mail
 from webcrawl.frontier.overview import Overview
 from webcrawl.items import Original
 from webcrawl.parse.urls import host_of
-from webcrawl.scope.hostrules import HostRule
+from webcrawl.scope.hostrules import HostRule, HostRules
 
 T = TypeVar("T")
 # Links, and whether they are forced; returns those that are still to be put, and how many were new.
@@ -85,7 +85,7 @@ class ClusterFrontier(Frontier):
     def __init__(self, buckets: Buckets) -> None:
         self.counters = Counters()
         self.warnings = []
-        self.has_ended = False  # the whole crawl: set by the node
+        self._has_ended = False
         self._buckets = buckets
         self._shards: dict[int, _Held] = {}
         self._leases: dict[Lease, int] = {}
@@ -99,6 +99,7 @@ class ClusterFrontier(Frontier):
         self.on_close: Callable[[], Awaitable[None]] | None = None
         self.on_closed: Callable[[], Awaitable[None]] | None = None
         self.take_address: TakeAddress | None = None
+        self.rules: HostRules | None = None  # RULES of this process; shards are opened with them
 
     def __repr__(self) -> str:
         return f"<ClusterFrontier of the shards {sorted(self._shards)}>"
@@ -137,6 +138,8 @@ class ClusterFrontier(Frontier):
             if not links:
                 return accepted
         await self._has_shard.wait()
+        if not self._shards:
+            return 0
         elsewhere = next(iter(self._shards))
         by_shard: defaultdict[int, list[Link]] = defaultdict(list)
         for link in links:
@@ -198,8 +201,12 @@ class ClusterFrontier(Frontier):
         return await held.frontier.content_seen(content, original) if held else None
 
     async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
+        """Each shard has rules of its own; one that is opened meanwhile has the new ones."""
+        if self.rules is not None:
+            self.rules.replace(rules)
         for number in list(self._shards):
-            await self.run(number, lambda f: f.set_rules(rules, now))
+            if number in self._shards:
+                await self.run(number, lambda f: f.set_rules(rules, now))
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return min((held.frontier.next_at(lane) for held in self._shards.values()), default=inf)
@@ -218,8 +225,24 @@ class ClusterFrontier(Frontier):
         slowest = sorted((h for part in parts for h in part.slowest), key=lambda h: -h.mean_ms)
         return Overview(dict(hosts), largest[:limit], slowest[:limit])
 
+    @property
+    def fresh(self) -> int:
+        """URLs that wait, in all shards."""
+        return sum(held.frontier.fresh for held in self._shards.values())
+
     def is_finished(self) -> bool:
         return self.has_ended
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the whole crawl has ended: set by the node."""
+        return self._has_ended
+
+    @has_ended.setter
+    def has_ended(self, has_ended: bool) -> None:
+        self._has_ended = has_ended
+        if has_ended:  # links that wait for a shard have come too late
+            self._has_shard.set()
 
     @property
     def is_idle(self) -> bool:

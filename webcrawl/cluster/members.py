@@ -47,6 +47,7 @@ class Members:
         self._beats = 0
         self._other: tuple[NodeRecord, float] | None = None  # of another process of this node
         self._nodes: dict[str, _Seen] = {}
+        self._beating: set[str] = set()  # nodes whose heartbeat was seen to change
         self._looked_at = 0.0
         self._contact_at = float("-inf")
 
@@ -140,6 +141,8 @@ class Members:
     def _see(self, node: str, record: NodeRecord | None, now: float) -> None:
         seen = self._nodes.get(node)
         if seen is None or _beat(seen.record) != _beat(record):
+            if seen is not None and seen.record is not None and record is not None:
+                self._beating.add(node)
             self._nodes[node] = _Seen(record, now)
 
     def silent_s(self, node: str) -> float:
@@ -174,6 +177,16 @@ class Members:
         With this node. A node that is seen for the first time counts until STALE_S have passed.
         """
         return sorted({self.node, *(name for name in self._nodes if self.is_alive(name))})
+
+    def running(self) -> list[str]:
+        """The other nodes that are alive and have joined, sorted."""
+        others = (name for name in self.alive() if name != self.node)
+        return [name for name in others if self._nodes[name].record.state == "running"]  # type: ignore[union-attr]  # alive: it has one
+
+    def has_joined(self, node: str) -> bool:
+        """Whether `node` has joined, and its heartbeat was seen to change: it is no dead one's."""
+        record = self.record(node)
+        return node in self._beating and record is not None and record.state == "running"
 
     def is_alive(self, node: str) -> bool:
         record = self.record(node)

@@ -5,7 +5,7 @@ module connects again when one is lost, and begins subscriptions, answers and wa
 
 A PING each second, SILENT_TICKS seconds without its PONG: the connection is lost. Ticks of the
 event loop are counted, not the clock: if this process was busy or stopped, the server was not.
-A lost and a regained bus are one log line each.
+The log lines about a lost bus are the node's (`running`): a short loss has no effect.
 """
 
 from __future__ import annotations
@@ -149,9 +149,9 @@ class NatsBus(Bus):
             self._last_contact = self.last_contact
             self._connection = self._bucket = None
             lost_at = time.monotonic()
-            logger.warning("The bus is lost, connecting again: %s", error)
+            logger.debug("The bus is lost, connecting again: %s", error)
             await self._reconnect()
-            logger.info("The bus is back after %.1f s", time.monotonic() - lost_at)
+            logger.debug("The bus is back after %.1f s", time.monotonic() - lost_at)
 
     async def _until_lost(self, connection: Connection) -> BusError:
         pong: asyncio.Future[None] | None = None

@@ -12,13 +12,17 @@ as a whole. Its order is a part of the promise that no two nodes use one shard:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
-from webcrawl.cluster.bus import Bus
-from webcrawl.cluster.members import Members, State
+from webcrawl.cluster.bus import Bus, Refused
+from webcrawl.cluster.members import STALE_S, Members, State
 from webcrawl.cluster.nodefile import NodeStore
 from webcrawl.cluster.registry import Registry
 from webcrawl.cluster.shards import Event, Shards
+
+# How long a node that is refused waits for the others to join. Else one with wrong settings, which
+# starts with others, would replace theirs; and dead nodes would refuse one with new settings.
+_PATIENCE_S = STALE_S
 
 
 class Node:
@@ -27,6 +31,7 @@ class Node:
     longest_fetch_s -- from a lease to the end of its request, at most: the time between the last
         look at `may_use` and the end of what it allowed
     on_event -- called for each shard to use or to park, before the next step of the round
+    before_joining -- called when nothing else is in the way; returns what is, "" if nothing
     """
 
     def __init__(
@@ -40,7 +45,6 @@ class Node:
         clock: Callable[[], float],
         on_event: Callable[[Event], None] = lambda event: None,
     ) -> None:
-        self.store = store
         self.registry = Registry(bus, store, settings, shards, clock)
         self.members = Members(bus, store, clock)
         self.shards = Shards(bus, store, self.members, shards, longest_fetch_s, clock)
@@ -48,7 +52,11 @@ class Node:
         self.state: State = "joining"
         self._clock = clock
         self.on_event = on_event
+        self.before_joining: Callable[[], Awaitable[str]] | None = None
+        self.waits_for = ""  # why the node has not joined yet, for the user
         self._joined_at = float("inf")
+        self._refusal = ""  # by the crawl's settings, and since when
+        self._refused_at = float("inf")
 
     def __repr__(self) -> str:
         return f"<Node {self.members.node}, {self.state}: {self.shards!r}>"
@@ -60,6 +68,11 @@ class Node:
     def may_use(self, shard: int, now: float) -> bool:
         """Whether the node may send requests for `shard`."""
         return shard in self.shards.held and self.may_ask(now)
+
+    @property
+    def has_shards(self) -> bool:
+        """Whether this node has begun shards in an earlier run, or in this one."""
+        return self.shards.has_begun
 
     async def round(self) -> bool:
         """One round. BusError: it counts as none. Refused: this node must end, exit code 2.
@@ -90,9 +103,24 @@ class Node:
     async def _join(self) -> bool:
         if not await self.members.beat("joining", [], self.registry.era, self.info):
             await self.members.look()
+            self.waits_for = "an earlier process of this node, which may run still, to be silent"
             return False
         await self.members.look()
-        if await self.registry.join(is_alone=self.members.alive() == [self.members.node]) is None:
+        others = [name for name in self.members.alive() if name != self.members.node]
+        is_alone = not others or self._clock() > self._refused_at + _PATIENCE_S
+        try:
+            crawl = await self.registry.join(is_alone=is_alone)
+        except Refused as error:
+            if is_alone or any(map(self.members.has_joined, others)):
+                raise
+            if str(error) != self._refusal:
+                self._refusal, self._refused_at = str(error), self._clock()
+            self.waits_for = f"a heartbeat of {', '.join(others)}"
+            return False
+        self.waits_for = "other nodes that know the crawl" if crawl is None else ""
+        if crawl is not None and self.before_joining is not None:
+            self.waits_for = await self.before_joining()
+        if self.waits_for:
             return False
         self.state = "running"
         self._joined_at = self._clock()

@@ -34,6 +34,8 @@ class NodeFile(Struct, frozen=True):
     shards -- of the whole crawl; 0 before
     era -- of the KV whose records of shards are whole, as far as the node knows
     goal, goal_version -- of the target, as last seen
+    goal_setting -- CLOSESPIDER_PAGECOUNT of the last run; -1: there was none
+    orders -- the last orders (`steering`) whose entries are all in `steering.jsonl`
     map -- by shard, also those of other nodes: as last seen
     begun -- by shard: the epoch in which this node began to use its folder; it has these shards
     """
@@ -45,6 +47,8 @@ class NodeFile(Struct, frozen=True):
     era: str = ""
     goal: int = 0
     goal_version: int = 0
+    goal_setting: int = -1
+    orders: str = ""
     map: dict[int, ShardRecord] = {}
     begun: dict[int, int] = {}
 

@@ -59,6 +59,11 @@ class SharedOrders:
             )
         )
 
+    async def replace(self, allow: Iterable[str], deny: Iterable[str]) -> OrdersRecord:
+        """Have these entries and no others: by the first node of a run (`steering`)."""
+        entries = tuple(dict.fromkeys(allow)), tuple(dict.fromkeys(deny))
+        return await self._change(lambda record: replace(record, allow=entries[0], deny=entries[1]))
+
     async def _change(self, edit: Callable[[OrdersRecord], OrdersRecord]) -> OrdersRecord:
         """BusError: the bus cannot be reached, and the change may have been made."""
         known = self.record

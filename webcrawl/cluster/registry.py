@@ -160,8 +160,8 @@ class Registry:
     async def join(self, *, is_alone: bool) -> Crawl | None:
         """Join the crawl, or begin one. None: not yet, call again within a second.
 
-        `is_alone`: no other node is alive, and this node's heartbeat was on the bus before that was
-        looked at. Refused if this node must not join.
+        `is_alone`: no other node that has joined is alive, and this node's heartbeat was on the bus
+        before that was looked at. Refused if this node must not join.
         """
         found = await read(self._bus, CRAWL, Crawl)
         if found is None:

@@ -5,6 +5,7 @@ ended. `node` and the classes that it calls decide; `frontier` has the shards.
 
 | fault | so the node |
 | --- | --- |
+| no bus at the start | waits for it for START_S, with a line each 30 s; then it ends |
 | the bus does not answer for STALE_S | sends no request until it does (`Gate`) |
 | a shard has gone to another node | closes it as soon as its requests have ended |
 | the folder of a shard that it has begun is missing | ends: it never begins a shard again, empty |
@@ -16,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from math import inf
 from pathlib import Path
@@ -24,16 +25,18 @@ from typing import Final
 
 from webcrawl.cluster.bus import Bus, BusError, Refused, Unreachable
 from webcrawl.cluster.courier import Courier
-from webcrawl.cluster.ending import Activity, Ending
+from webcrawl.cluster.ending import FINISHED, Activity, Ending
 from webcrawl.cluster.frontier import ClusterFrontier
 from webcrawl.cluster.members import HEARTBEAT_S
 from webcrawl.cluster.node import Node
 from webcrawl.cluster.nodefile import NodeFileError
+from webcrawl.cluster.notices import AGAIN_AT_START_S, Notices, Repeated
 from webcrawl.cluster.offsets import Offsets, OffsetsError
 from webcrawl.cluster.putting import Putting
 from webcrawl.cluster.shards import Event, Use
+from webcrawl.cluster.steering import NodeSteering
 from webcrawl.cluster.tenancy import Tenancies
-from webcrawl.fetch.gate import Gate
+from webcrawl.fetch.gate import NO_BUS, Gate
 from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import StoreError
@@ -41,9 +44,11 @@ from webcrawl.frontier.store import StoreError
 logger = logging.getLogger(__name__)
 
 SHARDS: Final = "shards"  # in JOBDIR
-BUS_S: Final = 60.0  # a new node waits so long for the bus
 _LOST_S = 15.0  # until a warning: nodes that have lost the bus too write what they know
 _AGAIN_S = 0.2  # until the next round, after one that did not count
+START_S: Final = 600.0  # how long a node waits for the bus before its crawl begins
+_POLL_S = 0.2
+_SLOW_S = 6.0  # a start that takes longer is explained; GATHER_S and a heartbeat are usual
 
 OpenShard = Callable[[int, Path, str], DiskFrontier]  # number, folder, ID of the crawl
 
@@ -52,14 +57,22 @@ class NodeError(Exception):
     """The node must end: one line for the user."""
 
 
+def one_line(error: Exception) -> str:
+    """`error` as a line that names the setting."""
+    line = str(error)
+    return line if line.startswith("CLUSTER") else f"CLUSTER: {line}"
+
+
 class RunningNode:
     """The node, from its first round to its last.
 
     frontier -- of this node; it gets the shards
-    has_seeds -- whether seeds are still read
+    has_seeds -- whether seeds are still read, or anything else is not in a shard yet
     on_problem -- called once, with one line, if the node must end
     on_put -- called when another node's links were put
     on_allowed -- called after each round: until when the other processes may send requests
+    on_stop -- called once the crawl is to end in all nodes before it is finished
+    on_cut_off -- called when the bus is lost, True, and when it is back, False
     """
 
     def __init__(
@@ -69,6 +82,7 @@ class RunningNode:
         frontier: ClusterFrontier,
         tenancies: Tenancies,
         ending: Ending,
+        steering: NodeSteering,
         *,
         shards: int,
         jobdir: Path,
@@ -77,10 +91,14 @@ class RunningNode:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.node = node
-        self.has_seeds: Callable[[], bool] = lambda: False
+        self.has_seeds: Callable[[], bool] = lambda: True  # until the spider is open
         self.on_problem: Callable[[str], None] = logger.error
         self.on_put: Callable[[], None] = lambda: None
         self.on_allowed: Callable[[float], None] = lambda until: None
+        self.on_stop: Callable[[], None] = lambda: None
+        self.on_cut_off: Callable[[bool], Awaitable[None]] | None = None
+        self.steering = steering
+        self.allowed_until = -inf  # before the first round
         self._bus = bus
         self._frontier = frontier
         self._tenancies = tenancies
@@ -97,22 +115,116 @@ class RunningNode:
         self._lost_at = inf  # since when shards are missing
         self._is_warned = False
         self._putting = Putting(bus, node, shards, self._put)
+        self._called = asyncio.Event()  # the next round must not wait
         self._task: asyncio.Task[None] | None = None
+        self._beside: list[asyncio.Task[None]] = []
+        self._notices = Notices(node.members)
+        self._fault = ""  # of the last round, "" if it went well
+        self._cut_off_at: float | None = None  # since when the gate is shut; None: it is open
+        self._has_stopped = False
+        steering.on_called = self._called.set
+        node.before_joining = self._before_joining
         node.on_event = self._events.append
         frontier.on_written = self._written
         frontier.on_close = self.close
         frontier.put_elsewhere = self._put_elsewhere
         frontier.may_lease = lambda: not gate.is_shut
-        gate.allow_until(-inf)  # before the first round
+        gate.allow_until(self.allowed_until)
         if tenancies.are_needed:
             frontier.take_address = tenancies.take
 
+    @property
+    def has_others_pages(self) -> bool:
+        """Whether another node has answered pages."""
+        members = self.node.members
+        return any(r.info.get("pages") for name, r in members.all().items() if name != members.node)
+
+    async def join(self, goes_on: Callable[[], bool]) -> bool:
+        """Join the crawl, and open the shards that this node has already. Call it before `start`.
+
+        False: `goes_on` has become false meanwhile. Refused, NodeError and the errors of its files
+        and shards: the node must not begin.
+        """
+        joining = asyncio.create_task(self._join())
+        while not joining.done():
+            if not goes_on():
+                joining.cancel()
+            await asyncio.wait((joining,), timeout=_POLL_S)
+        return not joining.cancelled() and joining.result()
+
+    async def _join(self) -> bool:
+        await self._open_bus()
+        until, waits = self._clock() + START_S, Repeated(AGAIN_AT_START_S)
+        began_at = self._clock()
+        while not await self._round():
+            now = self._clock()
+            if self._fault and now > until:
+                raise NodeError(f"{self._fault}; the node ends after {START_S:g} s")
+            if not self._fault:
+                until = now + START_S
+            what = self._fault or self.node.waits_for
+            if now > began_at + _SLOW_S:  # it is no usual start
+                waits.say(
+                    f"CLUSTER: the crawl has not begun, it waits for {what}" if what else "", now
+                )
+            await asyncio.sleep(_AGAIN_S)
+        self._frontier.crawl_id = self.node.registry.crawl.id if self.node.registry.crawl else ""
+        if self.node.registry.warning:
+            self._frontier.warnings = [*self._frontier.warnings, self.node.registry.warning]
+        logger.info(
+            "CLUSTER: node %s of the crawl %s", self.node.members.node, self._frontier.crawl_id
+        )
+        return True
+
+    async def _open_bus(self) -> None:
+        until, waits = self._clock() + START_S, Repeated(AGAIN_AT_START_S)
+        while True:
+            try:
+                await self._bus.open()
+            except Unreachable as error:
+                now = self._clock()
+                if now > until:
+                    raise NodeError(f"{error}; the node ends after {START_S:g} s") from None
+                waits.say(
+                    "The crawl has not begun: it waits for the bus, for"
+                    f" {max(until - now, 0):.0f} s at most. {error}",
+                    now,
+                )
+                await asyncio.sleep(_AGAIN_S)
+            else:
+                return
+
+    async def _before_joining(self) -> str:
+        """What the node must wait for before it joins: the end of the nodes of an earlier run."""
+        await self._ending.look()
+        others = self.node.members.running()
+        if self._ending.reason == FINISHED and not self.node.has_shards:
+            logger.warning(
+                "CLUSTER: the crawl on this bus is finished, and this node has none of its shards."
+                " A new crawl needs another CLUSTER_NAME, or a bus without the old one"
+            )
+            self._frontier.has_ended = True
+        elif self._ending.reason and others:
+            return f"the end of {', '.join(others)}: the crawl is ending there"
+        elif self._ending.reason:
+            await self._ending.reopen()
+        await self.steering.join(is_first=not others)
+        return ""
+
     def start(self) -> None:
         self._task = asyncio.create_task(self._run())
+        self._beside = [
+            asyncio.create_task(self._watch_bus()),
+            asyncio.create_task(self.steering.follow_target()),
+        ]
 
     async def close(self) -> None:
         """End the node: its shards stay its own, and other nodes are told."""
         self._closing.set()
+        self._called.set()
+        for task in self._beside:
+            task.cancel()
+        await asyncio.gather(*self._beside, return_exceptions=True)
         if self._task is not None:
             await self._task
         for number in list(self._couriers):
@@ -128,50 +240,27 @@ class RunningNode:
 
     async def _run(self) -> None:
         try:
-            await self._open_bus()
             await self._putting.open()
             while not self._closing.is_set():
                 began_at = self._clock()
+                self._called.clear()
                 counts = await self._round()
                 wait_s = HEARTBEAT_S - (self._clock() - began_at) if counts else _AGAIN_S
-                await self._pause(wait_s)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(max(wait_s, 0.0)):
+                        await self._called.wait()
         except (BusError, NodeError, NodeFileError, StoreError, OffsetsError) as error:
             self._allow_until(-inf)
-            self.on_problem(f"CLUSTER: {error}")
+            self.on_problem(one_line(error))
         except Exception as error:  # ours: without rounds the node would wait for ever
             logger.exception("A round of the node failed")
             self._allow_until(-inf)
-            self.on_problem(f"CLUSTER: {error!r}")
-
-    async def _open_bus(self) -> None:
-        """Connect, and wait for a bus that is not there yet: a new node for BUS_S at most.
-
-        A node of a crawl waits as long as it would if the bus was lost later.
-        """
-        began_at, is_known = self._clock(), bool(self.node.store.content.crawl)
-        is_told = False
-        while not self._closing.is_set():
-            try:
-                await self._bus.open()
-            except Unreachable as error:
-                if not is_known and self._clock() > began_at + BUS_S:
-                    raise
-                if not is_told:
-                    logger.warning("The bus is not there yet, connecting again: %s", error)
-                is_told = True
-                await self._pause(1.0)
-            else:
-                return
-
-    async def _pause(self, seconds: float) -> None:
-        """Return after so long, or when the node is to end."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(max(seconds, 0.0)):
-                await self._closing.wait()
+            self.on_problem(one_line(error))
 
     async def _round(self) -> bool:
         """One round; whether it counts. A fault of the bus is none of the node."""
         self._events.clear()
+        self.node.info["pages"] = self._frontier.counters.crawled
         try:
             counts = await self.node.round()
             for event in self._events:
@@ -179,20 +268,30 @@ class RunningNode:
             for shard, record in self.node.shards.map.items():
                 for courier in self._couriers.values():
                     courier.set_epoch(shard, record.epoch)
-            self._warn_of_lost_shards(counts=counts)
-            await self._tenancies.tick()
-            await self._end_if_quiet()
+            if self.node.state == "running":
+                self._warn_of_lost_shards(counts=counts)
+                await self._tenancies.tick()
+                await self.steering.look()
+                await self.steering.take_places()
+                await self._end_if_quiet()
+            self._fault = ""
         except Refused:
             raise
         except BusError as error:
             logger.debug("A round with the bus failed: %s", error)
+            self._fault = str(error)
             counts = False
+        if counts:
+            self._notice()
+        if self._cut_off_at is not None and self.node.may_ask(self._clock()):
+            await self._come_back()
         # After a loss of the KV others may have shards that are open here: see `Shards.note_era`.
         is_sure = self._frontier.shards.keys() <= self.node.shards.held.keys()
         self._allow_until(self.node.members.may_ask_until if is_sure else -inf)
         return counts
 
     def _allow_until(self, at: float) -> None:
+        self.allowed_until = at
         self._gate.allow_until(at)
         self.on_allowed(at)
 
@@ -216,6 +315,39 @@ class RunningNode:
                 " start them with other JOBDIRs and another CLUSTER_NAME",
                 ", ".join(map(str, missing)),
             )
+
+    def _notice(self) -> None:
+        now, shards = self._clock(), self.node.shards
+        self._notices.nodes()
+        is_claimed = len(shards.map) == self._shards
+        self._notices.has_none(shards.held, is_claimed, now)
+        # Links to the shards of a node that is gone wait in an outbox.
+        shards_done = all(each.is_finished() for each in self._frontier.shards.values())
+        is_idle = not self.has_seeds() and shards_done
+        self._notices.waits(shards.map, now, is_idle=is_idle)
+
+    # The loss of the bus
+
+    async def _watch_bus(self) -> None:
+        """Shut the gate in time, also while a round waits for a bus that does not answer."""
+        while True:
+            if self._cut_off_at is None and not self.node.may_ask(self._clock()):
+                self._cut_off_at = self._clock()
+                self._gate.shut(NO_BUS)
+                logger.warning(
+                    "The bus does not answer: no request is sent until it does. %s", self._fault
+                )
+                if self.on_cut_off is not None:
+                    await self.on_cut_off(True)
+            await asyncio.sleep(_POLL_S)
+
+    async def _come_back(self) -> None:
+        assert self._cut_off_at is not None
+        lost_s, self._cut_off_at = self._clock() - self._cut_off_at, None
+        logger.info("The bus is back after %.0f s: requests are sent again", lost_s)
+        self._gate.open(NO_BUS)
+        if self.on_cut_off is not None:
+            await self.on_cut_off(False)
 
     # Shards
 
@@ -262,10 +394,10 @@ class RunningNode:
         try:
             await courier.run()
         except (StoreError, OffsetsError) as error:
-            self.on_problem(f"CLUSTER: {error}")
+            self.on_problem(one_line(error))
         except Exception as error:  # ours: without its mail the crawl would never end
             logger.exception("The mail of shard %d failed", courier.shard)
-            self.on_problem(f"CLUSTER: {error!r}")
+            self.on_problem(one_line(error))
 
     async def _stop_courier(self, number: int) -> None:
         courier, task = self._couriers.get(number), self._carrying.pop(number, None)
@@ -310,8 +442,11 @@ class RunningNode:
             await self._ending.answer(self._activities(), has_seeds=self.has_seeds())
         if 0 in self.node.shards.held:
             await self._ending.lead(self.node.shards.map, self.node.members.alive())
-        if self._ending.reason:
+        if self._ending.reason == FINISHED:
             self._frontier.has_ended = True
+        elif self._ending.reason and not self._has_stopped:
+            self._has_stopped = True
+            self.on_stop()
 
     def _activities(self) -> dict[int, Activity]:
         quiet = self._frontier.is_idle

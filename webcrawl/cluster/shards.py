@@ -89,6 +89,11 @@ class Shards:
     def __repr__(self) -> str:
         return f"<Shards {sorted(self.held)} of {self._shards}>"
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether this node has folders of shards that are its own."""
+        return bool(self._store.content.begun)
+
     # One round (`cluster.node`): a heartbeat with `epochs`, `look`, `Registry.confirm`, `decide`
 
     async def look(self, crawl: Crawl) -> list[Event]:

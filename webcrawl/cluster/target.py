@@ -10,12 +10,13 @@ unused places, PORTION_MAX at most, and the crawl waits for it; without faults t
 exactly.
 
 After a loss of the KV each node writes the places of its shards again. Until all have, nobody gets
-more. A page that is answered, and whose commit is lost in a kill, is fetched and counted again.
+more. The same if a goal is set later: pages of a shard that the record does not have would exceed
+it. A page that is answered, and whose commit is lost in a kill, is fetched and counted again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -50,7 +51,7 @@ class SharedTarget:
         """Whether all pages of the goal are answered, as last written by all nodes."""
         return bool(self.record.goal) and sum(self.record.used.values()) >= self.record.goal
 
-    def places(self, shards: Mapping[int, int]) -> int | None:
+    def places(self, shards: Iterable[int]) -> int | None:
         """The target of this node, which has `shards` (as for `refresh`); None: there is none."""
         if not self.record.goal:
             return None
@@ -118,11 +119,31 @@ class SharedTarget:
         if unused > wants or sum(places.values()) > record.goal:
             over = max(sum(places.values()) - record.goal, 0)
             self._give_back(places, shards, max(unused - max(wants - over, keeps), 0))
-        elif unused < wants and (not crawl.losses or len(places) >= crawl.shards):
+        elif unused < wants and (len(places) >= crawl.shards or self._is_begun(record, crawl)):
             left = record.goal - sum(places.values())
             portion = min(wants - unused, PORTION_MAX, max(left // (2 * max(nodes, 1)), 1), left)
             places[min(shards)] += max(portion, 0)
         return replace(record, places=places, used=used)
+
+    @staticmethod
+    def _is_begun(record: TargetRecord, crawl: Crawl) -> bool:
+        """Whether the record has all pages of the crawl: it is as old, and was never lost."""
+        return not crawl.losses and not record.version
+
+    async def count(self, shards: Mapping[int, int]) -> None:
+        """Write the node's answered pages also if there is no goal: all nodes do from then on.
+
+        Before a goal is set, since pages that the record does not have would exceed it. BusError.
+        """
+
+        def edit(record: TargetRecord | None) -> TargetRecord:
+            record = record or self.record
+            if record.goal:
+                return record
+            used = record.used | dict(shards)
+            return replace(record, places=record.places | dict(shards), used=used)
+
+        self.record = await change(self._bus, TARGET, TargetRecord, edit) or self.record
 
     @staticmethod
     def _give_back(places: dict[int, int], shards: Mapping[int, int], count: int) -> None:

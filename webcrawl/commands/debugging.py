@@ -29,6 +29,7 @@ DELAY_S = 1.0  # between robots.txt and the one page that a person asks for, as 
 SETTINGS: dict[str, Any] = {
     DEBUG_COMMAND: True,
     "CLOSESPIDER_PAGECOUNT": 0,
+    "CLUSTER": "",
     "CRAWL_LOG": False,
     "CRAWL_PROCESSES": 1,
     "FRONTIER_STORE": "memory",

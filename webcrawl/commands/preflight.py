@@ -81,7 +81,10 @@ def _crawl(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Names
 
 
 def _set_exit_code(command: BaseRunSpiderCommand, crawler: Crawler) -> None:
-    if problem := _problem_of(crawler):
+    if crawl_of(crawler).is_refused:
+        command.exitcode = 2
+        _report(crawler, crawl_of(crawler).fatal_error)
+    elif problem := _problem_of(crawler):
         command.exitcode = 1
         _report(crawler, problem)
 
@@ -160,9 +163,8 @@ def _problem_of(crawler: Crawler) -> str:
 def _shortfall(crawler: Crawler) -> str:
     """The reason why the URLs ran out too early."""
     frontier = crawl_of(crawler).frontier
-    if frontier is not None and frontier.target:
-        crawled = frontier.counters.crawled
-        return f"the frontier emptied after {crawled} of {frontier.target} pages"
+    if frontier is not None and frontier.goal:
+        return f"the frontier emptied after {frontier.crawled} of {frontier.goal} pages"
     return "no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW and SCOPE_DENY"
 
 

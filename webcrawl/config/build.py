@@ -202,6 +202,7 @@ def _own_frontier_from(settings: BaseSettings, scope: Scope, rules: HostRules | 
         log_folder=log_folder,
         now=now,
         utc_s=utc_s,
+        refuses_shards=True,
     )
 
 

@@ -14,6 +14,7 @@ from scrapy.settings import BaseSettings
 
 from webcrawl.admission.dns import read_server
 from webcrawl.config.build import job_folder, robots_token, rules_from, scope_from
+from webcrawl.config.clustercheck import address_problem, cluster_problems
 from webcrawl.config.fetch import user_agent_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.names import check_names
@@ -28,18 +29,26 @@ def check(settings: BaseSettings, unread: Collection[str] = ()) -> list[str]:
     Settings in `unread` may have any value.
     """
     problems = [
-        str(SettingError(name, settings.get(name), row.kind.allowed))
+        _problem(name, settings.get(name))
         for name, row in TABLE.items()
         if name not in unread and not row.kind.fits(settings.get(name))
     ]
     if problems:
         return problems
+    if "JOBDIR" not in unread:
+        problems += cluster_problems(settings)
     for build in (scope_from, robots_token, rules_from, _steering_of):
         try:
             build(settings)
         except (ScopeError, SettingError, SteeringFileError) as error:
             problems.append(str(error))
     return problems
+
+
+def _problem(name: str, value: object) -> str:
+    if name == "CLUSTER":  # it may have a password
+        return address_problem(value)
+    return str(SettingError(name, value, TABLE[name].kind.allowed))
 
 
 def _steering_of(settings: BaseSettings) -> None:

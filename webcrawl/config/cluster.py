@@ -6,27 +6,30 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from socket import gethostname
 from typing import NamedTuple
 
 from scrapy.settings import BaseSettings
 
 from webcrawl.cluster.buckets import SUFFIX_LIST, Buckets
-from webcrawl.cluster.bus import bus_from
+from webcrawl.cluster.bus import Refused, bus_from
 from webcrawl.cluster.ending import Ending
 from webcrawl.cluster.frontier import ClusterFrontier
 from webcrawl.cluster.node import Node
 from webcrawl.cluster.nodefile import NodeStore
 from webcrawl.cluster.registry import settings_to_agree
 from webcrawl.cluster.running import RunningNode
+from webcrawl.cluster.steering import NodeSteering
 from webcrawl.cluster.tenancy import Tenancies
 from webcrawl.config import build
 from webcrawl.config.table import read, typed_settings
 from webcrawl.fetch.gate import Gate
-from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.disk.frontier import DiskFrontier, JobFolder
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.scope import Scope
 from webcrawl.scope.hostrules import HostRules
 
+_HOST_MAX = 100
 _WAIT_S = 10.0  # a lease may wait so long for its request
 
 
@@ -38,21 +41,44 @@ class Cluster(NamedTuple):
 def cluster_from(
     settings: BaseSettings, scope: Scope, rules: HostRules | None, gate: Gate
 ) -> Cluster | None:
-    """The node of this process, not started; None without CLUSTER, and in a worker."""
+    """The node of this process, not started; None without CLUSTER, and in a worker.
+
+    StoreError: JOBDIR cannot be used. NodeFileError, Refused: for one line.
+    """
     url = read(settings, "CLUSTER", str)
     if not url or build.is_worker(settings):
         return None
     jobdir = build.job_folder(settings)
     assert jobdir is not None, "checked before the crawl"
-    jobdir.mkdir(parents=True, exist_ok=True)
+    folder = JobFolder(jobdir)  # two processes of one node would have the same shards
+    try:
+        return _node_in(settings, url, scope, rules, gate, folder)
+    except BaseException:
+        folder.close()
+        raise
+
+
+def _node_in(
+    settings: BaseSettings,
+    url: str,
+    scope: Scope,
+    rules: HostRules | None,
+    gate: Gate,
+    folder: JobFolder,
+) -> Cluster:
+    jobdir = folder.path
     shards = read(settings, "CLUSTER_SHARDS", int)
     longest_fetch_s = 2 * read(settings, "DOWNLOAD_TIMEOUT", float) + _WAIT_S
-    bus = bus_from(url, read(settings, "CLUSTER_NAME", str))
+    try:
+        bus = bus_from(url, read(settings, "CLUSTER_NAME", str))
+    except ValueError as error:
+        raise Refused(str(error)) from None
     store = NodeStore(jobdir)
     buckets = Buckets(shards)
     frontier = ClusterFrontier(buckets)
     agreed = settings_to_agree(typed_settings(settings)) | {"SUFFIX_LIST": SUFFIX_LIST}
     node = Node(bus, store, agreed, shards, longest_fetch_s=longest_fetch_s, clock=time.monotonic)
+    node.info["host"] = gethostname()[:_HOST_MAX]
     tenancies = Tenancies(
         bus,
         node.registry,
@@ -65,18 +91,29 @@ def cluster_from(
         shared=read(settings, "CLUSTER_SHARED_ADDRESSES", list),
         clock=time.monotonic,
     )
+    ending = Ending(bus, node.members.node, shards)
+    goal = read(settings, "CLOSESPIDER_PAGECOUNT", int)
     running = RunningNode(
         bus,
         node,
         frontier,
         tenancies,
-        Ending(bus, node.members.node, shards),
+        ending,
+        NodeSteering(bus, store, node, ending, frontier, goal),
         shards=shards,
         jobdir=jobdir,
         open_shard=_opener(settings, scope, rules, buckets),
         gate=gate,
     )
-    frontier.on_closed = running.leave
+    frontier.rules = rules
+
+    async def leave() -> None:
+        try:
+            await running.leave()
+        finally:
+            folder.close()
+
+    frontier.on_closed = leave
     return Cluster(frontier, running)
 
 

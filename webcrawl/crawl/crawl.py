@@ -34,7 +34,7 @@ BUDGETS = frozenset({"warc_max_total", "disk_free_min"})
 class CrawlScheduler(Protocol):
     """The scheduler, as the other parts call it."""
 
-    async def add_seeds(self, urls: Iterable[str]) -> tuple[int, int]: ...
+    async def put_seeds(self, urls: Iterable[str]) -> int: ...
 
     async def page_found(self, page_fetch: PageFetch, page: Page) -> None: ...
 
@@ -47,6 +47,8 @@ class CrawlScheduler(Protocol):
     async def wait_to_count(self, page_fetch: PageFetch) -> bool: ...
 
     def wake(self) -> None: ...
+
+    def holds_work(self) -> bool: ...
 
     def give_back(self, has_changed: Callable[[str], bool]) -> None: ...
 
@@ -66,6 +68,7 @@ class Crawl:
         self.node: RunningNode | None = None  # of a crawl on several machines (CLUSTER)
         self.scope: Scope | None = None  # with what `allow` and `deny` have added
         self.gate = Gate()
+        self.is_refused = False  # this node must not join its crawl: exit code 2
         self.fatal_error = ""  # the error of the crawl, even if something else ended it; or ""
 
     @property
@@ -87,7 +90,7 @@ class Crawl:
             return "closing"
         if self.steering is not None and self.steering.is_paused:
             return "paused"
-        if self.admissions is not None and self.admissions.outage.is_on:
+        if self.gate.is_cut_off or (self.admissions and self.admissions.outage.is_on):
             return "outage"
         return "running"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Self
 
@@ -22,6 +23,7 @@ class ClusterNode:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self._closing: asyncio.Future[None] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -33,22 +35,31 @@ class ClusterNode:
 
     def spider_opened(self) -> None:
         node: RunningNode | None = crawl_of(self._crawler).node
-        if node is None:
-            return
+        if node is None or crawl_of(self._crawler).frontier is None:
+            return  # it has not joined: the crawl ends
         node.has_seeds = self._has_seeds
         node.on_problem = self._end
+        node.on_stop = self._stop
         frontier = crawl_of(self._crawler).frontier
         if isinstance(frontier, FrontierServer):
             node.on_allowed = frontier.allow_until
+            frontier.allow_until(node.allowed_until)
         node.start()
 
     def _has_seeds(self) -> bool:
-        engine = self._crawler.engine
-        return engine is not None and getattr(engine, "_start", None) is not None
+        """Whether the spider still gives seeds, or links and commands are on their way."""
+        engine, scheduler = self._crawler.engine, crawl_of(self._crawler).scheduler
+        is_starting = engine is not None and getattr(engine, "_start", None) is not None
+        return is_starting or (scheduler is not None and scheduler.holds_work())
+
+    def _stop(self) -> None:
+        """Another node has ended the crawl by `scrapy ctl`: as that command does here."""
+        logger.info("The crawl is stopped in all nodes")
+        self._closing = asyncio.ensure_future(self._crawler.stop_async())
 
     def _end(self, problem: str) -> None:
         logger.error("%s", problem)
         set_fatal_error(self._crawler, problem)
         engine = self._crawler.engine
         if engine is not None and engine.spider is not None:
-            engine.close_spider(engine.spider, "cluster_error")
+            self._closing = asyncio.ensure_future(engine.close_spider_async(reason="cluster_error"))

@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self, TypeVar, cast
 
 from msgspec.structs import replace
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
+from webcrawl.cluster.bus import BusError
+from webcrawl.cluster.steering import Called, NodeSteering
 from webcrawl.config.build import job_folder, leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
@@ -32,6 +34,8 @@ from webcrawl.scope import Scope, ScopeError
 from webcrawl.scope.rules import entries_of, named_host
 from webcrawl.spiders.broad import in_daemon
 from webcrawl.wording import counted, utc_now
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +78,9 @@ class SteeringExtension:
         crawl = crawl_of(self._crawler)
         if isinstance(crawl.frontier, FrontierServer) and isinstance(crawl.scheduler, Scheduler):
             crawl.steering = self
+            if crawl.node is not None:
+                crawl.node.steering.on_orders = self._follow
+                crawl.node.on_cut_off = self._cut_off
 
     def spider_closed(self) -> None:
         """A signal handler. A list of seeds that is a pipe may never end."""
@@ -105,16 +112,23 @@ class SteeringExtension:
     # The commands
 
     async def _pause(self, arguments: Sequence[str], by: str) -> str:
-        async with self._lock:
-            if self._server.orders.is_paused and self._is_whole:
-                return "paused already"
-            unanswered = await self._order(replace(self._server.orders, is_paused=True))
-        answer = f"paused: no request is sent until resume{_sent_before(unanswered)}"
+        nodes = ""
+        if (node := self._nodes) is not None:
+            unanswered, nodes = await self._order_all(node.orders.pause(is_paused=True))
+        else:
+            async with self._lock:
+                if self._server.orders.is_paused and self._is_whole:
+                    return "paused already"
+                unanswered = await self._order(replace(self._server.orders, is_paused=True))
+        answer = f"paused{nodes}: no request is sent until resume{_sent_before(unanswered)}"
         if self._crawler.settings.getfloat("CLOSESPIDER_TIMEOUT"):
             answer += "; CLOSESPIDER_TIMEOUT runs on"
         return answer
 
     async def _resume(self, arguments: Sequence[str], by: str) -> str:
+        if (node := self._nodes) is not None:
+            _, nodes = await self._order_all(node.orders.pause(is_paused=False))
+            return f"resumed{nodes}"
         async with self._lock:
             if not self._server.orders.is_paused and self._is_whole:
                 return "not paused"
@@ -122,9 +136,13 @@ class SteeringExtension:
         return "resumed"
 
     async def _stop(self, arguments: Sequence[str], by: str) -> str:
+        nodes = ""
+        if (node := self._nodes) is not None:
+            await self._share(node.stop())
+            nodes = _on_nodes(await node.call())
         self._start(self._crawler.stop_async())
         grace_s = read(self._crawler.settings, "CLOSE_GRACE", float)
-        answer = f"stopping: pages under way have {grace_s:g} s to end"
+        answer = f"stopping{nodes}: pages under way have {grace_s:g} s to end"
         return answer + (", and the same command line resumes" if self._jobdir else "")
 
     async def _extend(self, command: str, arguments: Sequence[str], by: str) -> str:
@@ -138,23 +156,30 @@ class SteeringExtension:
             raise SteeringError(
                 "nothing to extend: neither SCOPE_SUFFIXES nor SCOPE_ALLOW limits this crawl"
             )
+        nodes = ""
         async with self._lock:
             await self._keep(command, entries, by)
             orders = self._server.orders
             added = {command: getattr(orders, command) + entries}
             unanswered = await self._order(replace(orders, **added))
+        if (node := self._nodes) is not None:
+            others, nodes = await self._order_all(node.orders.add(**{command: entries}))
+            unanswered += others
+        added_to = f"{counted(len(entries), 'entry', 'entries')} added{nodes}"
         if command == "allow":
             return (
-                f"{counted(len(entries), 'entry', 'entries')} added: for seeds, and for links found"
-                " from now on. Links refused before come in when they are found again"
+                f"{added_to}: for seeds, and for links found from now on. Links refused before come"
+                " in when they are found again"
             )
         return (
-            f"{counted(len(entries), 'entry', 'entries')} added: no such URL is requested from now"
-            f" on, and those in line are dropped as their turn comes{_sent_before(unanswered)}"
+            f"{added_to}: no such URL is requested from now on, and those in line are dropped as"
+            f" their turn comes{_sent_before(unanswered)}"
         )
 
     async def _set_target(self, arguments: Sequence[str], by: str) -> str:
         target = int(arguments[0])
+        if (node := self._nodes) is not None:
+            return await self._set_whole_target(node, target)
         server, controls = self._server, self._scheduler.controls
         async with self._lock:
             orders = server.orders
@@ -175,8 +200,24 @@ class SteeringExtension:
         is_now = f"the target is {target} pages" if target else "there is no target any more"
         return f"{is_now}; {was}; {server.counters.crawled} are crawled"
 
+    async def _set_whole_target(self, node: NodeSteering, target: int) -> str:
+        before = node.whole.goal
+        try:
+            lowest = await self._share(node.set_target(target))
+        except ValueError as error:
+            raise SteeringError(f"nothing is changed: {error}") from None
+        if target and target < lowest:
+            raise SteeringError(
+                f"too low: {lowest} pages are crawled or being finished on all nodes, as far as is"
+                " known here"
+            )
+        nodes = _on_nodes(await node.call())
+        was = f"it was {before}" if before else "there was none"
+        is_now = f"the target is {target} pages" if target else "there is no target any more"
+        return f"{is_now}{nodes}; {was}; {node.whole.crawled} are crawled"
+
     async def _status(self, arguments: Sequence[str], by: str) -> str:
-        counters, target = self._server.counters, self._server.target
+        counters, target = self._server.counters, self._server.goal
         before, since = counters.crawled, time.monotonic()
         await asyncio.sleep(_RATE_S)
         rate = (counters.crawled - before) / (time.monotonic() - since)
@@ -200,6 +241,64 @@ class SteeringExtension:
             return str(reading.result())
         reading.add_done_callback(partial(_log_seeds, shown("seeds", arguments)))
         return "the list is long: it is read on, and the log has the counts at its end"
+
+    # Several nodes
+
+    @property
+    def _nodes(self) -> NodeSteering | None:
+        """The steering of all nodes; None: there is one machine."""
+        node = crawl_of(self._crawler).node
+        return node.steering if node is not None else None
+
+    async def _share(self, change: Awaitable[T]) -> T:
+        """Make a change of what all nodes share. SteeringError if it may not have been made."""
+        try:
+            return await change
+        except BusError as error:
+            raise SteeringError(
+                f"the bus does not answer, and the other nodes may not know of it: {error}."
+                " Try again"
+            ) from None
+
+    async def _order_all(self, change: Awaitable[object]) -> tuple[int, str]:
+        """Change the orders of all nodes; the requests without an answer, and words on the nodes.
+
+        Once they hold here, and on the nodes that answer. SteeringError.
+        """
+        node = self._nodes
+        assert node is not None
+        await self._share(change)
+        unanswered = await self._share(node.look())
+        called = await node.call()
+        return unanswered + called.unanswered, _on_nodes(called)
+
+    async def _follow(self, shared: Orders) -> int:
+        """Carry out the orders of all nodes, and keep them; the requests without an answer."""
+        async with self._lock:
+            known = self._server.orders
+            allow = tuple(each for each in shared.allow if each not in known.allow)
+            deny = tuple(each for each in shared.deny if each not in known.deny)
+            if not allow and not deny and shared.is_paused == known.is_paused and self._is_whole:
+                return 0
+            for command, entries in (("allow", allow), ("deny", deny)):
+                if entries:
+                    await self._keep(command, entries, "another node")
+                    logger.info("steering: %s by another node", shown(command, entries))
+            if shared.is_paused != known.is_paused:
+                logger.info("steering: %s", "paused" if shared.is_paused else "resumed")
+            return await self._order(
+                replace(
+                    known,
+                    is_paused=shared.is_paused,
+                    allow=known.allow + allow,
+                    deny=known.deny + deny,
+                )
+            )
+
+    async def _cut_off(self, is_cut_off: bool) -> None:
+        """The bus is lost, or is back: no process of this node sends a request meanwhile."""
+        async with self._lock:
+            await self._order(replace(self._server.orders, is_cut_off=is_cut_off))
 
     # Parts
 
@@ -270,6 +369,14 @@ class SteeringExtension:
     @property
     def _state(self) -> str:
         return "closing" if self._is_ending else crawl_of(self._crawler).state
+
+
+def _on_nodes(called: Called) -> str:
+    """How many nodes have carried a command out, and which have not answered."""
+    said = f" on {counted(called.nodes + 1, 'node')}"
+    if called.silent:
+        said += f" (no answer yet from {', '.join(called.silent)})"
+    return said
 
 
 def _sent_before(unanswered: int) -> str:

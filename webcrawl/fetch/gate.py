@@ -24,6 +24,8 @@ from webcrawl.fetch.exchange import FetchFailed
 # A request that was sent just before may still be on its way to its server. An answer shows that it
 # has arrived. Without an answer we wait this long: longer than any usual way.
 SETTLE_S = 1.0
+PAUSE = "pause"  # why the gate is shut: a user's command
+NO_BUS = "the bus"  # this node of a crawl on several machines is cut off
 _POLL_S = 0.01
 
 Matches = Callable[[str], bool]  # of a URL
@@ -62,6 +64,16 @@ class Gate:
             return True
         return bool(self._shut_for)
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether a user has paused the crawl, whatever else shuts the gate."""
+        return PAUSE in self._shut_for
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether this node has lost the bus of its crawl."""
+        return NO_BUS in self._shut_for
+
     async def wait(self, url: str = "") -> None:
         """Return when the request for `url` may be sent. FetchFailed("cancelled") if it may not."""
         while self.is_shut:
@@ -74,12 +86,12 @@ class Gate:
             finally:
                 del self._waiting[opened]
 
-    def shut(self, why: str = "pause") -> None:
+    def shut(self, why: str = PAUSE) -> None:
         """Shut the gate for one more reason."""
         self._shut_for.add(why)
         self._hold_unsent()
 
-    def open(self, why: str = "pause") -> None:
+    def open(self, why: str = PAUSE) -> None:
         """Open the gate, unless it is shut for another reason too."""
         self._shut_for.discard(why)
         self._open()

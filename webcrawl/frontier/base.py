@@ -179,6 +179,16 @@ class Frontier(ABC):
     log: CrawlLog | None = None
     target: int = 0
 
+    @property
+    def goal(self) -> int:
+        """The target of the whole crawl: on several machines `target` is of this one."""
+        return self.target
+
+    @property
+    def crawled(self) -> int:
+        """Answered pages of the whole crawl, as far as this machine knows."""
+        return self.counters.crawled
+
     @abstractmethod
     async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
         """Add links that are in scope. Returns how many were new and not refused by a cap.

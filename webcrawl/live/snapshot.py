@@ -62,9 +62,9 @@ class Snapshots:
         counters, elapsed_s = frontier.counters, crawl.elapsed_s
         stats = process_stats(crawl.workers)
         self._rates.add(sample(counters, elapsed_s, stats))
-        target = frontier.target
+        target = frontier.goal
         pages_per_s = self._rates.pages_per_s
-        left = max(target - counters.crawled, 0)
+        left = max(target - frontier.crawled, 0)
         return {
             **self._identity(),
             "state": crawl.state,

@@ -8,6 +8,10 @@ from typing import NamedTuple
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
+from webcrawl.cluster.bus import BusError, Refused
+from webcrawl.cluster.nodefile import NodeFileError
+from webcrawl.cluster.offsets import OffsetsError
+from webcrawl.cluster.running import NodeError, one_line
 from webcrawl.config import build
 from webcrawl.config.cluster import cluster_from
 from webcrawl.config.table import read
@@ -26,6 +30,11 @@ from webcrawl.wording import printable
 
 logger = logging.getLogger(__name__)
 
+# Of the frontier, and of joining other machines.
+CLUSTER_ERRORS = (
+    *(StoreError, LogError, SteeringFileError),
+    *(BusError, NodeError, NodeFileError, OffsetsError),
+)
 _TORN_SHOWN = 200  # characters of a torn line in a line of the log
 
 
@@ -40,21 +49,34 @@ class Opened(NamedTuple):
     problem: str = ""
 
 
+def problem_of(error: Exception) -> str:
+    """One line for the user about one of CLUSTER_ERRORS."""
+    if isinstance(error, StoreError):
+        return f"JOBDIR: {error}"
+    if isinstance(error, LogError | SteeringFileError):
+        return str(error)
+    return one_line(error)
+
+
 def open_frontier(crawler: Crawler, scope: Scope, rules: HostRules | None) -> Opened:
     """Open the frontier of this process; in the first one, extend `scope` by earlier commands."""
     settings = crawler.settings
     try:
         orders, target = _steered_before(settings, scope)
-        cluster = cluster_from(settings, scope, rules, crawl_of(crawler).gate)
+        cluster = None
+        if build.leads_crawl(crawler):
+            cluster = cluster_from(settings, scope, rules, crawl_of(crawler).gate)
         own = cluster.frontier if cluster is not None else None
         frontier = build.frontier_from(settings, scope, target, rules, own)
         crawl_of(crawler).node = cluster.node if cluster is not None else None
-    except StoreError as error:
-        return Opened(MemoryFrontier(), Orders(), f"JOBDIR: {error}")
-    except (LogError, SteeringFileError) as error:
-        return Opened(MemoryFrontier(), Orders(), str(error))
+    except CLUSTER_ERRORS as error:
+        crawl_of(crawler).is_refused = isinstance(error, Refused)
+        return Opened(MemoryFrontier(), Orders(), problem_of(error))
     if isinstance(frontier, FrontierServer):
         frontier.orders = orders
+        if cluster is not None:
+            steering = cluster.node.steering
+            steering.kept, steering.server, frontier.whole = orders, frontier, steering.whole
         if not build.is_debugging(crawler):
             _repair_steering(settings)
     return Opened(frontier, orders)

@@ -2,7 +2,7 @@
 
 Scrapy asks synchronously; the frontier answers asynchronously and in batches. Between them is a
 small window of acquired leases, which the pump refills (`scheduler.pump`). Only the pump and
-`add_seeds` call the frontier.
+`put_seeds` call the frontier.
 
 Invariants: pages leased and not released are at most this process's share of CONCURRENT_REQUESTS,
 so Scrapy's downloader is never full. With CLOSESPIDER_PAGECOUNT only answers that have a place of
@@ -27,6 +27,8 @@ from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from webcrawl.cluster.bus import Refused
+from webcrawl.cluster.running import RunningNode
 from webcrawl.config import build
 from webcrawl.config.ignored import unused
 from webcrawl.config.table import read
@@ -48,7 +50,7 @@ from webcrawl.items import Page
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.report.lines import by_reason
 from webcrawl.scheduler.controls import Controls
-from webcrawl.scheduler.opening import open_frontier
+from webcrawl.scheduler.opening import CLUSTER_ERRORS, open_frontier, problem_of
 from webcrawl.scheduler.pump import Pump
 from webcrawl.signals import exchange_recorded
 
@@ -84,6 +86,7 @@ class Scheduler(BaseScheduler):
         self._pump = pump
         self._pump.on_orphan = self.finish
         self.controls = controls
+        self._is_stopped = False  # by the user, before the crawl began
         self.holds = 0  # commands under way, during which the crawl does not end by itself
         self._follow = follow
         self._crawled_before = self._robots_before = 0  # by earlier runs
@@ -153,9 +156,30 @@ class Scheduler(BaseScheduler):
 
     # Scrapy's interface
 
-    def open(self, spider: Spider) -> None:
-        """Log warnings about the settings and the frontier. `spider_opened` starts the pump."""
-        if self.problem:
+    def open(self, spider: Spider) -> Deferred[None] | None:
+        """Join the other machines (CLUSTER), and log warnings. `spider_opened` starts the pump."""
+        node = crawl_of(self._crawler).node
+        if self.problem or node is None:
+            self._log_start()
+            return None
+        return deferred_from_coro(self._join(node))
+
+    async def _join(self, node: RunningNode) -> None:
+        """Join before anything else of the crawl begins: all of it has the crawl's ID."""
+        crawl = crawl_of(self._crawler)
+        try:
+            self._is_stopped = not await node.join(lambda: bool(self._crawler.crawling))
+        except Exception as error:
+            if not isinstance(error, CLUSTER_ERRORS):  # our own fault
+                logger.exception("The crawl cannot be joined")
+            crawl.is_refused = isinstance(error, Refused)
+            self._pump.problem = problem_of(error)
+        if self._is_stopped or self.problem:
+            crawl.frontier = None
+        self._log_start()
+
+    def _log_start(self) -> None:
+        if self.problem or self._is_stopped:
             return
         settings = self._crawler.settings
         if build.is_debugging(self._crawler):
@@ -182,8 +206,12 @@ class Scheduler(BaseScheduler):
         return deferred_from_coro(self._pump.close())
 
     def has_pending_requests(self) -> bool:
+        return self.holds_work() or not self.frontier.is_finished()
+
+    def holds_work(self) -> bool:
+        """Whether the crawl must go on, whatever the frontier has."""
         here = self._pump.outbox or self._users or self.holds or self.controls.is_paused
-        return bool(here) or not self.frontier.is_finished()
+        return bool(here)
 
     def next_request(self) -> Request | None:
         while (lease := self._pump.take()) is not None:
@@ -194,7 +222,7 @@ class Scheduler(BaseScheduler):
             except Exception:  # a user's Request of an earlier run; the code has changed since
                 logger.exception("The request of %s cannot be restored", page_fetch.lease.url)
                 self.finish(page_fetch, Dropped("unreadable"))
-        return None if self.controls.is_paused else self._users.take_aside()
+        return None if crawl_of(self._crawler).gate.is_shut else self._users.take_aside()
 
     def enqueue_request(self, request: Request) -> bool:
         """Queue a user's own Request. False if it is out of scope, not a URL, or a duplicate.
@@ -242,6 +270,10 @@ class Scheduler(BaseScheduler):
         self._users.ended(link)
 
     # Called by the spider and for page fetches
+
+    async def put_seeds(self, urls: Iterable[str]) -> int:
+        """Put canonical URLs as seeds; the number of those that were new and in scope."""
+        return (await self.add_seeds(urls))[0]
 
     async def add_seeds(self, urls: Iterable[str]) -> tuple[int, int]:
         """Put canonical URLs as seeds: how many were new, and how many in scope."""
@@ -326,7 +358,9 @@ class Scheduler(BaseScheduler):
         if self.problem:
             set_fatal_error(self._crawler, self.problem)
             logger.error("%s", self.problem)
-            raise CloseSpider("frontier_error")
+            raise CloseSpider("cluster_error" if crawl_of(self._crawler).node else "frontier_error")
+        if self._is_stopped:
+            raise CloseSpider("shutdown")
         if problem := PageFetchMiddleware.missing_in(self._crawler):  # the broad spider refuses it
             logger.warning("%s", problem)
         if problem := PageFetchMiddleware.hidden_in(self._crawler):
@@ -339,7 +373,7 @@ class Scheduler(BaseScheduler):
         """A signal handler: no URL is left. If the target is not met, the end is bad_seed."""
         if self._is_unanswered():
             raise CloseSpider("no_answer")
-        if self.counters.crawled < self.frontier.target:
+        if self.frontier.crawled < self.frontier.goal:
             raise CloseSpider("bad_seed")
 
     def _is_unanswered(self) -> bool:
@@ -349,6 +383,9 @@ class Scheduler(BaseScheduler):
         """
         if build.is_worker(self._crawler.settings):
             return False
+        node = crawl_of(self._crawler).node
+        if node is not None and node.has_others_pages:
+            return False  # this node's hosts are a part of those of the crawl
         failures = self.frontier.failed_seeds or self._pump.had_outage or self.counters.kept.total()
         return bool(failures) and self.counters.crawled == self._crawled_before
 

@@ -67,11 +67,13 @@ class DiskFrontier(Frontier):
         now: float = 0.0,
         utc_s: float = 0.0,
         abroad: Abroad | None = None,
+        refuses_shards: bool = False,
     ) -> None:
         """Resume the crawl in `jobdir`, or begin one. StoreError if that fails.
 
         `log_folder`: of the crawl log; LogError if it cannot be written. `now` is monotonic;
         `now + utc_s` is UTC. `abroad`: this is one of several shards, and these are the others.
+        `refuses_shards`: a folder of a shard is a StoreError.
         """
         with ExitStack() as opened:
             self._folder = JobFolder(jobdir)
@@ -79,6 +81,11 @@ class DiskFrontier(Frontier):
             path, is_shard = self._folder.path / FOLDER, abroad is not None
             self._store = DiskStore(path, identity, now=now, utc_s=utc_s, is_shard=is_shard)
             opened.callback(self._store.close)
+            if refuses_shards and self._store.is_shard:
+                raise StoreError(
+                    f"{path} is one shard of a crawl on several machines: its links to other shards"
+                    " would wait for ever. Start its node, with CLUSTER and that node's JOBDIR"
+                )
             self.crawl_id = self._store.crawl_id
             if log_folder is not None:
                 self.log = CrawlLog(log_folder, self.crawl_id, self._store.numbers.get("log"))

@@ -63,6 +63,7 @@ class DiskStore(Store):
             numbers = read_numbers(self._db)
             opened.pop_all()
         self.crawl_id = crawl_id(row)
+        self.is_shard = row["format"] >= rows.SHARD_FORMAT
         self.resumed = numbers is not None
         self.numbers = numbers or {}
         # If the system clock was set back since the last run, all times in the rows would lie in

@@ -30,7 +30,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Step
@@ -56,10 +56,39 @@ _NO_TARGET = 1 << 62
 _POLL_S = 0.002
 
 
+class Whole(Protocol):
+    """The target of a crawl on several machines (`cluster.target`), of which this node has a part.
+
+    goal -- pages of the whole crawl; 0: no target
+    crawled -- answered pages of the whole crawl, as last known
+    answered, places -- answered pages of this node's shards, and the places for them and for more
+    left -- places that no node has
+    """
+
+    @property
+    def goal(self) -> int: ...
+
+    @property
+    def crawled(self) -> int: ...
+
+    @property
+    def answered(self) -> int: ...
+
+    @property
+    def places(self) -> int: ...
+
+    @property
+    def left(self) -> int: ...
+
+    @property
+    def is_met(self) -> bool: ...
+
+
 class FrontierServer(ServedFrontier):
     """A frontier that other processes use too, each over a socket.
 
     target -- pages to be answered (CLOSESPIDER_PAGECOUNT); 0: no target
+    whole -- the target of all nodes, in place of `target`; None: there is one machine
     orders -- how the crawl is steered, for all processes
     grace_s -- how long `close` waits for the other processes
     """
@@ -67,12 +96,11 @@ class FrontierServer(ServedFrontier):
     def __init__(self, frontier: Frontier, *, target: int = 0, grace_s: float = 0.0) -> None:
         self.counters = frontier.counters
         self.failed_seeds = frontier.failed_seeds
-        self.resumed = frontier.resumed
-        self.warnings = frontier.warnings
-        self.crawl_id, self.log = frontier.crawl_id, frontier.log
+        self.log = frontier.log
         self.is_ending = False
         self._frontier = frontier
         self.target = target
+        self.whole: Whole | None = None
         self.orders = Orders()
         self._grace_s = grace_s
         self._share = Share()  # the owner's
@@ -83,6 +111,20 @@ class FrontierServer(ServedFrontier):
 
     def __repr__(self) -> str:
         return f"<FrontierServer of {self._frontier!r} for {len(self._members)} processes>"
+
+    # The frontier behind, which may learn these only when it joins other machines
+
+    @property
+    def crawl_id(self) -> str:  # type: ignore[override]  # of the interface, an attribute
+        return self._frontier.crawl_id
+
+    @property
+    def resumed(self) -> bool:  # type: ignore[override]
+        return self._frontier.resumed
+
+    @property
+    def warnings(self) -> Sequence[str]:  # type: ignore[override]
+        return self._frontier.warnings
 
     # The frontier's interface, for the owner
 
@@ -124,11 +166,23 @@ class FrontierServer(ServedFrontier):
 
     @property
     def is_short(self) -> bool:  # type: ignore[override]
+        if self.whole is not None and self.whole.left:  # this node gets more
+            return False
         return self._free_places() <= 0
 
     @property
     def is_met(self) -> bool:  # type: ignore[override]
+        if self.whole is not None:
+            return self.whole.is_met
         return bool(self.target) and self.counters.crawled >= self.target
+
+    @property
+    def goal(self) -> int:
+        return self.target if self.whole is None else self.whole.goal
+
+    @property
+    def crawled(self) -> int:
+        return self.counters.crawled if self.whole is None else self.whole.crawled
 
     @property
     def supply(self) -> int:
@@ -157,10 +211,11 @@ class FrontierServer(ServedFrontier):
     # The interface for any process, given by its share
 
     async def acquire_for(self, share: Share, now: float, limit: int, lane: Lane) -> list[Lease]:
-        if self.orders.is_paused or self.orders.holds_places:
+        orders = self.orders
+        if orders.is_paused or orders.is_cut_off or orders.holds_places:
             return []
         self._give_places(share)
-        if self.target:
+        if self.goal:
             if lane is Lane.PAGES:
                 limit = min(limit, self._allowed_pages(share))
             elif self._missing_pages() <= 0:
@@ -200,7 +255,7 @@ class FrontierServer(ServedFrontier):
 
     def ready_at(self, lane: Lane) -> float:
         """When an `acquire` of any process may give leases of `lane`."""
-        if self.target:
+        if self.goal:
             pages = self._missing_pages() if lane is Lane.ADMISSIONS else self._free_places()
             if pages <= 0:
                 return float("inf")
@@ -214,12 +269,33 @@ class FrontierServer(ServedFrontier):
 
     def _free_places(self) -> int:
         """Places that no process holds."""
-        return max(self.target - self._taken_places(), 0) if self.target else _NO_TARGET
+        return max(self._places - self._taken_places(), 0) if self.goal else _NO_TARGET
 
     def _taken_places(self) -> int:
         """Places of answered pages, and those that processes hold."""
-        held = sum(share.places + share.reserved for share in self._shares)
-        return self.counters.crawled + held
+        answered = self.counters.crawled if self.whole is None else self.whole.answered
+        return answered + self.held_places
+
+    @property
+    def _places(self) -> int:
+        """Places of all processes of this machine, those of answered pages too."""
+        return self.target if self.whole is None else self.whole.places
+
+    @property
+    def held_places(self) -> int:
+        """Places that processes hold, for pages that are leased."""
+        return sum(share.places + share.reserved for share in self._shares)
+
+    @property
+    def placeless(self) -> int:
+        """Pages leased without a place, in all processes."""
+        return sum(share.placeless for share in self._shares)
+
+    def places_changed(self) -> None:
+        """`whole` has other places for this machine."""
+        for share in self._shares:
+            self._give_places(share)
+        self._notify_members(time.monotonic())
 
     def _give_places(self, share: Share) -> None:
         """Give free places to the leases of `share` that have no place."""
@@ -228,13 +304,14 @@ class FrontierServer(ServedFrontier):
 
     def _allowed_pages(self, share: Share) -> int:
         """The number of pages that the process of `share` may lease now."""
-        placeless = sum(each.placeless for each in self._shares)
-        spare = min(share.spare - share.placeless, self.target - placeless)
+        spare = min(share.spare - share.placeless, self._places - self.placeless)
         return self._free_places() + max(spare, 0)
 
     def _missing_pages(self) -> int:
         """The number of pages that hosts not admitted yet must give."""
         spare = sum(max(share.spare - share.placeless, 0) for share in self._shares)
+        if self.whole is not None:  # places come in portions, and hosts need time to be admitted
+            return self.whole.goal - self.whole.crawled + spare - self._frontier.supply
         return self._free_places() + spare - self._frontier.supply
 
     # Steering

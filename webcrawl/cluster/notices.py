@@ -1,0 +1,100 @@
+"""Lines for the user of one node: what it waits for, and what the other nodes do.
+
+Each line comes once when its matter begins, again each AGAIN_S while it lasts, and once when it is
+over. Knows no bus.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from webcrawl.cluster.members import Members
+from webcrawl.cluster.records import ShardRecord
+
+logger = logging.getLogger(__name__)
+
+AGAIN_S: Final = 600.0
+AGAIN_AT_START_S: Final = 30.0
+_SHOWN: Final = 8  # shards or nodes named in a line
+
+
+class Repeated:
+    """A line that is logged when its text changes, and each `again_s` while it does not."""
+
+    def __init__(self, again_s: float = AGAIN_S, level: int = logging.WARNING) -> None:
+        self._again_s = again_s
+        self._level = level
+        self._last = ""
+        self._at = float("-inf")
+
+    def say(self, text: str, now: float) -> bool:
+        """Log `text`, unless it was lately; "": there is nothing to say. Whether it was logged."""
+        if not text:
+            self._last, self._at = "", float("-inf")
+            return False
+        if text == self._last and now < self._at + self._again_s:
+            return False
+        self._last, self._at = text, now
+        logger.log(self._level, "%s", text)
+        return True
+
+
+class Notices:
+    """The lines about other nodes. Memory: the names of the nodes."""
+
+    def __init__(self, members: Members) -> None:
+        self._members = members
+        self._alive: set[str] = set()
+        self._missing = Repeated()
+        self._without = Repeated(level=logging.INFO)
+
+    def nodes(self) -> None:
+        """Log which nodes have come or gone since the last call."""
+        alive = set(self._members.running())
+        for name in sorted(alive - self._alive):
+            logger.info("Node %s is there", self.named(name))
+        for name in sorted(self._alive - alive):
+            if self._members.has_left(name):
+                logger.info("Node %s has left: its shards pause until it is back", self.named(name))
+            else:
+                logger.warning("Node %s is silent: its shards pause until it is back", name)
+        self._alive = alive
+
+    def waits(self, shards: Mapping[int, ShardRecord], now: float, *, is_idle: bool) -> None:
+        """Log which shards a node waits for that has nothing to do, if their nodes do not run."""
+        gone: defaultdict[str, list[int]] = defaultdict(list)
+        alive = {*self._members.alive()}
+        for shard, record in shards.items():
+            if record.node not in alive:
+                gone[record.node].append(shard)
+        text = ""
+        if gone and is_idle:
+            whose = "; ".join(
+                f"{_numbers(numbers)} of node {self.named(name)}"
+                for name, numbers in sorted(gone.items())[:_SHOWN]
+            )
+            text = (
+                f"Nothing is left to do here: the crawl waits for {whose}. Start it again with its"
+                " JOBDIR, or end this node with Ctrl-C"
+            )
+        self._missing.say(text, now)
+
+    def has_none(self, held: Collection[int], is_claimed: bool, now: float) -> None:
+        """Log that this node has no shard, once all are on other nodes."""
+        text = "This node has no shard: all are on other nodes" if is_claimed and not held else ""
+        self._without.say(text, now)
+
+    def named(self, node: str) -> str:
+        """The node, and its machine if that is known."""
+        record = self._members.record(node)
+        host = record.info.get("host") if record is not None else None
+        return f"{node} ({host})" if host else node
+
+
+def _numbers(shards: list[int]) -> str:
+    shown = ", ".join(map(str, sorted(shards)[:_SHOWN]))
+    more = len(shards) - _SHOWN
+    return f"shard{'s' * (len(shards) > 1)} {shown}" + (f" and {more} more" if more > 0 else "")
