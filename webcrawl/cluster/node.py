@@ -46,7 +46,6 @@ class Node:
         clock: Callable[[], float],
         on_event: Callable[[Event], None] = lambda event: None,
     ) -> None:
-        self.store = store
         self.registry = Registry(bus, store, settings, shards, clock)
         self.members = Members(bus, store, clock)
         self.shards = Shards(bus, store, self.members, shards, longest_fetch_s, clock)

@@ -101,6 +101,7 @@ class RunningNode:
         self.on_stop: Callable[[], None] = lambda: None
         self.on_allowed: Callable[[float], None] = lambda until: None
         self.steering = steering
+        self.allowed_until = -inf  # before the first round
         self._bus = bus
         self._frontier = frontier
         self._tenancies = tenancies
@@ -376,6 +377,7 @@ class RunningNode:
     # The loss of the bus
 
     def _allow_until(self, at: float) -> None:
+        self.allowed_until = at
         self._gate.allow_until(at)
         self.on_allowed(at)
 

@@ -46,6 +46,7 @@ class ClusterNode:
         frontier = crawl_of(self._crawler).frontier
         if isinstance(frontier, FrontierServer):
             node.on_allowed = frontier.allow_until
+            frontier.allow_until(node.allowed_until)
         node.holding.give_back = self._give_back
         node.holding.on_left = self._leave
         node.start()
