@@ -144,6 +144,10 @@ class RunningNode:
         except (NodeError, *PROBLEMS) as error:
             self._gate.shut(_NO_BUS)
             self.on_problem(f"CLUSTER: {error}")
+        except Exception as error:  # our own fault: without rounds the others wait for this node
+            logger.exception("A round of the node failed")
+            self._gate.shut(_NO_BUS)
+            self.on_problem(f"CLUSTER: failed, the log says where: {error!r}")
 
     async def _round(self) -> bool:
         """One round; whether it counts. A fault of the bus is none of the node."""
