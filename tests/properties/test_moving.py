@@ -18,7 +18,9 @@ import pytest
 
 from webcrawl.cluster import moving
 from webcrawl.cluster.bus import BusError, Refused, Unreachable
+from webcrawl.cluster.checkpoints import copy_checkpoint
 from webcrawl.cluster.folders import Folders
+from webcrawl.cluster.members import SILENT_S
 from webcrawl.cluster.memorybus import MemoryBus, MemoryHub
 from webcrawl.cluster.moving import MoveError, Mover
 from webcrawl.cluster.node import Node
@@ -120,7 +122,11 @@ class Machine:
         assert self.node is not None
         if isinstance(event, Park):
             assert self.db is None, "it was closed before it was given away"
-            self.folders.remove(0)
+            record = self.node.shards.map[0]
+            if record.restored == record.epoch:
+                self.folders.park(0, event.epoch)
+            else:
+                self.folders.remove(0)
             self.node.shards.stopped(0)
             return
         is_there = self.folders.settle(0, self.node.shards.map[0].copy)
@@ -305,6 +311,40 @@ def test_a_wiped_bus(tmp_path: Path) -> None:
 
     at = next(at for at in count() if asyncio.run(run(at)))
     assert at > 1
+
+
+def test_a_shard_of_a_lost_machine_is_restored(tmp_path: Path) -> None:
+    """It comes back later, and uses the shard no more."""
+
+    async def run() -> None:
+        world = await begun(tmp_path)
+        giver, taker = world.machines
+        checkpoint, saved = tmp_path / "checkpoint", world.work
+        checkpoint.mkdir()
+        assert giver.db is not None
+        assert taker.node is not None
+        crawl = taker.node.registry.crawl
+        assert crawl is not None
+        giver.db.checkpoint(checkpoint / FOLDER)
+        await world.step()
+        assert world.work > saved
+        giver.kill()
+        killed_at, world.work = world.now, saved
+        while taker.node.members.is_alive(giver.mover._node.members.node):
+            with pytest.raises(Refused, match="is alive"):
+                await taker.node.shards.refuse_restore(0, crawl)
+            await world.step()
+        copy_checkpoint(checkpoint, taker.folders, 0, "copy")
+        await taker.node.shards.restore(0, crawl, "copy")
+        await world.until(lambda: world.user() is taker)
+        assert world.now > killed_at + SILENT_S
+        giver.start()
+        await world.until((giver.folders.root / "0000.parked-1").exists)
+        assert world.user() is taker
+        for machine in world.machines:
+            machine.kill()
+
+    asyncio.run(run())
 
 
 def test_a_node_refuses_a_shard_that_is_not_the_givers(tmp_path: Path) -> None:

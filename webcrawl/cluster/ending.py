@@ -78,6 +78,10 @@ class Ending:
         self._wave = wave.record.number if wave is not None else 0
         return bool(self._wave) and self._answered != self._wave
 
+    def answer_again(self) -> None:
+        """This node has got a shard: an answer that it has given lacks it, or has an old epoch."""
+        self._answered = 0
+
     async def answer(self, shards: Mapping[int, Activity], *, has_seeds: bool) -> None:
         """Answer the wave that `look` has seen, with what was measured since. BusError.
 

@@ -14,7 +14,7 @@ shard that releases leases next, so the next run has it.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import Any, TypeVar
@@ -97,6 +97,7 @@ class ClusterFrontier(Frontier):
         self.lines = NodeLog(lambda: self.shards)
         self._sum = Tracked(self.counters)  # its changes are in no shard yet
         self._frozen: set[int] = set()  # shards of which nothing is leased
+        self._acquiring: Counter[int] = Counter()  # by shard: an `acquire` is under way
         self._has_shard = asyncio.Event()
         self.may_lease: Callable[[], bool] = lambda: True
         self.put_elsewhere: PutElsewhere | None = None
@@ -141,8 +142,8 @@ class ClusterFrontier(Frontier):
         self._frozen.discard(number)
 
     def leased(self, number: int) -> int:
-        """How many leases of a shard are out. O(leases)."""
-        return sum(n == number for n in self._leases.values())
+        """How many leases of a shard are out, or are about to be. O(leases)."""
+        return sum(n == number for n in self._leases.values()) + self._acquiring[number]
 
     def remove(self, number: int) -> DiskFrontier:
         """Give a shard up, with its counts; it is still open. Leases that are out are forgotten."""
@@ -191,8 +192,12 @@ class ClusterFrontier(Frontier):
             if number not in self._shards or number in self._frozen:  # meanwhile
                 continue
             share = -(-(limit - len(leases)) // (len(numbers) - at))
-            some = await self.run(number, lambda f, share=share: f.acquire(now, share, lane))  # type: ignore[misc]
-            self._leases.update(dict.fromkeys(some, number))
+            self._acquiring[number] += 1
+            try:
+                some = await self.run(number, lambda f, share=share: f.acquire(now, share, lane))  # type: ignore[misc]
+                self._leases.update(dict.fromkeys(some, number))
+            finally:
+                self._acquiring[number] -= 1
             leases += some
         return leases
 
@@ -204,11 +209,13 @@ class ClusterFrontier(Frontier):
                 continue
             if isinstance(outcome, Resolved):
                 outcome = await self._with_addresses(number, outcome)
-            self._leases.pop(lease, None)
             by_shard[number].append((lease, outcome))
         for number, some in by_shard.items():
-            self._give(self._shards[number])
-            await self.run(number, lambda f, some=some: f.release(some, now))  # type: ignore[misc]
+            for lease, _ in some:  # until now its shard is not given up
+                self._leases.pop(lease, None)
+            if number in self._shards:
+                self._give(self._shards[number])
+                await self.run(number, lambda f, some=some: f.release(some, now))  # type: ignore[misc]
 
     async def _with_addresses(self, number: int, outcome: Resolved) -> Outcome:
         """`outcome` with the addresses that the shard may ask now."""
@@ -252,7 +259,11 @@ class ClusterFrontier(Frontier):
         return sum(held.frontier.supply for held in self._shards.values())
 
     async def overview(self, now: float, limit: int) -> Overview:
-        parts = [await held.frontier.overview(now, limit) for held in self._shards.values()]
+        parts = [
+            await self._shards[number].frontier.overview(now, limit)
+            for number in list(self._shards)
+            if number in self._shards
+        ]
         hosts: defaultdict[str, int] = defaultdict(int)
         for part in parts:
             for state, count in part.hosts.items():
@@ -286,8 +297,9 @@ class ClusterFrontier(Frontier):
         return not self._batches
 
     def activity(self, number: int) -> int:
-        """A number that grows with each batch of a shard."""
-        return self._shards[number].activity
+        """A number that grows with each batch of a shard; 0 if it is closed."""
+        held = self._shards.get(number)
+        return held.activity if held is not None else 0
 
     def mailbox(self, number: int) -> Shard:
         return _Mailbox(self, number)

@@ -293,10 +293,10 @@ class RunningNode:
         except (NodeError, *PROBLEMS) as error:
             self._allow_until(-inf)
             self.on_problem(one_line(error))
-        except Exception as error:  # ours: without rounds the node would wait for ever
+        except Exception as error:  # our own fault: without rounds the others wait for this node
             logger.exception("A round of the node failed")
             self._allow_until(-inf)
-            self.on_problem(f"CLUSTER: {error!r}")
+            self.on_problem(f"CLUSTER: failed, the log says where: {error!r}")
 
     async def _round(self) -> bool:
         """One round; whether it counts. A fault of the bus is none of the node."""
@@ -434,6 +434,7 @@ class RunningNode:
         )
         await courier.open()
         self._carrying[use.shard] = asyncio.create_task(self._carry(courier))
+        self._ending.answer_again()
         logger.info("Shard %d is %s on this node", use.shard, use.how)
 
     async def _carry(self, courier: Courier) -> None:
