@@ -78,12 +78,14 @@ class ShardRecord(Struct, frozen=True):
     epoch -- 1, and one more with each node that gets the shard
     before -- the node that had it in the epoch before, "": none that is known
     restored -- the last epoch in which the shard came from a checkpoint, 0: never
+    copy -- ID of the copy that the node uses (`folders`); "" for the folder of epoch 1
     """
 
     node: str
     epoch: int
     before: str = ""
     restored: int = 0
+    copy: str = ""
 
 
 class Cell(Struct, frozen=True):

@@ -8,6 +8,7 @@ ended. `node` and the classes that it calls decide; `frontier` has the shards.
 | no bus at the start | waits for it for START_S, with a line each 30 s; then it ends |
 | the bus does not answer for STALE_S | sends no request until it does (`Gate`) |
 | a shard has gone to another node | closes it as soon as its requests have ended |
+| a shard is to go to another node, and its requests do not end | goes on with it |
 | the folder of a shard that it has begun is missing | ends: it never begins a shard again, empty |
 | the node must not join (`Refused`), or its disk fails | ends, with one line; nothing is lost |
 """
@@ -24,13 +25,13 @@ from pathlib import Path
 from typing import Final
 
 from webcrawl.cluster.bus import Bus, BusError, Refused, Unreachable
-from webcrawl.cluster.courier import Courier
+from webcrawl.cluster.courier import Courier, subject_of
 from webcrawl.cluster.ending import FINISHED, Activity, Ending
 from webcrawl.cluster.explaining import Explanations
 from webcrawl.cluster.frontier import ClusterFrontier
-from webcrawl.cluster.members import HEARTBEAT_S
+from webcrawl.cluster.holding import PROBLEMS, Holding, Plan
+from webcrawl.cluster.members import HEARTBEAT_S, STALE_S
 from webcrawl.cluster.node import Node
-from webcrawl.cluster.nodefile import NodeFileError
 from webcrawl.cluster.notices import AGAIN_AT_START_S, Notices, Repeated
 from webcrawl.cluster.offsets import Offsets, OffsetsError
 from webcrawl.cluster.putting import Putting
@@ -45,11 +46,12 @@ from webcrawl.frontier.store import StoreError
 
 logger = logging.getLogger(__name__)
 
-SHARDS: Final = "shards"  # in JOBDIR
 _LOST_S = 15.0  # until a warning: nodes that have lost the bus too write what they know
 _AGAIN_S = 0.2  # until the next round, after one that did not count
 START_S: Final = 600.0  # how long a node waits for the bus before its crawl begins
 _POLL_S = 0.2
+_IDLE_S = 1.0  # between two rounds of a node that has nothing to do, for _ENDING_S
+_ENDING_S = 30.0
 _SLOW_S = 6.0  # a start that takes longer is explained; GATHER_S and a heartbeat are usual
 
 OpenShard = Callable[[int, Path, str], DiskFrontier]  # number, folder, ID of the crawl
@@ -72,7 +74,6 @@ class RunningNode:
     has_seeds -- whether seeds are still read, or anything else is not in a shard yet
     on_problem -- called once, with one line, if the node must end
     on_stop -- called once the crawl is to end in all nodes before it is finished
-    on_put -- called when another node's links were put
     on_allowed -- called after each round: until when the other processes may send requests
     """
 
@@ -89,6 +90,7 @@ class RunningNode:
         jobdir: Path,
         open_shard: OpenShard,
         gate: Gate,
+        plan: Plan,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.node = node
@@ -97,15 +99,14 @@ class RunningNode:
         self.explanations = Explanations(bus, node.members.node, lambda: self.crawl_id)
         self.views = Views(node.members.node, frontier.counters, clock)
         self.on_stop: Callable[[], None] = lambda: None
-        self.on_put: Callable[[], None] = lambda: None
         self.on_allowed: Callable[[float], None] = lambda until: None
         self.steering = steering
+        self.allowed_until = -inf  # before the first round
         self._bus = bus
         self._frontier = frontier
         self._tenancies = tenancies
         self._ending = ending
         self._shards = shards
-        self._folder = jobdir / SHARDS
         self._open_shard = open_shard
         self._gate = gate
         self._clock = clock
@@ -122,7 +123,23 @@ class RunningNode:
         self._notices = Notices(node.members)
         self._fault = ""  # of the last round, "" if it went well
         self._cut_off_at: float | None = None  # since when the gate is shut; None: it is open
+        self._back_at = float("-inf")  # when the bus was back
+        self._idle_at = inf  # since when the node has nothing to do
         self._has_stopped = False
+        self.holding = Holding(
+            *(bus, node, frontier, tenancies),
+            shards=shards,
+            jobdir=jobdir,
+            gate=gate,
+            plan=plan,
+            couriers=self._couriers,
+            stop_courier=self._stop_courier,
+            clock=clock,
+        )
+        self.holding.has_seeds = lambda: self.has_seeds()  # noqa: PLW0108  # it is set later
+        self.holding.has_ended = lambda: bool(ending.reason)
+        self.holding.on_problem = lambda line: self.on_problem(line)  # noqa: PLW0108  # as above
+        self.holding.mover.on_hurry = self._called.set
         steering.on_called = self._called.set
         node.before_joining = self._before_joining
         node.on_event = self._events.append
@@ -244,6 +261,7 @@ class RunningNode:
         await asyncio.gather(*self._beside, return_exceptions=True)
         if self._task is not None:
             await self._task
+        await self.holding.close()
         for number in list(self._couriers):
             await self._stop_courier(number)
 
@@ -262,15 +280,17 @@ class RunningNode:
         try:
             await self.explanations.open()
             await self._putting.open()
+            await self.holding.open()
             while not self._closing.is_set():
                 began_at = self._clock()
                 self._called.clear()
                 counts = await self._round()
-                wait_s = HEARTBEAT_S - (self._clock() - began_at) if counts else _AGAIN_S
+                pause_s = _IDLE_S if self._has_just_idled() else HEARTBEAT_S
+                wait_s = pause_s - (self._clock() - began_at) if counts else _AGAIN_S
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(max(wait_s, 0.0)):
+                    async with asyncio.timeout(max(self.holding.wait_s(wait_s), 0.0)):
                         await self._called.wait()
-        except (BusError, NodeError, NodeFileError, StoreError, OffsetsError) as error:
+        except (NodeError, *PROBLEMS) as error:
             self._allow_until(-inf)
             self.on_problem(one_line(error))
         except Exception as error:  # ours: without rounds the node would wait for ever
@@ -290,11 +310,13 @@ class RunningNode:
             for shard, record in self.node.shards.map.items():
                 for courier in self._couriers.values():
                     courier.set_epoch(shard, record.epoch)
-            if self.node.state == "running":
+            if self.node.state != "joining":
                 await self._tenancies.tick()
                 await self.steering.look()
                 await self.steering.take_places()
                 await self._end_if_quiet()
+                if self._task is not None:
+                    self.holding.look()
             self._fault = ""
         except Refused:
             raise
@@ -316,14 +338,20 @@ class RunningNode:
 
     def _notice(self) -> None:
         now, shards = self._clock(), self.node.shards
-        self._notices.nodes()
+        if now > self._back_at + STALE_S:  # before, all nodes seem silent
+            self._notices.nodes()
         is_claimed = len(shards.map) == self._shards
         self._notices.has_none(shards.held, is_claimed, now)
         # Links to the shards of a node that is gone wait in an outbox.
         shards_done = all(each.is_finished() for each in self._frontier.shards.values())
         is_idle = not self.has_seeds() and shards_done
+        self._idle_at = min(self._idle_at, now) if is_idle else inf
         self._notices.waits(shards.map, now, is_idle=is_idle)
         self._warn_of_lost_shards()
+
+    def _has_just_idled(self) -> bool:
+        """Whether the end may be near: it takes five rounds, and all nodes' answers."""
+        return 0 <= self._clock() - self._idle_at < _ENDING_S
 
     def _warn_of_lost_shards(self) -> None:
         """Once: the bus was wiped before all shards were claimed, or while their nodes were dead.
@@ -349,6 +377,7 @@ class RunningNode:
     # The loss of the bus
 
     def _allow_until(self, at: float) -> None:
+        self.allowed_until = at
         self._gate.allow_until(at)
         self.on_allowed(at)
 
@@ -362,7 +391,7 @@ class RunningNode:
                     "The bus does not answer: no request is sent until it does. %s", self._fault
                 )
             elif self._cut_off_at is not None and self.node.may_ask(now):
-                lost_s, self._cut_off_at = now - self._cut_off_at, None
+                lost_s, self._cut_off_at, self._back_at = now - self._cut_off_at, None, now
                 logger.info("The bus is back after %.0f s: requests are sent again", lost_s)
             await asyncio.sleep(_POLL_S)
 
@@ -373,17 +402,16 @@ class RunningNode:
             if event.shard not in self._couriers:
                 await self._use(event)
         else:
-            logger.warning("Shard %d is on node %s now, and is parked", event.shard, event.node)
-            self._tenancies.drop(event.shard)
-            await self._stop_courier(event.shard)
-            if event.shard in self._frontier.shards:
-                await self._frontier.remove(event.shard).close()
-            self.node.shards.stopped(event.shard)
+            self.holding.park(event)
 
     async def _use(self, use: Use) -> None:
-        folder = self._folder / f"{use.shard:04d}"
-        exists = (folder / FOLDER).exists()
-        if use.how == "begun" and exists:
+        folders, copy = self.holding.folders, self.node.shards.map[use.shard].copy
+        folder = folders.of(use.shard)
+        try:
+            exists = await asyncio.to_thread(folders.settle, use.shard, copy)
+        except OSError as error:
+            raise NodeError(f"{folder} cannot be used: {error.strerror or error}") from None
+        if use.how == "begun" and (folder / FOLDER).exists():
             raise NodeError(
                 f"{folder} has a frontier, but this node has never begun shard {use.shard}"
             )
@@ -402,6 +430,7 @@ class RunningNode:
             shards=self._shards,
             offsets=Offsets(folder),
             node=self._couriers,
+            kept=self.holding.kept(use.shard, crawl),
         )
         await courier.open()
         self._carrying[use.shard] = asyncio.create_task(self._carry(courier))
@@ -420,19 +449,18 @@ class RunningNode:
         courier, task = self._couriers.get(number), self._carrying.pop(number, None)
         if courier is not None:
             courier.close()
+            self._bus.unsubscribe(subject_of(number))
         if task is not None:
             await task
 
     async def _put(self, links: list[Link], force: bool) -> int:
         """Put links of a node without a shard."""
-        accepted = await self._frontier.put(links, self._clock(), force=force)
-        self.on_put()
-        return accepted
+        return await self._frontier.put(links, self._clock(), force=force)
 
     async def _put_elsewhere(self, links: list[Link], force: bool) -> tuple[list[Link], int]:
         """Put links into other nodes' shards, until this node has one."""
         accepted = 0
-        while links and not self._frontier.shards:
+        while links and not self._frontier.shards and not self._frontier.has_ended:
             if not self._putting.owner:
                 await asyncio.sleep(_AGAIN_S)
                 continue
@@ -453,7 +481,7 @@ class RunningNode:
     # The end
 
     async def _end_if_quiet(self) -> None:
-        if self.node.state != "running":
+        if self.node.state not in ("running", "leaving"):
             return
         if await self._ending.look():
             await self._ending.answer(self._activities(), has_seeds=self.has_seeds())

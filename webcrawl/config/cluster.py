@@ -12,8 +12,11 @@ from scrapy.settings import BaseSettings
 
 from webcrawl.cluster.buckets import SUFFIX_LIST, Buckets
 from webcrawl.cluster.bus import Refused, bus_from
+from webcrawl.cluster.desk import Desk
 from webcrawl.cluster.ending import Ending
+from webcrawl.cluster.folders import read_mark
 from webcrawl.cluster.frontier import ClusterFrontier
+from webcrawl.cluster.holding import Plan
 from webcrawl.cluster.node import Node
 from webcrawl.cluster.nodefile import SHARD_LOG, NodeStore
 from webcrawl.cluster.registry import settings_to_agree
@@ -68,6 +71,7 @@ def _node_in(
     jobdir = folder.path
     shards = read(settings, "CLUSTER_SHARDS", int)
     longest_fetch_s = 2 * read(settings, "DOWNLOAD_TIMEOUT", float) + _WAIT_S
+    checkpoints = settings.get("CLUSTER_CHECKPOINTS")
     try:
         bus = bus_from(url, read(settings, "CLUSTER_NAME", str))
     except ValueError as error:
@@ -102,6 +106,12 @@ def _node_in(
         jobdir=jobdir,
         open_shard=_opener(settings, scope, rules, buckets),
         gate=gate,
+        plan=Plan(
+            longest_fetch_s,
+            rebalances=read(settings, "CLUSTER_REBALANCE", bool),
+            checkpoints=Path(checkpoints).absolute() if checkpoints else None,
+            checkpoint_s=read(settings, "CLUSTER_CHECKPOINT_INTERVAL", float),
+        ),
     )
     frontier.rules = rules
 
@@ -112,6 +122,8 @@ def _node_in(
             folder.close()
 
     frontier.on_closed = leave
+    desk = Desk(bus, running.holding, jobdir.absolute())
+    running.holding.on_command, running.holding.mover.on_order = desk.do, desk.from_bus
     running.views.describe = lambda: NodeView(name=machine_name())  # until the spider is open
     return Cluster(frontier, running)
 
@@ -134,7 +146,7 @@ def _opener(
             identity=build.identity_from(settings),
             log_folder=log if read(settings, "CRAWL_LOG", bool) else None,
             now=now,
-            utc_s=time.time() - now,
+            utc_s=time.time() - now + read_mark(folder).skew_s,
             abroad=buckets.abroad(number),
             crawl=crawl,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Self
 
 from scrapy import signals
@@ -45,6 +46,9 @@ class ClusterNode:
         frontier = crawl_of(self._crawler).frontier
         if isinstance(frontier, FrontierServer):
             node.on_allowed = frontier.allow_until
+            frontier.allow_until(node.allowed_until)
+        node.holding.give_back = self._give_back
+        node.holding.on_left = self._leave
         node.start()
 
     def _has_seeds(self) -> bool:
@@ -57,6 +61,17 @@ class ClusterNode:
         """Another node has ended the crawl by `scrapy ctl`: as that command does here."""
         logger.info("The crawl is stopped in all nodes")
         self._closing = asyncio.ensure_future(self._crawler.stop_async())
+
+    def _give_back(self, matches: Callable[[str], bool]) -> None:
+        scheduler = crawl_of(self._crawler).scheduler
+        if scheduler is not None:
+            scheduler.give_back(matches)
+
+    def _leave(self) -> None:
+        """All shards are on other nodes."""
+        engine = self._crawler.engine
+        if engine is not None and engine.spider is not None:
+            engine.close_spider(engine.spider, "left")
 
     def _end(self, problem: str) -> None:
         logger.error("%s", problem)

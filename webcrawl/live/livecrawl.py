@@ -15,7 +15,10 @@ import msgspec
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
+from webcrawl.cluster.bus import BusError
 from webcrawl.cluster.explaining import Answer, NoAnswerError
+from webcrawl.cluster.folders import CopyError
+from webcrawl.cluster.moving import MoveError
 from webcrawl.cluster.running import RunningNode
 from webcrawl.config.explanation import explained
 from webcrawl.crawl.crawl import crawl_of
@@ -26,7 +29,7 @@ from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.store import StoreError
 from webcrawl.live.metrics import exposition
 from webcrawl.live.snapshot import Snapshots
-from webcrawl.parse.urls import canonicalize
+from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.scope import ScopeError
 from webcrawl.wording import printable
 
@@ -72,6 +75,16 @@ class LiveCrawl:
         except StoreError as error:  # the frontier is closed, or has failed
             raise RefusalError(503, one_line(str(error))) from None
 
+    async def order(self, arguments: list[str]) -> str:
+        """Carry out a command about shards (`scrapy shard`). RefusalError."""
+        node = crawl_of(self._crawler).node
+        if node is None:
+            raise RefusalError(400, "this crawl has no shards: it runs without CLUSTER")
+        try:
+            return await node.holding.on_command(arguments)
+        except (MoveError, CopyError, BusError, StoreError) as error:
+            raise RefusalError(400, one_line(str(error))) from None
+
     def lines(self, seen: int, limit: int) -> tuple[list[bytes], int]:
         """The last lines of the crawl log after line number `seen`, `limit` at most.
 
@@ -94,7 +107,7 @@ class LiveCrawl:
             raise RefusalError(503, "this crawl has no frontier of ours")
         if node is None:
             return await self._explain(url, frontier.inspect)
-        shard = node.frontier.shard_of(url)
+        shard = node.frontier.shard_of(host_of(url))
         if shard not in node.frontier.shards:
             return await _explained_elsewhere(node, shard, url)
         lines = await self._explain(url, node.frontier.shards[shard].inspect)
@@ -105,7 +118,7 @@ class LiveCrawl:
         node = crawl_of(self._crawler).node
         if canonicalize(url) != url or node is None:
             return Answer([], "the URL is not canonical")
-        shard = node.frontier.shard_of(url)
+        shard = node.frontier.shard_of(host_of(url))
         if shard not in node.frontier.shards:
             return Answer([], f"it does not use shard {shard}, whose URL this is")
         try:
