@@ -6,11 +6,14 @@ import asyncio
 import functools
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from webcrawl.cluster.buckets import Buckets
 from webcrawl.cluster.explaining import Answer, Explanations, NoAnswerError, Question
+from webcrawl.cluster.frontier import ClusterFrontier
 from webcrawl.cluster.memorybus import MemoryHub
 from webcrawl.cluster.records import NodeRecord, encode
 from webcrawl.cluster.views import (
@@ -25,7 +28,8 @@ from webcrawl.cluster.views import (
     whole_of,
 )
 from webcrawl.frontier.counters import Counters
-from webcrawl.report.lines import named_counts, whole_line, whole_summary, whole_values
+from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.report.lines import done_since, named_counts, whole_line, whole_summary, whole_values
 
 A, B, C = "aaa", "bbb", "ccc"
 
@@ -169,13 +173,13 @@ def test_the_values_for_programs_are_json() -> None:
     assert values["shards_without_node"] == [1, 2, 3]
 
 
-# Explanations
+# In a loop: explanations from node to node, shards that move
 
 
-def in_loop(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     @functools.wraps(test)
-    def run() -> None:
-        asyncio.run(test())  # type: ignore[arg-type]  # a coroutine
+    def run(**fixtures: Path) -> None:
+        asyncio.run(test(**fixtures))  # type: ignore[arg-type]  # a coroutine
 
     return run
 
@@ -250,3 +254,18 @@ async def test_an_answer_that_is_none_is_one_line() -> None:
     await liar.answer(f"explain.{C}", answer)
     with pytest.raises(NoAnswerError, match=r"^the answer of node ccc cannot be read$"):
         await one.ask(C, "http://a.example/")
+
+
+@in_loop
+async def test_a_shard_that_comes_or_leaves_is_no_work_of_the_node(tmp_path: Path) -> None:
+    node = ClusterFrontier(Buckets(2))
+    shard = DiskFrontier(tmp_path, abroad=Buckets(2).abroad(0))
+    shard.counters.crawled = 1000
+    node.add(0, shard)
+    assert done_since(node.brought, node.counters) == (0, 0)
+    node.counters.crawled += 10  # as the scheduler counts
+    node.counters.page_bytes += 5
+    assert done_since(node.brought, node.counters) == (10, 5)
+    await node.remove(0).close()
+    assert node.counters.crawled == 0
+    assert done_since(node.brought, node.counters) == (10, 5), "this node has done it"

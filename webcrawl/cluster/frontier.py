@@ -151,7 +151,9 @@ class ClusterFrontier(Frontier):
         self._give(held)
         self._frozen.discard(number)
         self._leases = {lease: n for lease, n in self._leases.items() if n != number}
-        self._count(_negative(held.frontier.counters.to_dict()))
+        gone = _negative(held.frontier.counters.to_dict())
+        self._count(gone)
+        self.brought.add(gone)  # so what this node has done stays done, and no speed is negative
         if not self._shards:
             self._has_shard.clear()
         return held.frontier

@@ -32,7 +32,7 @@ class NodeDescription:
         self._counting: asyncio.Task[None] | None = None
 
     def make(self) -> NodeView:
-        """0.3 ms. Hosts by state are those of the call before: a heartbeat waits for no shard."""
+        """1 ms. Hosts by state are those of the call before: a heartbeat waits for no shard."""
         now, crawl = time.monotonic(), self._crawl
         pages, size_bytes = done_since(crawl.brought, self._node.frontier.counters)
         before, pages_before, bytes_before = self._before
