@@ -290,6 +290,8 @@ class RunningNode:
         return counts
 
     def _notice(self) -> None:
+        if self._ending.reason or self.steering.whole.is_met:
+            return  # nodes leave, and nothing is waited for
         now, shards = self._clock(), self.node.shards
         if now > self._back_at + STALE_S:  # before, all nodes seem silent
             self._notices.nodes()
