@@ -13,6 +13,7 @@ from simweb import Running, faults, running
 from tests.contracts.natsserver import NatsServer
 from tests.crawl.crawling import Result, assert_clean
 from tests.crawl.steered import Steered
+from webcrawl.report.card import read_card
 
 pytestmark = pytest.mark.slow
 WORLD = (
@@ -86,4 +87,6 @@ def test_a_stop_ends_all_nodes_and_the_target_is_that_of_all_runs(
         results = [each.wait(120) for each in again]
         assert_ended(*results)
         assert sum(result.report["counts"]["crawled"] for result in results) == 60
+        cards = [read_card(each.jobdir) for each in again]
+        assert len({card.crawl for card in cards if card}) == 1
         assert [line for line in faults(web.ledger()) if " pages missing" not in line] == []

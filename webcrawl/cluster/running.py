@@ -337,6 +337,8 @@ class RunningNode:
         self.views.see(self.crawl_id, node.members.seen(), owners, self._shards)
 
     def _notice(self) -> None:
+        if self._ending.reason or self.steering.whole.is_met:
+            return  # nodes leave, and nothing is waited for
         now, shards = self._clock(), self.node.shards
         if now > self._back_at + STALE_S:  # before, all nodes seem silent
             self._notices.nodes()
