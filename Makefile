@@ -10,13 +10,16 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:  # several install into one environment
-.PHONY: help demo bench install check test fuzz lint format clean
+.PHONY: help demo cluster bench install check test fuzz lint format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.scan ## crawl a simulated web for a minute, and let it judge the crawler
 	@$(BIN)/python benchmarks/demo.py
+
+cluster: $(VENV)/.scan ## crawl a simulated web with three nodes, kill one, and let the web judge them (needs nats-server)
+	@$(BIN)/python benchmarks/demo_cluster.py
 
 bench: $(VENV)/.scan ## pages per CPU second against plain Scrapy, in some three minutes
 	@$(BIN)/python -m benchmarks vs-scrapy

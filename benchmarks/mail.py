@@ -31,7 +31,7 @@ from webcrawl.cluster.mail import ROWS_MAX, Batch, pack, unpack
 from webcrawl.cluster.offsets import Offsets
 from webcrawl.frontier.disk.frontier import DiskFrontier
 from webcrawl.frontier.lease import Link
-from webcrawl.frontier.mailbox import FoundLink, Mail
+from webcrawl.frontier.mailbox import FoundLink, Mail, Packed
 
 PAGE_LINKS = 2_000  # links of one commit, as from some dozens of pages
 URL_LENGTH = 69
@@ -149,15 +149,16 @@ class Metered:
     def inbox(self) -> Any:
         return self._frontier.inbox
 
-    async def receive(self, sender: int, first: int, mail: Sequence[Mail], now: float) -> int:
+    async def receive_each(
+        self, batches: Sequence[tuple[int, int, Sequence[Mail]]], now: float
+    ) -> None:
         began = time.process_time()
-        applied = await self._frontier.receive(sender, first, mail, now)
+        await self._frontier.receive_each(batches, now)
         self.spent_s += time.process_time() - began
-        return applied
 
-    async def unsent(self, shard: int, after: int, limit: int) -> list[Mail]:
+    async def packed(self, shard: int, after: int, limit: int, limit_bytes: int) -> Packed:
         began = time.process_time()
-        rows = await self._frontier.unsent(shard, after, limit)
+        rows = await self._frontier.packed(shard, after, limit, limit_bytes)
         self.spent_s += time.process_time() - began
         return rows
 

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.slow
 
 SHARDS = 4
 FEATURES = "none,page-30*,page-404,page-chunked,page-gzip,robots-none"
-WORLD = ("--seed", "6", "--hosts", "40", "--pages-per-host", "8", "--features", FEATURES)
+WORLD = ("--seed", "6", "--hosts", "30", "--pages-per-host", "8", "--features", FEATURES)
+SMALL = (*WORLD, "--hosts", "10")
 PROMISES = ("--host-delay", "0.1", "--ip-delay", "0")
 
 
@@ -86,10 +87,10 @@ def test_nodes_and_the_bus_are_killed(tmp_path: Path, bus: NatsServer, nodes: li
 def test_a_node_whose_bus_is_silent_asks_nobody(
     tmp_path: Path, bus: NatsServer, nodes: list[Node]
 ) -> None:
-    with running(*WORLD, *PROMISES) as web:
+    with running(*SMALL, *PROMISES) as web:
         nodes.append(Node(tmp_path / "node", web, bus, CLUSTER_SHARDS=SHARDS, CRAWL_PROCESSES=2))
         nodes[0].start()
-        wait_until(lambda: web.ledger()["fetched"]["pages"] > 30, nodes)
+        wait_until(lambda: web.ledger()["fetched"]["pages"] > 10, nodes)
         bus.send(signal.SIGSTOP)
         nodes[0].send(signal.SIGSTOP)  # in which its time without a bus goes on
         time.sleep(10)  # `members.STALE_S`

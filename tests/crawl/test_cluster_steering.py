@@ -11,7 +11,7 @@ import pytest
 
 from simweb import Running, faults, running
 from tests.contracts.natsserver import NatsServer
-from tests.crawl.crawling import Result, assert_clean, assert_faultless
+from tests.crawl.crawling import Result, assert_clean
 from tests.crawl.steered import Steered
 
 pytestmark = pytest.mark.slow
@@ -39,58 +39,51 @@ def assert_ended(*results: Result) -> None:
         assert_clean(result)
 
 
-def test_a_command_to_one_node_holds_for_all(tmp_path: Path, bus: NatsServer) -> None:
-    with running(*WORLD) as web:
-        nodes = [node(tmp_path / name, bus, web) for name in "ab"]
-        for each in nodes:
-            each.until("is begun on this node")
-        one, other = nodes
-        one.after(20)
-        assert one.ctl("pause").startswith("paused on 2 nodes: no request is sent until resume")
-        paused_at = time.monotonic()
-        assert other.ctl("status").startswith("paused: ")
-        time.sleep(PAUSE_S)
-        assert one.requests_since(paused_at) == []
-        denied = [url.split("/")[2].split(":")[0] for url in web.seeds][-1]
-        assert other.ctl("deny", denied).startswith("1 entry added on 2 nodes: ")
-        assert other.ctl("resume") == "resumed on 2 nodes"
-        time.sleep(PAUSE_S)
-        assert not [url for url in one.requests_since(paused_at) if url.startswith(denied)]
-        assert one.ctl("stop").startswith("stopping on 2 nodes: ")
-        assert_ended(*(each.wait(60) for each in nodes))
-
-        again = [node(tmp_path / name, bus, web) for name in "ab"]
-        for each in again:
-            each.until(f"steering: deny {denied}, from ")
-        assert_ended(*(each.wait(120) for each in again))
-        assert not [url for url in one.requests_since(paused_at) if url.startswith(denied)]
-        assert [line for line in faults(web.ledger()) if " pages missing" not in line] == []
-
-
-def test_a_target_is_met_exactly_by_all_nodes_together(tmp_path: Path, bus: NatsServer) -> None:
-    with running(*WORLD) as web:
-        nodes = [node(tmp_path / name, bus, web, CLOSESPIDER_PAGECOUNT=50) for name in "ab"]
-        results = [each.wait(120) for each in nodes]
-    assert_ended(*results)
-    crawled = [result.report["counts"]["crawled"] for result in results]
-    assert sum(crawled) == 50
-    assert all(crawled)
-
-
-def test_a_crawl_waits_for_a_node_that_has_left(tmp_path: Path, bus: NatsServer) -> None:
+def test_a_command_holds_for_all_nodes_and_one_that_leaves_is_waited_for(
+    tmp_path: Path, bus: NatsServer
+) -> None:
     with running(*WORLD) as web:
         one, other = (node(tmp_path / name, bus, web) for name in "ab")
         for each in (one, other):
             each.until("is begun on this node")
-        one.after(15)
+        one.after(10)
+        assert one.ctl("pause").startswith("paused on 2 nodes: no request is sent until resume")
+        paused_at = time.monotonic()
+        assert other.ctl("status").startswith("paused: ")
+        denied = web.seeds[-1].split("/")[2].split(":")[0]
+        assert other.ctl("deny", denied).startswith("1 entry added on 2 nodes: ")
+        time.sleep(PAUSE_S)
+        assert one.requests_since(paused_at) == []
+        assert other.ctl("resume") == "resumed on 2 nodes"
+        one.until_true(lambda: len(one.requests_since(paused_at)) > 5)
+
         other.interrupt()
-        left = other.wait(60)
-        assert_ended(left)
+        assert_ended(other.wait(60))
         refused = node(tmp_path / "c", bus, web, MAX_PAGES_PER_HOST=3).wait(60)
         assert refused.exit_code == 2
         line = refused.log.splitlines()[-1]
         assert line.startswith("CLUSTER: MAX_PAGES_PER_HOST = 3, and the nodes of the crawl ")
         one.until("Nothing is left to do here: the crawl waits for shards ")
+
         back = node(tmp_path / "b", bus, web)
+        back.until(f"steering: deny {denied}, from ")
         assert_ended(one.wait(120), back.wait(120))
-        assert_faultless(web)
+        assert not [url for url in one.requests_since(paused_at) if url.startswith(denied)]
+        assert [line for line in faults(web.ledger()) if " pages missing" not in line] == []
+
+
+def test_a_stop_ends_all_nodes_and_the_target_is_that_of_all_runs(
+    tmp_path: Path, bus: NatsServer
+) -> None:
+    with running(*WORLD) as web:
+        nodes = [node(tmp_path / name, bus, web, CLOSESPIDER_PAGECOUNT=60) for name in "ab"]
+        for each in nodes:
+            each.until("is begun on this node")
+        nodes[0].after(10)
+        assert nodes[0].ctl("stop").startswith("stopping on 2 nodes: ")
+        assert_ended(*(each.wait(60) for each in nodes))
+        again = [node(tmp_path / name, bus, web, CLOSESPIDER_PAGECOUNT=60) for name in "ab"]
+        results = [each.wait(120) for each in again]
+        assert_ended(*results)
+        assert sum(result.report["counts"]["crawled"] for result in results) == 60
+        assert [line for line in faults(web.ledger()) if " pages missing" not in line] == []

@@ -23,7 +23,7 @@ from webcrawl.cluster import courier as module
 from webcrawl.cluster.courier import Courier
 from webcrawl.cluster.offsets import Offsets
 from webcrawl.frontier.lease import Link
-from webcrawl.frontier.mailbox import FoundLink, Mail
+from webcrawl.frontier.mailbox import FoundLink, Mail, Packed, encode
 
 CRAWL = "a crawl"
 
@@ -103,22 +103,25 @@ class Shard:
         self.now.ends[to] = first, last + 1
         self.now.written.append(url)
 
-    async def receive(self, sender: int, first: int, mail: Sequence[Mail], now: float) -> int:
-        applied = self.now.inbox.get(sender, 0)
-        if first > applied + 1:
-            return applied
-        for each in mail[applied + 1 - first :]:
-            assert isinstance(each, FoundLink)
-            self.now.applied.append(each.link.url)
-            self.now.inbox[sender] = self.now.inbox.get(sender, 0) + 1
+    async def receive_each(
+        self, batches: Sequence[tuple[int, int, Sequence[Mail]]], now: float
+    ) -> None:
+        for sender, first, mail in batches:
+            applied = self.now.inbox.get(sender, 0)
+            if first > applied + 1:
+                continue
+            for each in mail[applied + 1 - first :]:
+                assert isinstance(each, FoundLink)
+                self.now.applied.append(each.link.url)
+                self.now.inbox[sender] = self.now.inbox.get(sender, 0) + 1
         self.commit()
-        return self.now.inbox[sender]
 
-    async def unsent(self, shard: int, after: int, limit: int) -> list[Mail]:
+    async def packed(self, shard: int, after: int, limit: int, limit_bytes: int) -> Packed:
         assert after + 1 >= self.now.ends[shard][0], "these rows are deleted"
         rows = self.history[-1].rows.get(shard, {})
         numbers = range(after + 1, after + 1 + limit)
-        return [rows[number] for number in numbers if number in rows]
+        found = [rows[number] for number in numbers if number in rows]
+        return Packed(len(found), encode(found))
 
     async def sent(self, shard: int, upto: int) -> None:
         self._step()

@@ -11,6 +11,7 @@ import pytest
 from webcrawl.cluster.courier import (
     ARRIVED_BYTES_MAX,
     BATCHES_MAX,
+    FEW_A_SECOND,
     LINGER_S,
     RETRY_MAX_S,
     RETRY_S,
@@ -19,7 +20,7 @@ from webcrawl.cluster.courier import (
 from webcrawl.cluster.mail import ROWS_MAX, Batch, Watermark, pack, read, write
 from webcrawl.cluster.offsets import NAME, Offsets, OffsetsError
 from webcrawl.frontier.lease import Link
-from webcrawl.frontier.mailbox import FoundLink, Mail
+from webcrawl.frontier.mailbox import FoundLink, Mail, Packed, encode
 
 ROW = FoundLink(Link("https://a.example/", "a.example", 1))
 RUN = 1 << 32
@@ -31,13 +32,19 @@ class Shard:
     def __init__(self, **last: int) -> None:
         self.outbox = {int(to[1:]): (1, rows) for to, rows in last.items()}
         self.inbox: dict[int, int] = {}
+        self.batches: list[int] = []  # of each commit
 
-    async def receive(self, sender: int, first: int, mail: Sequence[Mail], now: float) -> int:
-        self.inbox[sender] = first + len(mail) - 1
-        return self.inbox[sender]
+    async def receive_each(
+        self, batches: Sequence[tuple[int, int, Sequence[Mail]]], now: float
+    ) -> None:
+        self.batches.append(len(batches))
+        for sender, first, mail in batches:
+            if first == self.inbox.get(sender, 0) + 1:
+                self.inbox[sender] = first + len(mail) - 1
 
-    async def unsent(self, shard: int, after: int, limit: int) -> list[Mail]:
-        return [ROW] * min(limit, self.outbox[shard][1] - after)
+    async def packed(self, shard: int, after: int, limit: int, limit_bytes: int) -> Packed:
+        rows = [ROW] * min(limit, self.outbox[shard][1] - after)
+        return Packed(len(rows), encode(rows))
 
     async def sent(self, shard: int, upto: int) -> None:
         self.outbox[shard] = upto + 1, self.outbox[shard][1]
@@ -245,12 +252,67 @@ def test_a_gap_and_a_repeated_batch_are_answered_and_not_applied() -> None:
         each.bus.published.clear()
         for serial, first in enumerate([1, 3, 1], RUN + 1):
             each.bus.handle(mail(first=first, serial=serial))
-        await each.courier.turn(1.0)
+            await each.courier.turn(1.0)
         assert each.courier.applied == 1
         answers = [answer for _, answer in each.bus.published if isinstance(answer, Watermark)]
         assert [(answer.serial - RUN, answer.applied) for answer in answers] == [
             (1, 1), (2, 1), (3, 1),
         ]  # fmt: skip
+
+    asyncio.run(scene())
+
+
+def test_small_batches_are_applied_in_one_commit_and_each_sender_is_answered_once() -> None:
+    async def scene() -> None:
+        each = Scene()
+        await each.courier.open()
+        each.bus.published.clear()
+        for n, (sender, first, rows) in enumerate([(1, 1, 2), (2, 1, 3), (1, 3, 1), (1, 9, 1)]):
+            each.bus.handle(mail(rows, first, sender=sender, serial=RUN + 1 + n))
+        await each.courier.turn(1.0)
+        assert each.shard.batches == [3]
+        assert each.shard.inbox == {1: 3, 2: 3}
+        assert each.courier.applied == 6
+        answers = [answer for _, answer in each.bus.published if isinstance(answer, Watermark)]
+        assert [(a.receiver, a.serial - RUN, a.applied) for a in answers] == [(1, 4, 3), (2, 2, 3)]
+
+    asyncio.run(scene())
+
+
+def test_a_long_commit_is_none_of_many_batches() -> None:
+    async def scene() -> None:
+        each = Scene()
+        await each.courier.open()
+        for n in range(3):
+            each.bus.handle(mail(ROWS_MAX, ROWS_MAX * n + 1, serial=RUN + 1 + n))
+        assert await each.courier.turn(1.0) == 1.0, "there is more to do"
+        await each.courier.turn(1.0)
+        await each.courier.turn(1.0)
+        assert each.shard.batches == [1, 1, 1]
+
+    asyncio.run(scene())
+
+
+def test_few_rows_are_sent_seldom_if_there_are_many_shards() -> None:
+    async def scene() -> None:
+        each = Scene(s1=1)
+        each.courier = Courier(0, 5, "crawl", each.shard, each.bus, shards=100)
+        await each.begin()
+        assert len(await each.turn(0.1)) == 1
+        each.shard.outbox[1] = 1, 3
+        assert await each.turn(0.5) == []
+        assert each.due_at == pytest.approx(0.1 + RETRY_S), "until it asks"
+        each.shard.outbox[1] = 1, 2 + ROWS_MAX
+        assert len(await each.turn(0.6)) == 1
+        each = Scene(s1=1)
+        each.courier = Courier(0, 5, "crawl", each.shard, each.bus, shards=100)
+        await each.begin()
+        [batch] = await each.turn(0.1)
+        each.hear(batch, 1)
+        each.shard.outbox[1] = 2, 3
+        assert await each.turn(0.5) == []
+        assert each.due_at == pytest.approx(0.1 + 100 / FEW_A_SECOND)
+        assert len(await each.turn(each.due_at)) == 1
 
     asyncio.run(scene())
 
@@ -261,7 +323,7 @@ def test_what_has_arrived_is_bounded() -> None:
         await each.courier.open()
         size, message = 500_000, Batch("crawl", 1, 1, 0, 5, RUN + 1, 1, 1)
         for _ in range(ARRIVED_BYTES_MAX // size + 2):
-            each.courier.deliver(message, [ROW], size)
+            each.courier.deliver(message, encode([ROW]), size)
         assert each.courier.refused == {"full": 2}
 
     asyncio.run(scene())

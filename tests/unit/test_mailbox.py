@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from tests.contracts.frontier import link
 from tests.unit.frontier_parts import FOREVER, POLITE
+from webcrawl.frontier import mailbox
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk import rows
@@ -25,6 +28,9 @@ from webcrawl.frontier.lease import (
     Step,
 )
 from webcrawl.frontier.mailbox import (
+    RECENT_BYTES_MAX,
+    ROW_BYTES_MAX,
+    ROW_MAX,
     RULES_BYTES_MAX,
     FoundLink,
     Mail,
@@ -33,6 +39,7 @@ from webcrawl.frontier.mailbox import (
     RobotsFailed,
     answered,
     decode,
+    decode_all,
     encode,
 )
 from webcrawl.frontier.orderings import Opic, Ordering
@@ -187,9 +194,11 @@ def test_cash_leaves_one_shard_and_enters_the_other_once() -> None:
 # robots.txt
 
 
-def moved(from_shard: int = 0, to: str = "http://b.example/robots") -> CrawlState:
+def moved(
+    from_shard: int = 0, to: str = "http://b.example/robots", policy: Policy = STRICT
+) -> CrawlState:
     """A shard with a page, whose host has moved its robots.txt."""
-    a = shard(from_shard, STRICT)
+    a = shard(from_shard, policy)
     host = "abc"[from_shard]
     a.put([link(f"http://{host}.example/page")], NOW)
     lease = lease_of(a, Step.ROBOTS)
@@ -227,6 +236,15 @@ def test_a_robots_txt_that_has_moved_to_a_foreign_host_is_fetched_there() -> Non
     a.release([(page, Fetched(200, NOW + 1100, NOW + 1100))], NOW + 1100)
     a.put([link("http://a.example/2")], NOW + 1100)
     assert a.next_at() == NOW + 1120, "the Crawl-delay has arrived too"
+
+
+def test_rules_that_have_travelled_are_for_the_name_of_the_crawl() -> None:
+    named = replace(STRICT, agent="mybot")
+    a, b = moved(policy=named), shard(1, named)
+    carry(a, 0, b, 1)
+    b.release([(lease_of(b, Step.ROBOTS), RobotsFetched(ALLOW_ALL, FOREVER, NOW, NOW))], NOW)
+    carry(b, 1, a, 0)
+    assert [each.url for each in a.acquire(NOW + 50, 9)] == ["http://a.example/page"]
 
 
 def test_a_moved_robots_txt_may_move_on_to_a_third_shard_or_back() -> None:
@@ -353,6 +371,52 @@ def test_numbers_and_rows_outlive_a_run(tmp_path: Path) -> None:
     a.put([link("http://b.example/5")], NOW)
     assert urls(a.unsent(1, 4, 9)) == ["http://b.example/4", "http://b.example/5"]
     store.close()
+
+
+@pytest.mark.parametrize("recent_bytes", [0, 1000, RECENT_BYTES_MAX])
+def test_rows_have_the_mail_of_a_commit_and_are_sent_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recent_bytes: int
+) -> None:
+    """Whether they are still in memory or not."""
+    monkeypatch.setattr(mailbox, "RECENT_BYTES_MAX", recent_bytes)
+    store = DiskStore(tmp_path, is_shard=True)
+    a = shard(store=store)
+    commits = (7, ROW_MAX, 2 * ROW_MAX + 1, 3)
+    numbers = iter(range(1, sum(commits) + 1))
+    for commit in commits:
+        a.put([link(f"http://b.example/{n}") for n in islice(numbers, commit)], NOW)
+    ends = [last for last, _ in store.mail(1, 0)]
+    assert ends == [7, 107, 207, 307, 308, 311]
+    for limit_bytes, after, limit, expected in [
+        (1 << 20, 0, 310, 308),
+        (1 << 20, 0, 206, 107),
+        (1, 7, 500, 100),
+        (1 << 20, 5, 500, 2),  # the rest of a row
+        (1 << 20, 7, 30, 30),  # a part of a row
+        (1 << 20, 310, 500, 1),
+        (1 << 20, 311, 500, 0),
+    ]:
+        number, data = a.packed(1, after, limit, limit_bytes)
+        found = [f"http://b.example/{n}" for n in range(after + 1, after + 1 + expected)]
+        assert (number, urls(decode_all(data))) == (expected, found)
+    a.sent(1, 250)
+    a.put([], NOW)
+    assert [last for last, _ in store.mail(1, 0)] == [307, 308, 311]
+    assert len(a.unsent(1, 250, 500)) == 61
+    assert sum(a._own_mailbox()._recent_bytes.values()) <= recent_bytes
+    a.sent(1, 311)
+    a.put([], NOW)
+    assert list(store.mail(1, 0)) == []
+    store.close()
+
+
+def test_a_row_is_small_enough_for_a_message(tmp_path: Path) -> None:
+    a = shard()
+    words = "x" * 16_000
+    a.put([link(f"http://b.example/{words}{n}") for n in range(50)], NOW)
+    rows = a._store.mail(1, 0)
+    assert max(len(row) for _, row in rows) <= ROW_BYTES_MAX
+    assert len(a.unsent(1, 0, 500)) == 50
 
 
 def test_many_deletions_are_committed_by_themselves(tmp_path: Path) -> None:

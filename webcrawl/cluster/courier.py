@@ -12,7 +12,10 @@ Each row is applied once, in the order of the numbers:
   none is answered within RETRY_S, the sender asks for the watermark, after ever longer waits, and
   sends nothing else to this shard until it knows the answer. Other shards do not wait for it.
 
-A batch is sent when ROWS_MAX rows wait, or LINGER_S after the first of them.
+A batch is sent when ROWS_MAX rows wait; fewer go LINGER_S after the first of them, and only so
+often that a shard sends FEW_A_SECOND such batches to all others together: where there are many
+shards, a page has a link for each of some of them, and a batch costs as much as dozens of links.
+What arrives waits for PAUSE_S at most, and is applied in one commit.
 
 **A shard that has lost its last commits** (loss of power, a restored checkpoint) numbers new rows
 like rows that others have applied, and these would be skipped. So a sender asks each shard for its
@@ -32,7 +35,7 @@ Memory: of the sender 300 bytes for each receiver, and ROWS_MAX rows while they 
 receiver they are for (0.3 MB as a rule, 9 MB of the longest links). The receiver holds
 ARRIVED_BYTES_MAX of batches that it has not applied yet, BATCHES_MAX from each sender as a rule,
 and drops further ones, which are sent again; and one watermark for each other shard. Shards of one
-node exchange the same messages by a call, with rows in place of bytes.
+node exchange the same messages by a call, and the rows of a batch are not compressed.
 """
 
 from __future__ import annotations
@@ -46,28 +49,30 @@ from math import inf
 from typing import Final, NamedTuple, Protocol
 
 from webcrawl.cluster.mail import (
+    ROWS_BYTES_MAX,
     ROWS_MAX,
     RUN_BITS,
     Batch,
     Reason,
     Refused,
     Watermark,
-    pack,
+    compress,
     read,
     unpack,
     write,
 )
 from webcrawl.cluster.offsets import Offsets
-from webcrawl.frontier.mailbox import Mail
+from webcrawl.frontier.mailbox import Mail, Packed, decode_all
 
 BATCHES_MAX: Final = 4  # unanswered, for each receiver
 LINGER_S: Final = 0.2
 RETRY_S: Final = 1.0
 RETRY_MAX_S: Final = 30.0
 ARRIVED_BYTES_MAX: Final = 16 << 20
-_ROW_BYTES = 200  # of a row from a shard of this node, about
-_APPLIED_A_TURN = 16  # batches, before the next look at what is to be sent
-_PAUSE_S = 0.05  # between two looks at the outbox for the sake of new rows
+FEW_A_SECOND: Final = 20  # batches with fewer rows than ROWS_MAX, to all shards together
+FEW_PAUSE_MAX_S: Final = 10.0  # between two of them to one shard
+PAUSE_S: Final = 0.1  # between two looks at what has arrived and at new rows
+_APPLIED_A_TURN = 128  # batches, before the next look at what is to be sent
 
 
 REMEDIES: Final[Mapping[Reason, str]] = {
@@ -76,6 +81,8 @@ REMEDIES: Final[Mapping[Reason, str]] = {
     "malformed": "it is damaged, or not from this program. Who else may use the bus?",
     "receiver": "it is for another shard. Who else may use the bus?",
 }
+
+_NO_ROWS: Final = Packed(0, b"")
 
 logger = logging.getLogger(__name__)
 
@@ -89,11 +96,11 @@ class Shard(Protocol):
     @property
     def inbox(self) -> Mapping[int, int]: ...
 
-    def receive(
-        self, sender: int, first: int, mail: Sequence[Mail], now: float
-    ) -> Awaitable[int]: ...
+    def receive_each(
+        self, batches: Sequence[tuple[int, int, Sequence[Mail]]], now: float
+    ) -> Awaitable[None]: ...
 
-    def unsent(self, shard: int, after: int, limit: int) -> Awaitable[list[Mail]]: ...
+    def packed(self, shard: int, after: int, limit: int, limit_bytes: int) -> Awaitable[Packed]: ...
 
     def sent(self, shard: int, upto: int) -> Awaitable[None]: ...
 
@@ -115,11 +122,12 @@ class _Way:
     asked -- serial of the first batch that asked for a watermark; 0 while rows are sent
     heard -- serial of the last answer
     newest -- the last row that this shard may have: of this run, or on our disk when we opened
+    sent_at -- when the last rows were sent
     """
 
     __slots__ = (
         "applied", "asked", "ends", "heard", "kept", "newest", "offset", "retry_at", "sent",
-        "wait_s", "waiting_since",
+        "sent_at", "wait_s", "waiting_since",
     )  # fmt: skip
 
     def __init__(self, applied: int, newest: int, offset: int) -> None:
@@ -131,12 +139,13 @@ class _Way:
         self.asked = self.heard = 0
         self.retry_at = inf
         self.wait_s = RETRY_S
+        self.sent_at = -inf
         self.waiting_since = inf  # when a row that is not sent was first seen
 
 
 class _Arrived(NamedTuple):
     batch: Batch
-    rows: Sequence[Mail] | None  # None: they are in the batch
+    rows: bytes | None  # of a shard of this node, not compressed; None: they are in the batch
     size_bytes: int
 
 
@@ -173,6 +182,7 @@ class Courier:
         self._frontier = frontier
         self._bus = bus
         self._shards = shards
+        self._few_pause_s = min(shards / FEW_A_SECOND, FEW_PAUSE_MAX_S)
         self._offsets = offsets if offsets is not None else Offsets(None)
         ends = frontier.outbox
         others = (k for k in range(shards) if k != shard)
@@ -185,7 +195,7 @@ class Courier:
         self._epochs: dict[int, int] = {}  # of other shards, the highest seen
         self._runs: dict[int, tuple[int, int]] = {}  # of senders: (epoch, run), the highest seen
         self._arrived: deque[_Arrived] = deque()
-        self._arrived_bytes = 0
+        self._arrived_rows = self._arrived_bytes = 0
         self._watermarks: dict[int, Watermark] = {}  # by sender, the latest
         self._woken = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -233,9 +243,9 @@ class Courier:
         self._woken.set()
 
     def wrote(self) -> None:
-        """A commit has written rows to the outbox. 0.1 µs."""
+        """A commit has written rows to the outbox, or a message has arrived. 0.1 µs."""
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_PAUSE_S, self._wake)
+            self._timer = asyncio.get_running_loop().call_later(PAUSE_S, self._wake)
 
     def set_epoch(self, shard: int, epoch: int) -> None:
         """`shard` has this epoch, as the bus's KV says. Messages of earlier ones are refused."""
@@ -271,15 +281,12 @@ class Courier:
         """Apply and answer what has arrived, and send what is due. Returns when more is due."""
         if self.is_superseded:
             self._arrived.clear()
-            self._arrived_bytes = 0
+            self._arrived_rows = self._arrived_bytes = 0
             return inf
         while self._watermarks:
             await self._take(self._watermarks.popitem()[1], now)
         self._offsets.save()
-        for _ in range(min(_APPLIED_A_TURN, len(self._arrived))):
-            arrived = self._arrived.popleft()
-            self._arrived_bytes -= arrived.size_bytes
-            await self._apply(arrived.batch, arrived.rows, now)
+        await self._apply(now)
         due_at = now if self._arrived or self._watermarks else inf
         for to, (first, last) in list(self._frontier.outbox.items()):
             if last >= first:
@@ -300,9 +307,7 @@ class Courier:
             return
         self.deliver(message, None, len(data))
 
-    def deliver(
-        self, message: Batch | Watermark, rows: Sequence[Mail] | None, size_bytes: int
-    ) -> None:
+    def deliver(self, message: Batch | Watermark, rows: bytes | None, size_bytes: int) -> None:
         """Take a message; `rows` are those of a batch from a shard of this node."""
         if not self._is_open:
             return
@@ -314,11 +319,20 @@ class Courier:
                 raise Refused("full")
             else:
                 self._arrived.append(_Arrived(message, rows, size_bytes))
+                self._arrived_rows += message.count
                 self._arrived_bytes += size_bytes
         except Refused as refusal:
             self._refuse(refusal.reason, f"shard {message.sender}")
             return
-        self._woken.set()
+        if self._arrived_rows >= ROWS_MAX or self._is_full(message):
+            self._woken.set()
+        else:
+            self.wrote()
+
+    def _is_full(self, message: Batch | Watermark) -> bool:
+        """Whether rows wait for `message`, a watermark."""
+        way = self._ways.get(message.sender) if isinstance(message, Watermark) else None
+        return way is not None and (way.asked > 0 or len(way.ends) == BATCHES_MAX)
 
     def _refuse(self, reason: Reason, sender: str) -> None:
         self.refused[reason] += 1
@@ -349,23 +363,38 @@ class Courier:
 
     # The receiver's side
 
-    async def _apply(self, batch: Batch, rows: Sequence[Mail] | None, now: float) -> None:
-        sender = batch.sender
-        if (batch.epoch, batch.serial >> RUN_BITS) < self._runs.get(sender, (0, 0)):
-            self._refuse("run", f"shard {sender}")
-            return
-        applied = self._frontier.inbox.get(sender, 0)
-        if batch.first <= applied + 1 < batch.first + batch.count:
-            if rows is None:
-                try:
-                    rows = unpack(batch)
-                except Refused as refusal:  # not answered: its sender waits ever longer
-                    self._refuse(refusal.reason, f"shard {sender}")
-                    return
-            before = applied
-            applied = await self._frontier.receive(sender, batch.first, rows, now)
-            self.applied += applied - before
-        self._answer(sender, applied, batch.serial)
+    async def _apply(self, now: float) -> None:
+        """Apply what has arrived, about ROWS_MAX rows at most, in one commit. Then answer."""
+        inbox, applied = self._frontier.inbox, dict[int, int]()
+        taken: list[tuple[int, int, Sequence[Mail]]] = []
+        serials: dict[int, int] = {}  # of the batches to answer, by sender
+        rows = 0
+        for _ in range(min(_APPLIED_A_TURN, len(self._arrived))):
+            if rows >= ROWS_MAX:
+                break
+            arrived = self._arrived.popleft()
+            batch, sender = arrived.batch, arrived.batch.sender
+            self._arrived_rows -= batch.count
+            self._arrived_bytes -= arrived.size_bytes
+            end = batch.first + batch.count
+            before = applied.get(sender, inbox.get(sender, 0))
+            try:
+                if (batch.epoch, batch.serial >> RUN_BITS) < self._runs.get(sender, (0, 0)):
+                    raise Refused("run")
+                if batch.first <= before + 1 < end:
+                    mail = unpack(batch) if arrived.rows is None else decode_all(arrived.rows)
+                    taken.append((sender, batch.first, mail))
+                    applied[sender] = end - 1
+                    rows += end - 1 - before
+            except Refused as refusal:  # not answered: its sender waits ever longer
+                self._refuse(refusal.reason, f"shard {sender}")
+                continue
+            serials[sender] = max(batch.serial, serials.get(sender, 0))
+        if taken:
+            await self._frontier.receive_each(taken, now)
+            self.applied += rows
+        for sender, serial in serials.items():
+            self._answer(sender, self._frontier.inbox.get(sender, 0), serial)
 
     def _announce(self, senders: Iterable[int]) -> None:
         """Tell them where we are: after a start or a checkpoint."""
@@ -405,28 +434,31 @@ class Courier:
             self._ask(way, now)
         if way.asked:
             if now >= way.retry_at:
-                self._publish(to, way, (), now)
+                self._publish(to, way, _NO_ROWS, now)
                 way.retry_at = now + way.wait_s
                 way.wait_s = min(2 * way.wait_s, RETRY_MAX_S)
             return way.retry_at
         while way.sent < last and len(way.ends) < BATCHES_MAX:
             if way.waiting_since == inf:
                 way.waiting_since = now
-            if last - way.sent < ROWS_MAX and now < way.waiting_since + LINGER_S:
-                return min(way.retry_at, way.waiting_since + LINGER_S)
-            rows = await self._frontier.unsent(to, way.sent, ROWS_MAX)
-            if not rows:  # they are not committed yet
+            few_at = max(way.waiting_since + LINGER_S, way.sent_at + self._few_pause_s)
+            if last - way.sent < ROWS_MAX and now < few_at:
+                return min(way.retry_at, few_at)
+            rows = await self._frontier.packed(to, way.sent, ROWS_MAX, ROWS_BYTES_MAX)
+            if not rows.number:  # they are not committed yet
                 return min(way.retry_at, now + LINGER_S)
-            way.waiting_since = inf
+            way.waiting_since, way.sent_at = inf, now
             self._publish(to, way, rows, now)
         if not way.ends and way.retry_at == inf:  # all rows are applied; some are not kept
             way.retry_at = now + RETRY_MAX_S
         return way.retry_at
 
-    def _publish(self, to: int, way: _Way, rows: Sequence[Mail], now: float) -> None:
+    def _publish(self, to: int, way: _Way, rows: Packed, now: float) -> None:
         """Send as many of `rows`, the next ones, as fit. Without rows, ask."""
         neighbour = self._node.get(to)
-        data, count = pack(rows) if rows and neighbour is None else (b"", len(rows))
+        data, count = b"", rows.number
+        if count and neighbour is None:
+            data, count = compress(rows)
         self._serial += 1
         batch = Batch(
             *(self.crawl, self.shard, self.epoch, to, self._epochs.get(to, 0), self._serial),
@@ -434,7 +466,7 @@ class Courier:
             count=count,
             data=data,
         )
-        if rows:
+        if count:
             if not way.ends:
                 way.retry_at = now + way.wait_s
             self.sent += count
@@ -442,7 +474,7 @@ class Courier:
             way.newest = max(way.newest, way.sent)
             way.ends.append(way.sent)
         if neighbour is not None:
-            neighbour.deliver(batch, rows, count * _ROW_BYTES)
+            neighbour.deliver(batch, rows.data, len(rows.data))
         else:
             self._bus.publish(subject_of(to), write(batch))
 
@@ -467,6 +499,7 @@ class Courier:
             self.repeated += max(0, way.sent - applied)
             way.applied = way.sent = applied
             way.retry_at, way.waiting_since = inf, now - LINGER_S  # the next rows go at once
+            way.sent_at = -inf
         else:
             way.heard = serial
             applied = watermark.applied - way.offset

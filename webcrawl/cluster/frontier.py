@@ -7,8 +7,8 @@ Links of a host whose shard is elsewhere are put into any shard of the node, whi
 outbox (`frontier.outbox`) and commits them there.
 
 Counts. Each shard keeps the counts of its own URLs, committed with them. The parts of the crawl
-that know no shard (scheduler, pipelines) add to `counters`, the sum; what they add goes to a shard
-with its next batch, so the next run has it.
+that know no shard (scheduler, pipelines) add to `counters`, the sum; what they add goes to the
+shard that releases leases next, so the next run has it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from webcrawl.cluster.buckets import Buckets
 from webcrawl.cluster.courier import Shard
 from webcrawl.cluster.tenancy import Full, Tenancy, Wait
 from webcrawl.frontier.base import Frontier
-from webcrawl.frontier.counters import MOMENTARY, Counters, differences
+from webcrawl.frontier.counters import MOMENTARY, Counters, Tracked
 from webcrawl.frontier.disk.frontier import DiskFrontier
 from webcrawl.frontier.lease import AddressHeld, Lane, Lease, Link, Outcome, Resolved
-from webcrawl.frontier.mailbox import Mail
+from webcrawl.frontier.mailbox import Mail, Packed
 from webcrawl.frontier.overview import Overview
 from webcrawl.items import Original
 from webcrawl.parse.urls import host_of
@@ -43,13 +43,13 @@ TakeAddress = Callable[[int, str], Awaitable[Tenancy | Wait | Full]]
 class _Held:
     """A shard of this node.
 
-    counted -- its counts after the last batch
+    counts -- its own, as of the last batch
     activity -- its batches
     """
 
     def __init__(self, frontier: DiskFrontier) -> None:
         self.frontier = frontier
-        self.counted = frontier.counters.to_dict()
+        self.counts = Tracked(frontier.counters)
         self.activity = 0
 
 
@@ -69,11 +69,13 @@ class _Mailbox:
     def inbox(self) -> Mapping[int, int]:
         return self._frontier.inbox
 
-    async def receive(self, sender: int, first: int, mail: Sequence[Mail], now: float) -> int:
-        return await self._node.run(self._number, lambda f: f.receive(sender, first, mail, now))
+    async def receive_each(
+        self, batches: Sequence[tuple[int, int, Sequence[Mail]]], now: float
+    ) -> None:
+        await self._node.run(self._number, lambda f: f.receive_each(batches, now))
 
-    async def unsent(self, shard: int, after: int, limit: int) -> list[Mail]:
-        return await self._frontier.unsent(shard, after, limit)
+    async def packed(self, shard: int, after: int, limit: int, limit_bytes: int) -> Packed:
+        return await self._frontier.packed(shard, after, limit, limit_bytes)
 
     async def sent(self, shard: int, upto: int) -> None:
         await self._frontier.sent(shard, upto)
@@ -90,7 +92,7 @@ class ClusterFrontier(Frontier):
         self._shards: dict[int, _Held] = {}
         self._leases: dict[Lease, int] = {}
         self._turn = 0  # the shard that `acquire` asks first
-        self._given = Counters()  # what of `counters` is in a shard
+        self._sum = Tracked(self.counters)  # its changes are in no shard yet
         self._has_shard = asyncio.Event()
         self.may_lease: Callable[[], bool] = lambda: True
         self.put_elsewhere: PutElsewhere | None = None
@@ -115,7 +117,7 @@ class ClusterFrontier(Frontier):
         """Take over an open shard."""
         held = _Held(frontier)
         self._shards[number] = held
-        self._count(held.counted)
+        self._count(frontier.counters.to_dict())
         self.resumed = self.resumed or frontier.resumed
         self.warnings = [*self.warnings, *frontier.warnings]
         self._has_shard.set()
@@ -177,6 +179,7 @@ class ClusterFrontier(Frontier):
             self._leases.pop(lease, None)
             by_shard[number].append((lease, outcome))
         for number, some in by_shard.items():
+            self._give(self._shards[number])
             await self.run(number, lambda f, some=some: f.release(some, now))  # type: ignore[misc]
 
     async def _with_addresses(self, number: int, outcome: Resolved) -> Outcome:
@@ -270,50 +273,33 @@ class ClusterFrontier(Frontier):
     async def run(self, number: int, batch: Callable[[DiskFrontier], Awaitable[T]]) -> T:
         """Run a batch of one shard, and count what it has counted."""
         held = self._shards[number]
-        self._give(held)
         held.activity += 1
         self._batches += 1
         try:
             result = await batch(held.frontier)
         finally:
             self._batches -= 1
-        now = held.frontier.counters.to_dict()
-        self._count(differences(held.counted, now))
-        held.counted = now
+        self._count(held.counts.changes())
         if held.frontier.outbox:
             self.on_written(number)
         return result
 
     def _give(self, held: _Held) -> None:
         """Give what others have added to `counters` to a shard."""
-        added = differences(self._given.to_dict(), self.counters.to_dict())
+        added = self._sum.changes()
         for name in MOMENTARY & added.keys():
             del added[name]
         if added:
-            self._given.add(added)
-            held.frontier.counters.add(added)
-            _add(held.counted, added)  # a batch of the shard may be under way
+            held.counts.add(added)
 
     def _count(self, changes: dict[str, Any]) -> None:
         """Add what a shard has counted to the sum."""
-        earlier_s = max(self.counters.earlier_s, changes.get("earlier_s", 0.0))
-        for counters in (self.counters, self._given):
-            counters.add(changes)
-            counters.earlier_s = earlier_s
+        if changes:
+            longer_s = changes.pop("earlier_s", 0.0) - self.counters.earlier_s
+            self._sum.add(changes | {"earlier_s": max(longer_s, 0.0)})
 
     def _in_turn(self) -> list[int]:
         numbers = sorted(self._shards)
         if numbers:
             self._turn = (self._turn + 1) % len(numbers)
         return numbers[self._turn :] + numbers[: self._turn]
-
-
-def _add(counted: dict[str, Any], added: dict[str, Any]) -> None:
-    """Add `counters.differences` to a `Counters.to_dict`."""
-    for name, value in added.items():
-        if isinstance(value, dict):
-            own = counted[name]
-            for key, count in value.items():
-                own[key] = own.get(key, 0) + count
-        else:
-            counted[name] += value

@@ -30,7 +30,15 @@ from msgspec import Meta, Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from webcrawl.frontier.lease import Link
-from webcrawl.frontier.mailbox import FoundLink, Mail, RobotsAnswered, RobotsAsked, RobotsFailed
+from webcrawl.frontier.mailbox import (
+    FoundLink,
+    Mail,
+    Packed,
+    RobotsAnswered,
+    RobotsAsked,
+    RobotsFailed,
+    decode_all,
+)
 from webcrawl.parse.robotsparsers import read_rules
 from webcrawl.parse.urls import MAX_LENGTH, host_of
 
@@ -120,9 +128,13 @@ def pack(rows: Sequence[Mail]) -> tuple[bytes, int]:
 
     At least one: a mail is less than a message. ValueError if it is not.
     """
-    count = len(rows)
+    return compress(Packed(len(rows), _encode(rows)))
+
+
+def compress(rows: Packed) -> tuple[bytes, int]:
+    """As `pack`, of rows that are encoded."""
+    count, raw = rows
     while True:
-        raw = _encode(rows[:count])
         if len(raw) <= ROWS_BYTES_MAX:
             data = isal_zlib.compress(raw, 1)
             if len(data) <= _DATA_MAX:
@@ -130,6 +142,7 @@ def pack(rows: Sequence[Mail]) -> tuple[bytes, int]:
         if count == 1:
             raise ValueError(f"a mail of {len(raw)} bytes is larger than a message")
         count //= 2
+        raw = _encode(decode_all(raw)[:count])
 
 
 def unpack(batch: Batch) -> list[Mail]:

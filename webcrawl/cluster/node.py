@@ -45,6 +45,8 @@ class Node:
         clock: Callable[[], float],
         on_event: Callable[[Event], None] = lambda event: None,
     ) -> None:
+        self.store = store
+        self._store = store
         self.registry = Registry(bus, store, settings, shards, clock)
         self.members = Members(bus, store, clock)
         self.shards = Shards(bus, store, self.members, shards, longest_fetch_s, clock)
@@ -74,11 +76,18 @@ class Node:
         """Whether this node has begun shards in an earlier run, or in this one."""
         return self.shards.has_begun
 
+    def has_carried_out(self, end: int) -> bool:
+        """Whether this node has ended by the end of this number (`note_end`)."""
+        return self._store.content.ended == end
+
+    def note_end(self, end: int) -> None:
+        self._store.keep(ended=end)
+
     async def round(self) -> bool:
         """One round. BusError: it counts as none. Refused: this node must end, exit code 2.
 
-        False: the node has not joined yet, or the KV was lost in between: another round at once is
-        right. Call it each HEARTBEAT_S, and do not call it while one runs.
+        False: the node has not joined yet, has claimed shards, or the KV was lost in between:
+        another round at once is right. Call it each HEARTBEAT_S, and do not call it while one runs.
         """
         began_at = self._clock()
         if self.state == "joining":
@@ -90,15 +99,16 @@ class Node:
         for event in await self.shards.look(crawl):
             self.on_event(event)
         await self.members.look()
+        claimed = 0
         if self.state == "running":
-            await self.shards.claim(crawl, self._joined_at)
+            claimed = await self.shards.claim(crawl, self._joined_at)
         if not await self.registry.confirm(crawl.era):
             return False
         self.members.met(began_at)
         if self.state == "running":
             for event in self.shards.decide(crawl):
                 self.on_event(event)
-        return True
+        return not claimed
 
     async def _join(self) -> bool:
         if not await self.members.beat("joining", [], self.registry.era, self.info):

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from math import inf
 from pathlib import Path
@@ -27,7 +27,7 @@ from webcrawl.cluster.bus import Bus, BusError, Refused, Unreachable
 from webcrawl.cluster.courier import Courier
 from webcrawl.cluster.ending import FINISHED, Activity, Ending
 from webcrawl.cluster.frontier import ClusterFrontier
-from webcrawl.cluster.members import HEARTBEAT_S
+from webcrawl.cluster.members import HEARTBEAT_S, STALE_S
 from webcrawl.cluster.node import Node
 from webcrawl.cluster.nodefile import NodeFileError
 from webcrawl.cluster.notices import AGAIN_AT_START_S, Notices, Repeated
@@ -36,7 +36,7 @@ from webcrawl.cluster.putting import Putting
 from webcrawl.cluster.shards import Event, Use
 from webcrawl.cluster.steering import NodeSteering
 from webcrawl.cluster.tenancy import Tenancies
-from webcrawl.fetch.gate import NO_BUS, Gate
+from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import StoreError
@@ -48,6 +48,8 @@ _LOST_S = 15.0  # until a warning: nodes that have lost the bus too write what t
 _AGAIN_S = 0.2  # until the next round, after one that did not count
 START_S: Final = 600.0  # how long a node waits for the bus before its crawl begins
 _POLL_S = 0.2
+_IDLE_S = 1.0  # between two rounds of a node that has nothing to do, for _ENDING_S
+_ENDING_S = 30.0
 _SLOW_S = 6.0  # a start that takes longer is explained; GATHER_S and a heartbeat are usual
 
 OpenShard = Callable[[int, Path, str], DiskFrontier]  # number, folder, ID of the crawl
@@ -69,10 +71,9 @@ class RunningNode:
     frontier -- of this node; it gets the shards
     has_seeds -- whether seeds are still read, or anything else is not in a shard yet
     on_problem -- called once, with one line, if the node must end
+    on_stop -- called once the crawl is to end in all nodes before it is finished
     on_put -- called when another node's links were put
     on_allowed -- called after each round: until when the other processes may send requests
-    on_stop -- called once the crawl is to end in all nodes before it is finished
-    on_cut_off -- called when the bus is lost, True, and when it is back, False
     """
 
     def __init__(
@@ -93,12 +94,10 @@ class RunningNode:
         self.node = node
         self.has_seeds: Callable[[], bool] = lambda: True  # until the spider is open
         self.on_problem: Callable[[str], None] = logger.error
+        self.on_stop: Callable[[], None] = lambda: None
         self.on_put: Callable[[], None] = lambda: None
         self.on_allowed: Callable[[float], None] = lambda until: None
-        self.on_stop: Callable[[], None] = lambda: None
-        self.on_cut_off: Callable[[bool], Awaitable[None]] | None = None
         self.steering = steering
-        self.allowed_until = -inf  # before the first round
         self._bus = bus
         self._frontier = frontier
         self._tenancies = tenancies
@@ -112,15 +111,17 @@ class RunningNode:
         self._carrying: dict[int, asyncio.Task[None]] = {}
         self._events: list[Event] = []
         self._closing = asyncio.Event()
+        self._called = asyncio.Event()  # the next round must not wait
         self._lost_at = inf  # since when shards are missing
         self._is_warned = False
         self._putting = Putting(bus, node, shards, self._put)
-        self._called = asyncio.Event()  # the next round must not wait
         self._task: asyncio.Task[None] | None = None
         self._beside: list[asyncio.Task[None]] = []
         self._notices = Notices(node.members)
         self._fault = ""  # of the last round, "" if it went well
         self._cut_off_at: float | None = None  # since when the gate is shut; None: it is open
+        self._back_at = float("-inf")  # when the bus was back
+        self._idle_at = inf  # since when the node has nothing to do
         self._has_stopped = False
         steering.on_called = self._called.set
         node.before_joining = self._before_joining
@@ -129,7 +130,7 @@ class RunningNode:
         frontier.on_close = self.close
         frontier.put_elsewhere = self._put_elsewhere
         frontier.may_lease = lambda: not gate.is_shut
-        gate.allow_until(self.allowed_until)
+        gate.allow_until(-inf)  # before the first round
         if tenancies.are_needed:
             frontier.take_address = tenancies.take
 
@@ -204,6 +205,9 @@ class RunningNode:
                 " A new crawl needs another CLUSTER_NAME, or a bus without the old one"
             )
             self._frontier.has_ended = True
+        elif self._ending.reason == FINISHED and not self.node.has_carried_out(self._ending.number):
+            # It was killed before it saw the end. The others may be gone, and need not come back.
+            self._frontier.has_ended = True
         elif self._ending.reason and others:
             return f"the end of {', '.join(others)}: the crawl is ending there"
         elif self._ending.reason:
@@ -232,6 +236,9 @@ class RunningNode:
 
     async def leave(self) -> None:
         """All shards are closed."""
+        if self._ending.reason:
+            with suppress(NodeFileError):  # then the next run ends at once, and the one after not
+                self.node.note_end(self._ending.number)
         with suppress(BusError):
             await self.node.leave()
         await self._bus.close()
@@ -245,7 +252,8 @@ class RunningNode:
                 began_at = self._clock()
                 self._called.clear()
                 counts = await self._round()
-                wait_s = HEARTBEAT_S - (self._clock() - began_at) if counts else _AGAIN_S
+                pause_s = _IDLE_S if self._has_just_idled() else HEARTBEAT_S
+                wait_s = pause_s - (self._clock() - began_at) if counts else _AGAIN_S
                 with suppress(TimeoutError):
                     async with asyncio.timeout(max(wait_s, 0.0)):
                         await self._called.wait()
@@ -255,7 +263,7 @@ class RunningNode:
         except Exception as error:  # ours: without rounds the node would wait for ever
             logger.exception("A round of the node failed")
             self._allow_until(-inf)
-            self.on_problem(one_line(error))
+            self.on_problem(f"CLUSTER: {error!r}")
 
     async def _round(self) -> bool:
         """One round; whether it counts. A fault of the bus is none of the node."""
@@ -269,7 +277,6 @@ class RunningNode:
                 for courier in self._couriers.values():
                     courier.set_epoch(shard, record.epoch)
             if self.node.state == "running":
-                self._warn_of_lost_shards(counts=counts)
                 await self._tenancies.tick()
                 await self.steering.look()
                 await self.steering.take_places()
@@ -283,26 +290,36 @@ class RunningNode:
             counts = False
         if counts:
             self._notice()
-        if self._cut_off_at is not None and self.node.may_ask(self._clock()):
-            await self._come_back()
         # After a loss of the KV others may have shards that are open here: see `Shards.note_era`.
         is_sure = self._frontier.shards.keys() <= self.node.shards.held.keys()
         self._allow_until(self.node.members.may_ask_until if is_sure else -inf)
         return counts
 
-    def _allow_until(self, at: float) -> None:
-        self.allowed_until = at
-        self._gate.allow_until(at)
-        self.on_allowed(at)
+    def _notice(self) -> None:
+        now, shards = self._clock(), self.node.shards
+        if now > self._back_at + STALE_S:  # before, all nodes seem silent
+            self._notices.nodes()
+        is_claimed = len(shards.map) == self._shards
+        self._notices.has_none(shards.held, is_claimed, now)
+        # Links to the shards of a node that is gone wait in an outbox.
+        shards_done = all(each.is_finished() for each in self._frontier.shards.values())
+        is_idle = not self.has_seeds() and shards_done
+        self._idle_at = min(self._idle_at, now) if is_idle else inf
+        self._notices.waits(shards.map, now, is_idle=is_idle)
+        self._warn_of_lost_shards()
 
-    def _warn_of_lost_shards(self, *, counts: bool) -> None:
+    def _has_just_idled(self) -> bool:
+        """Whether the end may be near: it takes five rounds, and all nodes' answers."""
+        return 0 <= self._clock() - self._idle_at < _ENDING_S
+
+    def _warn_of_lost_shards(self) -> None:
         """Once: the bus was wiped before all shards were claimed, or while their nodes were dead.
 
         Only their nodes know them. If there are none, nobody can tell, and none is begun empty.
         """
         crawl, shards = self.node.registry.crawl, self.node.shards.map
         missing = [number for number in range(self._shards) if number not in shards]
-        if not (counts and crawl is not None and crawl.losses and missing):
+        if not (crawl is not None and crawl.losses and missing):
             self._lost_at = inf
             return
         now = self._clock()
@@ -316,38 +333,25 @@ class RunningNode:
                 ", ".join(map(str, missing)),
             )
 
-    def _notice(self) -> None:
-        now, shards = self._clock(), self.node.shards
-        self._notices.nodes()
-        is_claimed = len(shards.map) == self._shards
-        self._notices.has_none(shards.held, is_claimed, now)
-        # Links to the shards of a node that is gone wait in an outbox.
-        shards_done = all(each.is_finished() for each in self._frontier.shards.values())
-        is_idle = not self.has_seeds() and shards_done
-        self._notices.waits(shards.map, now, is_idle=is_idle)
-
     # The loss of the bus
 
+    def _allow_until(self, at: float) -> None:
+        self._gate.allow_until(at)
+        self.on_allowed(at)
+
     async def _watch_bus(self) -> None:
-        """Shut the gate in time, also while a round waits for a bus that does not answer."""
+        """Say that the bus is lost, also while a round waits for it, and that it is back."""
         while True:
-            if self._cut_off_at is None and not self.node.may_ask(self._clock()):
-                self._cut_off_at = self._clock()
-                self._gate.shut(NO_BUS)
+            now = self._clock()
+            if self._cut_off_at is None and not self.node.may_ask(now):
+                self._cut_off_at = now
                 logger.warning(
                     "The bus does not answer: no request is sent until it does. %s", self._fault
                 )
-                if self.on_cut_off is not None:
-                    await self.on_cut_off(True)
+            elif self._cut_off_at is not None and self.node.may_ask(now):
+                lost_s, self._cut_off_at, self._back_at = now - self._cut_off_at, None, now
+                logger.info("The bus is back after %.0f s: requests are sent again", lost_s)
             await asyncio.sleep(_POLL_S)
-
-    async def _come_back(self) -> None:
-        assert self._cut_off_at is not None
-        lost_s, self._cut_off_at = self._clock() - self._cut_off_at, None
-        logger.info("The bus is back after %.0f s: requests are sent again", lost_s)
-        self._gate.open(NO_BUS)
-        if self.on_cut_off is not None:
-            await self.on_cut_off(False)
 
     # Shards
 
@@ -397,7 +401,7 @@ class RunningNode:
             self.on_problem(one_line(error))
         except Exception as error:  # ours: without its mail the crawl would never end
             logger.exception("The mail of shard %d failed", courier.shard)
-            self.on_problem(one_line(error))
+            self.on_problem(f"CLUSTER: {error!r}")
 
     async def _stop_courier(self, number: int) -> None:
         courier, task = self._couriers.get(number), self._carrying.pop(number, None)
@@ -415,7 +419,7 @@ class RunningNode:
     async def _put_elsewhere(self, links: list[Link], force: bool) -> tuple[list[Link], int]:
         """Put links into other nodes' shards, until this node has one."""
         accepted = 0
-        while links and not self._frontier.shards:
+        while links and not self._frontier.shards and not self._frontier.has_ended:
             if not self._putting.owner:
                 await asyncio.sleep(_AGAIN_S)
                 continue

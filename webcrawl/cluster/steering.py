@@ -233,13 +233,12 @@ class NodeSteering:
         if self.server is None or self._node.registry.crawl is None:
             return
         async with self._taking:
-            held = self._held
+            held, had = self._held, self.whole.places
             fresh = 0 if is_steered else min(self._frontier.fresh, PORTION_MAX)
             await self._take(held + fresh + (self.server.placeless if fresh else 0), held)
-        now = asyncio.get_running_loop().time()
-        before, self._portion = self._portion, self._free
-        if self._portion <= before:
-            self._again_at = now + HEARTBEAT_S
+        self._portion = self._free
+        if self.whole.places <= had:
+            self._again_at = asyncio.get_running_loop().time() + HEARTBEAT_S
         self.server.places_changed()
 
     async def _take(self, wants: int, keeps: int) -> None:

@@ -43,7 +43,6 @@ class ClusterNode:
         frontier = crawl_of(self._crawler).frontier
         if isinstance(frontier, FrontierServer):
             node.on_allowed = frontier.allow_until
-            frontier.allow_until(node.allowed_until)
         node.start()
 
     def _has_seeds(self) -> bool:

@@ -80,7 +80,6 @@ class SteeringExtension:
             crawl.steering = self
             if crawl.node is not None:
                 crawl.node.steering.on_orders = self._follow
-                crawl.node.on_cut_off = self._cut_off
 
     def spider_closed(self) -> None:
         """A signal handler. A list of seeds that is a pipe may never end."""
@@ -294,11 +293,6 @@ class SteeringExtension:
                     deny=known.deny + deny,
                 )
             )
-
-    async def _cut_off(self, is_cut_off: bool) -> None:
-        """The bus is lost, or is back: no process of this node sends a request meanwhile."""
-        async with self._lock:
-            await self._order(replace(self._server.orders, is_cut_off=is_cut_off))
 
     # Parts
 

@@ -25,7 +25,6 @@ from webcrawl.fetch.exchange import FetchFailed
 # has arrived. Without an answer we wait this long: longer than any usual way.
 SETTLE_S = 1.0
 PAUSE = "pause"  # why the gate is shut: a user's command
-NO_BUS = "the bus"  # this node of a crawl on several machines is cut off
 _POLL_S = 0.01
 
 Matches = Callable[[str], bool]  # of a URL
@@ -60,9 +59,7 @@ class Gate:
 
     @property
     def is_shut(self) -> bool:
-        if self._allowed_until < inf and time.monotonic() >= self._allowed_until:
-            return True
-        return bool(self._shut_for)
+        return bool(self._shut_for) or self.is_cut_off
 
     @property
     def is_paused(self) -> bool:
@@ -71,8 +68,8 @@ class Gate:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether this node has lost the bus of its crawl."""
-        return NO_BUS in self._shut_for
+        """Whether this node has lost the bus of its crawl (`allow_until`)."""
+        return self._allowed_until < inf and time.monotonic() >= self._allowed_until
 
     async def wait(self, url: str = "") -> None:
         """Return when the request for `url` may be sent. FetchFailed("cancelled") if it may not."""

@@ -116,8 +116,11 @@ class Candidates:
         A user's own Request is dropped: only the process that made it can read it.
         """
         ours, sent = [], 0
+        shard, host = None, ""
         for link in links:
-            shard = mailbox.shard_of(link.host)
+            if link.host != host:  # most links of a page are of one host
+                host = link.host
+                shard = mailbox.shard_of(host)
             if shard is None:
                 ours.append(link)
             elif link.payload:

@@ -41,7 +41,7 @@ from webcrawl.frontier.lease import (
     Step,
     Unresolved,
 )
-from webcrawl.frontier.mailbox import Abroad, FoundLink, Mail, Mailbox
+from webcrawl.frontier.mailbox import Abroad, FoundLink, Mail, Mailbox, Packed
 from webcrawl.frontier.orderings import Level, Ordering
 from webcrawl.frontier.overview import Overview, SlowHosts, overview_of
 from webcrawl.frontier.store import Numbers, Store, StoreError
@@ -213,12 +213,12 @@ class CrawlState:
 
     @property
     def outbox(self) -> dict[int, tuple[int, int]]:
-        """By shard: the first row of mail that is kept for it, and the last row ever written."""
+        """By shard: the numbers of the first mail that is kept for it, and of the last one ever."""
         return dict(self._mailbox.outbox) if self._mailbox is not None else {}
 
     @property
     def inbox(self) -> dict[int, int]:
-        """By shard: the last row of its mail that was applied."""
+        """By shard: the number of its last mail that was applied."""
         return dict(self._mailbox.inbox) if self._mailbox is not None else {}
 
     @property
@@ -227,13 +227,18 @@ class CrawlState:
         return self._backlog.fresh
 
     def receive(self, sender: int, first: int, mail: Sequence[Mail], now: float) -> int:
-        """Apply `mail` of the shard `sender`, whose rows are numbered from `first` on.
+        """Apply `mail` of the shard `sender`, numbered from `first` on.
 
-        Rows that were applied before are skipped; if rows before `first` are missing, all are.
-        Returns the number of the last row of `sender` that was applied.
+        Mail that was applied before is skipped; if mail before `first` is missing, all is. Returns
+        the number of the last mail of `sender` that was applied.
         """
+        self.receive_each([(sender, first, mail)], now)
+        return self._own_mailbox().inbox.get(sender, 0)
+
+    def receive_each(self, batches: Iterable[tuple[int, int, Sequence[Mail]]], now: float) -> None:
+        """`receive` each (sender, first, mail) in turn, in one commit."""
         mailbox = self._own_mailbox()
-        new = mailbox.new_of(sender, first, mail)
+        new = [each for batch in batches for each in mailbox.new_of(*batch)]
         for terms, part in groupby(new, _terms):
             if terms is None:
                 for each in part:
@@ -245,14 +250,17 @@ class CrawlState:
                 self._candidates.receive(links, cash, now, force=force)
         if new:
             self._commit(now)
-        return mailbox.inbox.get(sender, 0)
+
+    def packed(self, shard: int, after: int, limit: int, limit_bytes: int) -> Packed:
+        """See `Mailbox.packed`."""
+        return self._own_mailbox().packed(shard, after, limit, limit_bytes)
 
     def unsent(self, shard: int, after: int, limit: int) -> list[Mail]:
-        """The rows of mail for `shard` behind number `after`, as of the last commit."""
+        """The mail for `shard` behind number `after`, as of the last commit."""
         return self._own_mailbox().unsent(shard, after, limit)
 
     def sent(self, shard: int, upto: int) -> None:
-        """`shard` has all rows of mail up to number `upto`, for good."""
+        """`shard` has all mail up to number `upto`, for good."""
         self._unsaved_deletions += self._own_mailbox().sent(shard, upto)
         if self._unsaved_deletions >= _DELETIONS_MAX:
             self._commit(self._committed_at)
@@ -294,6 +302,8 @@ class CrawlState:
                 self._log.flush()
             except LogError as error:
                 raise StoreError(str(error)) from None
+        if self._mailbox is not None:
+            self._mailbox.write()
         self._distributor.commit(lambda: self._numbers(now))
         self._committed_at, self._unsaved_deletions = now, 0
 

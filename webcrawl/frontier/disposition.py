@@ -77,8 +77,7 @@ class Disposition:
             assert lease.robots_task is not None
             if self._shard_of(lease.robots_task.home) is None:
                 served, expires_at = outcome.rules, outcome.expires_at
-                agent = outcome.agent or self._policy.agent
-                self._keep_served(lease.robots_task, served, expires_at, agent)
+                self._keep_served(lease.robots_task, served, expires_at, outcome.agent)
         polite = self._polite
         host.asked_at = max(host.asked_at, asked_at)
         delay_s = self._policy.delay_s(host)
@@ -248,8 +247,11 @@ class Disposition:
         self, robots_task: RobotsTask, rules: RobotsRules, expires_at: float, agent: str
     ) -> None:
         self._store.keep_rules(robots_task.origin, rules)
-        delay_s = rules.crawl_delay_s or 0.0
-        known = Rules(expires_at, delay_s, allows_all=rules.allows_all, agent=agent)
+        known = Rules(
+            *(expires_at, rules.crawl_delay_s or 0.0),
+            allows_all=rules.allows_all,
+            agent=agent or self._policy.agent,
+        )
         self._keep_rules(robots_task, known)
 
     def _keep_rules(self, robots_task: RobotsTask, rules: Rules) -> None:

@@ -4,11 +4,14 @@ A shard is a frontier that has the hosts of some registered domains; a host of a
 foreign. Owns the kinds of mail, and the numbers of mail sent and received. Does not know how mail
 travels.
 
-A shard writes each mail as a row of its store, in the commit that makes it: a link in the commit
-that releases its page. The rows for each other shard are numbered 1, 2, 3 and so on, without gaps.
-A row is deleted once the other shard has it (`sent`). The other shard stores the number of the last
-row that it has applied in the commit that applies it, and skips rows up to that number. So each row
-is applied once, whatever is lost, repeated or reordered on its way, and after a kill of either.
+A shard writes mail to its store in the commit that makes it: a link in the commit that releases
+its page. The mail for each other shard is numbered 1, 2, 3 and so on, without gaps. It is deleted
+once the other shard has it (`sent`). The other shard stores the number of the last mail that it has
+applied in the commit that applies it, and skips mail up to that number. So each mail is applied
+once, whatever is lost, repeated or reordered on its way, and after a kill of either.
+
+The mail of one commit for one shard is one row, ROW_MAX of them at most: an array, as it travels.
+So it is encoded once, and not decoded before it is there.
 
 A robots.txt of a host that redirects to a foreign host: the task travels to the shard of that host,
 which asks for it as for any robots.txt of its own hosts, and perhaps sends the task on. The result
@@ -23,8 +26,9 @@ Times of two machines are not compared: mail has durations only.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, Protocol
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
@@ -37,6 +41,10 @@ from webcrawl.parse.robotsparsers import read_rules
 # Of rules as they travel, so that a mail fits into one message. Only a robots.txt of 500 KB that
 # does not compress is larger.
 RULES_BYTES_MAX: Final = 256 << 10
+# Mail of one row, and the bytes of a row with more than one.
+ROW_MAX: Final = 100
+ROW_BYTES_MAX: Final = 64 << 10
+RECENT_BYTES_MAX: Final = 1 << 20  # of rows, held in memory until they are sent; shared equally
 
 
 class Abroad(Protocol):
@@ -92,9 +100,33 @@ class RobotsFailed(_Mail, frozen=True):
 
 Mail = FoundLink | RobotsAsked | RobotsAnswered | RobotsFailed
 
-encode: Callable[[Mail | RobotsTask], bytes] = Encoder().encode
+encode: Callable[[Mail | RobotsTask | Sequence[Mail]], bytes] = Encoder().encode
 decode: Callable[[bytes], Mail] = Decoder(Mail).decode
+decode_all: Callable[[bytes], list[Mail]] = Decoder(list[Mail]).decode
 _decode_task: Callable[[bytes], RobotsTask] = Decoder(RobotsTask).decode
+
+
+class Packed(NamedTuple):
+    """`number` mails, as one array of MessagePack."""
+
+    number: int
+    data: bytes
+
+
+class _Row(NamedTuple):
+    """A row of the store: its mail has the numbers from `after` + 1 to `last`."""
+
+    after: int
+    last: int
+    data: bytes
+
+
+def _items(row: bytes) -> tuple[int, int]:
+    """(the number of mails in an array, where the first one begins)."""
+    head = row[0]
+    if head < 0xA0:  # a fixarray: 0x90 and the number
+        return head - 0x90, 1
+    return int.from_bytes(row[1:3]), 3  # an array 16: 0xdc
 
 
 def answered(robots_task: RobotsTask, outcome: RobotsFetched, now: float) -> Mail:
@@ -109,12 +141,15 @@ def answered(robots_task: RobotsTask, outcome: RobotsFetched, now: float) -> Mai
 class Mailbox:
     """The numbers of one shard's mail, and its rows in `store`.
 
-    outbox -- by shard: the first row that is kept, and the last row ever written; without rows the
-        first is the last plus 1
-    inbox -- by shard: the last row of it that was applied
+    outbox -- by shard: the number of the first mail that is kept, and of the last one ever written;
+        if none is kept, the first is the last plus 1
+    inbox -- by shard: the last mail of it that was applied
     robots_tasks -- origins whose robots.txt a host of ours is to fetch for a foreign host
 
-    Memory: two numbers for each shard; the tasks. On disk one row for each mail that is not sent.
+    Memory: two numbers for each shard; the tasks; the mail of the next commit; RECENT_BYTES_MAX of
+    the latest rows, and 150 bytes for each of them. On disk 150 bytes for each link that is not
+    sent. Rows that were written lately are sent and deleted without a look at the disk, where each
+    deleted row delays the search for the next one (50 µs for a batch of 8 links).
     """
 
     def __init__(self, store: Store, abroad: Abroad | None) -> None:
@@ -126,6 +161,9 @@ class Mailbox:
         self.outbox: dict[int, tuple[int, int]] = {int(k): (v[0], v[1]) for k, v in outbox.items()}
         self.inbox: dict[int, int] = {int(k): v for k, v in inbox.items()}
         self.robots_tasks: set[str] = set()
+        self._unwritten: dict[int, list[Mail]] = {}  # by shard
+        self._recent: dict[int, deque[_Row]] = {}  # by shard: the latest rows
+        self._recent_bytes: dict[int, int] = {}
 
     def shard_of(self, host: str) -> int | None:
         """The shard of a foreign `host`; None if the host is ours."""
@@ -138,26 +176,95 @@ class Mailbox:
     # Out
 
     def send(self, shard: int, mail: Mail) -> None:
+        """Write `mail` with the next commit."""
         first, last = self.outbox.get(shard, (1, 0))
-        self._store.put_mail(shard, last + 1, encode(mail))
         self.outbox[shard] = first, last + 1
+        unwritten = self._unwritten.setdefault(shard, [])
+        unwritten.append(mail)
+        if len(unwritten) == ROW_MAX:
+            self._write(shard, last + 1, self._unwritten.pop(shard))
+
+    def write(self) -> None:
+        """Give the store what was sent. Call it before each commit."""
+        for shard, mail in self._unwritten.items():
+            self._write(shard, self.outbox[shard][1], mail)
+        self._unwritten.clear()
+
+    def _write(self, shard: int, last: int, mail: Sequence[Mail]) -> None:
+        """Write `mail`, of which the last one has number `last`."""
+        row = encode(mail)
+        if len(row) <= ROW_BYTES_MAX or len(mail) == 1:
+            self._store.put_mail(shard, last, row)
+            self._remember(shard, _Row(last - len(mail), last, row))
+        else:
+            half = len(mail) // 2
+            self._write(shard, last - len(mail) + half, mail[:half])
+            self._write(shard, last, mail[half:])
+
+    def packed(self, shard: int, after: int, limit: int, limit_bytes: int) -> Packed:
+        """The mail of the last commit behind number `after`: `limit` at most, in `limit_bytes`
+        unless the first row is larger.
+
+        None if the next of it was deleted (`outbox`): `shard` has lost what it had. 1 µs for each
+        row.
+        """
+        parts: list[bytes] = []
+        count = size_bytes = 0
+        if after + 1 < self.outbox.get(shard, (1, 0))[0]:
+            return Packed(0, b"")
+        for row in self._rows(shard, after):
+            new, begin = _items(row.data)
+            if not parts and (row.after < after or new > limit):  # a part of the row
+                some = decode_all(row.data)[after - row.last :][:limit]
+                return Packed(len(some), encode(some))
+            size_bytes += len(row.data)
+            if parts and (count + new > limit or size_bytes > limit_bytes):
+                break
+            parts.append(row.data[begin:])
+            count += new
+        return Packed(count, b"\xdc" + count.to_bytes(2) + b"".join(parts))
+
+    def _rows(self, shard: int, after: int) -> Iterable[_Row]:
+        """The rows with mail behind number `after`, the first of them at least."""
+        recent = self._recent.get(shard)
+        if recent and recent[0].after <= after < recent[-1].last:
+            return (row for row in recent if row.last > after)
+        stored = self._store.mail(shard, after)
+        return (_Row(last - _items(row)[0], last, row) for last, row in stored)
+
+    def _remember(self, shard: int, row: _Row) -> None:
+        recent = self._recent.setdefault(shard, deque())
+        recent.append(row)
+        self._recent_bytes[shard] = self._recent_bytes.get(shard, 0) + len(row.data)
+        while self._recent_bytes[shard] > RECENT_BYTES_MAX // len(self._recent):
+            self._forget(shard, recent[0].last)
+
+    def _forget(self, shard: int, upto: int) -> None:
+        recent = self._recent.get(shard)
+        while recent and recent[0].last <= upto:
+            self._recent_bytes[shard] -= len(recent.popleft().data)
 
     def unsent(self, shard: int, after: int, limit: int) -> list[Mail]:
-        """The rows of the last commit behind number `after`, `limit` at most; 2 µs each.
-
-        None if the next of them was deleted (`outbox`): `shard` has lost what it had.
-        """
-        if after + 1 < self.outbox.get(shard, (1, 0))[0]:
-            return []
-        return [decode(row) for row in self._store.mail(shard, after, limit)]
+        """`packed`, decoded."""
+        mail: list[Mail] = []
+        while len(mail) < limit:
+            count, data = self.packed(shard, after + len(mail), limit - len(mail), ROW_BYTES_MAX)
+            if not count:
+                break
+            mail += decode_all(data)
+        return mail
 
     def sent(self, shard: int, upto: int) -> int:
-        """`shard` has all rows up to number `upto`: delete them. Returns their number."""
+        """`shard` has all mail up to number `upto`: delete it. Returns its number."""
         first, last = self.outbox.get(shard, (1, 0))
         end = min(upto, last) + 1
         if end <= first:
             return 0
-        self._store.drop_mail(shard, first, end)
+        for row in self._rows(shard, first - 1):
+            if row.last >= end:
+                break
+            self._store.drop_mail(shard, row.last)
+        self._forget(shard, end - 1)
         self.outbox[shard] = end, last
         return end - first
 
@@ -166,7 +273,7 @@ class Mailbox:
     def new_of(self, sender: int, first: int, mail: Sequence[Mail]) -> Sequence[Mail]:
         """The part of `mail` that was not applied. All of it is numbered from `first` on.
 
-        Empty if rows before `first` are missing. The rest counts as applied from now on.
+        Empty if mail before `first` is missing. The rest counts as applied from now on.
         """
         applied = self.inbox.get(sender, 0)
         if first > applied + 1:

@@ -15,7 +15,7 @@ from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
-from webcrawl.frontier.mailbox import Abroad, Mail
+from webcrawl.frontier.mailbox import Abroad, Mail, Packed
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.queue import HeapQueue, HostQueue
@@ -71,6 +71,14 @@ class MemoryFrontier(Frontier):
     async def receive(self, sender: int, first: int, mail: Sequence[Mail], now: float) -> int:
         """See `CrawlState.receive`, as of the rest down to `set_others_work`."""
         return self._state.receive(sender, first, mail, now)
+
+    async def receive_each(
+        self, batches: Iterable[tuple[int, int, Sequence[Mail]]], now: float
+    ) -> None:
+        self._state.receive_each(batches, now)
+
+    async def packed(self, shard: int, after: int, limit: int, limit_bytes: int) -> Packed:
+        return self._state.packed(shard, after, limit, limit_bytes)
 
     async def unsent(self, shard: int, after: int, limit: int) -> list[Mail]:
         return self._state.unsent(shard, after, limit)

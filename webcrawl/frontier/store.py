@@ -7,7 +7,7 @@ changes between two commits become lasting together at the second one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from math import inf
 from typing import Any, Protocol
@@ -124,15 +124,19 @@ class Store(ABC):
     # Of a shard (`mailbox`)
 
     @abstractmethod
-    def put_mail(self, shard: int, number: int, row: bytes) -> None: ...
+    def put_mail(self, shard: int, last: int, row: bytes) -> None:
+        """Keep a row of mail for `shard`, of which the last one has number `last`."""
 
     @abstractmethod
-    def mail(self, shard: int, after: int, limit: int) -> list[bytes]:
-        """Up to `limit` rows for `shard` behind number `after`, in order, as of the last commit."""
+    def mail(self, shard: int, after: int) -> Iterator[tuple[int, bytes]]:
+        """The rows for `shard` with mail behind number `after`, in order, as of the last commit.
+
+        The first row may begin before. Each with the number of its last mail.
+        """
 
     @abstractmethod
-    def drop_mail(self, shard: int, first: int, end: int) -> None:
-        """Delete the rows for `shard` from number `first` to `end`, without `end`."""
+    def drop_mail(self, shard: int, last: int) -> None:
+        """Delete a row."""
 
     @abstractmethod
     def keep_robots_task(self, origin: str, row: bytes) -> None:
@@ -174,7 +178,7 @@ class MemoryStore(Store):
         self._deferred: list[
             tuple[float, str]
         ] = []  # heap; a host no longer deferred stays until then
-        self._mail: dict[int, dict[int, bytes]] = {}  # by shard and number
+        self._mail: dict[int, dict[int, bytes]] = {}  # by shard and the last number
 
     def add_urls(self, urls: Sequence[str]) -> list[bool]:
         return [self._seen.add(url) for url in urls]
@@ -216,17 +220,15 @@ class MemoryStore(Store):
     def next_due(self) -> str | None:
         return heappop(self._deferred)[1] if self._deferred else None
 
-    def put_mail(self, shard: int, number: int, row: bytes) -> None:
-        self._mail.setdefault(shard, {})[number] = row
+    def put_mail(self, shard: int, last: int, row: bytes) -> None:
+        self._mail.setdefault(shard, {})[last] = row
 
-    def mail(self, shard: int, after: int, limit: int) -> list[bytes]:
-        rows = self._mail.get(shard, {})
-        numbers = range(after + 1, after + 1 + limit)
-        return [rows[number] for number in numbers if number in rows]
+    def mail(self, shard: int, after: int) -> Iterator[tuple[int, bytes]]:
+        rows = self._mail.get(shard, {})  # in order
+        return ((last, row) for last, row in list(rows.items()) if last > after)
 
-    def drop_mail(self, shard: int, first: int, end: int) -> None:
-        for number in range(first, end):
-            del self._mail[shard][number]
+    def drop_mail(self, shard: int, last: int) -> None:
+        del self._mail[shard][last]
 
     def keep_robots_task(self, origin: str, row: bytes) -> None:
         """Does nothing: there is no next run."""

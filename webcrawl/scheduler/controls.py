@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from webcrawl.fetch.gate import NO_BUS, Gate
+from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.shared.wire import CarriedOut, Orders
 from webcrawl.parse.urls import host_of
 from webcrawl.scheduler.pump import Pump
@@ -28,7 +28,7 @@ class Controls:
         self._orders = orders
         self._in_scope = orders  # whose entries `scope` has
         # What is left of orders that failed is unknown, so the next ones are carried out whole.
-        self._unsure = replace(orders, is_paused=False, holds_places=True, is_cut_off=False)
+        self._unsure = replace(orders, is_paused=False, holds_places=True)
 
     @property
     def is_paused(self) -> bool:
@@ -73,11 +73,6 @@ class Controls:
             unanswered = await self._gate.settle()
         elif not orders.is_paused:
             self._gate.open()
-        if orders.is_cut_off and not before.is_cut_off:
-            self._gate.shut(NO_BUS)
-            self._pump.give_back_window()
-        elif not orders.is_cut_off:
-            self._gate.open(NO_BUS)
         if deny:
             unanswered = await self._stop(HostsAndPatterns(deny, "deny"))
         if before.holds_places and not orders.holds_places:

@@ -33,8 +33,8 @@ discovery. After each kind: its writer and reader in a crawl; its reader in an `
   run begins, read by `identity`; the same.
 - NUMBERS `n`: JSON: the counters, the number of the run, the time. Written by `DiskStore.commit`,
   read by `identity`; the same.
-- MAIL `o` shard, number: a mail for another shard, until that shard has it. `DiskStore.put_mail`,
-  `mail`. The numbers of mail are in NUMBERS.
+- MAIL `o` shard, number of the last one: some mail for another shard, until that shard has all of
+  it. `DiskStore.put_mail`, `mail`. The numbers of mail are in NUMBERS.
 - ROBOTS_TASK `k` origin: a robots.txt that a host of ours is to fetch for a host of another shard.
   `DiskStore.keep_robots_task`; read once by the next run (`robots_tasks`).
 

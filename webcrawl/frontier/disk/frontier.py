@@ -28,7 +28,7 @@ from webcrawl.frontier.disk.identity import Identity
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
-from webcrawl.frontier.mailbox import Abroad, Mail
+from webcrawl.frontier.mailbox import Abroad, Mail, Packed
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.store import StoreError
@@ -191,11 +191,25 @@ class DiskFrontier(Frontier):
         """See `CrawlState.receive`, as of the rest down to `set_others_work`."""
         return await self._run(lambda: self._state.receive(sender, first, mail, now))
 
+    async def receive_each(
+        self, batches: Iterable[tuple[int, int, Sequence[Mail]]], now: float
+    ) -> None:
+        await self._run(lambda: self._state.receive_each(batches, now))
+
+    async def packed(self, shard: int, after: int, limit: int, limit_bytes: int) -> Packed:
+        return await self._run(
+            lambda: self._state.packed(shard, after, limit, limit_bytes), moves=False
+        )
+
     async def unsent(self, shard: int, after: int, limit: int) -> list[Mail]:
         return await self._run(lambda: self._state.unsent(shard, after, limit), moves=False)
 
     async def sent(self, shard: int, upto: int) -> None:
-        await self._run(lambda: self._state.sent(shard, upto))
+        await self._run(lambda: self._sent(shard, upto), moves=False)
+
+    def _sent(self, shard: int, upto: int) -> None:
+        self._state.sent(shard, upto)
+        self.outbox = self._state.outbox
 
     async def set_others_work(self, others_work: bool) -> None:
         await self._run(lambda: self._state.set_others_work(others_work))

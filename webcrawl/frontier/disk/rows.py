@@ -140,6 +140,10 @@ def mail_key(shard: int, number: int) -> bytes:
     return _MAIL_KEY.pack(MAIL, shard, number)
 
 
+def mail_number(key: bytes) -> int:
+    return int.from_bytes(key[3:])
+
+
 def link_row(link: Link) -> bytes:
     """Lines of text, then the payload. URLs have no line ends. The host is not in it."""
     url, _, depth, redirects, via, retries, head_done, counted, payload, sequence, kept = link

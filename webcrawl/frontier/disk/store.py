@@ -9,7 +9,7 @@ Memory: that of `Database`, the heads of two lines of hosts, and the changes of 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from math import inf
@@ -177,16 +177,15 @@ class DiskStore(Store):
 
     # Mail of a shard
 
-    def put_mail(self, shard: int, number: int, row: bytes) -> None:
-        self._db.put(rows.mail_key(shard, number), row)
+    def put_mail(self, shard: int, last: int, row: bytes) -> None:
+        self._db.put(rows.mail_key(shard, last), row)
 
-    def mail(self, shard: int, after: int, limit: int) -> list[bytes]:
+    def mail(self, shard: int, after: int) -> Iterator[tuple[int, bytes]]:
         found = self._db.rows(rows.mail_prefix(shard), rows.mail_key(shard, after))
-        return [row for _, row in islice(found, limit)]
+        return ((rows.mail_number(key), row) for key, row in found)
 
-    def drop_mail(self, shard: int, first: int, end: int) -> None:
-        for number in range(first, end):
-            self._db.delete(rows.mail_key(shard, number))
+    def drop_mail(self, shard: int, last: int) -> None:
+        self._db.delete(rows.mail_key(shard, last))
 
     def keep_robots_task(self, origin: str, row: bytes) -> None:
         self._db.put(rows.ROBOTS_TASK + origin.encode(), row)

@@ -212,7 +212,7 @@ class FrontierServer(ServedFrontier):
 
     async def acquire_for(self, share: Share, now: float, limit: int, lane: Lane) -> list[Lease]:
         orders = self.orders
-        if orders.is_paused or orders.is_cut_off or orders.holds_places:
+        if orders.is_paused or orders.holds_places:
             return []
         self._give_places(share)
         if self.goal:

@@ -97,14 +97,12 @@ class Orders(Struct, frozen=True, array_like=True):
 
     allow, deny -- entries beside those of the settings
     holds_places -- no more answers get a place of the target: for the moment of its change
-    is_cut_off -- this node has lost the bus of its crawl (CLUSTER): it sends no request
     """
 
     is_paused: bool = False
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     holds_places: bool = False
-    is_cut_off: bool = False
 
 
 class CarriedOut(NamedTuple):

@@ -1,0 +1,36 @@
+"""counters: what was added from call to call."""
+
+from __future__ import annotations
+
+from webcrawl.frontier.counters import Counters, Tracked, differences
+
+
+def test_changes_are_the_differences_since_the_last_call() -> None:
+    counters = Counters(crawled=3)
+    counters.codes["2xx"] = 3
+    tracked = Tracked(counters)
+    assert tracked.changes() == {}
+    before = counters.to_dict()
+    counters.count_code(200)
+    counters.count_code(404)
+    counters.fetch_s += 0.5
+    counters.pending -= 7
+    changes = tracked.changes()
+    assert changes == {
+        "crawled": 2, "codes": {"2xx": 1, "4xx": 1}, "fetch_s": 0.5, "pending": -7,
+    }  # fmt: skip
+    theirs = Counters()
+    theirs.restore(before)
+    theirs.add(differences(before, counters.to_dict()))
+    assert theirs == counters
+    assert tracked.changes() == {}
+
+
+def test_what_is_added_through_it_is_no_change() -> None:
+    counters = Counters()
+    tracked = Tracked(counters)
+    counters.crawled += 1
+    tracked.add({"crawled": 4, "codes": {"2xx": 4}})
+    counters.codes["2xx"] += 1
+    assert (counters.crawled, counters.codes) == (5, {"2xx": 5})
+    assert tracked.changes() == {"crawled": 1, "codes": {"2xx": 1}}
