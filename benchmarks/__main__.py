@@ -13,6 +13,7 @@ from types import ModuleType
 
 from benchmarks import (
     backlog,
+    cluster,
     cores,
     floor,
     https,
@@ -44,6 +45,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "store": store,
     "wire": wire,
     "mail": mail,
+    "cluster": cluster,
     "memory-vs-disk": memory_vs_disk,
     "overheads": overheads,
     "seeds": seeds,

@@ -19,6 +19,7 @@ from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
 from benchmarks.here import ROOT
+from webcrawl.experiments.watching import cpu_s_of
 
 NO_SERVER = "there is no nats-server. Install one: apt-get install nats-server (Debian, Ubuntu)"
 _START_S = 20.0
@@ -50,6 +51,10 @@ class Process:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    def cpu_so_far_s(self) -> float:
+        """While it runs."""
+        return cpu_s_of(self.pid)
 
     def poll(self) -> int | None:
         """The exit code, None while it runs."""

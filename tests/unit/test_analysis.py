@@ -19,12 +19,14 @@ from hypothesis import strategies as st
 from webcrawl.analysis.archive import Place, Task, is_in, read_task
 from webcrawl.analysis.csvfiles import write_csv
 from webcrawl.analysis.distributions import bin_of, next_bin, quantiles_of
-from webcrawl.analysis.folder import NoCrawlError, find_crawl
+from webcrawl.analysis.folder import NoCrawlError, find_crawl, find_crawls
 from webcrawl.analysis.page import html
 from webcrawl.analysis.printed import lines_of
 from webcrawl.analysis.report import Report, make_report, open_crawl
-from webcrawl.analysis.state import read_points, speeds
+from webcrawl.analysis.state import CrawlState, merged, read_points, speeds
 from webcrawl.analysis.tables import listed
+from webcrawl.cluster.nodefile import NodeFile, write_node
+from webcrawl.cluster.records import ShardRecord
 from webcrawl.report.card import Card, write_card
 
 CRAWL = "20261123045000-abcdef"
@@ -47,8 +49,8 @@ def write(folder: Path, *lines: bytes, crawl: str = CRAWL) -> Path:
 
 
 @contextmanager
-def reported(folder: Path) -> Iterator[Report]:
-    found = find_crawl(folder)
+def reported(*folders: Path) -> Iterator[Report]:
+    found = find_crawls(folders)
     with open_crawl(found) as (log, state):
         yield make_report(log, found, state)
 
@@ -312,3 +314,122 @@ def test_a_crawl_has_finished_if_its_last_run_has(tmp_path: Path) -> None:
     with reported(tmp_path) as report:
         assert report.state.text == "running or killed"
         assert [row["being_visited"] for row in rows(report, "hosts")] == ["unknown"]
+
+
+# A crawl on several machines
+
+
+def node(folder: Path, shards: dict[int, list[bytes]], crawl: str = CRAWL) -> Path:
+    """A REPORT_DIR with the logs of some shards."""
+    folder.mkdir()
+    for shard, lines in shards.items():
+        write(folder / f"shard-{shard:04d}", *lines, crawl=crawl)
+    return folder
+
+
+def job(folder: Path, name: str, begun: dict[int, int], owners: dict[int, tuple[str, int]]) -> Path:
+    """A JOBDIR of a node whose log is beside it."""
+    folder.mkdir()
+    times = {"started": "2026-11-23T05:00:00Z", "pid": 1, "version": "0"}
+    dirs = {"warc_dir": str(folder), "report_dir": str(folder)}
+    write_card(folder, Card(crawl=CRAWL, spider="broad", **times, **dirs))
+    write(folder / "shard-0000", page(f"http://{name}.com/"))
+    records = {shard: ShardRecord(*owner) for shard, owner in owners.items()}
+    write_node(folder, NodeFile(name, crawl=CRAWL, shards=4, map=records, begun=begun))
+    for shard in begun:
+        (folder / "shards" / f"{shard:04d}" / "frontier").mkdir(parents=True)
+    return folder
+
+
+def test_the_logs_of_all_shards_of_all_nodes_are_one(tmp_path: Path) -> None:
+    one = node(tmp_path / "1", {0: [page("http://a.com/")], 2: [page("http://b.com/")]})
+    other = node(tmp_path / "2", {1: [page("http://c.com/")]})
+    with reported(one) as report:
+        assert report.totals["pages_answered"] == 2
+    with reported(one, other) as report:
+        assert report.totals["pages_answered"] == report.totals["hosts_answered"] == 3
+        assert report.folder.missing_nodes == ""
+        text = html(report)
+        assert all(str(folder) in text for folder in (one, other))
+        assert "One node of" not in text
+
+
+def test_of_a_url_that_two_nodes_have_fetched_the_last_line_counts(tmp_path: Path) -> None:
+    """Its shard was lost with one machine, and restored from a checkpoint on the other one."""
+    url, early, late = "http://a.com/", "2026-11-23T05:00:01.000Z", "2026-11-23T05:09:00.000Z"
+    lost = [page(url, time=early, size_bytes=1), page("http://a.com/lost", time=early)]
+    one = node(tmp_path / "1", {0: lost})
+    other = node(tmp_path / "2", {0: [page(url, time=late, size_bytes=20, status=404)]})
+    for folders in ((one, other), (other, one)):
+        with reported(*folders) as report:
+            assert report.totals["pages_answered"] == 2
+            assert report.totals["page_bytes_on_the_wire"] == 20
+            assert {row["status"] for row in rows(report, "codes")} == {200, 404}
+
+
+def test_folders_of_two_crawls_or_one_twice_are_refused(tmp_path: Path) -> None:
+    one = node(tmp_path / "1", {0: [page("http://a.com/")]})
+    other = node(tmp_path / "2", {0: []}, crawl="20261124000000-000000")
+    with pytest.raises(NoCrawlError, match=r"1 has the crawl .* and .*2 the crawl"):
+        find_crawls([one, other])
+    with pytest.raises(NoCrawlError, match="given twice"):
+        find_crawls([one, one])
+
+
+def test_a_shard_is_read_where_it_was_used_last(tmp_path: Path) -> None:
+    """It was lost with node a and restored on node b; node a's folder does not know of it."""
+    one = job(tmp_path / "1", "a", {0: 1, 1: 1, 3: 2}, {0: ("a", 1), 1: ("a", 1), 3: ("c", 3)})
+    other = job(tmp_path / "2", "b", {1: 2, 2: 1}, {0: ("a", 1), 1: ("b", 2), 2: ("b", 1)})
+    found = find_crawls([one, other])
+    assert [list(part.frontiers) for part in found.parts] == [[0], [1, 2]]
+    assert found.nodes == 2
+    assert find_crawl(one).nodes == 2
+    assert list(find_crawl(one).frontiers) == [0, 1], "shard 3 is on node c"
+    with pytest.raises(NoCrawlError, match="is no frontier"):  # made up
+        reported(one).__enter__()
+
+
+def test_a_report_without_all_nodes_says_so(tmp_path: Path) -> None:
+    one = node(tmp_path / "1", {0: [page("http://a.com/")]})
+    report = {"crawl": CRAWL, "finished": "2026-11-23T06:00:00Z", "cluster": {"nodes_ever": 3}}
+    (one / "report.json").write_text(json.dumps(report))
+    with reported(one) as one_of_three:
+        assert lines_of(one_of_three)[-1].startswith("One node of 3: the figures are its part")
+        assert "One node of 3" in html(one_of_three)
+    other = node(tmp_path / "2", {1: [page("http://b.com/")]})
+    with reported(one, other) as two_of_three:
+        assert "2 nodes of 3: the figures are their part" in html(two_of_three)
+
+
+def test_the_state_of_all_nodes() -> None:
+    def point(t: float, clock: str, crawled: int) -> dict[str, Any]:
+        return {"t": t, "time": clock, "counts": {"crawled": crawled}, "rss_bytes": 10}
+
+    long = CrawlState(
+        counts={"crawled": 9, "earlier_s": 5.0, "dropped/dns": 1},
+        source="frontier",
+        elapsed_s=8.0,
+        points=[point(0, "05:00:00", 0), point(4, "05:00:04", 4), point(8, "05:00:08", 8)],
+        finish_reason="finished",
+        is_running=False,
+        spider="broad",
+    )
+    late = CrawlState(
+        counts={"crawled": 3, "earlier_s": 2.0},
+        source="frontier",
+        elapsed_s=6.0,
+        points=[point(0, "05:00:03", 0), point(3, "05:00:06", 2), point(6, "05:00:09", 3)],
+        finish_reason="finished",
+        is_running=False,
+    )
+    both = merged([late, long])
+    assert both.counts == {"crawled": 12, "earlier_s": 5.0, "dropped/dns": 1}
+    assert (both.elapsed_s, both.source, both.spider) == (8.0, "frontier", "broad")
+    assert both.text == "finished"
+    assert [(p["t"], p["counts"]["crawled"], p["rss_bytes"]) for p in both.points] == [
+        (0, 0, 10),
+        (4, 4, 20),
+        (8, 11, 20),
+    ]
+    assert merged([long, CrawlState(is_running=True)]).text == "running"
+    assert merged([long, CrawlState(is_running=False)]).text == "killed"

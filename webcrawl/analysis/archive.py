@@ -13,7 +13,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,17 +72,20 @@ class Found:
 
 def read_archive(
     log: duckdb.DuckDBPyConnection,
-    folder: Path,
+    folders: Sequence[Path],
     *,
     has_tokens: bool,
     domain: str = "",
     processes: int = 0,
     progress: Callable[[int], object] = lambda pages: None,
 ) -> Found:
-    """Read the records of all documents of the log. `progress` is called with pages read."""
+    """Read the records of all documents of the log. `progress` is called with pages read.
+
+    `folders`: WARC_DIR of each node.
+    """
     found = Found()
     processes = processes or len(os.sched_getaffinity(0))
-    tasks = _tasks(log, folder, has_tokens, domain)
+    tasks = _tasks(log, folders, has_tokens, domain)
     context = multiprocessing.get_context("spawn")  # DuckDB has threads: no fork
     with ProcessPoolExecutor(processes, mp_context=context) as pool:
         running: set[Future[Found]] = set()
@@ -112,16 +115,19 @@ def _collect(
 
 
 def _tasks(
-    log: duckdb.DuckDBPyConnection, folder: Path, has_tokens: bool, domain: str
+    log: duckdb.DuckDBPyConnection, folders: Sequence[Path], has_tokens: bool, domain: str
 ) -> Iterator[Task]:
-    files = log.execute("SELECT DISTINCT warc FROM document WHERE warc IS NOT NULL ORDER BY 1")
-    for (name,) in files.fetchall():
-        path = folder / Path(name).name  # the log may be another's: no path leads out
+    files = log.execute(
+        "SELECT DISTINCT node, warc FROM document WHERE warc IS NOT NULL ORDER BY ALL"
+    )
+    for node, name in files.fetchall():
+        path = folders[node] / Path(name).name  # the log may be another's: no path leads out
         if not path.exists():
             path = path.with_name(path.name + OPEN)
         with log.cursor() as cursor:
             rows = cursor.execute(
-                'SELECT url, "offset" FROM document WHERE warc = ? ORDER BY "offset"', [name]
+                'SELECT url, "offset" FROM document WHERE node = ? AND warc = ? ORDER BY "offset"',
+                [node, name],
             )
             while some := rows.fetchmany(PAGES_A_TASK):
                 places = [Place(url, offset or 0) for url, offset in some]

@@ -4,9 +4,11 @@ Every value comes from a hostile web, so each is data: the columns are declared,
 as parameters, and no statement is built from a value.
 
 Tables:
-- `line`: all lines that can be read. Fields that a line leaves out are NULL.
+- `line`: all lines that can be read. Fields that a line leaves out are NULL. `node` is the place of
+  the node in the list of nodes.
 - `outcome`: for each URL of a page its final line, else its last one. An answer to HEAD that ended
-  a URL's turn is a final line.
+  a URL's turn is a final line. Of a URL that two nodes have fetched (its shard was restored from a
+  checkpoint) only the last one counts.
 - `answered`: of these, URLs with an HTTP status. `document`: of these, 2xx whose body was read.
 - `site`: each host with its registered domain and its public suffix.
 - `waiting`: the URLs in the frontier.
@@ -17,7 +19,7 @@ million lines take 2.6 s on two cores, and 85 MB of disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -47,16 +49,19 @@ _STRUCT = ", ".join(f"'{name}': '{kind}'" for name, kind in COLUMNS.items())
 _OPTIONS = f"format = 'newline_delimited', ignore_errors = true, columns = {{{_STRUCT}}}"
 
 # A line that is no JSON object (a torn last line, for example) is a row of NULLs.
-_LOAD = f"""
-CREATE TABLE read AS
-    SELECT * FROM read_json(?, {_OPTIONS});
-"""
+_FILES = f"SELECT *, ?::INTEGER AS node FROM read_json(?, {_OPTIONS})"
+# URLs that more than one node has: looked for if the log is of several.
+_TWICE = """UNION ALL SELECT md5_number(url) FROM line WHERE kind <> 'robots'
+        GROUP BY 1 HAVING min(node) < max(node)"""
 _DERIVE = """
 CREATE VIEW line AS
     SELECT *, rowid AS number FROM read
     WHERE url IS NOT NULL AND host IS NOT NULL AND "end" IS NOT NULL;
 CREATE TABLE superseded AS
-    WITH kept AS (SELECT DISTINCT md5_number(url) AS key FROM line WHERE "end" = 'kept')
+    WITH kept AS (
+        SELECT DISTINCT md5_number(url) AS key FROM line WHERE "end" = 'kept'
+        {twice}
+    )
     SELECT number FROM line SEMI JOIN kept ON md5_number(url) = key WHERE kind <> 'robots'
     QUALIFY row_number() OVER (
         PARTITION BY md5_number(url) ORDER BY "end" = 'kept', time DESC
@@ -72,10 +77,11 @@ CREATE VIEW document AS
 
 @contextmanager
 def open_log(
-    logs: list[Path], waiting: Iterable[Waiting] = ()
+    nodes: Sequence[Sequence[Path]], waiting: Iterable[Waiting] = ()
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection with the tables of the module's docstring. NoCrawlError if a file is damaged.
 
+    `nodes` has the files of each node, a crawl on one machine is one node.
     Lines may be written meanwhile: the tables have those that were there when they were read.
     """
     with TemporaryDirectory(prefix="webcrawl-") as folder:
@@ -89,11 +95,14 @@ def open_log(
         }
         with duckdb.connect(f"{folder}/log.duckdb", config=options) as log:
             try:
-                log.execute(_LOAD, [[_literal(path) for path in logs]])
+                for node, logs in enumerate(nodes):
+                    into = "INSERT INTO read" if node else "CREATE TABLE read AS"
+                    if logs or not node:
+                        log.execute(f"{into} {_FILES}", [node, [_literal(path) for path in logs]])
             except duckdb.Error as error:
                 first = str(error).partition("\n")[0]
                 raise NoCrawlError(f"the crawl log cannot be read: {first}") from None
-            log.execute(_DERIVE)
+            log.execute(_DERIVE.format(twice=_TWICE if len(nodes) > 1 else ""))
             rows = Path(folder) / "rows.jsonl"
             _add(
                 log,

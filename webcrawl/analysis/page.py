@@ -76,7 +76,7 @@ def html(report: Report) -> str:
 <div class="page">
 <header>
 <h1>{escape(title)}</h1><button type="button" id="theme">Dark</button>
-<p>{escape(_subtitle(report))}</p>
+<p>{escape(_subtitle(report))}</p>{_part_of(report)}
 </header>
 <div class="columns">
 <nav aria-label="Contents"><ol>{contents}</ol></nav>
@@ -103,6 +103,12 @@ def _subtitle(report: Report) -> str:
         f" {report.ended or '-'} UTC. Report of {datetime.now(UTC):%Y-%m-%d %H:%M} UTC,"
         f" webcrawl {__version__}."
     )
+
+
+def _part_of(report: Report) -> str:
+    """A line if nodes are missing."""
+    line = report.folder.missing_nodes
+    return f"<p><strong>{escape(line)}.</strong></p>" if line else ""
 
 
 def _section(section: Section, report: Report, drawn: dict[str, Any]) -> str:
@@ -180,7 +186,10 @@ def duration_text(seconds: float) -> str:
 def _footer(report: Report) -> str:
     state, source = report.state, report.state.source or "the crawl log alone"
     lines = [
-        ("Crawl log", f"{report.folder.report_dir}, {len(report.folder.logs)} file(s)"),
+        *(
+            ("Crawl log", f"{part.report_dir}, {len(part.logs)} file(s)")
+            for part in report.folder.parts
+        ),
         ("Counts of the funnel", f"from {source}"),
         ("Time series", f"{len(state.points):,} points"),
     ]

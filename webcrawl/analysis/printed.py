@@ -73,17 +73,20 @@ def _write(folder: CrawlFolder, opts: argparse.Namespace, domain: str) -> None:
 def _read_archive(log: Any, folder: CrawlFolder, has_tokens: bool, domain: str) -> Found:
     """Shows a bar on standard error, if that is a terminal."""
     pages = archived_pages(log)
+    warc_dirs = [part.warc_dir for part in folder.parts]
     with tqdm(total=pages, unit=" pages", desc="WARC files", disable=None) as bar:
         found = read_archive(
-            log, folder.warc_dir, has_tokens=has_tokens, domain=domain, progress=bar.update
+            log, warc_dirs, has_tokens=has_tokens, domain=domain, progress=bar.update
         )
     if found.unread:
-        print(f"{found.unread:,} pages cannot be read from {folder.warc_dir}", file=sys.stderr)
+        dirs = ", ".join(map(str, warc_dirs))
+        print(f"{found.unread:,} pages cannot be read from {dirs}", file=sys.stderr)
     return found
 
 
 def summary_of(report: Report, path: Path) -> dict[str, Any]:
     """The summary as JSON values."""
+    folder = report.folder
     funnel = {row["stage"]: row["count"] for row in report.tables["funnel"].records()}
     return {
         "crawl": report.folder.crawl,
@@ -97,6 +100,7 @@ def summary_of(report: Report, path: Path) -> dict[str, Any]:
         },
         "questions": {r["figure"]: r["value"] for r in report.tables["questions"].records()},
         "unreadable_lines": report.unreadable,
+        **({"nodes": [len(folder.parts), folder.nodes]} if folder.nodes else {}),
         **({"in_degree": {"domain": report.domain, **report.in_degree}} if report.domain else {}),
     }
 
@@ -128,6 +132,8 @@ def lines_of(report: Report) -> list[str]:
         f"Largest hosts: {largest or 'none'}",
         f"URLs queued: {t['urls_pending']:,.0f}, of these {later}",
     ]
+    if report.folder.missing_nodes:
+        lines.append(report.folder.missing_nodes)
     if report.domain:
         found = report.in_degree
         lines.append(

@@ -52,7 +52,7 @@ class Report:
 def open_crawl(folder: CrawlFolder) -> Iterator[tuple[duckdb.DuckDBPyConnection, CrawlState]]:
     """The log and the state of a crawl. NoCrawlError."""
     state = read_state(folder)
-    with open_log(folder.logs, waiting(folder)) as log:
+    with open_log([part.logs for part in folder.parts], waiting(folder)) as log:
         webhosts.prepare(log)
         yield log, state
 

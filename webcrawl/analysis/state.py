@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -11,7 +12,6 @@ from typing import Any
 
 from webcrawl.analysis.folder import CrawlFolder, NoCrawlError
 from webcrawl.analysis.logtable import Waiting
-from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.store import StoreError
 from webcrawl.parse.urls import MAX_LEVEL, host_of, level_of
@@ -56,6 +56,66 @@ class CrawlState:
 
 def read_state(folder: CrawlFolder) -> CrawlState:
     """O(points). NoCrawlError if the frontier is damaged."""
+    states = [_read_part(part) for part in folder.parts]
+    return states[0] if len(states) == 1 else merged(states)
+
+
+def merged(states: list[CrawlState]) -> CrawlState:
+    """The state of a crawl from those of its nodes.
+
+    The time is that of the node that ran longest. The points of the series are its points, with
+    the counts that the others had then, by the clocks of their machines: exact at the end only.
+    """
+    base = max(states, key=lambda state: state.elapsed_s)
+    running = [state.is_running for state in states if state.is_running is not None]
+    reasons = list(dict.fromkeys(state.finish_reason for state in states))
+    return CrawlState(
+        counts=_sum([state.counts for state in states]),
+        source=", ".join(dict.fromkeys(state.source for state in states if state.source)),
+        elapsed_s=base.elapsed_s,
+        points=_points_of_all(base.points, [s.points for s in states if s is not base]),
+        finish_reason="" if "" in reasons else ", ".join(reasons),
+        is_running=any(running) if running else None,
+        spider=next((state.spider for state in states if state.spider), ""),
+    )
+
+
+def _sum(counts: list[dict[str, float]]) -> dict[str, float]:
+    total: Counter[str] = Counter()
+    for each in counts:
+        for name, count in each.items():
+            total[name] += count  # type: ignore[assignment]  # a Counter may have floats
+    if "earlier_s" in total:
+        total["earlier_s"] = max(each.get("earlier_s", 0.0) for each in counts)  # type: ignore[assignment]
+    return dict(total)
+
+
+def _points_of_all(base: list[Point], others: list[list[Point]]) -> list[Point]:
+    """The points of `base`, with the counts and the memory of all. O(points)."""
+    times = [sorted(points, key=lambda point: str(point.get("time"))) for points in others]
+    at = [0] * len(times)
+    found = []
+    for point in base:
+        is_last, same_time = point is base[-1], [point]
+        for n, points in enumerate(times):
+            while at[n] < len(points) and (
+                is_last or str(points[at[n]].get("time")) <= str(point.get("time"))
+            ):
+                at[n] += 1
+            if at[n]:
+                same_time.append(points[at[n] - 1])
+        found.append(
+            point
+            | {
+                "counts": _sum([each.get("counts", {}) for each in same_time]),
+                "rss_bytes": sum(each.get("rss_bytes", 0) for each in same_time),
+            }
+        )
+    return found
+
+
+def _read_part(folder: CrawlFolder) -> CrawlState:
+    """The state of one node."""
     points = read_points(folder.series)
     state = CrawlState(points=points, is_running=folder.is_running)
     report = folder.final_report
@@ -69,13 +129,16 @@ def read_state(folder: CrawlFolder) -> CrawlState:
         state.counts, state.source = report.get("counts", {}), "report.json"
     elif last:
         state.counts, state.source = last.get("counts", {}), "time series"
-    if folder.jobdir is not None and (folder.jobdir / FOLDER).is_dir():
+    if folder.frontiers:
+        counts = []
         try:
-            with closing(Inspection(folder.jobdir / FOLDER)) as frontier:
-                state.counts = state.counts | named_counts(frontier.counters)
-                state.source = "frontier"
+            for path in folder.frontiers.values():
+                with closing(Inspection(path)) as frontier:
+                    counts.append(named_counts(frontier.counters))
         except StoreError as error:
             raise NoCrawlError(str(error)) from None
+        state.counts = state.counts | _sum(counts)
+        state.source = "frontier"
     return state
 
 
@@ -121,8 +184,8 @@ def levels_found(counts: dict[str, float]) -> dict[int, int]:
 
 def waiting(folder: CrawlFolder) -> Iterator[Waiting]:
     """URL, host, level and whether it is a seed, of each URL queued or under way. 4 µs each."""
-    if folder.jobdir is not None and (folder.jobdir / FOLDER).is_dir():
-        with closing(Inspection(folder.jobdir / FOLDER)) as frontier:
+    for path in (path for part in folder.parts for path in part.frontiers.values()):
+        with closing(Inspection(path)) as frontier:
             for link in frontier.pending_links():
                 is_seed = not link.via and link.depth == 0
                 yield link.url, host_of(link.url), level_of(link.url), is_seed

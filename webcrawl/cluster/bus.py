@@ -89,6 +89,10 @@ class Bus(ABC):
         """Call `handle` with what is published; also after a reconnect, also if called before."""
 
     @abstractmethod
+    def unsubscribe(self, subject: str) -> None:
+        """Undo `subscribe`: no handler of this connection is called for `subject` any more."""
+
+    @abstractmethod
     async def request(self, subject: str, data: bytes, timeout_s: float) -> bytes:
         """One node's answer. BusError if none comes in time, none answers, or its handler fails."""
 

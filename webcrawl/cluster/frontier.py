@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from webcrawl.cluster.buckets import Buckets
 from webcrawl.cluster.courier import Shard
+from webcrawl.cluster.nodelog import NodeLog
 from webcrawl.cluster.tenancy import Full, Tenancy, Wait
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import MOMENTARY, Counters, Tracked
@@ -88,11 +89,14 @@ class ClusterFrontier(Frontier):
         self.counters = Counters()
         self.warnings = []
         self._has_ended = False
+        self.brought = Counters()  # what of `counters` shards have brought along
         self._buckets = buckets
         self._shards: dict[int, _Held] = {}
         self._leases: dict[Lease, int] = {}
         self._turn = 0  # the shard that `acquire` asks first
+        self.lines = NodeLog(lambda: self.shards)
         self._sum = Tracked(self.counters)  # its changes are in no shard yet
+        self._frozen: set[int] = set()  # shards of which nothing is leased
         self._has_shard = asyncio.Event()
         self.may_lease: Callable[[], bool] = lambda: True
         self.put_elsewhere: PutElsewhere | None = None
@@ -106,6 +110,10 @@ class ClusterFrontier(Frontier):
     def __repr__(self) -> str:
         return f"<ClusterFrontier of the shards {sorted(self._shards)}>"
 
+    def shard_of(self, host: str) -> int:
+        """The shard of a canonical host, here or elsewhere."""
+        return self._buckets.shard_of(host)
+
     # Shards come and go
 
     @property
@@ -117,15 +125,32 @@ class ClusterFrontier(Frontier):
         """Take over an open shard."""
         held = _Held(frontier)
         self._shards[number] = held
+        self._frozen.discard(number)
         self._count(frontier.counters.to_dict())
+        self.brought.add(frontier.counters.to_dict())
         self.resumed = self.resumed or frontier.resumed
         self.warnings = [*self.warnings, *frontier.warnings]
         self._has_shard.set()
 
+    def freeze(self, number: int) -> None:
+        """Lease nothing of a shard until `thaw`: it is about to be removed."""
+        if number in self._shards:
+            self._frozen.add(number)
+
+    def thaw(self, number: int) -> None:
+        self._frozen.discard(number)
+
+    def leased(self, number: int) -> int:
+        """How many leases of a shard are out. O(leases)."""
+        return sum(n == number for n in self._leases.values())
+
     def remove(self, number: int) -> DiskFrontier:
-        """Give a shard up; it is still open. Its leases are out no more: KeyError at a release."""
+        """Give a shard up, with its counts; it is still open. Leases that are out are forgotten."""
         held = self._shards.pop(number)
+        self._give(held)
+        self._frozen.discard(number)
         self._leases = {lease: n for lease, n in self._leases.items() if n != number}
+        self._count(_negative(held.frontier.counters.to_dict()))
         if not self._shards:
             self._has_shard.clear()
         return held.frontier
@@ -148,6 +173,9 @@ class ClusterFrontier(Frontier):
             number = self._buckets.shard_of(link.host)
             by_shard[number if number in self._shards else elsewhere].append(link)
         for number, some in by_shard.items():
+            while number not in self._shards:  # given up meanwhile
+                await self._has_shard.wait()
+                number = next(iter(self._shards))
             accepted += await self.run(number, lambda f, some=some: f.put(some, now, force=force))  # type: ignore[misc]
         return accepted
 
@@ -155,12 +183,12 @@ class ClusterFrontier(Frontier):
         """The shards take turns to be the first, and each gives at most its share at first."""
         if not self.may_lease():
             return []
-        numbers = [n for n in self._in_turn() if self._shards[n].frontier.next_at(lane) <= now]
+        numbers = [n for n in self._in_turn() if self._next_at(n, lane) <= now]
         leases: list[Lease] = []
         for at, number in enumerate(numbers):
             if len(leases) >= limit:
                 break
-            if number not in self._shards:  # given up meanwhile
+            if number not in self._shards or number in self._frozen:  # meanwhile
                 continue
             share = -(-(limit - len(leases)) // (len(numbers) - at))
             some = await self.run(number, lambda f, share=share: f.acquire(now, share, lane))  # type: ignore[misc]
@@ -212,7 +240,12 @@ class ClusterFrontier(Frontier):
                 await self.run(number, lambda f: f.set_rules(rules, now))
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
-        return min((held.frontier.next_at(lane) for held in self._shards.values()), default=inf)
+        return min((self._next_at(number, lane) for number in self._shards), default=inf)
+
+    def _next_at(self, number: int, lane: Lane) -> float:
+        if number in self._frozen:
+            return inf
+        return self._shards[number].frontier.next_at(lane)
 
     @property
     def supply(self) -> int:
@@ -279,6 +312,8 @@ class ClusterFrontier(Frontier):
             result = await batch(held.frontier)
         finally:
             self._batches -= 1
+        if self._shards.get(number) is not held:  # given up meanwhile, with its counts
+            return result
         self._count(held.counts.changes())
         if held.frontier.outbox:
             self.on_written(number)
@@ -303,3 +338,12 @@ class ClusterFrontier(Frontier):
         if numbers:
             self._turn = (self._turn + 1) % len(numbers)
         return numbers[self._turn :] + numbers[: self._turn]
+
+
+def _negative(counted: dict[str, Any]) -> dict[str, Any]:
+    """What to add for the counts of a shard that is given up."""
+    return {
+        name: {key: -n for key, n in value.items()} if isinstance(value, dict) else -value
+        for name, value in counted.items()
+        if name != "earlier_s"
+    }

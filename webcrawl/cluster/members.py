@@ -20,6 +20,7 @@ from uuid import uuid4
 from webcrawl.cluster.bus import Bus, Refused
 from webcrawl.cluster.nodefile import NodeStore
 from webcrawl.cluster.records import DRIFT, NODES, NodeRecord, decode, read, write
+from webcrawl.cluster.views import Condition, NodeView, Seen
 
 HEARTBEAT_S: Final = 3.0
 STALE_S: Final = 10.0  # without the bus for this long, a node sends no request
@@ -77,14 +78,14 @@ class Members:
         state: State,
         epochs: list[int],
         era: str,
-        info: dict[str, str | int | float] | None = None,
+        view: NodeView | None = None,
     ) -> bool:
         """Write this node's heartbeat. False: an earlier process of this node may still run.
 
         Refused: another process runs as this node.
         """
         self._beats += 1
-        record = NodeRecord(self.run, self._beats, state, epochs, era, info or {})
+        record = NodeRecord(self.run, self._beats, state, epochs, era, view or NodeView())
         key = NODES + self.node
         for _ in range(2):
             if self._revision:
@@ -197,6 +198,21 @@ class Members:
     def all(self) -> dict[str, NodeRecord]:
         """All nodes with a heartbeat, also the dead."""
         return {name: seen.record for name, seen in self._nodes.items() if seen.record is not None}
+
+    def seen(self) -> dict[str, Seen]:
+        """All nodes as last heard. O(nodes)."""
+        return {
+            name: Seen(seen.record.view, self._condition(name, seen.record), seen.at)
+            for name, seen in self._nodes.items()
+            if seen.record is not None
+        }
+
+    def _condition(self, node: str, record: NodeRecord) -> Condition:
+        if record.state in ("leaving", "left"):
+            return "left"
+        if self.silent_s(node) >= STALE_S:
+            return "silent"
+        return "joining" if record.state == "joining" else "alive"
 
 
 def _beat(record: NodeRecord | None) -> tuple[str, int, str] | None:

@@ -224,6 +224,9 @@ class MemoryBus(Bus):
     async def subscribe(self, subject: str, handle: Callable[[bytes], None]) -> None:
         self.subscriptions.setdefault(encoded(subject), []).append(handle)
 
+    def unsubscribe(self, subject: str) -> None:
+        self.subscriptions.pop(encoded(subject), None)
+
     async def answer(self, subject: str, handle: Callable[[bytes], Awaitable[bytes]]) -> None:
         self.answers.setdefault(encoded(subject), []).append(handle)
 

@@ -217,6 +217,14 @@ class NatsBus(Bus):
     async def subscribe(self, subject: str, handle: Callable[[bytes], None]) -> None:
         await self._listen(subject, lambda message: handle(message.data))
 
+    def unsubscribe(self, subject: str) -> None:
+        name = self._subject(subject)
+        over = [handle for known, handle in self._handlers if known == name]
+        self._handlers = [each for each in self._handlers if each[0] != name]
+        if self._connection is not None:
+            for handle in over:
+                self._connection.forget(handle)
+
     async def answer(self, subject: str, handle: Callable[[bytes], Awaitable[bytes]]) -> None:
         under_way: set[str] = set()
 

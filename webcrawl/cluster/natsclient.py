@@ -229,6 +229,11 @@ class Connection(asyncio.Protocol):
         if self._handlers.pop(sid, None) is not None:
             self._write(natswire.unsubscribe(sid))
 
+    def forget(self, handle: Handler) -> None:
+        """Unsubscribe a handler. O(subscriptions)."""
+        for sid in [sid for sid, known in self._handlers.items() if known is handle]:
+            self.unsubscribe(sid)
+
     async def request(
         self, subject: str, data: bytes, timeout_s: float, headers: dict[str, str] | None = None
     ) -> Message:

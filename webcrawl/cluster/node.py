@@ -19,6 +19,7 @@ from webcrawl.cluster.members import STALE_S, Members, State
 from webcrawl.cluster.nodefile import NodeStore
 from webcrawl.cluster.registry import Registry
 from webcrawl.cluster.shards import Event, Shards
+from webcrawl.cluster.views import NodeView
 
 # How long a node that is refused waits for the others to join. Else one with wrong settings, which
 # starts with others, would replace theirs; and dead nodes would refuse one with new settings.
@@ -50,7 +51,7 @@ class Node:
         self.registry = Registry(bus, store, settings, shards, clock)
         self.members = Members(bus, store, clock)
         self.shards = Shards(bus, store, self.members, shards, longest_fetch_s, clock)
-        self.info: dict[str, str | int | float] = {}
+        self.view = NodeView()  # for the next heartbeat
         self.state: State = "joining"
         self._clock = clock
         self.on_event = on_event
@@ -94,7 +95,7 @@ class Node:
             return await self._join()
         crawl = await self.registry.check()
         self.shards.note_era(crawl)
-        if not await self.members.beat(self.state, self.shards.epochs(), crawl.era, self.info):
+        if not await self.members.beat(self.state, self.shards.epochs(), crawl.era, self.view):
             return False
         for event in await self.shards.look(crawl):
             self.on_event(event)
@@ -105,13 +106,13 @@ class Node:
         if not await self.registry.confirm(crawl.era):
             return False
         self.members.met(began_at)
-        if self.state == "running":
+        if self.state in ("running", "leaving"):  # leaving: a move may have failed
             for event in self.shards.decide(crawl):
                 self.on_event(event)
         return not claimed
 
     async def _join(self) -> bool:
-        if not await self.members.beat("joining", [], self.registry.era, self.info):
+        if not await self.members.beat("joining", [], self.registry.era, self.view):
             await self.members.look()
             self.waits_for = "an earlier process of this node, which may run still, to be silent"
             return False
@@ -142,4 +143,4 @@ class Node:
         self.shards.held.clear()
         for shard in list(self.shards._stopping):
             self.shards.stopped(shard)
-        await self.members.beat("left", self.shards.epochs(), self.registry.era, self.info)
+        await self.members.beat("left", self.shards.epochs(), self.registry.era, self.view)

@@ -19,6 +19,8 @@ from msgspec.structs import replace
 from webcrawl.cluster.records import ShardRecord
 
 NAME = "node.json"
+SHARDS = "shards"  # in JOBDIR
+SHARD_LOG = "shard-"  # in REPORT_DIR: a folder with the crawl log of each shard
 
 
 class NodeFileError(Exception):
@@ -73,6 +75,11 @@ class NodeStore:
             if self._jobdir is not None:
                 write_node(self._jobdir, content)
             self.content = content
+
+
+def shard_folder(jobdir: Path, shard: int) -> Path:
+    """The folder of a shard that a node has begun (`NodeFile.begun`)."""
+    return jobdir / SHARDS / f"{shard:04d}"
 
 
 def read_node(jobdir: Path) -> NodeFile | None:

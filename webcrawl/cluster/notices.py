@@ -90,7 +90,7 @@ class Notices:
     def named(self, node: str) -> str:
         """The node, and its machine if that is known."""
         record = self._members.record(node)
-        host = record.info.get("host") if record is not None else None
+        host = record.view.name if record is not None else ""
         return f"{node} ({host})" if host else node
 
 

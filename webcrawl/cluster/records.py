@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from webcrawl.cluster.bus import Bus, BusError
+from webcrawl.cluster.views import NodeView
 
 PROTOCOL: Final = 1  # of records and messages; a node with another is refused
 
@@ -60,7 +61,7 @@ class NodeRecord(Struct, frozen=True):
     run -- a random text of this process: two processes of one JOBDIR are found by it
     beats -- how many heartbeats this process has written
     epochs -- by shard: the epoch that the node has seen before this heartbeat; 0: no record
-    info -- what other nodes show of this one; 1,000 bytes at most
+    view -- what other nodes show of this one
     """
 
     run: str
@@ -68,7 +69,7 @@ class NodeRecord(Struct, frozen=True):
     state: Literal["joining", "running", "leaving", "left"]
     epochs: list[int]
     era: str
-    info: dict[str, str | int | float] = {}
+    view: NodeView = NodeView()
 
 
 class ShardRecord(Struct, frozen=True):
@@ -77,12 +78,14 @@ class ShardRecord(Struct, frozen=True):
     epoch -- 1, and one more with each node that gets the shard
     before -- the node that had it in the epoch before, "": none that is known
     restored -- the last epoch in which the shard came from a checkpoint, 0: never
+    copy -- ID of the copy that the node uses (`folders`); "" for the folder of epoch 1
     """
 
     node: str
     epoch: int
     before: str = ""
     restored: int = 0
+    copy: str = ""
 
 
 class Cell(Struct, frozen=True):

@@ -69,6 +69,9 @@ OWN_SETTINGS: Final[Mapping[str, str]] = {
     "CLUSTER": "another server of the same bus, or other credentials",
     "CLUSTER_NAME": "nodes with another name are on another bus",
     "CLUSTER_SHARDS": "compared by itself",
+    "CLUSTER_CHECKPOINTS": "a folder of the machine",
+    "CLUSTER_CHECKPOINT_INTERVAL": "a matter of the machine's disks",
+    "CLUSTER_REBALANCE": "each node decides what it gives away",
 }
 
 

@@ -8,6 +8,7 @@ ended. `node` and the classes that it calls decide; `frontier` has the shards.
 | no bus at the start | waits for it for START_S, with a line each 30 s; then it ends |
 | the bus does not answer for STALE_S | sends no request until it does (`Gate`) |
 | a shard has gone to another node | closes it as soon as its requests have ended |
+| a shard is to go to another node, and its requests do not end | goes on with it |
 | the folder of a shard that it has begun is missing | ends: it never begins a shard again, empty |
 | the node must not join (`Refused`), or its disk fails | ends, with one line; nothing is lost |
 """
@@ -24,9 +25,11 @@ from pathlib import Path
 from typing import Final
 
 from webcrawl.cluster.bus import Bus, BusError, Refused, Unreachable
-from webcrawl.cluster.courier import Courier
+from webcrawl.cluster.courier import Courier, subject_of
 from webcrawl.cluster.ending import FINISHED, Activity, Ending
+from webcrawl.cluster.explaining import Explanations
 from webcrawl.cluster.frontier import ClusterFrontier
+from webcrawl.cluster.holding import PROBLEMS, Holding, Plan
 from webcrawl.cluster.members import HEARTBEAT_S, STALE_S
 from webcrawl.cluster.node import Node
 from webcrawl.cluster.nodefile import NodeFileError
@@ -36,6 +39,7 @@ from webcrawl.cluster.putting import Putting
 from webcrawl.cluster.shards import Event, Use
 from webcrawl.cluster.steering import NodeSteering
 from webcrawl.cluster.tenancy import Tenancies
+from webcrawl.cluster.views import Views
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier
 from webcrawl.frontier.lease import Link
@@ -43,7 +47,6 @@ from webcrawl.frontier.store import StoreError
 
 logger = logging.getLogger(__name__)
 
-SHARDS: Final = "shards"  # in JOBDIR
 _LOST_S = 15.0  # until a warning: nodes that have lost the bus too write what they know
 _AGAIN_S = 0.2  # until the next round, after one that did not count
 START_S: Final = 600.0  # how long a node waits for the bus before its crawl begins
@@ -72,7 +75,6 @@ class RunningNode:
     has_seeds -- whether seeds are still read, or anything else is not in a shard yet
     on_problem -- called once, with one line, if the node must end
     on_stop -- called once the crawl is to end in all nodes before it is finished
-    on_put -- called when another node's links were put
     on_allowed -- called after each round: until when the other processes may send requests
     """
 
@@ -89,21 +91,23 @@ class RunningNode:
         jobdir: Path,
         open_shard: OpenShard,
         gate: Gate,
+        plan: Plan,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.node = node
         self.has_seeds: Callable[[], bool] = lambda: True  # until the spider is open
         self.on_problem: Callable[[str], None] = logger.error
+        self.explanations = Explanations(bus, node.members.node, lambda: self.crawl_id)
+        self.views = Views(node.members.node, frontier.counters, clock)
         self.on_stop: Callable[[], None] = lambda: None
-        self.on_put: Callable[[], None] = lambda: None
         self.on_allowed: Callable[[float], None] = lambda until: None
         self.steering = steering
+        self.allowed_until = -inf  # before the first round
         self._bus = bus
         self._frontier = frontier
         self._tenancies = tenancies
         self._ending = ending
         self._shards = shards
-        self._folder = jobdir / SHARDS
         self._open_shard = open_shard
         self._gate = gate
         self._clock = clock
@@ -123,6 +127,20 @@ class RunningNode:
         self._back_at = float("-inf")  # when the bus was back
         self._idle_at = inf  # since when the node has nothing to do
         self._has_stopped = False
+        self.holding = Holding(
+            *(bus, node, frontier, tenancies),
+            shards=shards,
+            jobdir=jobdir,
+            gate=gate,
+            plan=plan,
+            couriers=self._couriers,
+            stop_courier=self._stop_courier,
+            clock=clock,
+        )
+        self.holding.has_seeds = lambda: self.has_seeds()  # noqa: PLW0108  # it is set later
+        self.holding.has_ended = lambda: bool(ending.reason)
+        self.holding.on_problem = lambda line: self.on_problem(line)  # noqa: PLW0108  # as above
+        self.holding.mover.on_hurry = self._called.set
         steering.on_called = self._called.set
         node.before_joining = self._before_joining
         node.on_event = self._events.append
@@ -135,10 +153,26 @@ class RunningNode:
             frontier.take_address = tenancies.take
 
     @property
+    def crawl_id(self) -> str:
+        """The same on all nodes; "" before this one has joined the crawl."""
+        crawl = self.node.registry.crawl
+        return crawl.id if crawl is not None else ""
+
+    @property
+    def frontier(self) -> ClusterFrontier:
+        return self._frontier
+
+    @property
+    def unapplied(self) -> int:
+        """Links to other shards that are not known to be applied there. O(shards of the crawl)."""
+        return sum(courier.unapplied for courier in self._couriers.values())
+
+    @property
     def has_others_pages(self) -> bool:
         """Whether another node has answered pages."""
         members = self.node.members
-        return any(r.info.get("pages") for name, r in members.all().items() if name != members.node)
+        others = (each for name, each in members.all().items() if name != members.node)
+        return any(each.view.numbers.get("crawled") for each in others)
 
     async def join(self, goes_on: Callable[[], bool]) -> bool:
         """Join the crawl, and open the shards that this node has already. Call it before `start`.
@@ -169,7 +203,7 @@ class RunningNode:
                     f"CLUSTER: the crawl has not begun, it waits for {what}" if what else "", now
                 )
             await asyncio.sleep(_AGAIN_S)
-        self._frontier.crawl_id = self.node.registry.crawl.id if self.node.registry.crawl else ""
+        self._frontier.crawl_id = self.crawl_id
         if self.node.registry.warning:
             self._frontier.warnings = [*self._frontier.warnings, self.node.registry.warning]
         logger.info(
@@ -231,6 +265,7 @@ class RunningNode:
         await asyncio.gather(*self._beside, return_exceptions=True)
         if self._task is not None:
             await self._task
+        await self.holding.close()
         for number in list(self._couriers):
             await self._stop_courier(number)
 
@@ -239,15 +274,20 @@ class RunningNode:
         if self._ending.reason:
             with suppress(NodeFileError):  # then the next run ends at once, and the one after not
                 self.node.note_end(self._ending.number)
+        self.node.view = self.views.last()
         with suppress(BusError):
             await self.node.leave()
+            await self.node.members.look()  # the last counts of the others
+            self._see()
         await self._bus.close()
 
     # Rounds
 
     async def _run(self) -> None:
         try:
+            await self.explanations.open()
             await self._putting.open()
+            await self.holding.open()
             while not self._closing.is_set():
                 began_at = self._clock()
                 self._called.clear()
@@ -255,9 +295,9 @@ class RunningNode:
                 pause_s = _IDLE_S if self._has_just_idled() else HEARTBEAT_S
                 wait_s = pause_s - (self._clock() - began_at) if counts else _AGAIN_S
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(max(wait_s, 0.0)):
+                    async with asyncio.timeout(max(self.holding.wait_s(wait_s), 0.0)):
                         await self._called.wait()
-        except (BusError, NodeError, NodeFileError, StoreError, OffsetsError) as error:
+        except (NodeError, *PROBLEMS) as error:
             self._allow_until(-inf)
             self.on_problem(one_line(error))
         except Exception as error:  # ours: without rounds the node would wait for ever
@@ -268,19 +308,22 @@ class RunningNode:
     async def _round(self) -> bool:
         """One round; whether it counts. A fault of the bus is none of the node."""
         self._events.clear()
-        self.node.info["pages"] = self._frontier.counters.crawled
+        self.node.view = self.views.own()
         try:
             counts = await self.node.round()
+            self._see()
             for event in self._events:
                 await self._carry_out(event)
             for shard, record in self.node.shards.map.items():
                 for courier in self._couriers.values():
                     courier.set_epoch(shard, record.epoch)
-            if self.node.state == "running":
+            if self.node.state != "joining":
                 await self._tenancies.tick()
                 await self.steering.look()
                 await self.steering.take_places()
                 await self._end_if_quiet()
+                if self._task is not None:
+                    self.holding.look()
             self._fault = ""
         except Refused:
             raise
@@ -294,6 +337,11 @@ class RunningNode:
         is_sure = self._frontier.shards.keys() <= self.node.shards.held.keys()
         self._allow_until(self.node.members.may_ask_until if is_sure else -inf)
         return counts
+
+    def _see(self) -> None:
+        node = self.node
+        owners = {shard: record.node for shard, record in node.shards.map.items()}
+        self.views.see(self.crawl_id, node.members.seen(), owners, self._shards)
 
     def _notice(self) -> None:
         now, shards = self._clock(), self.node.shards
@@ -336,6 +384,7 @@ class RunningNode:
     # The loss of the bus
 
     def _allow_until(self, at: float) -> None:
+        self.allowed_until = at
         self._gate.allow_until(at)
         self.on_allowed(at)
 
@@ -360,17 +409,16 @@ class RunningNode:
             if event.shard not in self._couriers:
                 await self._use(event)
         else:
-            logger.warning("Shard %d is on node %s now, and is parked", event.shard, event.node)
-            self._tenancies.drop(event.shard)
-            await self._stop_courier(event.shard)
-            if event.shard in self._frontier.shards:
-                await self._frontier.remove(event.shard).close()
-            self.node.shards.stopped(event.shard)
+            self.holding.park(event)
 
     async def _use(self, use: Use) -> None:
-        folder = self._folder / f"{use.shard:04d}"
-        exists = (folder / FOLDER).exists()
-        if use.how == "begun" and exists:
+        folders, copy = self.holding.folders, self.node.shards.map[use.shard].copy
+        folder = folders.of(use.shard)
+        try:
+            exists = await asyncio.to_thread(folders.settle, use.shard, copy)
+        except OSError as error:
+            raise NodeError(f"{folder} cannot be used: {error.strerror or error}") from None
+        if use.how == "begun" and (folder / FOLDER).exists():
             raise NodeError(
                 f"{folder} has a frontier, but this node has never begun shard {use.shard}"
             )
@@ -389,6 +437,7 @@ class RunningNode:
             shards=self._shards,
             offsets=Offsets(folder),
             node=self._couriers,
+            kept=self.holding.kept(use.shard, crawl),
         )
         await courier.open()
         self._carrying[use.shard] = asyncio.create_task(self._carry(courier))
@@ -407,14 +456,13 @@ class RunningNode:
         courier, task = self._couriers.get(number), self._carrying.pop(number, None)
         if courier is not None:
             courier.close()
+            self._bus.unsubscribe(subject_of(number))
         if task is not None:
             await task
 
     async def _put(self, links: list[Link], force: bool) -> int:
         """Put links of a node without a shard."""
-        accepted = await self._frontier.put(links, self._clock(), force=force)
-        self.on_put()
-        return accepted
+        return await self._frontier.put(links, self._clock(), force=force)
 
     async def _put_elsewhere(self, links: list[Link], force: bool) -> tuple[list[Link], int]:
         """Put links into other nodes' shards, until this node has one."""
@@ -440,7 +488,7 @@ class RunningNode:
     # The end
 
     async def _end_if_quiet(self) -> None:
-        if self.node.state != "running":
+        if self.node.state not in ("running", "leaving"):
             return
         if await self._ending.look():
             await self._ending.answer(self._activities(), has_seeds=self.has_seeds())

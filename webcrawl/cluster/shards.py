@@ -84,6 +84,7 @@ class Shards:
         self._fetch_s = longest_fetch_s
         self._clock = clock
         self._stopping: dict[int, int] = {}  # parked shards whose requests may still run: epoch
+        self._aside: set[int] = set()  # closed, to be given away
         self._era = ("", 0.0)  # the era, and when it was first seen
 
     def __repr__(self) -> str:
@@ -132,8 +133,9 @@ class Shards:
         for shard, epoch in list(begun.items()):
             record = self.map.get(shard)
             if record is not None and (record.node, record.epoch) != (self._members.node, epoch):
-                if self.held.pop(shard, None) is not None:
+                if self.held.pop(shard, None) is not None or shard in self._aside:
                     self._stopping[shard] = epoch
+                self._aside.discard(shard)
                 del begun[shard]
                 events.append(Park(shard, epoch, record.node))
         self._store.keep(begun=begun)
@@ -157,7 +159,7 @@ class Shards:
         events: list[Event] = []
         self.waits = {}
         for shard, record in sorted(self.map.items()):
-            if record.node != node or shard in self.held:
+            if record.node != node or shard in self.held or shard in self._aside:
                 continue
             why = self._why_wait(shard, record, crawl)
             if why:
@@ -224,8 +226,20 @@ class Shards:
 
     # Moves, by command or to rebalance
 
-    async def give(self, shard: int, to: str) -> bool:
-        """Give `shard` to node `to`. Only when its requests have ended and its folder is copied.
+    def set_aside(self, shard: int) -> None:
+        """`shard` is closed, to be given away: this node does not use it until `take_back`."""
+        self._aside.add(shard)
+        self.held.pop(shard, None)
+
+    def take_back(self, shard: int) -> None:
+        """`shard` is not given away. The next round uses it, if its record still names this node.
+
+        Safe at any time, also if the answer to `give` was lost.
+        """
+        self._aside.discard(shard)
+
+    async def give(self, shard: int, to: str, copy: str = "") -> bool:
+        """Give `shard` to node `to`. Only when its requests have ended and `to` has the `copy`.
 
         False: its record has changed. Sent again after a lost answer, it is True if it was applied.
         """
@@ -238,11 +252,13 @@ class Shards:
             return True
         if (record.node, record.epoch) != (node, epoch):
             return False
-        given = ShardRecord(to, epoch + 1, node, record.restored)
+        given = ShardRecord(to, epoch + 1, node, record.restored, copy)
         return bool(await write(self._bus, f"{SHARDS}{shard}", given, found.revision))
 
-    async def restore(self, shard: int, crawl: Crawl) -> ShardRecord:
+    async def restore(self, shard: int, crawl: Crawl, copy: str = "") -> ShardRecord:
         """Take `shard` of a dead node, by command: its folder is lost. Refused, if it is alive.
+
+        This node has the `copy`, made from a checkpoint.
 
         Used once its node was silent for SILENT_S and the longest fetch (`decide`). Without any
         record, in a rebuilt KV, its epoch is 2: the node that began it parks its own.
@@ -250,22 +266,29 @@ class Shards:
         found = await read(self._bus, f"{SHARDS}{shard}", ShardRecord)
         node = self._members.node
         if found is None:
-            if not crawl.losses:
-                raise Refused(f"shard {shard} was never begun: nodes claim it by themselves")
-            record = ShardRecord(node, 2, "", 2)
+            await self.refuse_restore(shard, crawl)
+            record = ShardRecord(node, 2, "", 2, copy)
         else:
             old = found.record
-            if old.node == node and old.restored == old.epoch:
+            if old.node == node and old.restored == old.epoch and old.copy == copy:
                 return old
-            if self._members.silent_s(old.node) < STALE_S and not self._members.has_left(old.node):
-                raise Refused(
-                    f"node {old.node} has shard {shard} and is alive: move it, or stop it"
-                )
-            record = ShardRecord(node, old.epoch + 1, old.node, old.epoch + 1)
+            await self.refuse_restore(shard, crawl)
+            record = ShardRecord(node, old.epoch + 1, old.node, old.epoch + 1, copy)
         revision = found.revision if found is not None else 0
         if not await write(self._bus, f"{SHARDS}{shard}", record, revision):
             raise BusError(f"the record of shard {shard} has changed: try again")
         return record
+
+    async def refuse_restore(self, shard: int, crawl: Crawl) -> None:
+        """Refused, if `shard` must not be restored: its node is alive, or nobody ever had it."""
+        found = await read(self._bus, f"{SHARDS}{shard}", ShardRecord)
+        if found is None:
+            if not crawl.losses:
+                raise Refused(f"shard {shard} was never begun: nodes claim it by themselves")
+            return
+        node = found.record.node
+        if self._members.silent_s(node) < STALE_S and not self._members.has_left(node):
+            raise Refused(f"node {node} has shard {shard} and is alive: move it, or stop it")
 
 
 def _how(record: ShardRecord) -> How:

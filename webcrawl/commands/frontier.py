@@ -15,6 +15,8 @@ from pathlib import Path
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from webcrawl.cluster.nodefile import NAME as NODE_FILE
+from webcrawl.cluster.nodefile import SHARDS
 from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk.frontier import FOLDER, RETRY, DiskFrontier, InUseError
@@ -69,6 +71,8 @@ class Command(ScrapyCommand):
             known = ", ".join(sorted(REASONS))
             raise UsageError(f"--retry {', '.join(unknown)}: allowed are {known}, and all")
         try:
+            if (problem := _why_not(Path(args[0]))) is not None:
+                raise StoreError(problem)
             if reasons:
                 print(_retry(Path(args[0]), reasons))
                 return
@@ -83,6 +87,17 @@ class Command(ScrapyCommand):
         except (StoreError, OSError) as error:
             print(error, file=sys.stderr)
             self.exitcode = 1
+
+
+def _why_not(jobdir: Path) -> str | None:
+    """A line to refuse the JOBDIR of a node (CLUSTER): its frontiers are those of its shards."""
+    if (jobdir / FOLDER).exists() or not (jobdir / NODE_FILE).exists():
+        return None
+    shards = ", ".join(path.name for path in sorted((jobdir / SHARDS).glob("[0-9]*")))
+    return (
+        f"{jobdir} is of a node of a crawl on several machines: give one of its shards,"
+        f" {jobdir / SHARDS}/NNNN ({shards or 'it has none'})"
+    )
 
 
 def _words(text: str | None) -> list[str]:

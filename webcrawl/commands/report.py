@@ -10,7 +10,7 @@ from pathlib import Path
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from webcrawl.analysis.folder import NoCrawlError, find_crawl
+from webcrawl.analysis.folder import NoCrawlError, find_crawls
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.report.console import discard_output
 from webcrawl.wording import printable
@@ -25,7 +25,7 @@ class Command(ScrapyCommand):
     default_settings = {"LOG_ENABLED": False}
 
     def syntax(self) -> str:
-        return "<DIR> [options]"
+        return "<DIR> [DIR ...] [options]"
 
     def short_desc(self) -> str:
         return "Report on a running, finished or killed crawl"
@@ -34,8 +34,9 @@ class Command(ScrapyCommand):
         return (
             f"{self.short_desc()}: writes DIR/report/index.html, a page that needs no network, with"
             " each figure also as CSV beside it. DIR is a JOBDIR, or the folder of the crawl log"
-            " (REPORT_DIR, by default WARC_DIR). Changes nothing else. docs/report.md defines every"
-            " figure."
+            " (REPORT_DIR, by default WARC_DIR). Several folders are those of the nodes of a"
+            " crawl on several machines: the report is of the whole crawl. Changes nothing else."
+            " docs/report.md defines every figure."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -58,8 +59,8 @@ class Command(ScrapyCommand):
         add("--json", action="store_true", help="print the summary as JSON")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        if len(args) != 1:
-            raise UsageError("give one folder: a JOBDIR or a REPORT_DIR")
+        if not args:
+            raise UsageError("give one folder, a JOBDIR or a REPORT_DIR, or one of each node")
         if opts.hosts and opts.json:
             raise UsageError("give --hosts or --json, not both", print_help=False)
         # DuckDB: see `analysis.printed`.
@@ -67,7 +68,7 @@ class Command(ScrapyCommand):
 
         try:
             domain = domain_of(opts.in_degree)
-            folder = find_crawl(Path(args[0]), opts.crawl)
+            folder = find_crawls([Path(each) for each in args], opts.crawl)
             write_report(folder, opts, domain)
         except BrokenPipeError:  # the reader of standard output has exited, as `head` does
             discard_output()

@@ -6,21 +6,24 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from socket import gethostname
 from typing import NamedTuple
 
 from scrapy.settings import BaseSettings
 
 from webcrawl.cluster.buckets import SUFFIX_LIST, Buckets
 from webcrawl.cluster.bus import Refused, bus_from
+from webcrawl.cluster.desk import Desk
 from webcrawl.cluster.ending import Ending
+from webcrawl.cluster.folders import read_mark
 from webcrawl.cluster.frontier import ClusterFrontier
+from webcrawl.cluster.holding import Plan
 from webcrawl.cluster.node import Node
-from webcrawl.cluster.nodefile import NodeStore
+from webcrawl.cluster.nodefile import SHARD_LOG, NodeStore
 from webcrawl.cluster.registry import settings_to_agree
 from webcrawl.cluster.running import RunningNode
 from webcrawl.cluster.steering import NodeSteering
 from webcrawl.cluster.tenancy import Tenancies
+from webcrawl.cluster.views import NodeView, machine_name
 from webcrawl.config import build
 from webcrawl.config.table import read, typed_settings
 from webcrawl.fetch.gate import Gate
@@ -29,7 +32,6 @@ from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.scope import Scope
 from webcrawl.scope.hostrules import HostRules
 
-_HOST_MAX = 100
 _WAIT_S = 10.0  # a lease may wait so long for its request
 
 
@@ -69,6 +71,7 @@ def _node_in(
     jobdir = folder.path
     shards = read(settings, "CLUSTER_SHARDS", int)
     longest_fetch_s = 2 * read(settings, "DOWNLOAD_TIMEOUT", float) + _WAIT_S
+    checkpoints = settings.get("CLUSTER_CHECKPOINTS")
     try:
         bus = bus_from(url, read(settings, "CLUSTER_NAME", str))
     except ValueError as error:
@@ -78,7 +81,6 @@ def _node_in(
     frontier = ClusterFrontier(buckets)
     agreed = settings_to_agree(typed_settings(settings)) | {"SUFFIX_LIST": SUFFIX_LIST}
     node = Node(bus, store, agreed, shards, longest_fetch_s=longest_fetch_s, clock=time.monotonic)
-    node.info["host"] = gethostname()[:_HOST_MAX]
     tenancies = Tenancies(
         bus,
         node.registry,
@@ -104,6 +106,12 @@ def _node_in(
         jobdir=jobdir,
         open_shard=_opener(settings, scope, rules, buckets),
         gate=gate,
+        plan=Plan(
+            longest_fetch_s,
+            rebalances=read(settings, "CLUSTER_REBALANCE", bool),
+            checkpoints=Path(checkpoints).absolute() if checkpoints else None,
+            checkpoint_s=read(settings, "CLUSTER_CHECKPOINT_INTERVAL", float),
+        ),
     )
     frontier.rules = rules
 
@@ -114,6 +122,9 @@ def _node_in(
             folder.close()
 
     frontier.on_closed = leave
+    desk = Desk(bus, running.holding, jobdir.absolute())
+    running.holding.on_command, running.holding.mover.on_order = desk.do, desk.from_bus
+    running.views.describe = lambda: NodeView(name=machine_name())  # until the spider is open
     return Cluster(frontier, running)
 
 
@@ -125,7 +136,7 @@ def _opener(
         own = HostRules(rules.rules) if rules is not None else None
         policy = replace(build.policy_from(settings, own), denied=scope.denied, stale_s=0.0)
         now = time.monotonic()
-        log = build.report_folder(settings) / f"shard-{number:04d}"
+        log = build.report_folder(settings) / f"{SHARD_LOG}{number:04d}"
         return DiskFrontier(
             folder,
             policy,
@@ -135,8 +146,9 @@ def _opener(
             identity=build.identity_from(settings),
             log_folder=log if read(settings, "CRAWL_LOG", bool) else None,
             now=now,
-            utc_s=time.time() - now,
+            utc_s=time.time() - now + read_mark(folder).skew_s,
             abroad=buckets.abroad(number),
+            crawl=crawl,
         )
 
     return open_shard

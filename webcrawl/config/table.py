@@ -236,6 +236,25 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "cluster.md",
         ),
         Setting(
+            "CLUSTER_CHECKPOINTS",
+            kinds.FOLDER_OR_UNSET,
+            "Folder on another disk for a checkpoint of each shard, from which another machine can"
+            " restore it. Unset: none.",
+            "durability.md#several-machines",
+        ),
+        Setting(
+            "CLUSTER_CHECKPOINT_INTERVAL",
+            seconds(1),
+            "Time between two checkpoints of a shard.",
+            "durability.md#several-machines",
+        ),
+        Setting(
+            "CLUSTER_REBALANCE",
+            kinds.BOOL,
+            "Move shards to nodes that have fewer, such as one that has just joined.",
+            "durability.md#several-machines",
+        ),
+        Setting(
             "CLUSTER_SHARED_ADDRESSES",
             kinds.PREFIXES,
             "Prefixes of IP addresses that several shards may ask at a time, such as those of a"

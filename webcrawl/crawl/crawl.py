@@ -16,7 +16,6 @@ from webcrawl.admission.runner import Admissions
 from webcrawl.cluster.running import RunningNode
 from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.crawl.steering import Steering
-from webcrawl.crawllog.files import CrawlLog
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import Counters
@@ -26,6 +25,7 @@ from webcrawl.scope import Scope
 from webcrawl.scope.hostrules import HostRules
 
 FATAL_ERROR_STAT = "webcrawl/problem"
+NOTHING = Counters()  # never changed
 # Reasons for which a crawl ends: a budget is used up (`extensions.budgets`).
 BUDGETS = frozenset({"warc_max_total", "disk_free_min"})
 
@@ -34,7 +34,7 @@ BUDGETS = frozenset({"warc_max_total", "disk_free_min"})
 class CrawlScheduler(Protocol):
     """The scheduler, as the other parts call it."""
 
-    async def add_seeds(self, urls: Iterable[str]) -> tuple[int, int]: ...
+    async def put_seeds(self, urls: Iterable[str]) -> int: ...
 
     async def page_found(self, page_fetch: PageFetch, page: Page) -> None: ...
 
@@ -51,6 +51,15 @@ class CrawlScheduler(Protocol):
     def holds_work(self) -> bool: ...
 
     def give_back(self, has_changed: Callable[[str], bool]) -> None: ...
+
+
+class LastLines(Protocol):
+    """The crawl log, or those of all shards, as a reader of the last lines sees it."""
+
+    @property
+    def last_number(self) -> int: ...
+
+    def recent(self) -> list[bytes]: ...
 
 
 class Crawl:
@@ -76,13 +85,26 @@ class Crawl:
         return self.frontier.counters if self.frontier is not None else None
 
     @property
-    def log(self) -> CrawlLog | None:
+    def log(self) -> LastLines | None:
         """The crawl log; None without one, and in a worker."""
+        if self.node is not None:
+            return self.node.frontier.lines
         return self.frontier.log if self.frontier is not None else None
 
     @property
     def crawl_id(self) -> str:
+        """The same in all its runs, and on all nodes; "" before it is known."""
+        if self.node is not None:
+            return self.node.crawl_id
         return self.frontier.crawl_id if self.frontier is not None else ""
+
+    @property
+    def brought(self) -> Counters:
+        """What of the counts other runs or nodes have counted, and shards have brought along.
+
+        Their growth in an interval is no speed.
+        """
+        return self.node.frontier.brought if self.node is not None else NOTHING
 
     @property
     def state(self) -> Literal["running", "paused", "outage", "closing"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Self
 
 from scrapy import signals
@@ -13,6 +14,7 @@ from scrapy.exceptions import NotConfigured
 from webcrawl.cluster.running import RunningNode
 from webcrawl.config.build import leads_crawl
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
+from webcrawl.extensions.nodeview import NodeDescription
 from webcrawl.frontier.shared.server import FrontierServer
 
 logger = logging.getLogger(__name__)
@@ -38,11 +40,15 @@ class ClusterNode:
         if node is None or crawl_of(self._crawler).frontier is None:
             return  # it has not joined: the crawl ends
         node.has_seeds = self._has_seeds
+        node.views.describe = NodeDescription(self._crawler, node).make
         node.on_problem = self._end
         node.on_stop = self._stop
         frontier = crawl_of(self._crawler).frontier
         if isinstance(frontier, FrontierServer):
             node.on_allowed = frontier.allow_until
+            frontier.allow_until(node.allowed_until)
+        node.holding.give_back = self._give_back
+        node.holding.on_left = self._leave
         node.start()
 
     def _has_seeds(self) -> bool:
@@ -55,6 +61,17 @@ class ClusterNode:
         """Another node has ended the crawl by `scrapy ctl`: as that command does here."""
         logger.info("The crawl is stopped in all nodes")
         self._closing = asyncio.ensure_future(self._crawler.stop_async())
+
+    def _give_back(self, matches: Callable[[str], bool]) -> None:
+        scheduler = crawl_of(self._crawler).scheduler
+        if scheduler is not None:
+            scheduler.give_back(matches)
+
+    def _leave(self) -> None:
+        """All shards are on other nodes."""
+        engine = self._crawler.engine
+        if engine is not None and engine.spider is not None:
+            engine.close_spider(engine.spider, "left")
 
     def _end(self, problem: str) -> None:
         logger.error("%s", problem)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from time import monotonic
 from typing import Self
 
@@ -18,6 +19,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.asyncio import create_looping_call
 
+from webcrawl.cluster.views import Whole
 from webcrawl.config.build import leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
@@ -25,6 +27,8 @@ from webcrawl.frontier.counters import Counters
 from webcrawl.report.console import Say, console_from
 from webcrawl.report.lines import (
     LEGEND,
+    LEGEND_OF_WHOLE,
+    done_since,
     named_counts,
     named_rates,
     outcome_line,
@@ -32,6 +36,8 @@ from webcrawl.report.lines import (
     speed_line,
     stats_line,
     summary,
+    whole_line,
+    whole_summary,
 )
 
 logger = logging.getLogger(__name__)
@@ -66,7 +72,8 @@ class StatsLines:
             if crawl.scheduler is None:
                 logger.warning("No stats lines: SCHEDULER is not webcrawl.scheduler.Scheduler")
             return
-        self._speaker = Speaker(counters, self._interval_s, self._say)
+        whole = crawl.node.views.whole if crawl.node is not None else None
+        self._speaker = Speaker(counters, self._interval_s, self._say, crawl.brought, whole)
         self._speaker.start()
         if self._interval_s:
             self._mirror.start(self._interval_s, now=False)
@@ -77,10 +84,19 @@ class StatsLines:
         if self._mirror.running:
             self._mirror.stop()
         counters, elapsed_s = self._speaker.counters, self._speaker.elapsed_s()
-        self._speaker.stop("", *summary(counters, elapsed_s))
+        node = crawl_of(self._crawler).node
+        whole = node.views.whole() if node is not None else None
+        lines = whole_summary(whole) if whole is not None else []
+        self._speaker.stop("", *summary(counters, elapsed_s), *lines)
         self._update_stats()
         _set_all(self._crawler.stats, named_rates(counters, elapsed_s))
         logger.info("%s", outcome_line(counters, elapsed_s), extra={"spider": spider})
+        if whole is not None:
+            logger.info(
+                "The whole crawl, %d nodes: %s",
+                *(len(whole.nodes), outcome_line(whole.counters, whole.elapsed_s)),
+                extra={"spider": spider},
+            )
 
     def _update_stats(self) -> None:
         assert self._speaker is not None
@@ -96,10 +112,22 @@ class Speaker:
 
     The legend comes before the first line. A late line delays no other line. A line is skipped once
     the time of the next one has come.
+
+    brought -- what of `counters` was not counted here (`Crawl.brought`)
+    whole -- the crawl of all nodes, for a line of its own; None: this crawl has one node
     """
 
-    def __init__(self, counters: Counters, interval_s: float, say: Say) -> None:
+    def __init__(
+        self,
+        counters: Counters,
+        interval_s: float,
+        say: Say,
+        brought: Counters,
+        whole: Callable[[], Whole] | None = None,
+    ) -> None:
         self.counters = counters
+        self._brought = brought
+        self._whole = whole
         self.pages_per_s = 0.0  # in the last interval
         self.mbps = 0.0
         self._interval_s = interval_s
@@ -107,13 +135,14 @@ class Speaker:
         self._stopped = threading.Event()
         self._summary: tuple[str, ...] = ()
         self._thread = threading.Thread(target=self._run, name="stats-lines", daemon=True)
-        self._started_at = monotonic() - counters.earlier_s
+        self._started_at = monotonic()
 
     def elapsed_s(self) -> float:
-        return monotonic() - self._started_at
+        """Seconds of all runs. A shard may come later, with the seconds of its earlier runs."""
+        return monotonic() - self._started_at + self.counters.earlier_s
 
     def start(self) -> None:
-        self._started_at = monotonic() - self.counters.earlier_s
+        self._started_at = monotonic()
         self._thread.start()
 
     def stop(self, *summary: str) -> None:
@@ -124,24 +153,32 @@ class Speaker:
 
     def _run(self) -> None:
         counters, interval_s = self.counters, self._interval_s
-        legend: tuple[str, ...] = (*LEGEND, "")
-        last_s, last_pages, last_bits = counters.earlier_s, counters.crawled, _bits(counters)
-        tick = int(last_s / interval_s) + 1 if interval_s else 1
+        legend: tuple[str, ...] = (*LEGEND, *(LEGEND_OF_WHOLE if self._whole else ()), "")
+        last_at, last_pages, last_bits = self._started_at, *self._done()
+        tick = int(counters.earlier_s / interval_s) + 1 if interval_s else 1
         while not self._stopped.wait(tick * interval_s - self.elapsed_s() if interval_s else None):
-            now_s, pages, bits = self.elapsed_s(), counters.crawled, _bits(counters)
-            new_pages, new_bits, over_s = pages - last_pages, bits - last_bits, now_s - last_s
-            lines = stats_line(now_s, counters), speed_line(new_pages, new_bits, over_s)
+            now, pages, bits = monotonic(), *self._done()
+            # A shard that has gone to another node has taken its counts with it.
+            new_pages, new_bits = max(pages - last_pages, 0), max(bits - last_bits, 0)
+            over_s = now - last_at
+            lines = [
+                stats_line(self.elapsed_s(), counters),
+                speed_line(new_pages, new_bits, over_s),
+            ]
+            if self._whole is not None:
+                lines.append(whole_line(self._whole()))
             self._say(*legend, *lines)
             legend = ()
             self.pages_per_s = per_second(new_pages, over_s)
             self.mbps = per_second(new_bits, over_s) / 1e6
-            last_s, last_pages, last_bits = now_s, pages, bits
+            last_at, last_pages, last_bits = now, pages, bits
             tick = max(tick, int(self.elapsed_s() / interval_s)) + 1
         self._say(*self._summary)
 
-
-def _bits(counters: Counters) -> int:
-    return 8 * (counters.page_bytes + counters.robots_bytes)
+    def _done(self) -> tuple[int, int]:
+        """Pages and bits that this node has fetched in this run."""
+        pages, size_bytes = done_since(self._brought, self.counters)
+        return pages, 8 * size_bytes
 
 
 def _set_all(stats: StatsCollector, values: dict[str, float]) -> None:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from webcrawl.frontier.counters import Counters
 from webcrawl.live.processstat import ProcessStat
-from webcrawl.report.lines import per_second
+from webcrawl.report.lines import done_since, per_second
 
 _SAMPLES: Final = 6  # a reader that asks every second sees the rates of the last five
 _OLD_S: Final = 30.0  # older samples are left out: an earlier reader asked for them
@@ -28,10 +28,20 @@ class Sample(NamedTuple):
     processes: Mapping[str, ProcessStat]
 
 
-def sample(counters: Counters, elapsed_s: float, processes: Mapping[str, ProcessStat]) -> Sample:
-    size_bytes = counters.page_bytes + counters.robots_bytes
+def sample(
+    counters: Counters,
+    elapsed_s: float,
+    processes: Mapping[str, ProcessStat],
+    brought: Counters | None = None,
+) -> Sample:
+    """`brought`: what of `counters` was not counted here (`Crawl.brought`)."""
+    before = brought if brought is not None else Counters()
+    pages, size_bytes = done_since(before, counters)
     ended, took_us = dict(counters.stage_ended), dict(counters.stage_us)
-    return Sample(elapsed_s, counters.crawled, size_bytes, ended, took_us, processes)
+    for counts, of_before in ((ended, before.stage_ended), (took_us, before.stage_us)):
+        for stage, count in of_before.items():
+            counts[stage] = counts.get(stage, 0) - count
+    return Sample(elapsed_s, pages, size_bytes, ended, took_us, processes)
 
 
 class Rates:
@@ -57,12 +67,12 @@ class Rates:
 
     @property
     def pages_per_s(self) -> float:
-        return per_second(self._samples[-1].pages - self._samples[0].pages, self.over_s)
+        return max(per_second(self._samples[-1].pages - self._samples[0].pages, self.over_s), 0.0)
 
     @property
     def mbps(self) -> float:
         size_bytes = self._samples[-1].size_bytes - self._samples[0].size_bytes
-        return per_second(8 * size_bytes / 1e6, self.over_s)
+        return max(per_second(8 * size_bytes / 1e6, self.over_s), 0.0)
 
     def stage(self, name: str) -> tuple[float, float]:
         """Requests per second, and their mean time in ms: of the whole crawl if none ended lately.

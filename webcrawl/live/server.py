@@ -3,6 +3,7 @@
     GET  /           the page (TCP)             GET  /snapshot   JSON
     GET  /events     server-sent events         GET  /metrics    Prometheus' text format
     GET  /explain    ?url=..., JSON             POST /command    JSON
+    POST /shard      JSON (socket)
 
 Errors are JSON too: {"error": one line}. Limits: CONNECTIONS_MAX per socket, BODY_MAX bytes of a
 body, Twisted's 16 KB of headers, IDLE_S seconds for a request.
@@ -158,7 +159,9 @@ class _Control(Resource):
             "/explain": ("GET", self._explain),
             "/command": ("POST", self._command),
         }
-        if access is not None:
+        if access is None:
+            self._routes["/shard"] = ("POST", self._shard)
+        else:
             self._routes |= dict.fromkeys(_PAGE, ("GET", self._page))
 
     def render(self, request: Request) -> int:
@@ -225,16 +228,25 @@ class _Control(Resource):
     async def _explain(self, request: Request) -> _Answer:
         return _json({"lines": await self._crawl.explain(_query(request, b"url"))})
 
+    async def _shard(self, request: Request) -> _Answer:
+        order = self._body(request)
+        if not isinstance(order, list) or not all(isinstance(each, str) for each in order):
+            raise RefusalError(400, "the body is no list of texts")
+        return _json({"message": await self._crawl.order(order)})
+
     async def _command(self, request: Request) -> _Answer:
+        order = self._body(request)
+        by = "live page" if self._access is not None else "scrapy ctl"
+        return _json({"message": await self._crawl.do(order, by)})
+
+    def _body(self, request: Request) -> object:
         media_type = (request.getHeader("Content-Type") or "").partition(";")[0].strip().lower()
         if media_type != _JSON:  # a form of another site can send text only
             raise RefusalError(415, f"the body is not {_JSON}")
         try:
-            order = msgspec.json.decode(request.content.read() if request.content else b"")
+            return msgspec.json.decode(request.content.read() if request.content else b"")
         except (msgspec.DecodeError, ValueError, RecursionError):
             raise RefusalError(400, "the body is not JSON") from None
-        by = "live page" if self._access is not None else "scrapy ctl"
-        return _json({"message": await self._crawl.do(order, by)})
 
 
 def _json(value: object) -> _Answer:

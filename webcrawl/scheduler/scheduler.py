@@ -2,7 +2,7 @@
 
 Scrapy asks synchronously; the frontier answers asynchronously and in batches. Between them is a
 small window of acquired leases, which the pump refills (`scheduler.pump`). Only the pump and
-`add_seeds` call the frontier.
+`put_seeds` call the frontier.
 
 Invariants: pages leased and not released are at most this process's share of CONCURRENT_REQUESTS,
 so Scrapy's downloader is never full. With CLOSESPIDER_PAGECOUNT only answers that have a place of
@@ -270,6 +270,10 @@ class Scheduler(BaseScheduler):
         self._users.ended(link)
 
     # Called by the spider and for page fetches
+
+    async def put_seeds(self, urls: Iterable[str]) -> int:
+        """Put canonical URLs as seeds; the number of those that were new and in scope."""
+        return (await self.add_seeds(urls))[0]
 
     async def add_seeds(self, urls: Iterable[str]) -> tuple[int, int]:
         """Put canonical URLs as seeds: how many were new, and how many in scope."""

@@ -133,16 +133,14 @@ class BroadSpider(Spider):
         if problem := PageFetchMiddleware.missing_in(self.crawler):
             self._refuse(problem)
         source = await self._open_seeds()
-        accepted, in_scope = await self._put_seeds(source, scheduler)
+        accepted = await self._put_seeds(source, scheduler)
         for example in source.bad_examples:
             self.logger.warning("seeds: %s", example)
         if source.bad:
             self.logger.warning("seeds: %d lines are not a URL", source.bad)
         self.crawler.stats.set_value("webcrawl/seeds/bad", source.bad)
         self.crawler.stats.set_value("webcrawl/seeds/accepted", accepted)
-        # Other nodes of a crawl on several machines may have put the same seeds.
-        are_known = frontier.resumed or (in_scope and self._crawl.node is not None)
-        if not accepted and not are_known:
+        if not accepted and not frontier.resumed and self._crawl.node is None:
             self.logger.error("bad seed: no seed is in scope")
             raise CloseSpider("bad_seed")
         return
@@ -165,16 +163,15 @@ class BroadSpider(Spider):
             say(f"Opened {name} with size {size_bytes}")
         return source
 
-    async def _put_seeds(self, source: SeedSource, scheduler: CrawlScheduler) -> tuple[int, int]:
-        """Put all seeds into the frontier: how many of them were new, and how many in scope."""
-        accepted = in_scope = 0
+    async def _put_seeds(self, source: SeedSource, scheduler: CrawlScheduler) -> int:
+        """Put all seeds into the frontier; the number of those that are new and in scope."""
+        accepted = 0
         batches = source.batches(SEEDS_PER_BATCH)
         while batch := await in_daemon(lambda: next(batches, None)):
             for start in range(0, len(batch), SEEDS_PER_PUT):
-                some = await scheduler.add_seeds(batch[start : start + SEEDS_PER_PUT])
-                accepted, in_scope = accepted + some[0], in_scope + some[1]
+                accepted += await scheduler.put_seeds(batch[start : start + SEEDS_PER_PUT])
                 await asyncio.sleep(0)
-        return accepted, in_scope
+        return accepted
 
     async def parse(self, response: Response, **kwargs: Any) -> AsyncIterator[Any]:
         """Yield one Page per answer. An answer of a media type outside CONTENT_TYPES is counted."""

@@ -26,6 +26,7 @@ from rocksdict import (
     AccessType,
     BlockBasedOptions,
     Cache,
+    Checkpoint,
     DBCompressionType,
     DBRecoveryMode,
     Options,
@@ -140,6 +141,16 @@ class Database:
             found.status()
         except Exception as error:
             raise self._broken(error) from None
+
+    def checkpoint(self, folder: Path) -> None:
+        """Write the last commit to `folder`, which must not exist: a database of its own.
+
+        Files are linked, on another disk copied. StoreError.
+        """
+        try:
+            Checkpoint(self._rows).create_checkpoint(str(folder))
+        except Exception as error:
+            raise StoreError(f"{folder} cannot be written: {_first_line(error)}") from None
 
     def close(self) -> None:
         """Drop uncommitted changes, and sync the log: a power failure now loses no commit."""

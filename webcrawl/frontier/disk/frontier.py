@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import TypeVar
 
-from webcrawl.crawllog.files import CrawlLog
+from webcrawl.crawllog.files import CrawlLog, Place
 from webcrawl.executor import AdaptiveExecutor
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
@@ -67,12 +67,14 @@ class DiskFrontier(Frontier):
         now: float = 0.0,
         utc_s: float = 0.0,
         abroad: Abroad | None = None,
+        crawl: str = "",
         refuses_shards: bool = False,
     ) -> None:
         """Resume the crawl in `jobdir`, or begin one. StoreError if that fails.
 
         `log_folder`: of the crawl log; LogError if it cannot be written. `now` is monotonic;
         `now + utc_s` is UTC. `abroad`: this is one of several shards, and these are the others.
+        `crawl`: the ID of the crawl; "" is that of the folder.
         `refuses_shards`: a folder of a shard is a StoreError.
         """
         with ExitStack() as opened:
@@ -86,9 +88,9 @@ class DiskFrontier(Frontier):
                     f"{path} is one shard of a crawl on several machines: its links to other shards"
                     " would wait for ever. Start its node, with CLUSTER and that node's JOBDIR"
                 )
-            self.crawl_id = self._store.crawl_id
+            self.crawl_id = crawl or self._store.crawl_id
             if log_folder is not None:
-                self.log = CrawlLog(log_folder, self.crawl_id, self._store.numbers.get("log"))
+                self.log = CrawlLog(log_folder, self.crawl_id, self._log_before(is_shard))
                 opened.callback(self.log.abandon)
             self._state = CrawlState(
                 self._store,
@@ -119,6 +121,13 @@ class DiskFrontier(Frontier):
 
     def __repr__(self) -> str:
         return f"<DiskFrontier {self._state!r}>"
+
+    def _log_before(self, is_shard: bool) -> Place | None:
+        """Where the log of the run before ended."""
+        place: Place | None = self._store.numbers.get("log")
+        if place is not None and is_shard and not Path(place["folder"]).exists():
+            place = {**place, "size": 0}  # on another machine: nothing of it is missing here
+        return place
 
     def _log_warnings(self) -> list[str]:
         """What the crawl log lacks."""
@@ -213,6 +222,19 @@ class DiskFrontier(Frontier):
 
     async def set_others_work(self, others_work: bool) -> None:
         await self._run(lambda: self._state.set_others_work(others_work))
+
+    async def checkpoint(self, folder: Path) -> Mapping[int, int]:
+        """Write the last commit to `folder`, which must not exist, and return its inbox.
+
+        Between two batches; takes as long as the write buffer's way to the disk, and on another
+        disk as long as a copy. StoreError: it is not written, and the frontier goes on.
+        """
+
+        def write() -> Mapping[int, int]:
+            self._store.checkpoint(folder)
+            return dict(self._state.inbox)
+
+        return await self._executor.do(write, waits=True)
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return self._next_at[lane]

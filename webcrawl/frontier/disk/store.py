@@ -83,6 +83,10 @@ class DiskStore(Store):
         """The last commit, for a reader in another thread. StoreError if the store is closed."""
         return View(self._db)
 
+    def checkpoint(self, folder: Path) -> None:
+        """Write the last commit to `folder`, which must not exist. StoreError."""
+        self._db.checkpoint(folder)
+
     # URLs, contents, rules, counts
 
     def add_urls(self, urls: Sequence[str]) -> list[bool]:

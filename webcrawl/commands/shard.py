@@ -1,0 +1,117 @@
+"""`scrapy shard COMMAND`: where the shards of a crawl on several machines are, and their moves."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
+
+from webcrawl.cluster.bus import Bus, BusError, bus_from
+from webcrawl.cluster.desk import listing, move
+from webcrawl.cluster.moving import MoveError
+from webcrawl.cluster.nodefile import NodeFileError, read_node
+from webcrawl.config.table import read
+from webcrawl.live.client import NotRunning, Refused, ask
+
+_USAGE = (
+    "list JOBDIR; move JOBDIR SHARD NODE; checkpoint JOBDIR [--to DIR];"
+    " restore JOBDIR SHARD --from DIR; leave JOBDIR. With --cluster URL in place of a JOBDIR:"
+    " list, and move SHARD NODE"
+)
+
+
+class Command(ScrapyCommand):
+    """Asks a node, over the socket in its JOBDIR, or all nodes over the bus."""
+
+    requires_crawler_process = False
+    default_settings = {"LOG_ENABLED": False}
+
+    def syntax(self) -> str:
+        return "<COMMAND> <JOBDIR>|--cluster URL [ARG ...]"
+
+    def short_desc(self) -> str:
+        return "Shards of a crawl on several machines: list, move, checkpoint, restore, leave"
+
+    def long_desc(self) -> str:
+        return (
+            f"{self.short_desc()}. {_USAGE}. NODE is the ID of a node, or its beginning. Exit"
+            " codes: 0 done, 1 no node runs there or it could not be done, 2 wrong usage."
+        )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--cluster", metavar="URL", help="the bus, as in the setting CLUSTER")
+        parser.add_argument("--to", metavar="DIR", help="where checkpoints are made")
+        parser.add_argument("--from", dest="source", metavar="DIR", help="where checkpoints are")
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        try:
+            print(self._answer(args, opts))
+        except (NotRunning, Refused, MoveError, BusError, NodeFileError) as error:
+            print(error, file=sys.stderr)
+            self.exitcode = 1
+
+    def _answer(self, args: list[str], opts: argparse.Namespace) -> str:
+        where = [] if opts.cluster else ["JOBDIR"]
+        command, *rest = args or [""]
+        if len(rest) < len(where):
+            raise UsageError(_USAGE)
+        jobdir = Path(rest.pop(0)) if where else None
+        match command, rest:
+            case "list", []:
+                order = ["list"]
+            case "move", [shard, node]:
+                order = ["move", shard, node]
+            case "checkpoint", [] if jobdir:
+                order = ["checkpoint", *([os.path.abspath(opts.to)] if opts.to else [])]
+            case "restore", [shard] if jobdir and opts.source:
+                order = ["restore", shard, os.path.abspath(opts.source)]
+            case "leave", [] if jobdir:
+                order = ["leave"]
+            case _:
+                raise UsageError(_USAGE)
+        if jobdir is None:
+            return self._over_bus(opts.cluster, order)
+        try:
+            answer = ask(jobdir, "POST", "/shard", order)
+        except NotRunning as error:
+            raise NotRunning(f"{error}{_of_stopped(jobdir)}") from None
+        return str(answer["message"] if isinstance(answer, dict) else answer)
+
+    def _over_bus(self, url: str, order: list[str]) -> str:
+        assert self.settings is not None
+        try:
+            bus = bus_from(url, read(self.settings, "CLUSTER_NAME", str))
+        except ValueError as error:
+            raise UsageError(f"--cluster {error}", print_help=False) from None
+
+        async def over(do: Callable[[Bus], Coroutine[Any, Any, str]]) -> str:
+            await bus.open()
+            try:
+                return await do(bus)
+            finally:
+                await bus.close()
+
+        async def lines(bus: Bus) -> str:
+            return "\n".join(await listing(bus))
+
+        async def moved(bus: Bus) -> str:
+            return await move(bus, order[1], order[2])
+
+        return asyncio.run(over(lines if order == ["list"] else moved))
+
+
+def _of_stopped(jobdir: Path) -> str:
+    """What the file of a node that does not run says."""
+    node = read_node(jobdir)
+    if node is None:
+        return ""
+    has = ", ".join(map(str, sorted(node.begun))) or "none"
+    return f"; it is that of node {node.node}, with the shards {has}"
