@@ -1,4 +1,4 @@
-"""The end is found although shards change their node within a wave."""
+"""The end of a crawl on several machines, as its nodes see it."""
 
 from __future__ import annotations
 
@@ -32,3 +32,25 @@ def test_a_node_that_gets_a_shard_answers_the_wave_again() -> None:
         assert node.reason == FINISHED
 
     asyncio.run(run())
+
+
+def test_each_end_has_a_number_of_its_own() -> None:
+    """So a node that was killed before it saw the end knows that it has not carried it out."""
+
+    async def check() -> None:
+        hub = MemoryHub()
+        buses = hub.bus(), hub.bus()
+        for bus in buses:
+            await bus.open()
+        first, second = (Ending(bus, name, 1) for bus, name in zip(buses, "ab", strict=True))
+        numbers = set()
+        for _ in range(2):
+            await first.end(FINISHED)
+            await second.look()
+            assert (second.reason, second.number) == (FINISHED, first.number)
+            assert second.number
+            numbers.add(second.number)
+            await first.reopen()
+        assert len(numbers) == 2
+
+    asyncio.run(check())

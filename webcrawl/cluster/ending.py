@@ -50,10 +50,12 @@ class Ending:
     """One node's part in the waves, and in the end. Memory: a number for each shard.
 
     reason -- why the crawl ends, "" while it goes on
+    number -- of that end
     """
 
     def __init__(self, bus: Bus, node: str, shards: int, random: Random | None = None) -> None:
         self.reason = ""
+        self.number = 0
         self._random = random or Random()
         self._bus = bus
         self._node = node
@@ -74,6 +76,7 @@ class Ending:
         """
         end = await read(self._bus, END, EndRecord)
         self.reason = end.record.reason if end is not None else ""
+        self.number = end.record.number if end is not None else 0
         wave = await read(self._bus, WAVE, WaveRecord)
         self._wave = wave.record.number if wave is not None else 0
         return bool(self._wave) and self._answered != self._wave
@@ -138,8 +141,9 @@ class Ending:
     async def end(self, reason: str) -> str:
         """End the crawl in all nodes, or learn that another node has. Returns the reason."""
         while not self.reason:
-            if await write(self._bus, END, EndRecord(reason), 0):
-                self.reason = reason
+            number = self._random.getrandbits(52) + 1
+            if await write(self._bus, END, EndRecord(reason, number), 0):
+                self.reason, self.number = reason, number
             else:
                 await self.look()
         return self.reason

@@ -46,6 +46,8 @@ class Node:
         clock: Callable[[], float],
         on_event: Callable[[Event], None] = lambda event: None,
     ) -> None:
+        self.store = store
+        self._store = store
         self.registry = Registry(bus, store, settings, shards, clock)
         self.members = Members(bus, store, clock)
         self.shards = Shards(bus, store, self.members, shards, longest_fetch_s, clock)
@@ -74,6 +76,13 @@ class Node:
     def has_shards(self) -> bool:
         """Whether this node has begun shards in an earlier run, or in this one."""
         return self.shards.has_begun
+
+    def has_carried_out(self, end: int) -> bool:
+        """Whether this node has ended by the end of this number (`note_end`)."""
+        return self._store.content.ended == end
+
+    def note_end(self, end: int) -> None:
+        self._store.keep(ended=end)
 
     async def round(self) -> bool:
         """One round. BusError: it counts as none. Refused: this node must end, exit code 2.

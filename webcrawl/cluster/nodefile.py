@@ -39,6 +39,7 @@ class NodeFile(Struct, frozen=True):
     goal_setting -- CLOSESPIDER_PAGECOUNT of the last run; -1: there was none
     orders -- the last orders (`steering`) whose entries are all in `steering.jsonl`
     map -- by shard, also those of other nodes: as last seen
+    ended -- number of the last end of the crawl that this node has carried out
     begun -- by shard: the epoch in which this node began to use its folder; it has these shards
     """
 
@@ -51,6 +52,7 @@ class NodeFile(Struct, frozen=True):
     goal_version: int = 0
     goal_setting: int = -1
     orders: str = ""
+    ended: int = 0
     map: dict[int, ShardRecord] = {}
     begun: dict[int, int] = {}
 

@@ -156,9 +156,13 @@ class QuietRecord(Struct, frozen=True):
 
 
 class EndRecord(Struct, frozen=True):
-    """`end`: the crawl ends, for this reason, in all nodes."""
+    """`end`: the crawl ends, for this reason, in all nodes.
+
+    number -- a random one: each end has its own
+    """
 
     reason: str
+    number: int = 0
 
 
 class Read(NamedTuple, Generic[T]):

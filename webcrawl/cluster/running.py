@@ -32,6 +32,7 @@ from webcrawl.cluster.frontier import ClusterFrontier
 from webcrawl.cluster.holding import PROBLEMS, Holding, Plan
 from webcrawl.cluster.members import HEARTBEAT_S, STALE_S
 from webcrawl.cluster.node import Node
+from webcrawl.cluster.nodefile import NodeFileError
 from webcrawl.cluster.notices import AGAIN_AT_START_S, Notices, Repeated
 from webcrawl.cluster.offsets import Offsets, OffsetsError
 from webcrawl.cluster.putting import Putting
@@ -238,6 +239,9 @@ class RunningNode:
                 " A new crawl needs another CLUSTER_NAME, or a bus without the old one"
             )
             self._frontier.has_ended = True
+        elif self._ending.reason == FINISHED and not self.node.has_carried_out(self._ending.number):
+            # It was killed before it saw the end. The others may be gone, and need not come back.
+            self._frontier.has_ended = True
         elif self._ending.reason and others:
             return f"the end of {', '.join(others)}: the crawl is ending there"
         elif self._ending.reason:
@@ -267,6 +271,9 @@ class RunningNode:
 
     async def leave(self) -> None:
         """All shards are closed."""
+        if self._ending.reason:
+            with suppress(NodeFileError):  # then the next run ends at once, and the one after not
+                self.node.note_end(self._ending.number)
         self.node.view = self.views.last()
         with suppress(BusError):
             await self.node.leave()
