@@ -55,13 +55,13 @@ def measure(arguments: argparse.Namespace) -> str:
                 runs = {
                     "without a bus": partial(crawl_alone, place),
                     "one node": partial(several, 1),
-                    "nodes": partial(
-                        traffic.of, partial(crawl_by_nodes, place, bus, nodes, shards)
-                    ),
+                    "nodes": partial(traffic.of, partial(several, nodes)),
                 }
                 one = {"seeds": place.one_seed(), "FOLLOW_LINKS": 0}
-                start_s = {name: started(name, partial(run, **one)) for name, run in runs.items()}
-                traffic.runs.clear()
+                start_s = {
+                    name: started(name, partial(runs[name], **one)) for name in list(runs)[:2]
+                }
+                start_s["nodes"] = nodes * start_s["one node"]
                 costs = taking_turns(runs, arguments.turns)
         except NoBus as reason:
             raise NotDone(str(reason)) from None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,8 @@ import pytest
 
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.crawls import NotDone, check_same, crawl, serving, world
+from benchmarks.nodes import NoBus, serving_bus
+from tests.contracts.natsserver import binary
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -69,3 +73,19 @@ def test_incomplete_work_is_no_result() -> None:
         whole, part = crawl(place), crawl(place, CLOSESPIDER_PAGECOUNT=3)
     with pytest.raises(NotDone, match="missing"):
         check_same([whole, part])
+
+
+def test_without_a_nats_server_one_line_says_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
+    with pytest.raises(NoBus, match="apt-get install nats-server"), serving_bus(tmp_path):
+        pass
+
+
+def test_a_bus_ends_with_its_block(tmp_path: Path) -> None:
+    binary()
+    with serving_bus(tmp_path) as bus:
+        assert bus.figures()["in_msgs"] == 0
+    assert bus.process.poll() == -signal.SIGKILL
+    assert bus.process.cpu_s > 0
