@@ -12,7 +12,6 @@ from webcrawl.cluster.courier import (
     ARRIVED_BYTES_MAX,
     BATCHES_MAX,
     FEW_A_SECOND,
-    LINGER_S,
     RETRY_MAX_S,
     RETRY_S,
     Courier,
@@ -166,8 +165,8 @@ def test_few_rows_wait_for_more() -> None:
         (batch,) = await each.turn(0.1)  # it has waited for the answer
         each.shard.outbox[1] = 1, 3
         assert await each.turn(0.2) == []
-        assert each.due_at == pytest.approx(0.2 + LINGER_S)
-        (batch,) = await each.turn(0.2 + LINGER_S)
+        assert each.due_at == pytest.approx(3 / FEW_A_SECOND)
+        (batch,) = await each.turn(3 / FEW_A_SECOND)
         assert (batch.first, batch.count) == (2, 2)
         each.shard.outbox[1] = 1, 3 + ROWS_MAX
         assert len(await each.turn(0.5)) == 1  # enough of them do not wait
@@ -293,26 +292,20 @@ def test_a_long_commit_is_none_of_many_batches() -> None:
     asyncio.run(scene())
 
 
-def test_few_rows_are_sent_seldom_if_there_are_many_shards() -> None:
+def test_few_rows_wait_longer_if_there_are_many_shards() -> None:
     async def scene() -> None:
         each = Scene(s1=1)
-        each.courier = Courier(0, 5, "crawl", each.shard, each.bus, shards=100)
-        await each.begin()
-        assert len(await each.turn(0.1)) == 1
-        each.shard.outbox[1] = 1, 3
-        assert await each.turn(0.5) == []
-        assert each.due_at == pytest.approx(0.1 + RETRY_S), "until it asks"
-        each.shard.outbox[1] = 1, 2 + ROWS_MAX
-        assert len(await each.turn(0.6)) == 1
-        each = Scene(s1=1)
-        each.courier = Courier(0, 5, "crawl", each.shard, each.bus, shards=100)
+        each.courier = Courier(0, 5, "crawl", each.shard, each.bus, shards=50)
         await each.begin()
         [batch] = await each.turn(0.1)
         each.hear(batch, 1)
-        each.shard.outbox[1] = 2, 3
-        assert await each.turn(0.5) == []
-        assert each.due_at == pytest.approx(0.1 + 100 / FEW_A_SECOND)
-        assert len(await each.turn(each.due_at)) == 1
+        pause_s = 50 / FEW_A_SECOND
+        each.shard.outbox[1] = 2, 2
+        for now in (pause_s + 0.1, pause_s * 2 - 0.1):
+            assert await each.turn(now) == []
+            assert each.due_at == pytest.approx(pause_s * 2), "also of other shards' rows"
+        each.shard.outbox[1] = 2, 2 + ROWS_MAX
+        assert len(await each.turn(pause_s * 2 - 0.1)) == 1, "many rows do not wait"
 
     asyncio.run(scene())
 

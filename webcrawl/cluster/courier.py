@@ -12,10 +12,11 @@ Each row is applied once, in the order of the numbers:
   none is answered within RETRY_S, the sender asks for the watermark, after ever longer waits, and
   sends nothing else to this shard until it knows the answer. Other shards do not wait for it.
 
-A batch is sent when ROWS_MAX rows wait; fewer go LINGER_S after the first of them, and only so
-often that a shard sends FEW_A_SECOND such batches to all others together: where there are many
-shards, a page has a link for each of some of them, and a batch costs as much as dozens of links.
-What arrives waits for PAUSE_S at most, and is applied in one commit.
+A batch is sent when ROWS_MAX rows wait. Fewer go when the clock is a multiple of a pause: at the
+same time from all shards of a node, so that their receivers apply them in one commit. The pause
+grows with the number of shards, since a page has links for some of them only, and a batch costs as
+much as dozens of links: a shard sends FEW_A_SECOND such batches to all others together. What
+arrives waits for PAUSE_S at most.
 
 **A shard that has lost its last commits** (loss of power, a restored checkpoint) numbers new rows
 like rows that others have applied, and these would be skipped. So a sender asks each shard for its
@@ -69,8 +70,8 @@ LINGER_S: Final = 0.2
 RETRY_S: Final = 1.0
 RETRY_MAX_S: Final = 30.0
 ARRIVED_BYTES_MAX: Final = 16 << 20
-FEW_A_SECOND: Final = 20  # batches with fewer rows than ROWS_MAX, to all shards together
-FEW_PAUSE_MAX_S: Final = 10.0  # between two of them to one shard
+FEW_A_SECOND: Final = 10  # batches with fewer rows than ROWS_MAX, to all shards together
+LINGER_MAX_S: Final = 10.0  # between two of them to one shard
 PAUSE_S: Final = 0.1  # between two looks at what has arrived and at new rows
 _APPLIED_A_TURN = 128  # batches, before the next look at what is to be sent
 
@@ -122,12 +123,11 @@ class _Way:
     asked -- serial of the first batch that asked for a watermark; 0 while rows are sent
     heard -- serial of the last answer
     newest -- the last row that this shard may have: of this run, or on our disk when we opened
-    sent_at -- when the last rows were sent
     """
 
     __slots__ = (
         "applied", "asked", "ends", "heard", "kept", "newest", "offset", "retry_at", "sent",
-        "sent_at", "wait_s", "waiting_since",
+        "wait_s", "waiting_since",
     )  # fmt: skip
 
     def __init__(self, applied: int, newest: int, offset: int) -> None:
@@ -139,7 +139,6 @@ class _Way:
         self.asked = self.heard = 0
         self.retry_at = inf
         self.wait_s = RETRY_S
-        self.sent_at = -inf
         self.waiting_since = inf  # when a row that is not sent was first seen
 
 
@@ -182,7 +181,7 @@ class Courier:
         self._frontier = frontier
         self._bus = bus
         self._shards = shards
-        self._few_pause_s = min(shards / FEW_A_SECOND, FEW_PAUSE_MAX_S)
+        self._linger_s = min(max(shards / FEW_A_SECOND, LINGER_S), LINGER_MAX_S)
         self._offsets = offsets if offsets is not None else Offsets(None)
         ends = frontier.outbox
         others = (k for k in range(shards) if k != shard)
@@ -441,13 +440,13 @@ class Courier:
         while way.sent < last and len(way.ends) < BATCHES_MAX:
             if way.waiting_since == inf:
                 way.waiting_since = now
-            few_at = max(way.waiting_since + LINGER_S, way.sent_at + self._few_pause_s)
+            few_at = (way.waiting_since // self._linger_s + 1) * self._linger_s
             if last - way.sent < ROWS_MAX and now < few_at:
                 return min(way.retry_at, few_at)
             rows = await self._frontier.packed(to, way.sent, ROWS_MAX, ROWS_BYTES_MAX)
             if not rows.number:  # they are not committed yet
                 return min(way.retry_at, now + LINGER_S)
-            way.waiting_since, way.sent_at = inf, now
+            way.waiting_since = inf
             self._publish(to, way, rows, now)
         if not way.ends and way.retry_at == inf:  # all rows are applied; some are not kept
             way.retry_at = now + RETRY_MAX_S
@@ -498,8 +497,10 @@ class Courier:
             way.heard, way.asked = serial, 0
             self.repeated += max(0, way.sent - applied)
             way.applied = way.sent = applied
-            way.retry_at, way.waiting_since = inf, now - LINGER_S  # the next rows go at once
-            way.sent_at = -inf
+            way.retry_at, way.waiting_since = (
+                inf,
+                now - 2 * self._linger_s,
+            )  # the next rows go at once
         else:
             way.heard = serial
             applied = watermark.applied - way.offset
