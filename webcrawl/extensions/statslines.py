@@ -162,7 +162,7 @@ class Speaker:
             new_pages, new_bits = max(pages - last_pages, 0), max(bits - last_bits, 0)
             over_s = now - last_at
             lines = [
-                stats_line(self.elapsed_s(), counters),
+                stats_line(now - self._started_at + counters.earlier_s, counters),
                 speed_line(new_pages, new_bits, over_s),
             ]
             if self._whole is not None:
