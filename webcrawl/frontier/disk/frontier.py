@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from webcrawl.crawllog.files import CrawlLog
 from webcrawl.executor import AdaptiveExecutor
+from webcrawl.frontier.addresses import Addresses
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
@@ -67,11 +68,13 @@ class DiskFrontier(Frontier):
         now: float = 0.0,
         utc_s: float = 0.0,
         abroad: Abroad | None = None,
+        addresses: Addresses | None = None,
     ) -> None:
         """Resume the crawl in `jobdir`, or begin one. StoreError if that fails.
 
         `log_folder`: of the crawl log; LogError if it cannot be written. `now` is monotonic;
-        `now + utc_s` is UTC. `abroad`: this is one of several shards, and these are the others.
+        `now + utc_s` is UTC. `abroad`: this is one of several shards, and these are the
+        others. `addresses`: the IP addresses, if others ask them too.
         """
         with ExitStack() as opened:
             self._folder = JobFolder(jobdir)
@@ -93,6 +96,7 @@ class DiskFrontier(Frontier):
                 now=now,
                 utc_s=utc_s,
                 abroad=abroad,
+                addresses=addresses,
             )
             opened.pop_all()
         self.counters = self._state.counters
@@ -192,6 +196,9 @@ class DiskFrontier(Frontier):
 
     async def set_others_work(self, others_work: bool) -> None:
         await self._run(lambda: self._state.set_others_work(others_work))
+
+    async def pages_by_address(self) -> list[tuple[str, int]]:
+        return await self._run(self._state.pages_by_address, moves=False)
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return self._next_at[lane]
