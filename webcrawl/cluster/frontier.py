@@ -19,15 +19,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import Any, TypeVar
 
-from msgspec.structs import replace
-
+from webcrawl.cluster.addresses import NodeAddresses, ShardAddresses
 from webcrawl.cluster.buckets import Buckets
 from webcrawl.cluster.courier import Shard
-from webcrawl.cluster.tenancy import Full, Tenancy, Wait
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import MOMENTARY, Counters, differences
 from webcrawl.frontier.disk.frontier import DiskFrontier
-from webcrawl.frontier.lease import AddressHeld, Lane, Lease, Link, Outcome, Resolved
+from webcrawl.frontier.lease import Lane, Lease, Link, Outcome, Resolved
 from webcrawl.frontier.mailbox import Mail
 from webcrawl.frontier.overview import Overview
 from webcrawl.items import Original
@@ -35,7 +33,6 @@ from webcrawl.parse.urls import host_of
 from webcrawl.scope.hostrules import HostRule
 
 T = TypeVar("T")
-TakeAddress = Callable[[int, str], Awaitable[Tenancy | Wait | Full]]
 
 
 class _Held:
@@ -43,12 +40,19 @@ class _Held:
 
     counted -- its counts after the last batch
     activity -- its batches
+    addresses -- its view of the node's IP addresses
     """
 
-    def __init__(self, frontier: DiskFrontier) -> None:
+    def __init__(self, frontier: DiskFrontier, addresses: ShardAddresses | None) -> None:
         self.frontier = frontier
+        self.addresses = addresses
         self.counted = frontier.counters.to_dict()
         self.activity = 0
+
+    def next_at(self, lane: Lane) -> float:
+        """When the shard may have a lease, or is to look at an address that others have freed."""
+        at = self.frontier.next_at(lane)
+        return at if self.addresses is None or at == inf else min(at, self.addresses.next_at())
 
 
 class _Mailbox:
@@ -78,9 +82,12 @@ class _Mailbox:
 
 
 class ClusterFrontier(Frontier):
-    """The frontier of a node. Memory: that of its shards, and 100 bytes for each lease."""
+    """The frontier of a node. Memory: that of its shards, and 100 bytes for each lease.
 
-    def __init__(self, buckets: Buckets) -> None:
+    addresses -- the clocks of IP addresses that the shards share; None: no setting limits them
+    """
+
+    def __init__(self, buckets: Buckets, addresses: NodeAddresses | None = None) -> None:
         self.counters = Counters()
         self.warnings = []
         self.has_ended = False  # the whole crawl: set by the node
@@ -94,7 +101,7 @@ class ClusterFrontier(Frontier):
         self.on_written: Callable[[int], None] = lambda number: None
         self.on_close: Callable[[], Awaitable[None]] | None = None
         self.on_closed: Callable[[], Awaitable[None]] | None = None
-        self.take_address: TakeAddress | None = None
+        self._addresses = addresses
 
     def __repr__(self) -> str:
         return f"<ClusterFrontier of the shards {sorted(self._shards)}>"
@@ -108,7 +115,8 @@ class ClusterFrontier(Frontier):
 
     def add(self, number: int, frontier: DiskFrontier) -> None:
         """Take over an open shard."""
-        held = _Held(frontier)
+        addresses = self._addresses.of(number) if self._addresses is not None else None
+        held = _Held(frontier, addresses)
         self._shards[number] = held
         self._count(held.counted)
         self.resumed = self.resumed or frontier.resumed
@@ -140,7 +148,7 @@ class ClusterFrontier(Frontier):
 
     async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
         """The shards take turns to be the first, and each gives at most its share at first."""
-        numbers = [n for n in self._in_turn() if self._shards[n].frontier.next_at(lane) <= now]
+        numbers = [n for n in self._in_turn() if self._shards[n].next_at(lane) <= now]
         leases: list[Lease] = []
         for at, number in enumerate(numbers):
             if len(leases) >= limit:
@@ -159,28 +167,12 @@ class ClusterFrontier(Frontier):
             number = self._leases.get(lease)
             if number is None:  # its shard was given up: its next node asks again
                 continue
-            if isinstance(outcome, Resolved):
-                outcome = await self._with_addresses(number, outcome)
+            if isinstance(outcome, Resolved) and self._addresses is not None:
+                self._addresses.expect(outcome.addresses[0], now)
             self._leases.pop(lease, None)
             by_shard[number].append((lease, outcome))
         for number, some in by_shard.items():
             await self.run(number, lambda f, some=some: f.release(some, now))  # type: ignore[misc]
-
-    async def _with_addresses(self, number: int, outcome: Resolved) -> Outcome:
-        """`outcome` with the addresses that the shard may ask now."""
-        if self.take_address is None:
-            return outcome
-        granted, until, again_at = [], outcome.expires_at, inf
-        for address in outcome.addresses:
-            answer = await self.take_address(number, address)
-            if isinstance(answer, Tenancy):
-                granted.append(address)
-                until = min(until, answer.until)
-            elif isinstance(answer, Wait):
-                again_at = min(again_at, answer.again_at)
-        if granted:
-            return replace(outcome, addresses=tuple(granted), expires_at=until)
-        return AddressHeld(again_at)
 
     async def content_seen(self, content: bytes, original: Original) -> Original | None:
         """Each shard knows the contents of its own pages only."""
@@ -192,7 +184,7 @@ class ClusterFrontier(Frontier):
             await self.run(number, lambda f: f.set_rules(rules, now))
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
-        return min((held.frontier.next_at(lane) for held in self._shards.values()), default=inf)
+        return min((held.next_at(lane) for held in self._shards.values()), default=inf)
 
     @property
     def supply(self) -> int:

@@ -52,6 +52,7 @@ class RunningNode:
     """The node, from its first round to its last.
 
     frontier -- of this node; it gets the shards
+    tenancies -- of IP addresses; None: no setting limits them
     has_seeds -- whether seeds are still read
     on_problem -- called once, with one line, if the node must end
     """
@@ -61,7 +62,7 @@ class RunningNode:
         bus: Bus,
         node: Node,
         frontier: ClusterFrontier,
-        tenancies: Tenancies,
+        tenancies: Tenancies | None,
         ending: Ending,
         *,
         shards: int,
@@ -87,11 +88,12 @@ class RunningNode:
         self._events: list[Event] = []
         self._closing = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._addresses_task: asyncio.Task[None] | None = None
+        self._recount_task: asyncio.Task[None] | None = None
+        self._recounted: tuple[str, frozenset[int]] = ("", frozenset())  # era, shards
         node.on_event = self._events.append
         frontier.on_written = self._written
         frontier.on_close = self.close
-        if tenancies.are_needed:
-            frontier.take_address = tenancies.take
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run())
@@ -101,11 +103,17 @@ class RunningNode:
         self._closing.set()
         if self._task is not None:
             await self._task
+        if self._recount_task is not None:
+            self._recount_task.cancel()
+        if self._addresses_task is not None:
+            await self._addresses_task
         for number in list(self._couriers):
             await self._stop_courier(number)
 
     async def leave(self) -> None:
         """All shards are closed."""
+        if self._tenancies is not None:
+            await self._tenancies.close()
         with suppress(BusError):
             await self.node.leave()
         await self._bus.close()
@@ -115,6 +123,9 @@ class RunningNode:
     async def _run(self) -> None:
         try:
             await self._bus.open()
+            if self._tenancies is not None:
+                await self._tenancies.open()
+                self._addresses_task = asyncio.create_task(self._keep_addresses(self._tenancies))
             while not self._closing.is_set():
                 began_at = self._clock()
                 counts = await self._round()
@@ -136,18 +147,53 @@ class RunningNode:
             for shard, record in self.node.shards.map.items():
                 for courier in self._couriers.values():
                     courier.set_epoch(shard, record.epoch)
-            await self._tenancies.tick()
             await self._end_if_quiet()
         except Refused:
             raise
         except BusError as error:
             logger.debug("A round with the bus failed: %s", error)
             counts = False
+        if self._tenancies is not None:
+            self._tenancies.note()
         if self.node.may_ask(self._clock()):
             self._gate.open(_NO_BUS)
         else:
             self._gate.shut(_NO_BUS)
         return counts
+
+    # IP addresses
+
+    async def _keep_addresses(self, tenancies: Tenancies) -> None:
+        try:
+            while not self._closing.is_set():
+                await tenancies.work()
+                self._recount_if_lost(tenancies)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(tenancies.wait_s):
+                        await tenancies.wake.wait()
+                tenancies.wake.clear()
+        except (BusError, StoreError) as error:
+            self.on_problem(f"CLUSTER: {error}")
+
+    def _recount_if_lost(self, tenancies: Tenancies) -> None:
+        """With MAX_PAGES_PER_IP, after a loss of the KV: write the counts of our shards again."""
+        crawl, task = self.node.registry.crawl, self._recount_task
+        if crawl is None or not crawl.losses or not tenancies.has_cap:
+            return
+        shards = frozenset(self._frontier.shards)
+        if self._recounted != (crawl.era, shards) and (task is None or task.done()):
+            self._recount_task = asyncio.create_task(self._recount(tenancies, crawl.era, shards))
+
+    async def _recount(self, tenancies: Tenancies, era: str, shards: frozenset[int]) -> None:
+        try:
+            for number in shards & self.node.shards.held.keys():
+                frontier = self._frontier.shards.get(number)
+                if frontier is not None:
+                    await tenancies.recount(number, await frontier.pages_by_address())
+        except (BusError, KeyError) as error:  # again with the next round
+            logger.debug("The counts of addresses were not written: %s", error)
+        else:
+            self._recounted = (era, shards)
 
     # Shards
 
@@ -157,10 +203,11 @@ class RunningNode:
                 await self._use(event)
         else:
             logger.warning("Shard %d is on node %s now, and is parked", event.shard, event.node)
-            self._tenancies.drop(event.shard)
             await self._stop_courier(event.shard)
             if event.shard in self._frontier.shards:
                 await self._frontier.remove(event.shard).close()
+            if self._tenancies is not None:
+                self._tenancies.drop(event.shard)
             self.node.shards.stopped(event.shard)
 
     async def _use(self, use: Use) -> None:
