@@ -55,6 +55,8 @@ class RunningNode:
     tenancies -- of IP addresses; None: no setting limits them
     has_seeds -- whether seeds are still read
     on_problem -- called once, with one line, if the node must end
+    on_lapse -- called before the node may ask again after it might not: all leases whose requests
+        are not sent must be given back, since others may ask those addresses meanwhile
     """
 
     def __init__(
@@ -74,6 +76,8 @@ class RunningNode:
         self.node = node
         self.has_seeds: Callable[[], bool] = lambda: False
         self.on_problem: Callable[[str], None] = logger.error
+        self.on_lapse: Callable[[], None] = lambda: None
+        self._sessions = 1  # of `members`, as of the last round
         self._bus = bus
         self._frontier = frontier
         self._tenancies = tenancies
@@ -155,6 +159,9 @@ class RunningNode:
             counts = False
         if self._tenancies is not None:
             self._tenancies.note()
+        if self.node.members.sessions > self._sessions:
+            self._sessions = self.node.members.sessions
+            self.on_lapse()
         if self.node.may_ask(self._clock()):
             self._gate.open(_NO_BUS)
         else:

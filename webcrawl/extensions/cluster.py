@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Self
+from typing import Any, Self
 
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -36,7 +36,16 @@ class ClusterNode:
             return
         node.has_seeds = self._has_seeds
         node.on_problem = self._end
+        node.on_lapse = self._give_back
         node.start()
+
+    def _give_back(self) -> None:
+        """Give the leases back whose requests are not sent yet."""
+        engine = self._crawler.engine
+        slot = engine._slot if engine is not None else None
+        if slot is not None:
+            scheduler: Any = slot.scheduler
+            scheduler.controls.give_back(lambda host: True)
 
     def _has_seeds(self) -> bool:
         engine = self._crawler.engine
