@@ -26,6 +26,34 @@ def bus(tmp_path: Path) -> Iterator[NatsServer]:
     server.kill()
 
 
+def test_addresses_are_shared_politely_by_the_shards_of_two_nodes(
+    tmp_path: Path, bus: NatsServer
+) -> None:
+    """Each address has hosts of several shards, so the nodes take turns at it."""
+    world = ("--seed", "6", "--hosts", "16", "--pages-per-host", "6", "--ips", "4")
+    rules = ("--ip-delay", "0.3", "--host-delay", "0.3")
+    with running(*world, *rules, "--features", "none,page-404") as web:
+        crawls = [
+            Crawl(
+                tmp_path / f"node{number}",
+                web=web,
+                JOBDIR=tmp_path / f"node{number}" / "job",
+                CLUSTER=bus.url,
+                DOWNLOAD_DELAY=0.3,
+                IP_DELAY=0.3,
+            )
+            for number in range(2)
+        ]
+        results = [crawl.wait(200) for crawl in crawls]
+        ledger = assert_faultless(web)
+    for result in results:
+        assert result.exit_code == 0, result.log[-3000:]
+        assert_clean(result)
+    crawled = [result.report["counts"]["crawled"] for result in results]
+    assert sum(crawled) == ledger["fetched"]["pages"]
+    assert all(crawled)
+
+
 @pytest.mark.parametrize("nodes", [1, 2, 3])
 def test_every_page_is_fetched_once_and_politely(
     tmp_path: Path, bus: NatsServer, nodes: int

@@ -29,6 +29,7 @@ class World:
         self.kv: dict[str, Entry] = {}
         self.revision = 0
         self.on_step: Callable[[], None] = lambda: None
+        self.handlers: list[tuple[str, WorldBus, Callable[[bytes], None]]] = []
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._number = 0
 
@@ -124,6 +125,23 @@ class WorldBus(Bus):
             lambda: {key: entry for key, entry in self.world.kv.items() if key.startswith(prefix)}
         )
 
+    def publish(self, subject: str, data: bytes) -> None:
+        """Messages are lost ten times as often as calls, and some come twice."""
+        world, random = self.world, self.world.random
+        for name, bus, handle in world.handlers:
+            copies = 0 if random.random() < 10 * world.lost else 1 + (random.random() < 0.1)
+            for _ in range(copies if name == subject and not self.is_cut else 0):
+                at = world.now + random.random() * LATENCY_S
+                world.at(at, lambda h=handle, b=bus: None if b.is_cut else h(data))  # type: ignore[misc]
+
+    async def subscribe(self, subject: str, handle: Callable[[bytes], None]) -> None:
+        self.world.handlers.append((subject, self, handle))
+
+    def close_now(self) -> None:
+        """Its process was killed."""
+        self.is_cut = True
+        self.world.handlers = [each for each in self.world.handlers if each[1] is not self]
+
     # What these tests do not use
 
     is_connected = True  # type: ignore[assignment]
@@ -131,8 +149,6 @@ class WorldBus(Bus):
 
     async def open(self) -> None: ...
     async def close(self) -> None: ...
-    def publish(self, subject: str, data: bytes) -> None: ...
-    async def subscribe(self, subject: str, handle: Callable[[bytes], None]) -> None: ...
     def unsubscribe(self, subject: str) -> None: ...
     async def request(self, subject: str, data: bytes, timeout_s: float) -> bytes:
         raise Unreachable("no answer")

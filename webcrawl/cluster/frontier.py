@@ -19,16 +19,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import Any, TypeVar
 
-from msgspec.structs import replace
-
+from webcrawl.cluster.addresses import NodeAddresses, ShardAddresses
 from webcrawl.cluster.buckets import Buckets
 from webcrawl.cluster.courier import Shard
 from webcrawl.cluster.nodelog import NodeLog
-from webcrawl.cluster.tenancy import Full, Tenancy, Wait
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import MOMENTARY, Counters, Tracked
 from webcrawl.frontier.disk.frontier import DiskFrontier
-from webcrawl.frontier.lease import AddressHeld, Lane, Lease, Link, Outcome, Resolved
+from webcrawl.frontier.lease import Lane, Lease, Link, Outcome, Resolved
 from webcrawl.frontier.mailbox import Mail, Packed
 from webcrawl.frontier.overview import Overview
 from webcrawl.items import Original
@@ -38,7 +36,6 @@ from webcrawl.scope.hostrules import HostRule, HostRules
 T = TypeVar("T")
 # Links, and whether they are forced; returns those that are still to be put, and how many were new.
 PutElsewhere = Callable[[list[Link], bool], Awaitable[tuple[list[Link], int]]]
-TakeAddress = Callable[[int, str], Awaitable[Tenancy | Wait | Full]]
 
 
 class _Held:
@@ -46,12 +43,19 @@ class _Held:
 
     counts -- its own, as of the last batch
     activity -- its batches
+    addresses -- its view of the node's IP addresses
     """
 
-    def __init__(self, frontier: DiskFrontier) -> None:
+    def __init__(self, frontier: DiskFrontier, addresses: ShardAddresses | None) -> None:
         self.frontier = frontier
+        self.addresses = addresses
         self.counts = Tracked(frontier.counters)
         self.activity = 0
+
+    def next_at(self, lane: Lane) -> float:
+        """When the shard may have a lease, or is to look at an address that others have freed."""
+        at = self.frontier.next_at(lane)
+        return at if self.addresses is None or at == inf else min(at, self.addresses.next_at())
 
 
 class _Mailbox:
@@ -83,9 +87,12 @@ class _Mailbox:
 
 
 class ClusterFrontier(Frontier):
-    """The frontier of a node. Memory: that of its shards, and 100 bytes for each lease."""
+    """The frontier of a node. Memory: that of its shards, and 100 bytes for each lease.
 
-    def __init__(self, buckets: Buckets) -> None:
+    addresses -- the clocks of IP addresses that the shards share; None: no setting limits them
+    """
+
+    def __init__(self, buckets: Buckets, addresses: NodeAddresses | None = None) -> None:
         self.counters = Counters()
         self.warnings = []
         self._has_ended = False
@@ -105,8 +112,8 @@ class ClusterFrontier(Frontier):
         self.on_written: Callable[[int], None] = lambda number: None
         self.on_close: Callable[[], Awaitable[None]] | None = None
         self.on_closed: Callable[[], Awaitable[None]] | None = None
-        self.take_address: TakeAddress | None = None
         self.rules: HostRules | None = None  # RULES of this process; shards are opened with them
+        self._addresses = addresses
 
     def __repr__(self) -> str:
         return f"<ClusterFrontier of the shards {sorted(self._shards)}>"
@@ -124,7 +131,8 @@ class ClusterFrontier(Frontier):
 
     def add(self, number: int, frontier: DiskFrontier) -> None:
         """Take over an open shard."""
-        held = _Held(frontier)
+        addresses = self._addresses.of(number) if self._addresses is not None else None
+        held = _Held(frontier, addresses)
         self._shards[number] = held
         self._frozen.discard(number)
         self._count(frontier.counters.to_dict())
@@ -209,8 +217,8 @@ class ClusterFrontier(Frontier):
             number = self._leases.get(lease)
             if number is None:  # its shard was given up: its next node asks again
                 continue
-            if isinstance(outcome, Resolved):
-                outcome = await self._with_addresses(number, outcome)
+            if isinstance(outcome, Resolved) and self._addresses is not None:
+                self._addresses.expect(outcome.addresses[0], now)
             by_shard[number].append((lease, outcome))
         for number, some in by_shard.items():
             for lease, _ in some:  # until now its shard is not given up
@@ -218,22 +226,6 @@ class ClusterFrontier(Frontier):
             if number in self._shards:
                 self._give(self._shards[number])
                 await self.run(number, lambda f, some=some: f.release(some, now))  # type: ignore[misc]
-
-    async def _with_addresses(self, number: int, outcome: Resolved) -> Outcome:
-        """`outcome` with the addresses that the shard may ask now."""
-        if self.take_address is None:
-            return outcome
-        granted, until, again_at = [], outcome.expires_at, inf
-        for address in outcome.addresses:
-            answer = await self.take_address(number, address)
-            if isinstance(answer, Tenancy):
-                granted.append(address)
-                until = min(until, answer.until)
-            elif isinstance(answer, Wait):
-                again_at = min(again_at, answer.again_at)
-        if granted:
-            return replace(outcome, addresses=tuple(granted), expires_at=until)
-        return AddressHeld(again_at)
 
     async def content_seen(self, content: bytes, original: Original) -> Original | None:
         """Each shard knows the contents of its own pages only."""
@@ -254,7 +246,7 @@ class ClusterFrontier(Frontier):
     def _next_at(self, number: int, lane: Lane) -> float:
         if number in self._frozen:
             return inf
-        return self._shards[number].frontier.next_at(lane)
+        return self._shards[number].next_at(lane)
 
     @property
     def supply(self) -> int:

@@ -27,12 +27,12 @@ from webcrawl.cluster.checkpoints import (
 from webcrawl.cluster.courier import Courier
 from webcrawl.cluster.folders import SHARDS, CopyError, Folders
 from webcrawl.cluster.frontier import ClusterFrontier
+from webcrawl.cluster.keeping import Keeping
 from webcrawl.cluster.moving import MoveError, Mover, no_orders
 from webcrawl.cluster.node import Node
 from webcrawl.cluster.nodefile import NodeFileError
 from webcrawl.cluster.offsets import OffsetsError
 from webcrawl.cluster.shards import Park, moves
-from webcrawl.cluster.tenancy import Tenancies
 from webcrawl.crawllog.files import LogError
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.disk.frontier import DiskFrontier
@@ -77,7 +77,7 @@ class Holding:
         bus: Bus,
         node: Node,
         frontier: ClusterFrontier,
-        tenancies: Tenancies,
+        keeping: Keeping | None,
         *,
         shards: int,
         jobdir: Path,
@@ -98,7 +98,7 @@ class Holding:
         self.on_command: Callable[[list[str]], Awaitable[str]] = no_orders
         self.on_problem: Callable[[str], None] = logger.error
         self._frontier = frontier
-        self._tenancies = tenancies
+        self._keeping = keeping
         self._shards = shards
         self._gate = gate
         self._couriers = couriers
@@ -158,9 +158,9 @@ class Holding:
             if shard in self._frontier.shards:  # a shard that was given away is closed
                 await self._stop_courier(shard)
                 await self._drain(shard)
-                self._tenancies.drop(shard)
                 async with self._checkpointing:
                     await self._frontier.remove(shard).close()
+                self._drop_addresses(shard)
             was_given = record.before == self.node.members.node and record.restored != record.epoch
             if was_given:  # with all that it had
                 await asyncio.to_thread(self.folders.remove, shard)
@@ -198,8 +198,12 @@ class Holding:
             raise MoveError("its requests do not end")
         async with self._checkpointing:
             await self._stop_courier(shard)
-            self._tenancies.drop(shard)
             await asyncio.shield(self._frontier.remove(shard).close())
+            self._drop_addresses(shard)
+
+    def _drop_addresses(self, shard: int) -> None:
+        if self._keeping is not None:
+            self._keeping.drop(shard)
 
     def utc(self) -> float:
         return time.time()

@@ -49,7 +49,8 @@ class Members:
         self._other: tuple[NodeRecord, float] | None = None  # of another process of this node
         self._nodes: dict[str, _Seen] = {}
         self._beating: set[str] = set()  # nodes whose heartbeat was seen to change
-        self._looked_at = 0.0
+        self.looked_at = 0.0  # when the last look at the heartbeats began
+        self.sessions = 0  # times at which this node might ask again, after it might not
         self._contact_at = float("-inf")
 
     def __repr__(self) -> str:
@@ -71,6 +72,8 @@ class Members:
 
     def met(self, began_at: float) -> None:
         """A whole round with the bus, that began at `began_at`, has ended well."""
+        if not self.may_ask(self._clock()):
+            self.sessions += 1
         self._contact_at = max(self._contact_at, began_at)
 
     async def beat(
@@ -137,7 +140,7 @@ class Members:
         found = {key[len(NODES) :]: decode(key, e.value, NodeRecord) for key, e in entries.items()}
         for node in found.keys() | self._nodes.keys():
             self._see(node, found.get(node), now)
-        self._looked_at = began_at
+        self.looked_at = began_at
 
     def _see(self, node: str, record: NodeRecord | None, now: float) -> None:
         seen = self._nodes.get(node)
@@ -150,7 +153,7 @@ class Members:
         """How long the heartbeat of `node` was seen unchanged, as of the last `look`."""
         if node not in self._nodes:
             self._nodes[node] = _Seen(None, self._clock())
-        return self._looked_at - self._nodes[node].at
+        return self.looked_at - self._nodes[node].at
 
     def is_dead(self, node: str, longest_fetch_s: float) -> bool:
         """Whether `node` asks nobody before its next heartbeat, and none of its requests runs."""

@@ -102,18 +102,15 @@ class Cell(Struct, frozen=True):
 
 
 class AddressRecord(Struct, frozen=True):
-    """`addresses.<ip>`: the shard that may ask hosts at this address.
+    """`addresses.<ip>`: the node that may ask hosts at this address.
 
-    shard -- -1: none
-    turn -- a random number of the holder's last renewal: unchanged means silent
-    wanted -- the shard that gets it next, -1: none waits
+    node -- "": none
+    turn -- a random number of each taking
     cells -- with MAX_PAGES_PER_IP: the pages of each shard
     """
 
     node: str
-    shard: int
     turn: int
-    wanted: int = -1
     cells: dict[int, Cell] = {}
 
 

@@ -30,6 +30,7 @@ from webcrawl.cluster.ending import FINISHED, Activity, Ending
 from webcrawl.cluster.explaining import Explanations
 from webcrawl.cluster.frontier import ClusterFrontier
 from webcrawl.cluster.holding import PROBLEMS, Holding, Plan
+from webcrawl.cluster.keeping import Keeping
 from webcrawl.cluster.members import HEARTBEAT_S, STALE_S
 from webcrawl.cluster.node import Node
 from webcrawl.cluster.nodefile import NodeFileError
@@ -72,10 +73,13 @@ class RunningNode:
     """The node, from its first round to its last.
 
     frontier -- of this node; it gets the shards
+    tenancies -- of IP addresses; None: no setting limits them
     has_seeds -- whether seeds are still read, or anything else is not in a shard yet
     on_problem -- called once, with one line, if the node must end
     on_stop -- called once the crawl is to end in all nodes before it is finished
     on_allowed -- called after each round: until when the other processes may send requests
+    on_lapse -- called before the node may ask again after it might not: all leases whose requests
+        are not sent must be given back, since others may ask those addresses meanwhile
     """
 
     def __init__(
@@ -83,7 +87,7 @@ class RunningNode:
         bus: Bus,
         node: Node,
         frontier: ClusterFrontier,
-        tenancies: Tenancies,
+        tenancies: Tenancies | None,
         ending: Ending,
         steering: NodeSteering,
         *,
@@ -103,9 +107,10 @@ class RunningNode:
         self.on_allowed: Callable[[float], None] = lambda until: None
         self.steering = steering
         self.allowed_until = -inf  # before the first round
+        self.on_lapse: Callable[[], None] = lambda: None
+        self._sessions = 1  # of `members`, as of the last round
         self._bus = bus
         self._frontier = frontier
-        self._tenancies = tenancies
         self._ending = ending
         self._shards = shards
         self._open_shard = open_shard
@@ -127,8 +132,11 @@ class RunningNode:
         self._back_at = float("-inf")  # when the bus was back
         self._idle_at = inf  # since when the node has nothing to do
         self._has_stopped = False
+        self._keeping = Keeping(tenancies, node, frontier) if tenancies is not None else None
+        if self._keeping is not None:
+            self._keeping.on_problem = lambda error: self.on_problem(one_line(error))
         self.holding = Holding(
-            *(bus, node, frontier, tenancies),
+            *(bus, node, frontier, self._keeping),
             shards=shards,
             jobdir=jobdir,
             gate=gate,
@@ -149,8 +157,6 @@ class RunningNode:
         frontier.put_elsewhere = self._put_elsewhere
         frontier.may_lease = lambda: not gate.is_shut
         gate.allow_until(-inf)  # before the first round
-        if tenancies.are_needed:
-            frontier.take_address = tenancies.take
 
     @property
     def crawl_id(self) -> str:
@@ -266,6 +272,8 @@ class RunningNode:
         if self._task is not None:
             await self._task
         await self.holding.close()
+        if self._keeping is not None:
+            await self._keeping.close()
         for number in list(self._couriers):
             await self._stop_courier(number)
 
@@ -274,6 +282,8 @@ class RunningNode:
         if self._ending.reason:
             with suppress(NodeFileError):  # then the next run ends at once, and the one after not
                 self.node.note_end(self._ending.number)
+        if self._keeping is not None:
+            await self._keeping.leave()
         self.node.view = self.views.last()
         with suppress(BusError):
             await self.node.leave()
@@ -288,6 +298,8 @@ class RunningNode:
             await self.explanations.open()
             await self._putting.open()
             await self.holding.open()
+            if self._keeping is not None:
+                await self._keeping.open()
             while not self._closing.is_set():
                 began_at = self._clock()
                 self._called.clear()
@@ -318,7 +330,6 @@ class RunningNode:
                 for courier in self._couriers.values():
                     courier.set_epoch(shard, record.epoch)
             if self.node.state != "joining":
-                await self._tenancies.tick()
                 await self.steering.look()
                 await self.steering.take_places()
                 await self._end_if_quiet()
@@ -333,6 +344,11 @@ class RunningNode:
             counts = False
         if counts:
             self._notice()
+        if self._keeping is not None:
+            self._keeping.note()
+        if self.node.members.sessions > self._sessions:
+            self._sessions = self.node.members.sessions
+            self.on_lapse()
         # After a loss of the KV others may have shards that are open here: see `Shards.note_era`.
         is_sure = self._frontier.shards.keys() <= self.node.shards.held.keys()
         self._allow_until(self.node.members.may_ask_until if is_sure else -inf)

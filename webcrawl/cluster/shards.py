@@ -141,6 +141,11 @@ class Shards:
         self._store.keep(begun=begun)
         return events
 
+    def restored(self, shard: int) -> int:
+        """The last epoch in which `shard` came from a checkpoint, 0: never."""
+        record = self.map.get(shard)
+        return record.restored if record is not None else 0
+
     def stopped(self, shard: int) -> None:
         """No request for the parked `shard` runs any more: the next heartbeat says so."""
         self._stopping.pop(shard, None)

@@ -1,45 +1,50 @@
-"""Tenancies: which shard may ask the hosts at an IP address.
+"""Tenancies: which node may ask the hosts at an IP address.
 
-A tenancy rides on RESOLVE: before a `Resolved` outcome is released, `take` gets the address for the
-shard. `Resolved.expires_at` is at most the end of the tenancy, TENANCY_S after the write by this
-node's clock; then the frontier asks RESOLVE again, which renews it. A shard is the holder, not a
-node: who has a shard (`shards`) has its tenancies.
+Owns the records `addresses.<ip>`; `addresses` has the node's clocks, and says which addresses its
+shards want. A node holds an address until it gives it back, as it holds its shards: nothing is
+renewed. It gives an address back when no request is under way there and the clock is due, so a
+taker of a record that is gone may ask at once.
 
-| the record on the bus | so a shard that wants the address |
+| the record on the bus | so a node that wants the address |
 | --- | --- |
-| none | takes it. After a loss of the KV: waits until the record `crawl` is settled, `silence_s` after the loss. The holders write theirs again at once |
-| of no shard | takes it, unless another is next (`wanted`): that one has WISH_S |
-| of a shard that this node has and that does not use it: of an earlier run, or before a move | takes it, and waits `IP_DELAY` and the longest fetch. After a loss of the KV: as without a record, since the record may come from a call that did not know of the loss |
-| of another shard | waits, and writes itself as `wanted` if nobody is. The holder does not renew after a whole tenancy. If the record was unchanged for `silence_s`, takes it over |
+| none, or of no node | takes it by compare-and-set. After a loss of the KV: waits until the record `crawl` is settled, `silence_s` after the loss. The holders write theirs again at once |
+| of this node, which does not hold it: of an earlier run, or a time without the bus | takes it, and waits IP_DELAY. After a loss of the KV: as without a record, since the record may come from a call that did not know of the loss |
+| of another node | asks it for the address, by a message. The holder gives it as soon as no shard of its own wants it, or after a turn of TURN_S, and says so to all that asked; it waits BACK_S before it takes the address again |
+| of a node that has left, or is silent for SILENT_S and the longest fetch (`members`) | takes it, and waits IP_DELAY, if it saw the same record before its last look at the heartbeats |
 
-`silence_s` is TENANCY_S, the longest fetch and IP_DELAY. A record is given back (deleted; with
-MAX_PAGES_PER_IP kept, of no shard) after as long: so whoever finds none may ask at once. A taken
-address counts only after the era is confirmed (`registry`).
+A node that had no bus for STALE_S asks nobody (`members`). When it may ask again, it holds no
+address any more, whatever the records say: others may have taken them over. A taken address counts
+only after the era is confirmed (`registry`). After a loss of the KV a node holds its addresses
+again once it has written them in the new era. Times are those of this node's clock only.
 
 MAX_PAGES_PER_IP: `Cell.reserved` has the pages that a shard may take, ahead of what it has taken:
-as many as fit into a tenancy at IP_DELAY. What is unused is given back with the address. The sum of
-all cells is at most the cap, so a lost node may lose pages and no fault exceeds it. After a loss of
-the KV the shards write their counts again (`recount`), and until all have, no page is reserved.
+a portion of PORTION_MAX at most. What is unused is given back with the address, or goes to another
+shard of the node. The sum of all cells is at most the cap, so a lost node may lose a portion for
+each shard and address, and no fault exceeds the cap. After a loss of the KV the shards write their
+counts again (`recount`), and until all have, no page is reserved.
 
-Memory: 300 bytes for each address that is held, or waited for within `silence_s`. KV: a `create`
-(or a `get` and an `update`) for a new address, an `update` each RENEW_S while it is used, a
-`delete`; a `get` per address that is waited for each LOOK_S. So `n` addresses in use are n/150
-writes a second, however many hosts there are on each.
+Memory: 500 bytes for each address that is held or wanted. KV: for a new address a `create`, and a
+`get` of the record `crawl` for all that are taken in one moment; a `delete`. With a cap the records
+stay, and each portion is an `update`.
 """  # noqa: E501  # the rows of a table
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from ipaddress import ip_address, ip_network
-from math import ceil, inf
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from heapq import heappop, heappush
+from math import inf
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final, Literal
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from webcrawl.cluster.addresses import NodeAddresses
 from webcrawl.cluster.bus import Bus, BusError
+from webcrawl.cluster.members import SILENT_S, Members
 from webcrawl.cluster.records import (
     ADDRESSES,
     COUNTED,
@@ -48,58 +53,50 @@ from webcrawl.cluster.records import (
     Cell,
     Read,
     change,
+    encode,
     read,
     write,
 )
 from webcrawl.cluster.registry import Registry
 
-TENANCY_S: Final = 300.0
-RENEW_S: Final = 150.0  # a tenancy is renewed at most once in this time
-LOOK_S: Final = 30.0  # between two looks at an address of another
-WISH_S: Final = 90.0  # the next in line has this time
-_NOBODY: Final = -1
-_GIVEN_BACK_MAX: Final = 100  # addresses in one `tick`
+BACK_S: Final = 1.0  # after it was given to another node, this one waits before it takes it again
+PORTION_MAX: Final = 64  # pages of an address that a shard reserves at a time
+LOOK_S: Final = 5.0  # between two looks at an address of another node, unless it says more
+_AGAIN_S: Final = 1.0
+_CLOSE_S: Final = 10.0  # the longest time in which a node that leaves gives its pages back
+_AT_ONCE: Final = 64  # addresses in one pass of `work`, and of messages kept for the next one
 
 
-class Tenancy(NamedTuple):
-    """The shard may ask at the address until `until` (monotonic seconds of this node).
+class _Mail(Struct, frozen=True):
+    """A message from `node` about an address."""
 
-    pages_max -- the shard's own count of URLs at the address may reach this; None: no cap
-    """
-
-    until: float
-    pages_max: int | None = None
-
-
-class Wait(NamedTuple):
-    """Another shard has the address. Ask again at `again_at`: no failure of the host."""
-
-    again_at: float
-
-
-class Full(NamedTuple):
-    """All pages of the address are taken (MAX_PAGES_PER_IP)."""
+    node: str
+    address: str
+    kind: Literal["wanted", "free"]
 
 
 class _Held(Struct):
-    shard: int
-    epoch: int  # of the shard
     revision: int
     record: AddressRecord
-    taken_at: float
-    from_at: float  # nothing is asked before
-    until: float
-    renewed_at: float
-    pages_max: int | None = None
+    era: str
+
+
+class _Wish(Struct):
+    """An address that this node wants. `seen` was its record, (node, turn), since `seen_at`.
+
+    None: there was probably no record.
+    """
+
+    seen: tuple[str, int] | None = None
+    seen_at: float = inf
+    not_before: float = -inf
 
 
 class Tenancies:
-    """The addresses of this node's shards.
+    """The addresses that this node holds.
 
     epochs -- by shard: `Shards.held`, of this node
     restored -- the last epoch of a shard that came from a checkpoint (`ShardRecord.restored`)
-    used -- a shard's own count of URLs at an address: row "ip <address>" of its caps
-    shared -- CLUSTER_SHARED_ADDRESSES: prefixes of addresses that many shards may ask at a time
     pages_max -- MAX_PAGES_PER_IP, 0: no cap
     """
 
@@ -107,270 +104,396 @@ class Tenancies:
         self,
         bus: Bus,
         registry: Registry,
-        node: str,
+        members: Members,
+        addresses: NodeAddresses,
         *,
         shards: int,
         epochs: Mapping[int, int],
         restored: Callable[[int], int] = lambda shard: 0,
-        used: Callable[[int, str], int] = lambda shard, address: 0,
         ip_delay_s: float,
         longest_fetch_s: float,
         pages_max: int = 0,
-        shared: Sequence[str] = (),
         clock: Callable[[], float],
         random: Random | None = None,
     ) -> None:
-        self.silence_s = (TENANCY_S + longest_fetch_s + ip_delay_s) * DRIFT
+        self.silence_s = (SILENT_S + longest_fetch_s + ip_delay_s) * DRIFT
+        self.wake = asyncio.Event()  # `work` has something to do now
         self._bus = bus
         self._registry = registry
-        self._node = node
+        self._members = members
+        self._addresses = addresses
         self._shards = shards
         self._epochs = epochs
         self._restored = restored
-        self._used = used
         self._ip_delay_s = ip_delay_s
         self._fetch_s = longest_fetch_s
         self._cap = pages_max
-        self._shared = [ip_network(prefix, strict=False) for prefix in shared]
         self._clock = clock
         self._random = random or Random()
         self._held: dict[str, _Held] = {}
-        self._seen: dict[str, tuple[tuple[int, int], float]] = {}  # (shard, turn), first seen at
-        self._busy: dict[str, asyncio.Event] = {}
+        self._wishes: dict[str, _Wish] = {}
+        self._tries: list[tuple[float, str]] = []  # heap: when to try to take which
+        self._suspended: set[str] = set()  # held addresses whose record is of an earlier era
+        self._wanted: dict[str, set[str]] = {}  # held addresses: the nodes that want them
+        self._stray: set[str] = set()  # addresses that others think are held here
+        self._returning: dict[str, set[str]] = {}  # given up, and not yet written: who wants them
+        self._page_wishes: set[tuple[str, int]] = set()
+        self._session = 0
         self._era = ("", 0.0)  # and when it was first seen
         self._counted_era = ""  # in which all shards have written their counts again
+        self._began_at = clock()
 
     def __repr__(self) -> str:
-        return f"<Tenancies: {len(self._held)} held>"
+        return f"<Tenancies: {len(self._held)} held, {len(self._wishes)} wanted>"
 
     @property
-    def are_needed(self) -> bool:
-        """Whether a setting limits what is asked of an address."""
-        return self._ip_delay_s > 0 or self._cap > 0
+    def has_cap(self) -> bool:
+        return self._cap > 0
 
-    # For a shard
+    @property
+    def wait_s(self) -> float:
+        """When to call `work` again, if `wake` is not set before."""
+        if self._wanted or self._stray or self._returning or self._suspended:
+            return 0.1
+        until_s = self._tries[0][0] - self._clock() if self._tries else 1.0
+        return min(max(until_s, 0.0), 1.0)
 
-    def is_shared(self, address: str) -> bool:
-        """Whether a prefix exempts `address`. O(prefixes)."""
-        if not self._shared:
-            return False
-        parsed = ip_address(address)
-        return any(parsed in network for network in self._shared)
+    async def open(self) -> None:
+        """Listen to the other nodes, and to this node's shards, in whichever thread they are."""
+        loop = asyncio.get_running_loop()
+        self._addresses.on_work = lambda: _notify(loop, self.wake)
+        await self._bus.subscribe(_subject(self._members.node), self._receive)
 
-    def may_ask(self, shard: int, address: str, now: float) -> bool:
-        """Whether `shard` has `address` now. The node must have the bus, too (`Node.may_use`)."""
-        held = self._own(address)
-        if held is None or held.shard != shard:
-            return self.is_shared(address)
-        return held.from_at <= now < held.until
+    # Moments
 
-    async def take(self, shard: int, address: str) -> Tenancy | Wait | Full:
-        """Take or renew `address` for `shard`. A fault of the bus is a `Wait`."""
-        if self.is_shared(address):
-            return Tenancy(inf)
-        while (busy := self._busy.get(address)) is not None:
-            await busy.wait()
-        self._busy[address] = done = asyncio.Event()
+    def note(self) -> None:
+        """After each round of the node: hold nothing that others may have taken."""
+        crawl = self._registry.crawl
+        if crawl is None:
+            return
+        if self._session != self._members.sessions:
+            self._session = self._members.sessions
+            for address in self._held:
+                self._addresses.lose(address)
+            self._held.clear()
+            self._suspended.clear()
+            self._wanted.clear()
+        if self._era[0] != crawl.era:
+            self._era = (crawl.era, self._clock())
+            for wish in self._wishes.values():
+                wish.seen = None
+            for address, held in self._held.items():
+                if held.era != crawl.era:
+                    self._addresses.lose(address)
+                    self._suspended.add(address)
+
+    def drop(self, shard: int) -> None:
+        """`shard` is parked."""
+        self._addresses.forget(shard, self._clock())
+
+    async def work(self) -> None:
+        """Take what is wanted, give back what is not. Call it often: at once after `wake`.
+
+        It does not raise BusError: the next call tries again.
+        """
+        crawl = self._registry.crawl
+        if crawl is None or not self._members.may_ask(self._clock()):
+            return
+        self.note()
+        if crawl.is_rebuilt and self._clock() > self._settled_at():
+            await self._safely(self._registry.settle(crawl.era))
+        now = self._clock()
+        await self._each(self._write_again, [*self._suspended])
+        await self._each(self._return, list(self._returning))
+        self._wanted = {a: nodes for a, nodes in self._wanted.items() if a in self._held}
+        await self._each(self._give, [*self._wanted, *self._addresses.idle(now)])
+        await self._each(self._give_stray, list(self._stray))
+        self._stray.clear()
+        await self._each(self._take, self._due())
+        self._page_wishes |= self._addresses.page_wishes()
+        wishes, self._page_wishes = self._page_wishes, set()
+        for address, shard in wishes:
+            await self._safely(self._reserve(address, shard))
+
+    async def close(self) -> None:
+        """The node leaves: others may take all that it holds. With a cap, without what it used."""
+        if not self._cap:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                await self._each(self._give_at_end, list(self._held))
+
+    async def _each(self, do: Callable[[str], Awaitable[None]], addresses: list[str]) -> None:
+        for first in range(0, len(addresses), _AT_ONCE):
+            some = addresses[first : first + _AT_ONCE]
+            await asyncio.gather(*(self._safely(do(address)) for address in some))
+
+    async def _safely(self, call: Awaitable[object]) -> None:
+        with suppress(BusError):
+            await call
+
+    # Messages
+
+    def _receive(self, data: bytes) -> None:
         try:
-            return await self._take(shard, address)
-        except BusError:
-            return self._answer(shard, address) or Wait(self._clock() + LOOK_S)
-        finally:
-            del self._busy[address]
-            done.set()
+            mail = msgspec.msgpack.decode(data, type=_Mail)
+        except msgspec.DecodeError:  # of another version
+            return
+        if mail.kind == "free":
+            wish = self._wishes.get(mail.address)
+            if wish is not None:
+                wish.seen = None
+                self._try(mail.address, self._clock())
+        elif mail.address in self._held:
+            self._wanted.setdefault(mail.address, set()).add(mail.node)
+            self._addresses.stop(mail.address, self._clock())
+        elif mail.address in self._returning:
+            self._returning[mail.address].add(mail.node)
+        elif len(self._stray) < _AT_ONCE:
+            self._stray.add(mail.address)
+        self.wake.set()
 
-    def _own(self, address: str) -> _Held | None:
-        """The tenancy of `address`, unless its shard has gone since, or is back from elsewhere."""
-        held = self._held.get(address)
-        if held is not None and self._epochs.get(held.shard) != held.epoch:
-            return None
-        return held
+    def _send(self, node: str, address: str, kind: Literal["wanted", "free"]) -> None:
+        mail = _Mail(self._members.node, address, kind)
+        self._bus.publish(_subject(node), encode(mail))
 
-    def _answer(self, shard: int, address: str) -> Tenancy | Wait | Full | None:
-        """What is known without the bus; None: nothing."""
-        held, now = self._own(address), self._clock()
-        if held is None:
-            return None
-        if held.shard != shard:
-            return Wait(min(now + LOOK_S, self._free_at(held)))
-        if now >= held.until:
-            return None
-        if now < held.from_at:
-            return Wait(held.from_at)
-        if held.pages_max is not None and self._used(shard, address) >= held.pages_max:
-            return Full() if self._left(held.record) <= 0 else None
-        return Tenancy(held.until, held.pages_max)
+    # Taking
 
-    async def _take(self, shard: int, address: str) -> Tenancy | Wait | Full:
-        now, held = self._clock(), self._own(address)
-        if held is not None and held.shard != shard and now < self._free_at(held):
-            return await self._wish(shard, address, held.record, held.revision)
-        if held is not None and held.shard == shard and now < held.until:
-            if self._is_wanted(held, now):
-                return self._answer(shard, address) or Wait(self._free_at(held))
-            if now < held.renewed_at + RENEW_S and (known := self._answer(shard, address)):
-                return known
-            if await self._renew(address, held):
-                return self._answer(shard, address) or Full()
-            self._held.pop(address, None)
-        elif held is not None and now >= self._free_at(held):
-            await self._give_back(address)  # who waits for it comes first
-        return await self._take_new(shard, address)
-
-    def _is_wanted(self, held: _Held, now: float) -> bool:
-        """Whether the holder must not renew: another waits, and it had a whole tenancy."""
-        return held.record.wanted not in (_NOBODY, held.shard) and now > held.taken_at + TENANCY_S
-
-    async def _renew(self, address: str, held: _Held) -> bool:
-        """Extend a tenancy that is not over. False: it is lost."""
-        for _ in range(3):
-            now = self._clock()
-            record = await self._next(held.shard, address, held.record)
-            revision = await write(self._bus, _key(address), record, held.revision)
-            if revision:
-                held.record, held.revision = record, revision
-                held.until, held.renewed_at = now + TENANCY_S, now
-                held.pages_max = self._pages_max(held.shard, record)
-                return self._clock() < held.until
-            found = await read(self._bus, _key(address), AddressRecord)
-            if found is None:  # the KV was lost: nobody takes it before this tenancy is over
-                held.revision = 0
-                held.record = replace(held.record, cells={}, wanted=_NOBODY)
-            elif (found.record.node, found.record.shard) == (self._node, held.shard):
-                held.record, held.revision = found  # a wish; or an answer was lost
-                if self._is_wanted(held, now):
-                    return True  # as it is
+    def _due(self) -> list[str]:
+        """Addresses to try to take now."""
+        now = self._clock()
+        for address in self._addresses.wishes():
+            if address not in self._wishes and address not in self._held:
+                self._wishes[address] = _Wish()
+                self._try(address, now)
+        due: list[str] = []
+        while self._tries and self._tries[0][0] <= now and len(due) < _AT_ONCE:
+            address = heappop(self._tries)[1]
+            wish = self._wishes.get(address)
+            if wish is None or address in due:
+                continue
+            if address in self._held or not self._addresses.is_wanted(address, now):
+                del self._wishes[address]
+            elif now < wish.not_before:
+                self._try(address, wish.not_before)
             else:
-                return False
-            if self._clock() >= held.until:
-                return False
-        return True
+                due.append(address)
+        return due
 
-    async def _take_new(self, shard: int, address: str) -> Tenancy | Wait | Full:
-        era = self._registry.era
-        now = self._clock()
-        found = await read(self._bus, _key(address), AddressRecord)
-        wait = self._why_wait(shard, address, found)
-        if wait is not None:
-            if found is not None and wait.again_at > now and found.record.shard != _NOBODY:
-                return await self._wish(shard, address, found.record, found.revision, wait)
-            return wait
-        before = found.record if found is not None else None
-        base = before or AddressRecord(self._node, _NOBODY, 0)
-        if self._cap and self._left(base) <= 0 and not self._unused(shard, address, base):
-            return Full()
-        if self._cap and not await self._are_counted():
-            return Wait(self._clock() + LOOK_S)
-        base = replace(base, node=self._node, wanted=_NOBODY)  # who waits still, says so again
-        record = await self._next(shard, address, base)
-        now = self._clock()
-        revision = await write(
-            self._bus, _key(address), record, found.revision if found is not None else 0
-        )
-        if not revision:
-            return Wait(self._clock() + 1.0)
-        if not await self._registry.confirm(era) or shard not in self._epochs:
-            return Wait(self._clock() + 1.0)
-        self._seen.pop(address, None)
-        own = before is not None and before.shard in self._epochs
-        from_at = self._clock() + self._ip_delay_s + self._fetch_s if own else now
-        self._held[address] = _Held(
-            *(shard, self._epochs[shard], revision, record),
-            *(now, from_at, now + TENANCY_S, now),
-            self._pages_max(shard, record),
-        )
-        return self._answer(shard, address) or Full()
+    def _try(self, address: str, at: float) -> None:
+        heappush(self._tries, (at, address))
+        self.wake.set()
 
-    def _why_wait(self, shard: int, address: str, found: Read[AddressRecord] | None) -> Wait | None:
-        """When to ask again, None if the address may be taken. After the `get` of `found`."""
-        now, crawl = self._clock(), self._registry.crawl
-        if shard not in self._epochs or crawl is None:
-            return Wait(now + LOOK_S)
-        if found is None:
-            return self._until_settled(now) if crawl.is_rebuilt else None
-        record = found.record
-        if record.shard in self._epochs and record.shard != _NOBODY:
-            holder = self._own(address)
-            if holder is None and crawl.is_rebuilt:
-                # Written in ignorance of the loss, by a call whose era was not confirmed?
-                return self._until_settled(now)
-            return None if holder is None or now >= self._free_at(holder) else Wait(now + LOOK_S)
-        first_at = self._observe(address, record, now)
-        if record.shard == _NOBODY:
+    async def _take(self, address: str) -> None:
+        wish = self._wishes[address]
+        again_s = _AGAIN_S
+        try:
+            if address not in self._returning:
+                again_s = await self._try_to_take(address, wish)
+        finally:
+            if address in self._held:
+                self._wishes.pop(address, None)
+            else:
+                self._try(address, self._clock() + again_s)
+
+    async def _try_to_take(self, address: str, wish: _Wish) -> float:
+        """Take the address, or return after how many seconds to try again."""
+        crawl = self._registry.crawl
+        assert crawl is not None
+        session = self._session
+        found = None
+        if crawl.is_rebuilt or self._cap or wish.seen is not None:
+            found = await read(self._bus, _key(address), AddressRecord)
+        wait_s, delay_s = self._why_wait(address, wish, found)
+        if wait_s:
+            return wait_s
+        cells = found.record.cells if found is not None else {}
+        record = AddressRecord(self._members.node, self._random.getrandbits(52), cells)
+        revision = found.revision if found is not None else 0
+        revision = await write(self._bus, _key(address), record, revision) or 0
+        if not revision:  # another node was faster
+            wish.seen = ("", 0)
+            return 0.05
+        is_sure = await self._registry.confirm(crawl.era)
+        if not is_sure or session != self._members.sessions:
+            return _AGAIN_S
+        now = self._clock()
+        self._held[address] = _Held(revision, record, crawl.era)
+        self._addresses.hold(address, now + delay_s, now)
+        return 0.0
+
+    def _why_wait(
+        self, address: str, wish: _Wish, found: Read[AddressRecord] | None
+    ) -> tuple[float, float]:
+        """(seconds, 0) until the next try, or (0, seconds) to wait once the address is taken."""
+        crawl, now = self._registry.crawl, self._clock()
+        assert crawl is not None
+        if found is None or found.record.node in ("", self._members.node):
+            wish.seen = None
             if crawl.is_rebuilt:
-                return self._until_settled(now)
-            is_next = record.wanted in (_NOBODY, shard) or now > first_at + WISH_S
-            return None if is_next else Wait(now + LOOK_S)
-        free_at = first_at + self.silence_s
-        return Wait(min(now + LOOK_S, free_at + 0.1)) if now <= free_at else None
+                return min(max(self._settled_at() - now, _AGAIN_S), 10.0), 0.0
+            return 0.0, 0.0 if found is None or not found.record.node else self._ip_delay_s
+        node, turn = found.record.node, found.record.turn
+        if wish.seen != (node, turn):
+            wish.seen, wish.seen_at = (node, turn), now
+        was_judged = wish.seen_at < self._members.looked_at
+        is_over = self._members.has_left(node) or self._members.is_dead(node, self._fetch_s)
+        if was_judged and is_over:
+            return 0.0, self._ip_delay_s
+        self._send(node, address, "wanted")
+        return LOOK_S, 0.0
 
-    def _until_settled(self, now: float) -> Wait:
-        return Wait(min(now + LOOK_S, max(self._settled_at(), now + 1.0)))
+    async def _give_at_end(self, address: str) -> None:
+        held = self._held.pop(address)
+        record = self._without_holder(held.record, address, self._addresses.counts(address))
+        await self._erase(address, record, held.revision)
 
-    def _observe(self, address: str, record: AddressRecord, now: float) -> float:
-        """When this node first saw this turn of the holder."""
-        state = (record.shard, record.turn)
-        seen = self._seen.get(address)
-        if seen is None or seen[0] != state:
-            self._seen[address] = seen = (state, now)
-        return seen[1]
+    # After a loss of the KV
 
-    async def _wish(
-        self,
-        shard: int,
-        address: str,
-        record: AddressRecord,
-        revision: int,
-        wait: Wait | None = None,
-    ) -> Wait:
-        """Note that `shard` waits, if no other does."""
-        now, held = self._clock(), self._held.get(address)
-        if record.wanted == _NOBODY:
-            wished = replace(record, wanted=shard)
-            written = await write(self._bus, _key(address), wished, revision)
-            if written and held is not None and held.revision == revision:
-                held.record, held.revision = wished, written
-        if wait is not None:
-            return wait
-        return Wait(min(now + LOOK_S, self._free_at(held)) if held is not None else now + LOOK_S)
+    def _settled_at(self) -> float:
+        return self._era[1] + self.silence_s if self._era[0] == self._registry.era else inf
 
-    # The cap
+    async def _write_again(self, address: str) -> None:
+        """Write the record of an address into the KV of a new era, and hold it again."""
+        held, session, era = self._held.get(address), self._session, self._registry.era
+        if held is None or held.era == era:
+            self._suspended.discard(address)
+            return
+        revision = await write(self._bus, _key(address), held.record, 0)
+        if not revision:
+            found = await read(self._bus, _key(address), AddressRecord)
+            if found is None:
+                return
+            if found.record.node not in ("", self._members.node):  # taken in the meantime
+                self._held.pop(address, None)
+                self._suspended.discard(address)
+                return
+            held.record = replace(held.record, cells=_most(held.record.cells, found.record.cells))
+            revision = await write(self._bus, _key(address), held.record, found.revision)
+        if not revision or not await self._registry.confirm(era):
+            return
+        if session == self._members.sessions and self._held.get(address) is held:
+            held.revision, held.era = revision, era
+            self._suspended.discard(address)
+            self._addresses.hold(address, -inf, self._clock())
 
-    def _left(self, record: AddressRecord) -> int:
-        """Pages of the address that no shard has reserved."""
-        return self._cap - sum(cell.reserved for cell in record.cells.values())
+    # Giving back
 
-    def _unused(self, shard: int, address: str, record: AddressRecord) -> int:
-        """Pages that `shard` has reserved and not used."""
-        cell = self._cell(shard, address, record)
-        return cell.reserved - cell.lost - self._used(shard, address)
+    async def _give(self, address: str) -> None:
+        held = self._held.get(address)
+        if held is None:
+            return
+        wanted = self._wanted.get(address)
+        used = self._addresses.give_up(address, self._clock(), is_wanted=wanted is not None)
+        if used is None:
+            return
+        del self._held[address]
+        self._wanted.pop(address, None)
+        self._returning[address] = wanted or set()
+        if wanted:
+            not_before = self._clock() + BACK_S
+            self._wishes[address] = _Wish(seen=("", 0), not_before=not_before)
+            self._try(address, not_before)
+        record = self._without_holder(held.record, address, used)
+        if await self._erase(address, record, held.revision):
+            self._returned(address)
 
-    def _cell(self, shard: int, address: str, record: AddressRecord) -> Cell:
+    async def _return(self, address: str) -> None:
+        """Write again that no node has the address: the first try has failed."""
+        if await self._erase_own(address):
+            self._returned(address)
+
+    async def _give_stray(self, address: str) -> None:
+        """Another node wants an address that this one does not hold, but whose record it has."""
+        crawl, now = self._registry.crawl, self._clock()
+        if crawl is None or crawl.is_rebuilt or now < self._began_at + self._ip_delay_s:
+            return
+        if address in self._held or not self._addresses.is_at_rest(address, now):
+            return
+        if address in self._wishes:  # it is taken, and then given
+            return
+        await self._erase_own(address)
+
+    async def _erase_own(self, address: str) -> bool:
+        """Whether the record is not of this node any more."""
+        found = await read(self._bus, _key(address), AddressRecord)
+        if found is None or found.record.node != self._members.node:
+            return True
+        record = replace(found.record, node="")
+        return await self._erase(address, record, found.revision)
+
+    async def _erase(self, address: str, record: AddressRecord, revision: int) -> bool:
+        if self._cap:
+            return bool(await write(self._bus, _key(address), record, revision))
+        return await self._bus.delete(_key(address), revision)
+
+    def _returned(self, address: str) -> None:
+        for node in self._returning.pop(address, ()):
+            self._send(node, address, "free")
+
+    # MAX_PAGES_PER_IP
+
+    def _without_holder(
+        self, record: AddressRecord, address: str, used: Mapping[int, int]
+    ) -> AddressRecord:
+        return replace(record, node="", cells=self._trimmed(record.cells, used))
+
+    def _trimmed(self, cells: Mapping[int, Cell], used: Mapping[int, int]) -> dict[int, Cell]:
+        """`cells` without what the shards of `used` have reserved and not used."""
+        return {
+            shard: replace(cell, reserved=min(cell.reserved, used[shard] + cell.lost))
+            if shard in used
+            else cell
+            for shard, cell in cells.items()
+        }
+
+    def _cell(self, shard: int, used: int, record: AddressRecord) -> Cell:
         """The cell of `shard` in its present epoch."""
         epoch = self._epochs.get(shard, 0)
         cell = record.cells.get(shard) or Cell(epoch, 0)
         if cell.epoch < self._restored(shard):  # which pages it took since is unknown
-            lost = max(cell.reserved - self._used(shard, address), 0)
-            cell = replace(cell, lost=lost)
+            cell = replace(cell, lost=max(cell.reserved - used, 0))
         return replace(cell, epoch=epoch)
 
-    def _pages_max(self, shard: int, record: AddressRecord) -> int | None:
-        if not self._cap:
-            return None
-        cell = record.cells[shard]
-        return cell.reserved - cell.lost
+    async def _reserve(self, address: str, shard: int) -> None:
+        """Get pages of the address for a shard of this node."""
+        held = self._held.get(address)
+        if held is None or held.era != self._registry.era or shard not in self._epochs:
+            return  # it asks again
+        record, used = held.record, self._addresses.counts(address).get(shard, 0)
+        mine = self._cell(shard, used, record)
+        cells = {**record.cells, shard: mine}
+        if used >= mine.reserved - mine.lost:
+            if not await self._are_counted():
+                return
+            if self._left(cells) <= 0:
+                cells = self._trimmed(cells, self._addresses.trim(address, shard))
+            left = self._left(cells)
+            more = min(max(left // (2 * self._shards), 1), PORTION_MAX, max(left, 0))
+            mine = replace(mine, reserved=mine.reserved + more)
+            cells[shard] = mine
+        if cells != record.cells and not await self._write_cells(address, held, cells):
+            return
+        pages = mine.reserved - mine.lost
+        self._addresses.set_pages(address, shard, pages, is_full=used >= pages)
 
-    async def _next(self, shard: int, address: str, record: AddressRecord) -> AddressRecord:
-        """`record` with a new turn of `shard`, and the pages that a tenancy needs."""
-        turn = self._random.getrandbits(52)
-        cells = record.cells
-        if self._cap:
-            cell = self._cell(shard, address, record)
-            need = ceil(TENANCY_S / self._ip_delay_s) + 1 if self._ip_delay_s > 0 else self._cap
-            missing = need - (cell.reserved - cell.lost - self._used(shard, address))
-            more = min(missing, self._left(record)) if await self._are_counted() else 0
-            cells = cells | {shard: replace(cell, reserved=cell.reserved + max(more, 0))}
-        return replace(record, shard=shard, turn=turn, cells=cells)
+    async def _write_cells(self, address: str, held: _Held, cells: dict[int, Cell]) -> bool:
+        """Whether `cells` are in the record. If its revision has changed: a shard has recounted."""
+        record = replace(held.record, cells=cells)
+        revision = await write(self._bus, _key(address), record, held.revision)
+        if revision and self._held.get(address) is held:
+            held.revision, held.record = revision, record
+            return True
+        found = await read(self._bus, _key(address), AddressRecord)
+        if found is not None and (found.record.node, found.record.turn) == (
+            *(self._members.node, held.record.turn),
+        ):
+            held.revision, held.record = found.revision, found.record
+        return False
+
+    def _left(self, cells: Mapping[int, Cell]) -> int:
+        """Pages of the address that no shard has reserved."""
+        return self._cap - sum(cell.reserved for cell in cells.values())
 
     async def _are_counted(self) -> bool:
         """Whether the records have the counts of all shards."""
@@ -396,7 +519,7 @@ class Tenancies:
         for address, used in counts:
 
             def counted(record: AddressRecord | None, used: int = used) -> AddressRecord:
-                record = record or AddressRecord(self._node, _NOBODY, 0)
+                record = record or AddressRecord("", 0)
                 cell = record.cells.get(shard) or Cell(epoch, 0)
                 reserved = max(cell.reserved, used)
                 return replace(record, cells=record.cells | {shard: Cell(epoch, reserved)})
@@ -405,81 +528,25 @@ class Tenancies:
         if await self._registry.confirm(crawl.era):
             await self._bus.put(f"{COUNTED}{shard}", crawl.era.encode())
 
-    # From time to time
 
-    def drop(self, shard: int) -> None:
-        """`shard` is parked: its tenancies are now those of the node that has it."""
-        self._held = {name: held for name, held in self._held.items() if held.shard != shard}
+def _most(mine: Mapping[int, Cell], found: Mapping[int, Cell]) -> dict[int, Cell]:
+    """The cells of both, of each shard the one with more pages."""
+    cells = dict(found)
+    for shard, cell in mine.items():
+        if shard not in cells or cells[shard].reserved < cell.reserved:
+            cells[shard] = cell
+    return cells
 
-    async def tick(self) -> None:
-        """Give back what is not used any more, and settle a rebuilt KV. Call it each few seconds.
 
-        BusError: call it again later.
-        """
-        now = self._clock()
-        await self._note_era(now)
-        over = [name for name, held in self._held.items() if now >= self._free_at(held)]
-        for address in over[:_GIVEN_BACK_MAX]:
-            if address not in self._busy and address in self._held:
-                self._busy[address] = done = asyncio.Event()
-                try:
-                    await self._give_back(address)
-                finally:
-                    del self._busy[address]
-                    done.set()
-        if len(self._seen) > 1000:
-            self._seen = {
-                name: seen
-                for name, seen in self._seen.items()
-                if now < seen[1] + 2 * self.silence_s
-            }
-
-    async def _note_era(self, now: float) -> None:
-        crawl = self._registry.crawl
-        if crawl is None:
-            return
-        if self._era[0] != crawl.era:
-            is_first = not self._era[0]
-            self._era = (crawl.era, now)
-            self._seen.clear()
-            if not is_first:
-                for address, held in list(self._held.items()):
-                    if address not in self._busy and now < held.until:
-                        await self._renew(address, held)
-        elif crawl.is_rebuilt and now > self._settled_at():
-            await self._registry.settle(crawl.era)
-
-    def _settled_at(self) -> float:
-        return self._era[1] + self.silence_s if self._era[0] == self._registry.era else inf
-
-    def _free_at(self, held: _Held) -> float:
-        """When the address may be given back."""
-        return held.until + (self._fetch_s + self._ip_delay_s) * DRIFT
-
-    async def _give_back(self, address: str) -> None:
-        held = self._held[address]
-        for _ in range(3):
-            if await self._return(address, held):
-                break
-            found = await read(self._bus, _key(address), AddressRecord)
-            if found is None or found.record.turn != held.record.turn:
-                break  # another has it
-            held.record, held.revision = found  # with a wish
-        self._held.pop(address, None)
-
-    async def _return(self, address: str, held: _Held) -> bool:
-        """Write that no shard has the address; False: its record has changed."""
-        record = replace(held.record, shard=_NOBODY, turn=held.record.turn + 1)
-        if self._cap and held.shard in self._epochs:
-            cell = self._cell(held.shard, address, record)
-            used = self._used(held.shard, address) + cell.lost
-            cell = replace(cell, reserved=min(cell.reserved, used))
-            record = replace(record, cells=record.cells | {held.shard: cell})
-        if self._cap or record.wanted != _NOBODY:
-            return bool(await write(self._bus, _key(address), record, held.revision))
-        return await self._bus.delete(_key(address), held.revision)
+def _notify(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+    with suppress(RuntimeError):  # the event loop is closed
+        loop.call_soon_threadsafe(event.set)
 
 
 def _key(address: str) -> str:
     """The record of `address`. A key of the bus has no colons."""
     return ADDRESSES + address.replace(":", "-")
+
+
+def _subject(node: str) -> str:
+    return ADDRESSES + node

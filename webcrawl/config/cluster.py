@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from scrapy.settings import BaseSettings
 
+from webcrawl.cluster.addresses import NodeAddresses
 from webcrawl.cluster.buckets import SUFFIX_LIST, Buckets
 from webcrawl.cluster.bus import Refused, bus_from
 from webcrawl.cluster.desk import Desk
@@ -78,21 +79,31 @@ def _node_in(
         raise Refused(str(error)) from None
     store = NodeStore(jobdir)
     buckets = Buckets(shards)
-    frontier = ClusterFrontier(buckets)
+    ip_delay_s = read(settings, "IP_DELAY", float)
+    pages_max = read(settings, "MAX_PAGES_PER_IP", int)
+    addresses = None
+    if ip_delay_s > 0 or pages_max:
+        addresses = NodeAddresses(
+            ip_delay_s=ip_delay_s,
+            longest_fetch_s=longest_fetch_s,
+            pages_max=pages_max,
+            shared=read(settings, "CLUSTER_SHARED_ADDRESSES", list),
+        )
+    frontier = ClusterFrontier(buckets, addresses)
     agreed = settings_to_agree(typed_settings(settings)) | {"SUFFIX_LIST": SUFFIX_LIST}
     node = Node(bus, store, agreed, shards, longest_fetch_s=longest_fetch_s, clock=time.monotonic)
-    tenancies = Tenancies(
-        bus,
-        node.registry,
-        node.members.node,
-        shards=shards,
-        epochs=node.shards.held,
-        ip_delay_s=read(settings, "IP_DELAY", float),
-        longest_fetch_s=longest_fetch_s,
-        pages_max=read(settings, "MAX_PAGES_PER_IP", int),
-        shared=read(settings, "CLUSTER_SHARED_ADDRESSES", list),
-        clock=time.monotonic,
-    )
+    tenancies = None
+    if addresses is not None:
+        tenancies = Tenancies(
+            *(bus, node.registry, node.members, addresses),
+            shards=shards,
+            epochs=node.shards.held,
+            restored=node.shards.restored,
+            ip_delay_s=ip_delay_s,
+            longest_fetch_s=longest_fetch_s,
+            pages_max=pages_max,
+            clock=time.monotonic,
+        )
     ending = Ending(bus, node.members.node, shards)
     goal = read(settings, "CLOSESPIDER_PAGECOUNT", int)
     running = RunningNode(
@@ -104,7 +115,7 @@ def _node_in(
         NodeSteering(bus, store, node, ending, frontier, goal),
         shards=shards,
         jobdir=jobdir,
-        open_shard=_opener(settings, scope, rules, buckets),
+        open_shard=_opener(settings, scope, rules, buckets, addresses),
         gate=gate,
         plan=Plan(
             longest_fetch_s,
@@ -129,7 +140,11 @@ def _node_in(
 
 
 def _opener(
-    settings: BaseSettings, scope: Scope, rules: HostRules | None, buckets: Buckets
+    settings: BaseSettings,
+    scope: Scope,
+    rules: HostRules | None,
+    buckets: Buckets,
+    addresses: NodeAddresses | None,
 ) -> Callable[[int, Path, str], DiskFrontier]:
     def open_shard(number: int, folder: Path, crawl: str) -> DiskFrontier:
         # Each shard has rules of its own, since a change of the rules is one of their host.
@@ -149,6 +164,7 @@ def _opener(
             utc_s=time.time() - now + read_mark(folder).skew_s,
             abroad=buckets.abroad(number),
             crawl=crawl,
+            addresses=addresses.of(number) if addresses is not None else None,
         )
 
     return open_shard

@@ -257,8 +257,9 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "CLUSTER_SHARED_ADDRESSES",
             kinds.PREFIXES,
-            "Prefixes of IP addresses that several shards may ask at a time, such as those of a"
-            " content delivery network.",
+            "Prefixes of IP addresses that several nodes may ask at a time, such as those of a"
+            " content delivery network. Each node keeps `IP_DELAY` by its own clock there, and"
+            " `MAX_PAGES_PER_IP` counts for each shard by itself.",
             "cluster.md",
         ),
         Setting(

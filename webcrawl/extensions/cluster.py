@@ -43,6 +43,7 @@ class ClusterNode:
         node.views.describe = NodeDescription(self._crawler, node).make
         node.on_problem = self._end
         node.on_stop = self._stop
+        node.on_lapse = lambda: self._give_back(lambda host: True)
         frontier = crawl_of(self._crawler).frontier
         if isinstance(frontier, FrontierServer):
             node.on_allowed = frontier.allow_until

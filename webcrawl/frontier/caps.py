@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
+from webcrawl.frontier.addresses import Addresses
 from webcrawl.parse.domains import registered_domain
 from webcrawl.scope.hostrules import HostRules
 
 CapReason = Literal["host_cap", "domain_cap", "ip_cap"]
+IP = "ip "  # names of counts of addresses begin with it
 
 
 class Counts(Protocol):
@@ -28,6 +30,7 @@ class Caps:
     per_host, per_domain, per_ip -- MAX_PAGES_PER_HOST and so on; 0: no cap
     rules -- other caps for some hosts; None: no file of rules
     counts -- "host <name>", "domain <name>", "ip <address>"; set by the frontier
+    shared -- addresses that other frontiers count URLs at, too; set by the frontier
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class Caps:
         self.per_ip = per_ip
         self._rules = rules
         self.counts: Counts = {}
+        self.shared: Addresses | None = None
 
     def take_url(self, host: str) -> CapReason | Literal[""]:
         """Count a URL of `host`; "", or "host_cap" or "domain_cap" if that cap refuses it. O(1)."""
@@ -65,12 +69,21 @@ class Caps:
     def take_ip(self, ip: str) -> CapReason | Literal[""]:
         """Count a URL at the address `ip`; "", or "ip_cap" if the cap refuses it. O(1)."""
         if self.per_ip:
-            taken = self.counts.get("ip " + ip, 0)
-            if taken >= self.per_ip:
+            taken = self.pages_at(ip)
+            if taken >= self.per_ip or (
+                self.shared is not None and not self.shared.take_page(ip, taken)
+            ):
                 return "ip_cap"
-            self.counts["ip " + ip] = taken + 1
+            self.counts[IP + ip] = taken + 1
         return ""
 
     def ip_is_full(self, ip: str) -> bool:
         """Whether `take_ip` would refuse a URL."""
-        return bool(self.per_ip) and self.counts.get("ip " + ip, 0) >= self.per_ip
+        if not self.per_ip:
+            return False
+        taken = self.pages_at(ip)
+        return taken >= self.per_ip or (self.shared is not None and self.shared.is_full(ip, taken))
+
+    def pages_at(self, ip: str) -> int:
+        """URLs counted at the address; 0 without a cap."""
+        return self.counts.get(IP + ip, 0) if self.per_ip else 0

@@ -13,10 +13,11 @@ from itertools import groupby
 
 from webcrawl.crawllog.files import CrawlLog, LogError
 from webcrawl.fetch.exchange import TRANSIENT
+from webcrawl.frontier.addresses import Addresses
 from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.candidates import Candidates
-from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.caps import IP, Caps
 from webcrawl.frontier.contents import Contents
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.disposition import Disposition
@@ -24,7 +25,6 @@ from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.endings import Endings
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import (
-    AddressHeld,
     Dropped,
     Failed,
     Fetched,
@@ -70,10 +70,12 @@ class CrawlState:
         now: float = 0.0,
         utc_s: float = 0.0,
         abroad: Abroad | None = None,
+        addresses: Addresses | None = None,
     ) -> None:
         """`now` is monotonic; `now + utc_s` is UTC, for the lines of `log`.
 
-        `abroad`: this is one of several shards, and these are the others.
+        `abroad`: this is one of several shards, and these are the others. `addresses`: the IP
+        addresses, if others ask them too.
         """
         self.counters = Counters()
         self._store = store
@@ -81,7 +83,7 @@ class CrawlState:
         self._ordering = ordering = ordering or Level()
         ordering.open(store)
         caps = caps or Caps()
-        caps.counts = store.counts("caps")
+        caps.counts, caps.shared = store.counts("caps"), addresses
         self._began_at = self._committed_at = now
         self._leases: set[Lease] = set()
         self._links_out = 0  # leases with a link
@@ -91,6 +93,7 @@ class CrawlState:
             *(store, policy, ordering, caps, self.counters, backlog),
             active_max=active_max,
             began_at=now,
+            shared=addresses,
         )
         self._bench = self._distributor.bench
         self._slow = SlowHosts()
@@ -265,6 +268,12 @@ class CrawlState:
         if self._unsaved_deletions >= _DELETIONS_MAX:
             self._commit(self._committed_at)
 
+    def pages_by_address(self) -> list[tuple[str, int]]:
+        """Our counts of URLs at addresses, with MAX_PAGES_PER_IP. O(addresses ever asked)."""
+        self._commit(self._committed_at)
+        names = self._store.counts_under("caps", IP)
+        return [(name.removeprefix(IP), count) for name, count in names]
+
     def set_others_work(self, others_work: bool) -> None:
         """Whether another shard has work other than kept links: kept links are tried beside it."""
         self._backlog.others_work = others_work
@@ -387,8 +396,6 @@ class CrawlState:
                 self._candidates.count_address_ahead(host)
             case Unresolved():
                 disposition.unresolved(host, outcome, now)
-            case AddressHeld():
-                host.resolve_at = outcome.again_at
             case RobotsFetched():
                 self._endings.robots(host, lease, outcome, now)
                 disposition.robots_fetched(_robots_task(lease), outcome, now)

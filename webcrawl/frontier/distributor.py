@@ -20,6 +20,7 @@ import sys
 from collections.abc import Callable
 from math import inf
 
+from webcrawl.frontier.addresses import Addresses
 from webcrawl.frontier.backlog import Backlog, was_kept
 from webcrawl.frontier.base import SUPPLY_S, Policy
 from webcrawl.frontier.caps import Caps
@@ -50,6 +51,7 @@ class Distributor:
         *,
         active_max: int = sys.maxsize,
         began_at: float = 0.0,
+        shared: Addresses | None = None,
     ) -> None:
         self._store = store
         self._backlog = backlog
@@ -67,6 +69,8 @@ class Distributor:
             self._load,
             ip_clocks=polite.ip_delay_s > 0,
             ips_at=began_at + polite.ip_delay_s if store.resumed else 0.0,
+            shared=shared,
+            pages_at=caps.pages_at,
         )
         # Some hosts have begun to wait, or were deferred, since the last commit: the store does not
         # return them before the next one.

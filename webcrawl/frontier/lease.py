@@ -131,14 +131,6 @@ class Unresolved(_Outcome, frozen=True):
     took_s: float = 0.0
 
 
-class AddressHeld(_Outcome, frozen=True):
-    """RESOLVE: another shard asks the hosts at these addresses. Look up again at `again_at`."""
-
-    asked_at: ClassVar[float] = 0.0  # no clock of a host is touched
-    ended_at: ClassVar[float] = 0.0
-    again_at: float
-
-
 class RobotsFetched(_Outcome, frozen=True):
     """ROBOTS: the rules of the task's origin, valid until `expires_at`."""
 
@@ -222,7 +214,6 @@ class Dropped(_Outcome, frozen=True):
 Outcome = (
     Resolved
     | Unresolved
-    | AddressHeld
     | RobotsFetched
     | RobotsMoved
     | RobotsUnreachable

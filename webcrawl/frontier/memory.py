@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from webcrawl.crawllog.files import CrawlLog, new_crawl_id
+from webcrawl.frontier.addresses import Addresses
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
@@ -36,16 +37,24 @@ class MemoryFrontier(Frontier):
         log_folder: Path | None = None,
         utc_s: float = 0.0,
         abroad: Abroad | None = None,
+        addresses: Addresses | None = None,
     ) -> None:
         """`log_folder`: of the crawl log. `utc_s` plus monotonic time is UTC. LogError.
 
-        `abroad`: this is one of several shards, and these are the others.
+        `abroad`: this is one of several shards, and these are the others. `addresses`: the IP
+        addresses, if others ask them too.
         """
         store = MemoryStore(HeapQueue if ordering and ordering.moves_links else HostQueue)
         self.crawl_id = new_crawl_id()
         self.log = CrawlLog(log_folder, self.crawl_id) if log_folder is not None else None
         self._state = CrawlState(
-            store, policy, ordering=ordering, caps=caps, log=self.log, utc_s=utc_s, abroad=abroad
+            *(store, policy),
+            ordering=ordering,
+            caps=caps,
+            log=self.log,
+            utc_s=utc_s,
+            abroad=abroad,
+            addresses=addresses,
         )
         self.counters = self._state.counters
         self.failed_seeds = self._state.failed_seeds

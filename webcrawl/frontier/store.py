@@ -68,6 +68,10 @@ class Store(ABC):
     def counts(self, kind: str) -> Counts:
         """The numbers of one kind ("caps", "pages"), by name."""
 
+    def counts_under(self, kind: str, prefix: str) -> list[tuple[str, int]]:
+        """The numbers whose name begins with `prefix`, as of the last commit. Of a shard."""
+        raise NotImplementedError(f"{self!r} is of no shard")
+
     @abstractmethod
     def credits(self) -> Credits:
         """The credits of the queued URLs, for an ordering by cash."""

@@ -9,6 +9,9 @@ A move leaves the old entry in its heap. Such stale entries are skipped at the h
 Those of the worst ranks may never get there, so a heap with twice as many entries as hosts is
 cleaned.
 
+Several frontiers may share the clocks of their addresses (`addresses`). Then a host is popped only
+after its address was taken there, and `Ip.next_at` is only when to ask for it again.
+
 Invariants, checked by `audit`:
 - an IP address has at most one lease;
 - an address with parked hosts is leased, or has a timer, or has a host in a lane: no host waits
@@ -21,6 +24,7 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import chain
 
+from webcrawl.frontier.addresses import Addresses
 from webcrawl.frontier.host import Host, Ip, State
 from webcrawl.frontier.lease import Lane
 
@@ -32,9 +36,18 @@ class Workbench:
     """The hosts of a frontier that are in memory, and their clocks."""
 
     def __init__(
-        self, load: Callable[[str], Host], *, ip_clocks: bool = True, ips_at: float = 0.0
+        self,
+        load: Callable[[str], Host],
+        *,
+        ip_clocks: bool = True,
+        ips_at: float = 0.0,
+        shared: Addresses | None = None,
+        pages_at: Callable[[str], int] = lambda address: 0,
     ) -> None:
-        """`load` reads a host from the store. No address may be asked before `ips_at`."""
+        """`load` reads a host from the store. No address may be asked before `ips_at`.
+
+        `shared`: addresses that other frontiers ask too; then `pages_at` is our count of URLs.
+        """
         self.hosts: dict[str, Host] = {}
         self.active = 0  # hosts that are ready, parked, snoozed or leased
         self.supply = 0  # the sum of `Host.supply`
@@ -47,6 +60,9 @@ class Workbench:
             tuple[float, int, int, Host | Ip]
         ] = []  # time, order, token, host or address
         self._tokens = 0
+        self._shared = shared
+        self._pages_at = pages_at
+        self._taken: Ip | None = None  # for the host that was popped last, which has no lease yet
 
     def __repr__(self) -> str:
         states = [host.state for host in self.hosts.values()]
@@ -117,6 +133,7 @@ class Workbench:
         if with_ip and host.ip is not None:
             assert not host.ip.leased
             host.ip.leased = True
+            self._taken = None
 
     def end_lease(self, host: Host, *, with_ip: bool, ip_next_at: float) -> None:
         """The lease is over. Its address is free at `ip_next_at`. The caller places the host."""
@@ -124,12 +141,16 @@ class Workbench:
         if with_ip and ip is not None:
             ip.leased = False
             ip.next_at = max(ip.next_at, ip_next_at)
+            if self._shared is not None:
+                self._shared.release(ip.address, ip.next_at)
             if ip.parked:
                 self._arm(ip)
 
     def pop(self, lane: Lane, now: float) -> Host | None:
         """The best host of `lane` whose IP address is free. The caller must lease or place it."""
         entries = self._lanes[lane]
+        if self._taken is not None:
+            self._give_back(now)
         while entries:
             entry = heappop(entries)
             host = entry[3]
@@ -138,7 +159,11 @@ class Workbench:
             ip = host.ip
             free = ip is None or (not ip.leased and ip.next_at <= now)
             if ip is None or (free and not self._has_better_parked(ip, entry)):
-                return host
+                if self._shared is None or not host.addresses or self._takes(host, now):
+                    return host
+                if ip is None:
+                    continue
+                free = False
             self._move(host, State.PARKED)
             _push(ip.parked, entry, ip.hosts)
             if free:
@@ -149,9 +174,43 @@ class Workbench:
 
     def unpark_next(self, host: Host, now: float) -> None:
         """`host` was popped and does not use its address: unpark the next host of the address."""
+        if self._taken is not None:
+            self._give_back(now)
         ip = host.ip
         if ip is not None and ip.parked and not ip.leased and not ip.armed:
             self._unpark(ip)
+
+    def _takes(self, host: Host, now: float) -> bool:
+        """Take the shared address of `host`, which is popped, or note when to ask again."""
+        assert self._shared is not None
+        address, ip = host.addresses[0], host.ip
+        again_at = self._shared.take(address, now, self._pages_at(address))
+        if again_at <= now:
+            self._taken = ip
+            return True
+        if ip is not None:
+            ip.next_at = again_at
+        else:  # no clock of the address, only its cap
+            self.snooze(host, again_at)
+        return False
+
+    def _give_back(self, now: float) -> None:
+        """The host that was popped last has not used its address."""
+        assert self._shared is not None
+        assert self._taken is not None
+        self._shared.give_back(self._taken.address, now)
+        self._taken = None
+
+    def _ask_freed(self, now: float) -> None:
+        """Unpark a host of each shared address that others have freed for us."""
+        assert self._shared is not None
+        for address in self._shared.freed(now):
+            ip = self._ips.get(address)
+            if ip is not None and not ip.leased and self._unpark(ip):
+                ip.next_at = min(ip.next_at, now)
+                ip.armed = False  # its timer is too late; the host asks for the address now
+            else:
+                self._shared.leave(address, now)
 
     def wake(self, now: float) -> list[Host]:
         """The snoozed hosts whose clock is due: the caller places each.
@@ -160,6 +219,8 @@ class Workbench:
         """
         woken: list[Host] = []
         timers = self._timers
+        if self._shared is not None:
+            self._ask_freed(now)
         while timers and timers[0][0] <= now:
             _, _, token, waiting = heappop(timers)
             if isinstance(waiting, Ip):
@@ -167,7 +228,7 @@ class Workbench:
                 if not waiting.leased:
                     self._unpark(waiting)
                 if not waiting.hosts and waiting.next_at <= now:
-                    del self._ips[waiting.address]
+                    self._remove(waiting)
             elif waiting.token == token:
                 woken.append(waiting)
         return woken
@@ -234,15 +295,21 @@ class Workbench:
             self._tokens += 1
             heappush(self._timers, (ip.next_at, self._tokens, 0, ip))
 
-    def _unpark(self, ip: Ip) -> None:
-        """Move the best host parked behind `ip` back to its lane."""
+    def _unpark(self, ip: Ip) -> bool:
+        """Move the best host parked behind `ip` back to its lane. False: there is none."""
         while ip.parked:
             entry = heappop(ip.parked)
             host = entry[3]
             if host.token == entry[2]:
                 host.state = State.READY
                 heappush(self._lanes[entry[4]], entry)
-                return
+                return True
+        return False
+
+    def _remove(self, ip: Ip) -> None:
+        """Forget `ip`, which has no host; an earlier timer may have done it."""
+        if self._ips.get(ip.address) is ip:
+            del self._ips[ip.address]
 
 
 def _is_active(state: State) -> bool:

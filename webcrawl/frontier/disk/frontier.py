@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from webcrawl.crawllog.files import CrawlLog, Place
 from webcrawl.executor import AdaptiveExecutor
+from webcrawl.frontier.addresses import Addresses
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
@@ -67,6 +68,7 @@ class DiskFrontier(Frontier):
         now: float = 0.0,
         utc_s: float = 0.0,
         abroad: Abroad | None = None,
+        addresses: Addresses | None = None,
         crawl: str = "",
         refuses_shards: bool = False,
     ) -> None:
@@ -74,6 +76,7 @@ class DiskFrontier(Frontier):
 
         `log_folder`: of the crawl log; LogError if it cannot be written. `now` is monotonic;
         `now + utc_s` is UTC. `abroad`: this is one of several shards, and these are the others.
+        `addresses`: the IP addresses, if others ask them too.
         `crawl`: the ID of the crawl; "" is that of the folder.
         `refuses_shards`: a folder of a shard is a StoreError.
         """
@@ -102,6 +105,7 @@ class DiskFrontier(Frontier):
                 now=now,
                 utc_s=utc_s,
                 abroad=abroad,
+                addresses=addresses,
             )
             opened.pop_all()
         self.counters = self._state.counters
@@ -235,6 +239,9 @@ class DiskFrontier(Frontier):
             return dict(self._state.inbox)
 
         return await self._executor.do(write, waits=True)
+
+    async def pages_by_address(self) -> list[tuple[str, int]]:
+        return await self._run(self._state.pages_by_address, moves=False)
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return self._next_at[lane]

@@ -100,6 +100,11 @@ class DiskStore(Store):
     def counts(self, kind: str) -> Counts:
         return _Counts(self._db, rows.COUNT + kind.encode() + b" ")
 
+    def counts_under(self, kind: str, prefix: str) -> list[tuple[str, int]]:
+        of_kind = rows.COUNT + kind.encode() + b" "
+        found = self._db.rows(of_kind + prefix.encode())
+        return [(key[len(of_kind) :].decode(), int.from_bytes(row)) for key, row in found]
+
     def credits(self) -> Credits:
         return DiskCredits(self._seen)
 

@@ -1,0 +1,40 @@
+"""The interface of IP addresses that several frontiers share: the shards of a node.
+
+A frontier on its own needs none: its workbench has the clock and the lease of each address. With
+this interface the workbench asks before it leases a host, and parks the host until the time given.
+`cluster.addresses` implements it; each shard has its own view, called from the thread of its
+batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class Addresses(Protocol):
+    """The addresses, as one frontier sees them.
+
+    `pages` is its own count of URLs at the address, for MAX_PAGES_PER_IP.
+    """
+
+    def take(self, address: str, now: float, pages: int) -> float:
+        """Take the address for one request: 0.0, or when to ask again. O(1)."""
+
+    def give_back(self, address: str, now: float) -> None:
+        """The address that was taken is not used: no clock is set."""
+
+    def release(self, address: str, next_at: float) -> None:
+        """The request has ended. The next one to the address may leave at `next_at`."""
+
+    def leave(self, address: str, now: float) -> None:
+        """No host waits for the address any more."""
+
+    def freed(self, now: float) -> Sequence[str]:
+        """Addresses that this frontier waits for, and may take now. Each is returned once."""
+
+    def take_page(self, address: str, pages: int) -> bool:
+        """Whether one more URL may be counted at the address; it is, then."""
+
+    def is_full(self, address: str, pages: int) -> bool:
+        """Whether no URL will be counted at the address any more."""
