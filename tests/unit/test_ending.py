@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from webcrawl.cluster.ending import FINISHED, Ending
+from webcrawl.cluster.ending import FINISHED, Activity, Ending
 from webcrawl.cluster.memorybus import MemoryHub
+from webcrawl.cluster.records import ShardRecord
 
 
 def test_each_end_has_a_number_of_its_own() -> None:
@@ -26,5 +27,23 @@ def test_each_end_has_a_number_of_its_own() -> None:
             numbers.add(second.number)
             await first.reopen()
         assert len(numbers) == 2
+
+    asyncio.run(check())
+
+
+def test_a_node_that_gets_its_shards_after_its_answer_answers_again() -> None:
+    """As after a loss of the bus's records, when a node uses its shards only once it is sure."""
+
+    async def check() -> None:
+        bus = MemoryHub().bus()
+        await bus.open()
+        ending = Ending(bus, "a", 1)
+        owners, quiet = {0: ShardRecord("a", 1)}, {0: Activity(1, True, 7)}
+        await ending.lead(owners, ["a"])
+        for held in ({}, {}, quiet, quiet, quiet, quiet):
+            if await ending.look():
+                await ending.answer(held, has_seeds=False)
+            await ending.lead(owners, ["a"])
+        assert ending.reason == FINISHED
 
     asyncio.run(check())
