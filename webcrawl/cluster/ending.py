@@ -61,7 +61,8 @@ class Ending:
         self._node = node
         self._shards = shards
         self._wave = 0  # to which this node answers
-        self._answered = 0  # the last wave that it has answered
+        # The last wave that it has answered, and for which shards, in which epochs
+        self._answered: tuple[int, dict[int, int]] = (0, {})
         # As a leader: the number of its own last wave, and the answers to the one before
         self._led = 0
         self._first: dict[int, tuple[int, int]] | None = None
@@ -70,7 +71,7 @@ class Ending:
         return f"<Ending at wave {self._wave}{self.reason and f': {self.reason}'}>"
 
     async def look(self) -> bool:
-        """Read the end and the wave; whether this node is to answer (`answer`). BusError.
+        """Read the end and the wave; whether there is one to answer (`answer`). BusError.
 
         Measure the activities after this call.
         """
@@ -79,22 +80,22 @@ class Ending:
         self.number = end.record.number if end is not None else 0
         wave = await read(self._bus, WAVE, WaveRecord)
         self._wave = wave.record.number if wave is not None else 0
-        return bool(self._wave) and self._answered != self._wave
-
-    def answer_again(self) -> None:
-        """This node has got a shard: an answer that it has given lacks it, or has an old epoch."""
-        self._answered = 0
+        return bool(self._wave)
 
     async def answer(self, shards: Mapping[int, Activity], *, has_seeds: bool) -> None:
         """Answer the wave that `look` has seen, with what was measured since. BusError.
 
-        A node that has seeds, or a shard that is not quiet, does not answer.
+        A node that has seeds, or a shard that is not quiet, does not answer. One that has got or
+        given a shard since its answer answers again: else the wave would wait for ever.
         """
+        answered = self._wave, {shard: each.epoch for shard, each in shards.items()}
+        if answered == self._answered:
+            return
         if has_seeds or not all(each.is_quiet for each in shards.values()):
             return
         quiet = {shard: (each.epoch, each.number) for shard, each in shards.items()}
         await self._bus.put(QUIET + self._node, encode(QuietRecord(self._wave, quiet)))
-        self._answered = self._wave
+        self._answered = answered
 
     async def lead(self, owners: Mapping[int, ShardRecord], alive: Collection[str]) -> None:
         """Begin a wave, or the end, if it is time. Only the node that uses shard 0. BusError.

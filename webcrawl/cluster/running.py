@@ -459,7 +459,6 @@ class RunningNode:
         )
         await courier.open()
         self._carrying[use.shard] = asyncio.create_task(self._carry(courier))
-        self._ending.answer_again()
         logger.info("Shard %d is %s on this node", use.shard, use.how)
 
     async def _carry(self, courier: Courier) -> None:
