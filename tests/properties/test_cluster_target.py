@@ -167,7 +167,7 @@ async def end(seed: int) -> tuple[bool, list[str]]:
     tasks = [asyncio.create_task(relay.run(shard)) for shard in OWNERS]
     tasks += [asyncio.create_task(node(name)) for name in NODES]
     await world.run(world.now + 60)
-    # A wipe after the end, before all have seen it, leaves the others waiting: nobody can tell them.
+    # A wipe after the end leaves those waiting that have not seen it: nobody can tell them.
     if world.random.random() < 0.3 and not any(each.reason for each in endings.values()):
         world.wipe()
     await world.run(world.now + 1500)
