@@ -203,6 +203,7 @@ def test_a_large_body_is_refused_before_it_is_read(port: Port) -> None:
             b"HTTP/1.1 413 ",
             b"",  # reset: it was sent more than it reads
         )
+    assert port.raw(f"{head}Content-Length: {'9' * 4400}\r\n\r\n".encode()) == b""
 
 
 def test_connections_are_limited_and_the_socket_still_answers(crawl: Crawl, port: Port) -> None:

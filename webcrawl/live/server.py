@@ -134,8 +134,11 @@ class _Channel(HTTPChannel):
         transport: Any = self.transport
         if transport.getHandle().getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             transport.abortConnection()
-        else:
+            return
+        try:
             super().dataReceived(data)
+        except ValueError:  # `int` refuses a Content-Length of thousands of digits
+            transport.abortConnection()
 
     def resetTimeout(self) -> None:  # noqa: N802  (Twisted's name)
         """Called for each piece of a request: a byte a minute does not prolong its IDLE_S."""
