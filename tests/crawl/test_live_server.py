@@ -7,8 +7,10 @@ import os
 import re
 import socket
 import stat
+import struct
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -201,6 +203,7 @@ def test_a_large_body_is_refused_before_it_is_read(port: Port) -> None:
             b"HTTP/1.1 413 ",
             b"",  # reset: it was sent more than it reads
         )
+    assert port.raw(f"{head}Content-Length: {'9' * 4400}\r\n\r\n".encode()) == b""
 
 
 def test_connections_are_limited_and_the_socket_still_answers(crawl: Crawl, port: Port) -> None:
@@ -213,6 +216,16 @@ def test_connections_are_limited_and_the_socket_still_answers(crawl: Crawl, port
     finally:
         for each in idle:
             each.close()
+    until(lambda: port.raw(b"GET / HTTP/1.0\r\n\r\n") != b"")
+
+
+def test_connections_that_are_reset_behind_a_request_are_forgotten(port: Port) -> None:
+    """The request and the reset reach the server as one event."""
+    for _ in range(3 * CONNECTIONS_MAX):
+        asking = socket.create_connection(("127.0.0.1", port.number), timeout=60)
+        asking.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with asking, suppress(ConnectionError):
+            asking.sendall(f"{port.head('GET /snapshot HTTP/1.1')}\r\n".encode())
     until(lambda: port.raw(b"GET / HTTP/1.0\r\n\r\n") != b"")
 
 

@@ -12,12 +12,15 @@ def test_a_byte_now_and_then_does_not_hold_a_connection() -> None:
 
 
 _SLOW = r"""
+import socket
+
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
 from webcrawl.live.server import IDLE_S, Server
 
-clock, transport = Clock(), StringTransport()
+clock, transport, handle = Clock(), StringTransport(), socket.socket()
+transport.getHandle = lambda: handle  # it is asked for its error
 connection = Server(None, None).factory.buildProtocol(None)
 connection.wrappedProtocol.callLater = clock.callLater
 connection.makeConnection(transport)

@@ -181,6 +181,11 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
         load(tmp_path / "rules.toml")
 
 
+def test_a_device_is_refused_and_not_read() -> None:
+    with pytest.raises(RulesError, match="/dev/zero is a device: give a file"):
+        load(Path("/dev/zero"))
+
+
 def test_the_check_before_a_crawl_reads_the_file(tmp_path: Path) -> None:
     file = tmp_path / "rules.toml"
     file.write_text(OK)

@@ -6,6 +6,7 @@ from a file with a mistake.
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 import sys
@@ -151,8 +152,6 @@ def load(path: Path) -> tuple[HostRule, ...]:
     A file that has not changed since the last call is not read again.
     """
     try:
-        if stat.S_ISFIFO(path.stat().st_mode):  # to open it would wait for a writer
-            raise RulesError(f"{path} is a pipe: give a file, which the crawl can read again")
         return _load(path, stamp(path))
     except OSError as error:
         raise RulesError(f"{path} cannot be read: {error.strerror}") from None
@@ -167,10 +166,25 @@ def stamp(path: Path) -> tuple[int, ...]:
 @lru_cache(1)
 def _load(path: Path, _: tuple[int, ...]) -> tuple[HostRule, ...]:
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = _content(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise RulesError(f"{path} is not UTF-8 text: {error}") from None
     return parse(text, path.name)
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of the file at `path`. RulesError if it is none, OSError."""
+    with open(path, "rb", opener=_without_waiting) as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if not stat.S_ISREG(mode):  # a device, such as /dev/zero, may have no end
+            kind = "a pipe" if stat.S_ISFIFO(mode) else "a device"
+            raise RulesError(f"{path} is {kind}: give a file, which the crawl can read again")
+        return file.read()
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open `path`; a pipe without waiting for its writer."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows has no such pipes
 
 
 def parse(text: str, file: str) -> tuple[HostRule, ...]:

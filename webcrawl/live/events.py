@@ -55,6 +55,7 @@ class Events:
         self._crawl = crawl
         self._readers: set[_Reader] = set()
         self._task: asyncio.Task[None] | None = None
+        self._has_ended = False
 
     def __len__(self) -> int:
         """The number of readers."""
@@ -63,8 +64,12 @@ class Events:
     def add(self, request: Request) -> None:
         """Send events to `request`, whose headers are set, until it disconnects or `end`.
 
-        RefusalError if there are too many readers.
+        RefusalError if there are too many readers, or the crawl has ended.
         """
+        if self._has_ended:
+            raise RefusalError(503, "the crawl has ended")
+        if request.channel is None:  # the client has left
+            return
         if len(self._readers) >= READERS_MAX:
             raise RefusalError(503, f"there are {READERS_MAX} readers already")
         reader = _Reader(request)
@@ -77,6 +82,7 @@ class Events:
 
     async def end(self, reason: str) -> None:
         """Send the last snapshot and `end`, and finish all responses."""
+        self._has_ended = True
         if self._task is not None:
             self._task.cancel()
         if not self._readers:

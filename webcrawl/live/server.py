@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from importlib.resources import files
@@ -125,6 +126,21 @@ class _LimitedRequest(Request):
 
 
 class _Channel(HTTPChannel):
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802  (Twisted's name)
+        """Abort a connection that its client has reset behind `data`.
+
+        uvloop stops polling a socket after an error, and Twisted would not be told of its end: the
+        connection would count until the crawl ends.
+        """
+        transport: Any = self.transport
+        if transport.getHandle().getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            transport.abortConnection()
+            return
+        try:
+            super().dataReceived(data)
+        except ValueError:  # `int` refuses a Content-Length of thousands of digits
+            transport.abortConnection()
+
     def resetTimeout(self) -> None:  # noqa: N802  (Twisted's name)
         """Called for each piece of a request: a byte a minute does not prolong its IDLE_S."""
 
