@@ -82,6 +82,7 @@ class Scheduler(BaseScheduler):
             crawler,
             policy.retry_times,
             keep=build.is_debugging(crawler),  # `scrapy shell` sets the callback later
+            are_plain=bool(crawler.settings.get("CLUSTER")),
         )
         self._pump = pump
         self._pump.on_orphan = self.finish
