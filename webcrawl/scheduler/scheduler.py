@@ -131,7 +131,7 @@ class Scheduler(BaseScheduler):
         if isinstance(frontier, RemoteFrontier):
             frontier.on_orders = scheduler.controls.carry_out
             frontier.on_rules = scheduler.controls.give_back
-            frontier.on_allowed = crawl.gate.allow_until
+            frontier.on_allowed = scheduler.controls.allow_until
         crawler.signals.connect(scheduler.spider_opened, signals.spider_opened)
         crawler.signals.connect(scheduler.spider_idle, signals.spider_idle)
         crawl.scheduler, crawl.admissions = scheduler, admissions
