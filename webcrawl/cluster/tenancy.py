@@ -36,10 +36,10 @@ from contextlib import suppress
 from heapq import heappop, heappush
 from math import inf
 from random import Random
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from webcrawl.cluster.addresses import NodeAddresses
@@ -49,6 +49,7 @@ from webcrawl.cluster.records import (
     ADDRESSES,
     COUNTED,
     DRIFT,
+    UNREADABLE,
     AddressRecord,
     Cell,
     Read,
@@ -70,8 +71,8 @@ _AT_ONCE: Final = 64  # addresses in one pass of `work`, and of messages kept fo
 class _Mail(Struct, frozen=True):
     """A message from `node` about an address."""
 
-    node: str
-    address: str
+    node: Annotated[str, Meta(max_length=100)]
+    address: Annotated[str, Meta(max_length=100)]
     kind: Literal["wanted", "free"]
 
 
@@ -237,7 +238,7 @@ class Tenancies:
     def _receive(self, data: bytes) -> None:
         try:
             mail = msgspec.msgpack.decode(data, type=_Mail)
-        except msgspec.DecodeError:  # of another version
+        except UNREADABLE:  # of another version
             return
         if mail.kind == "free":
             wish = self._wishes.get(mail.address)
