@@ -18,7 +18,7 @@ from webcrawl.cluster.folders import Folders
 from webcrawl.cluster.members import Members
 from webcrawl.cluster.moving import Ask, MoveError, Mover, Offer, Order, Taken
 from webcrawl.cluster.records import NodeRecord, ShardRecord, decode, encode, shards_of
-from webcrawl.cluster.tenancy import Tenancies
+from webcrawl.cluster.tenancy import Tenancies, _Mail
 
 NO_UNICODE = b"\x81\xa4node\xa1\xff"
 NESTED = b"\x91" * 100_000 + b"\xc0"
@@ -43,6 +43,17 @@ def messages(draw: st.DrawFn) -> bytes:
     return bytes(message[: draw(st.integers(0, len(message)))])
 
 
+def tenancies() -> Tenancies:
+    return Tenancies(
+        *(Mock(), Mock(), Mock(spec=Members, node="n"), Mock()),
+        shards=4,
+        epochs={},
+        ip_delay_s=1.0,
+        longest_fetch_s=1.0,
+        clock=lambda: 0.0,
+    )
+
+
 def receive(data: bytes) -> None:
     """Each handler of the bus gets `data`."""
     mover = Mover(Mock(), Mock(), Folders(Path("/nonexistent")), Mock())
@@ -50,16 +61,7 @@ def receive(data: bytes) -> None:
     answers = asyncio.run(mover._on_request(data))
     assert answers == b"" or msgspec.msgpack.decode(answers)
     assert asyncio.run(Explanations(Mock(), "n", lambda: "c")._answer(data))
-    members = Mock(spec=Members, node="n")
-    tenancies = Tenancies(
-        *(Mock(), Mock(), members, Mock()),
-        shards=4,
-        epochs={},
-        ip_delay_s=1.0,
-        longest_fetch_s=1.0,
-        clock=lambda: 0.0,
-    )
-    tenancies._receive(data)
+    tenancies()._receive(data)
     for kind in (ShardRecord, NodeRecord):
         try:
             decode("key", data, kind)
@@ -85,6 +87,22 @@ def test_the_id_of_a_copy_is_no_path(copy: str) -> None:
     assert msgspec.msgpack.decode(answer, type=Taken).problem == "the message is of another version"
     with pytest.raises(BusError):
         decode("shards.3", encode(ShardRecord("n", 1, copy=copy)), ShardRecord)
+
+
+@pytest.mark.parametrize(
+    ("node", "address"),
+    [
+        *(("n", address) for address in ["", "..", "../../etc", "1..2", "::1%a..b", "1.2.3.4\n"]),
+        *((node, "192.0.2.1") for node in ["", "a..b", "a b", "*", "\r\nPUB x 0"]),
+    ],
+)
+def test_a_wish_for_what_is_no_address_is_dropped(node: str, address: str) -> None:
+    """Both are parts of the name of a key or a subject, which `Bus` tests."""
+    found = tenancies()
+    found._receive(encode(_Mail(node, address, "wanted")))
+    assert not found._stray
+    found._receive(encode(_Mail("n", "2001:db8::1", "wanted")))
+    assert found._stray == {"2001:db8::1"}
 
 
 def test_keys_that_are_no_shards_are_left_out() -> None:

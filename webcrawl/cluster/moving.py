@@ -50,7 +50,7 @@ from webcrawl.cluster.folders import (
     sync_file,
 )
 from webcrawl.cluster.node import Node
-from webcrawl.cluster.records import SHARDS, UNREADABLE, Copy, ShardRecord, read
+from webcrawl.cluster.records import SHARDS, UNREADABLE, Copy, NodeID, ShardRecord, read
 from webcrawl.frontier.store import StoreError
 
 PIECE: Final = 256 << 10
@@ -79,7 +79,7 @@ class Offer(Struct, frozen=True, tag="offer"):
     """
 
     crawl: str
-    giver: str
+    giver: NodeID
     shard: _Number
     epoch: int
     copy: Copy

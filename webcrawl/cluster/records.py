@@ -36,6 +36,9 @@ DRIFT: Final = 1.02
 # What msgspec raises for bytes that are no message. A DecodeError is a ValueError, as is the error
 # for text that is no Unicode; the other is for a value that is nested too deeply.
 UNREADABLE: Final = (ValueError, RecursionError)
+# ID of a node: a part of the name of a subject. The second: or "", no node.
+NodeID = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{1,40}\Z")]
+NodeIDOrNone = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{0,40}\Z")]
 # ID of a copy of a shard: a part of the name of its folder (`folders`).
 Copy = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{0,40}\Z")]
 _TRIES_MAX = 50  # of one change: more nodes than that do not change one record at the same moment
@@ -86,9 +89,9 @@ class ShardRecord(Struct, frozen=True):
     copy -- ID of the copy that the node uses (`folders`); "" for the folder of epoch 1
     """
 
-    node: str
+    node: NodeID
     epoch: int
-    before: str = ""
+    before: NodeIDOrNone = ""
     restored: int = 0
     copy: Copy = ""
 
@@ -114,7 +117,7 @@ class AddressRecord(Struct, frozen=True):
     cells -- with MAX_PAGES_PER_IP: the pages of each shard
     """
 
-    node: str
+    node: NodeIDOrNone
     turn: int
     cells: dict[int, Cell] = {}
 

@@ -34,6 +34,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from heapq import heappop, heappush
+from ipaddress import ip_address
 from math import inf
 from random import Random
 from typing import Annotated, Final, Literal
@@ -52,6 +53,7 @@ from webcrawl.cluster.records import (
     UNREADABLE,
     AddressRecord,
     Cell,
+    NodeID,
     Read,
     change,
     encode,
@@ -71,8 +73,8 @@ _AT_ONCE: Final = 64  # addresses in one pass of `work`, and of messages kept fo
 class _Mail(Struct, frozen=True):
     """A message from `node` about an address."""
 
-    node: Annotated[str, Meta(max_length=100)]
-    address: Annotated[str, Meta(max_length=100)]
+    node: NodeID
+    address: Annotated[str, Meta(pattern=r"\A[0-9A-Fa-f.:]{2,45}\Z")]
     kind: Literal["wanted", "free"]
 
 
@@ -238,6 +240,7 @@ class Tenancies:
     def _receive(self, data: bytes) -> None:
         try:
             mail = msgspec.msgpack.decode(data, type=_Mail)
+            ip_address(mail.address)
         except UNREADABLE:  # of another version
             return
         if mail.kind == "free":
