@@ -244,6 +244,29 @@ def test_leases_of_hosts_with_new_rules_are_given_back_while_they_wait() -> None
     asyncio.run(main())
 
 
+def test_a_worker_gives_its_leases_back_after_a_time_in_which_it_might_not_ask() -> None:
+    """Another node may have the address by now: `RunningNode.on_lapse` of the first process."""
+
+    async def main() -> None:
+        gate, url = Gate(), "http://a.test/"
+        pump = Mock(target=Mock(placed=0), leased_urls=lambda: {url})
+        controls = Controls(gate, Scope(), pump, Orders())
+        controls.allow_until(time.monotonic() + 60)
+        controls.allow_until(time.monotonic() + 60)
+        pump.give_back_window.assert_not_called()
+        controls.allow_until(-math.inf)
+        waiting = asyncio.create_task(gate.wait(url))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        controls.allow_until(time.monotonic() + 60)
+        with pytest.raises(FetchFailed):
+            await waiting
+        pump.give_back_window.assert_called_once()
+        await gate.wait(url)
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("fails", ["shut", "settle"])
 def test_orders_that_failed_are_carried_out_by_the_next_call(
     fails: str, monkeypatch: pytest.MonkeyPatch

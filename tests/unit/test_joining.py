@@ -23,6 +23,7 @@ from webcrawl.cluster.steering import STOPPED, NodeSteering
 from webcrawl.cluster.target import SharedTarget
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.lease import Lane, Link, Unresolved
 from webcrawl.frontier.shared.wire import Orders
 from webcrawl.frontier.store import StoreError
 from webcrawl.scope.hostrules import HostRule, HostRules, Values
@@ -238,6 +239,47 @@ def test_new_rules_reach_all_shards_and_the_process(tmp_path: Path) -> None:
         rules = [HostRule(line=1, hosts=("a.example",), values=Values(delay_s=9.0))]
         await frontier.set_rules(rules, 0.0)
         assert [each.of("a.example").delay_s for each in (frontier.rules, *own)] == [9.0] * 3
+        await frontier.close()
+
+    asyncio.run(check())
+
+
+def test_a_shard_tries_its_kept_links_beside_the_work_of_others(tmp_path: Path) -> None:
+    async def check() -> None:
+        buckets = Buckets(SHARDS)
+        frontier = ClusterFrontier(buckets)
+        for number in range(2):
+            abroad = buckets.abroad(number)
+            frontier.add(number, DiskFrontier(tmp_path / str(number), Policy(), abroad=abroad))
+        names = (f"h{number}.example" for number in range(99))
+        hosts = {buckets.shard_of(name): name for name in names}
+        await frontier.put([Link(f"http://{hosts[0]}/", hosts[0])], 0.0)
+        now = 0.0
+
+        async def tries() -> list[str]:
+            leases = [lease for lane in Lane for lease in await frontier.acquire(now, 9, lane)]
+            failed = Unresolved("dns", again=True)
+            await frontier.release([(lease, failed) for lease in leases], now)
+            return [lease.host for lease in leases]
+
+        for _ in range(9):
+            await tries()
+            now += 600.0
+        assert (frontier.counters.kept["dns"], frontier.fresh) == (1, 0)
+        now += 1e6
+        await frontier.see_work(elsewhere=False)
+        assert await tries() == []
+        assert frontier.next_at(Lane.ADMISSIONS) > now
+        activity = frontier.activity(0)
+        await frontier.see_work(elsewhere=True)
+        assert frontier.activity(0) == activity
+        assert await tries() == [hosts[0]]
+        now += 1e6
+        await frontier.see_work(elsewhere=False)
+        assert await tries() == []
+        await frontier.put([Link(f"http://{hosts[1]}/", hosts[1])], now)
+        await frontier.see_work(elsewhere=False)
+        assert sorted(await tries()) == sorted([hosts[0], hosts[1]])
         await frontier.close()
 
     asyncio.run(check())

@@ -71,6 +71,17 @@ def test_a_closed_shard_s_request_may_run_for_the_longest_fetch() -> None:
     assert addresses.of(1).take(IP, free_at, 0) == 0.0
 
 
+def test_the_count_of_a_shard_that_is_closed_is_forgotten() -> None:
+    """Its next node counts on: what it reserves there must not be trimmed to this count."""
+    addresses = made(cap=9)
+    for shard, pages in ((0, 3), (1, 4)):
+        addresses.of(shard).take(IP, 100.0, pages)
+    addresses.forget(0, 100.0)
+    assert addresses.counts(IP) == addresses.trim(IP, 2) == {1: 4}
+    later = 100.0 + FETCH_S + DELAY_S + IDLE_S
+    assert addresses.give_up(IP, later, is_wanted=True) == {1: 4}
+
+
 def test_an_address_that_is_not_held_is_wished_for_and_offered_when_it_comes() -> None:
     addresses = made(held=False)
     view = addresses.of(0)

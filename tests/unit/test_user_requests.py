@@ -6,19 +6,21 @@ import pickle
 from typing import Any
 
 import pytest
-from scrapy import Request, Spider
+from scrapy import FormRequest, Request, Spider
 from scrapy.utils.test import get_crawler
 
 from webcrawl.crawl.user_requests import UserRequests, is_of_the_web, is_plain
+from webcrawl.frontier.lease import Link
+from webcrawl.frontier.store import StoreError
 
 URL = "http://a.example/"
 
 
-def own(retry_times: int = 2) -> UserRequests:
+def own(retry_times: int = 2, *, are_plain: bool = False) -> UserRequests:
     crawler = get_crawler()
     crawler.spider = Spider(name="users")
     crawler._apply_settings()
-    return UserRequests(crawler, retry_times, keep=False)
+    return UserRequests(crawler, retry_times, keep=False, are_plain=are_plain)
 
 
 def test_a_request_comes_back_as_it_went() -> None:
@@ -54,6 +56,36 @@ def test_one_that_an_earlier_run_kept_is_not_taken_for_one_of_this_run() -> None
     assert not requests.keeps(left_in_line)
     with pytest.raises(pickle.UnpicklingError):
         requests.request(left_in_line)
+
+
+class Bomb:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, ("raise SystemExit('code has run')",)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        pickle.dumps({"url": URL, "meta": {"x": Bomb()}}),
+        pickle.dumps({"url": URL, "_class": "this.Thing"}),  # an import that prints
+        pickle.dumps({"url": URL, "_class": "subprocess.Popen"}),
+        pickle.dumps([URL]),
+        b"kept 1 of another node",
+    ],
+)
+def test_a_node_of_several_runs_no_code_of_a_request_that_came_with_a_shard(payload: bytes) -> None:
+    with pytest.raises(StoreError):
+        own(are_plain=True).request(Link(URL, "a.example", payload=payload))
+
+
+def test_a_node_of_several_keeps_requests_with_other_than_plain_values_in_memory() -> None:
+    requests = own(are_plain=True)
+    form = FormRequest(URL, formdata={"a": "b"}, meta={"depth": 1, "k": [1, "x", None]})
+    link = requests.link(form, URL)
+    assert not requests.keeps(link)
+    back = requests.request(link)
+    assert (type(back), back.body, back.meta) == (FormRequest, b"a=b", form.meta)
+    assert requests.keeps(requests.link(Request(URL, meta={"x": Bomb()}), URL))
 
 
 @pytest.mark.parametrize(

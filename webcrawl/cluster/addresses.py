@@ -196,6 +196,7 @@ class NodeAddresses:
             self._freed.pop(shard, None)
             for address, entry in self._addresses.items():
                 entry.pages.pop(shard, None)
+                entry.used.pop(shard, None)  # another node counts on, beyond it
                 has_left = _leave(entry, shard)
                 if entry.taker == shard:
                     entry.taker = None

@@ -25,11 +25,13 @@ from webcrawl.cluster.records import (
     DRIFT,
     NODES,
     SHARDS,
+    UNREADABLE,
     Crawl,
     NodeRecord,
     ShardRecord,
     decode,
     read,
+    shards_of,
 )
 
 WAITS_S: Final = 50.0  # for the end of a move, before the answer
@@ -153,7 +155,7 @@ class Desk:
 
 def number_of(text: str, shards: int) -> int:
     """MoveError if it is no shard."""
-    if not text.isascii() or not text.isdecimal() or int(text) >= shards:
+    if len(text) > 5 or not text.isascii() or not text.isdecimal() or int(text) >= shards:
         raise MoveError(f"{text[:20]!r} is no shard: 0 to {shards - 1}")
     return int(text)
 
@@ -183,10 +185,8 @@ async def listing(bus: Bus, here: str = "") -> list[str]:
     """All nodes and shards, as lines. MoveError, BusError."""
     crawl, nodes = await _crawl(bus), await _nodes(bus)
     entries = await bus.keys(SHARDS)
-    records = {
-        int(key[len(SHARDS) :]): decode(key, entry.value, ShardRecord)
-        for key, entry in entries.items()
-    }
+    found = shards_of(entries, crawl.shards)
+    records = {shard: each.record for shard, each in found.items()}
     running = [node for node, record in nodes.items() if record.state != "left"]
     answers = dict(
         zip(running, await asyncio.gather(*(_ask(bus, n) for n in running)), strict=True)
@@ -230,7 +230,7 @@ async def _ask(bus: Bus, node: str) -> dict[int, Status] | None:
     try:
         text = await order(bus, node, ["status"], _ANSWER_S)
         return msgspec.json.decode(text, type=dict[int, Status])
-    except (BusError, MoveError, msgspec.DecodeError):
+    except (BusError, MoveError, *UNREADABLE):
         return None
 
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from webcrawl.cluster.bus import Bus, BusError
-from webcrawl.cluster.records import encode
+from webcrawl.cluster.records import UNREADABLE, encode
 from webcrawl.parse.urls import MAX_LENGTH
 
 TIMEOUT_S: Final = 10.0
@@ -58,7 +58,7 @@ class Explanations:
     async def _answer(self, data: bytes) -> bytes:
         try:
             question = msgspec.msgpack.decode(data, type=Question)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return encode(Answer([], "the question cannot be read: run one version on all nodes"))
         if question.crawl != self._crawl():
             return encode(Answer([], "it is of another crawl"))
@@ -76,7 +76,7 @@ class Explanations:
             answer = msgspec.msgpack.decode(data, type=Answer)
         except BusError as error:
             raise NoAnswerError(f"node {node} gave no answer: {error}") from None
-        except msgspec.DecodeError:
+        except UNREADABLE:
             raise NoAnswerError(f"the answer of node {node} cannot be read") from None
         if answer.problem:
             raise NoAnswerError(f"node {node}: {answer.problem}")

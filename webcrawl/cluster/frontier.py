@@ -44,6 +44,7 @@ class _Held:
     counts -- its own, as of the last batch
     activity -- its batches
     addresses -- its view of the node's IP addresses
+    others_work -- whether it tries its kept links, beside the work of other shards
     """
 
     def __init__(self, frontier: DiskFrontier, addresses: ShardAddresses | None) -> None:
@@ -51,6 +52,7 @@ class _Held:
         self.addresses = addresses
         self.counts = Tracked(frontier.counters)
         self.activity = 0
+        self.others_work = False
 
     def next_at(self, lane: Lane) -> float:
         """When the shard may have a lease, or is to look at an address that others have freed."""
@@ -268,8 +270,19 @@ class ClusterFrontier(Frontier):
 
     @property
     def fresh(self) -> int:
-        """URLs that wait, in all shards."""
+        """URLs that wait, in all shards, without those that are kept for a later try."""
         return sum(held.frontier.fresh for held in self._shards.values())
+
+    async def see_work(self, *, elsewhere: bool) -> None:
+        """Let each shard try its kept links while another has work: on this node, or `elsewhere`.
+
+        A batch of each shard for which that has changed, which is no activity of it. O(shards).
+        """
+        for number, held in list(self._shards.items()):
+            others_work = elsewhere or self.fresh > held.frontier.fresh
+            if others_work != held.others_work and self._shards.get(number) is held:
+                held.others_work = others_work
+                await held.frontier.set_others_work(others_work)
 
     def is_finished(self) -> bool:
         return self.has_ended

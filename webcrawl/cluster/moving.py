@@ -31,11 +31,11 @@ import shutil
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Annotated, Final, NamedTuple, Protocol
 from uuid import uuid4
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from xxhash import xxh3_64_digest
 
 from webcrawl.cluster.bus import Bus, BusError
@@ -50,7 +50,7 @@ from webcrawl.cluster.folders import (
     sync_file,
 )
 from webcrawl.cluster.node import Node
-from webcrawl.cluster.records import SHARDS, ShardRecord, read
+from webcrawl.cluster.records import SHARDS, UNREADABLE, Copy, NodeID, ShardRecord, read
 from webcrawl.frontier.store import StoreError
 
 PIECE: Final = 256 << 10
@@ -69,6 +69,9 @@ class MoveError(Exception):
     """A shard was not moved: one line for the user. It stays where it was."""
 
 
+_Number = Annotated[int, Meta(ge=0, lt=1 << 62)]
+
+
 class Offer(Struct, frozen=True, tag="offer"):
     """The giver offers a shard. Without `files`: would you take it?
 
@@ -76,11 +79,11 @@ class Offer(Struct, frozen=True, tag="offer"):
     """
 
     crawl: str
-    giver: str
-    shard: int
+    giver: NodeID
+    shard: _Number
     epoch: int
-    copy: str
-    size_bytes: int
+    copy: Copy
+    size_bytes: _Number
     utc: float = 0.0
     files: Files = []
 
@@ -88,9 +91,9 @@ class Offer(Struct, frozen=True, tag="offer"):
 class Ask(Struct, frozen=True, tag="ask"):
     """The taker asks for a piece of a file. The answer is a checksum and the bytes."""
 
-    copy: str
-    file: int
-    offset: int
+    copy: Copy
+    file: _Number
+    offset: _Number
 
 
 class Order(Struct, frozen=True, tag="order"):
@@ -239,7 +242,7 @@ class Mover:
         try:
             data = await self._bus.request(subject_of(to), _encode(offer), ANSWER_S)
             taken = _read_taken(data)
-        except (BusError, msgspec.DecodeError) as error:
+        except (BusError, *UNREADABLE) as error:
             raise MoveError(f"node {to} does not answer: {error}") from None
         if taken.problem:
             raise MoveError(f"node {to} does not take shard {offer.shard}: {taken.problem}")
@@ -268,7 +271,7 @@ class Mover:
                 taken = _read_taken(
                     await self._bus.request(subject_of(to), _encode(offer), ANSWER_S)
                 )
-            except (BusError, msgspec.DecodeError) as error:
+            except (BusError, *UNREADABLE) as error:
                 taken, why = Taken(), str(error)
             else:
                 why = taken.problem or "it receives nothing more"
@@ -303,7 +306,7 @@ class Mover:
     async def _on_request(self, data: bytes) -> bytes:
         try:
             message = _read(data)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return _encode(Taken(problem="the message is of another version"))
         if isinstance(message, Ask):
             return await self._piece(message)
@@ -433,7 +436,7 @@ async def order(bus: Bus, node: str, arguments: list[str], timeout_s: float) -> 
     data = await bus.request(subject_of(node), _encode(Order(arguments)), timeout_s)
     try:
         answer = _read_answer(data)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         raise MoveError(f"node {node} is of another version") from None
     if answer.problem:
         raise MoveError(answer.problem)

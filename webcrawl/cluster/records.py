@@ -9,13 +9,13 @@ harm: it sets its writer's own field, or the reader finds its own name in the re
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, Generic, Literal, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Annotated, Final, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from webcrawl.cluster.bus import Bus, BusError
+from webcrawl.cluster.bus import Bus, BusError, Entry
 from webcrawl.cluster.views import NodeView
 
 PROTOCOL: Final = 1  # of records and messages; a node with another is refused
@@ -33,6 +33,14 @@ END: Final = "end"
 
 # Deviation: clocks of machines may differ in rate by this factor; quartz differs by 1.0002.
 DRIFT: Final = 1.02
+# What msgspec raises for bytes that are no message. A DecodeError is a ValueError, as is the error
+# for text that is no Unicode; the other is for a value that is nested too deeply.
+UNREADABLE: Final = (ValueError, RecursionError)
+# ID of a node: a part of the name of a subject. The second: or "", no node.
+NodeID = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{1,40}\Z")]
+NodeIDOrNone = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{0,40}\Z")]
+# ID of a copy of a shard: a part of the name of its folder (`folders`).
+Copy = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{0,40}\Z")]
 _TRIES_MAX = 50  # of one change: more nodes than that do not change one record at the same moment
 
 T = TypeVar("T", bound=Struct)
@@ -81,11 +89,11 @@ class ShardRecord(Struct, frozen=True):
     copy -- ID of the copy that the node uses (`folders`); "" for the folder of epoch 1
     """
 
-    node: str
+    node: NodeID
     epoch: int
-    before: str = ""
+    before: NodeIDOrNone = ""
     restored: int = 0
-    copy: str = ""
+    copy: Copy = ""
 
 
 class Cell(Struct, frozen=True):
@@ -109,7 +117,7 @@ class AddressRecord(Struct, frozen=True):
     cells -- with MAX_PAGES_PER_IP: the pages of each shard
     """
 
-    node: str
+    node: NodeIDOrNone
     turn: int
     cells: dict[int, Cell] = {}
 
@@ -176,8 +184,18 @@ def decode(key: str, value: bytes, kind: type[T]) -> T:
     """BusError if `value` is no record of `kind`: another program writes to this bus."""
     try:
         return msgspec.msgpack.decode(value, type=kind)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise BusError(f"the record {key!r} on the bus cannot be read: {error}") from None
+
+
+def shards_of(entries: Mapping[str, Entry], shards: int) -> dict[int, Read[ShardRecord]]:
+    """The records of shards by number; keys that are none of `shards` are left out. BusError."""
+    names = {f"{SHARDS}{number}": number for number in range(shards)}
+    return {
+        names[key]: Read(decode(key, entry.value, ShardRecord), entry.revision)
+        for key, entry in entries.items()
+        if key in names
+    }
 
 
 async def read(bus: Bus, key: str, kind: type[T]) -> Read[T] | None:

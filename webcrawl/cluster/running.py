@@ -332,6 +332,7 @@ class RunningNode:
             if self.node.state != "joining":
                 await self.steering.look()
                 await self.steering.take_places()
+                await self._frontier.see_work(elsewhere=self._others_work())
                 await self._end_if_quiet()
                 if self._task is not None:
                     self.holding.look()
@@ -358,6 +359,15 @@ class RunningNode:
         node = self.node
         owners = {shard: record.node for shard, record in node.shards.map.items()}
         self.views.see(self.crawl_id, node.members.seen(), owners, self._shards)
+
+    def _others_work(self) -> bool:
+        """Whether a node that is alive has URLs that wait, as of its last heartbeat."""
+        members = self.node.members
+        return any(
+            record.view.fresh > 0 and members.is_alive(name)
+            for name, record in members.all().items()
+            if name != members.node
+        )
 
     def _notice(self) -> None:
         if self._ending.reason or self.steering.whole.is_met:

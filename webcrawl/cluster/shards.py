@@ -30,7 +30,7 @@ from typing import Literal, NamedTuple
 from webcrawl.cluster.bus import Bus, BusError, Refused
 from webcrawl.cluster.members import HEARTBEAT_S, SILENT_S, STALE_S, Members
 from webcrawl.cluster.nodefile import NodeStore
-from webcrawl.cluster.records import DRIFT, SHARDS, Crawl, ShardRecord, decode, read, write
+from webcrawl.cluster.records import DRIFT, SHARDS, Crawl, ShardRecord, read, shards_of, write
 
 How = Literal["begun", "resumed", "moved", "restored"]
 
@@ -100,10 +100,7 @@ class Shards:
     async def look(self, crawl: Crawl) -> list[Event]:
         """Read all records, write those that are missing, and park what others have. O(shards)."""
         entries = await self._bus.keys(SHARDS)
-        records = {
-            int(key[len(SHARDS) :]): (decode(key, entry.value, ShardRecord), entry.revision)
-            for key, entry in entries.items()
-        }
+        records = shards_of(entries, self._shards)
         known = dict(self._store.content.map)
         for shard in known.keys() | records.keys():
             mine, found = known.get(shard), records.get(shard)

@@ -31,6 +31,7 @@ from webcrawl.cluster.members import HEARTBEAT_S
 from webcrawl.cluster.node import Node
 from webcrawl.cluster.nodefile import NodeStore
 from webcrawl.cluster.orders import SharedOrders
+from webcrawl.cluster.records import UNREADABLE
 from webcrawl.cluster.target import PORTION_MAX, SharedTarget
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
@@ -190,7 +191,7 @@ class NodeSteering:
         try:
             data = await self._bus.request(_SUBJECT + node, b"", CALL_S)
             return msgspec.msgpack.decode(data, type=Answer)
-        except (BusError, msgspec.DecodeError) as error:
+        except (BusError, *UNREADABLE) as error:
             logger.debug("Node %s does not answer a call: %s", node, error)
             return None
 

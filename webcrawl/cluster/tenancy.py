@@ -34,12 +34,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from heapq import heappop, heappush
+from ipaddress import ip_address
 from math import inf
 from random import Random
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from webcrawl.cluster.addresses import NodeAddresses
@@ -49,8 +50,10 @@ from webcrawl.cluster.records import (
     ADDRESSES,
     COUNTED,
     DRIFT,
+    UNREADABLE,
     AddressRecord,
     Cell,
+    NodeID,
     Read,
     change,
     encode,
@@ -70,8 +73,8 @@ _AT_ONCE: Final = 64  # addresses in one pass of `work`, and of messages kept fo
 class _Mail(Struct, frozen=True):
     """A message from `node` about an address."""
 
-    node: str
-    address: str
+    node: NodeID
+    address: Annotated[str, Meta(pattern=r"\A[0-9A-Fa-f.:]{2,45}\Z")]
     kind: Literal["wanted", "free"]
 
 
@@ -237,7 +240,8 @@ class Tenancies:
     def _receive(self, data: bytes) -> None:
         try:
             mail = msgspec.msgpack.decode(data, type=_Mail)
-        except msgspec.DecodeError:  # of another version
+            ip_address(mail.address)
+        except UNREADABLE:  # of another version
             return
         if mail.kind == "free":
             wish = self._wishes.get(mail.address)

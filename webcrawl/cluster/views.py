@@ -45,6 +45,7 @@ class NodeView(Struct, frozen=True):
     state -- of its crawl (`live.snapshot`)
     pages_per_s, mbps -- since the heartbeat before
     unapplied -- links to other shards that are not known to be applied there
+    fresh -- URLs that wait, without those that are kept for a later try
     free_bytes -- on the disk of WARC_DIR; -1: not known
     numbers, groups -- of `Counters`, by name; of `levels` 20 entries, else REASONS_MAX of a group
     hosts -- by state
@@ -57,6 +58,7 @@ class NodeView(Struct, frozen=True):
     pages_per_s: float = 0.0
     mbps: float = 0.0
     unapplied: int = 0
+    fresh: int = 0
     free_bytes: int = -1
     rss_bytes: int = 0
     numbers: dict[str, int | float] = {}

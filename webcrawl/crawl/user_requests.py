@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import pickle
 import secrets
+import sys
 from collections import deque
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -24,7 +25,9 @@ from webcrawl.crawl.page_fetch import note
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.http1 import Headers, content_length
 from webcrawl.fetch.mediatypes import Wants
+from webcrawl.frontier.disk.rows import plain
 from webcrawl.frontier.lease import Link
+from webcrawl.frontier.store import StoreError
 from webcrawl.parse.urls import host_of
 
 logger = logging.getLogger(__name__)
@@ -36,13 +39,22 @@ class UserRequests:
     A Request that does not serialise (its callback is a lambda, say) stays here in memory until it
     has ended, and the link has a key to it. A Request that is not http or https never enters the
     frontier. In both cases Scrapy's own scheduler does the same.
+
+    Reading a pickle can run any code. A shard comes over the network (CLUSTER), so a node reads
+    plain values only, and writes no others.
     """
 
-    def __init__(self, crawler: Crawler, retry_times: int, *, keep: bool) -> None:
-        """`keep`: serialise no Request, since Requests are changed while they are queued."""
+    def __init__(
+        self, crawler: Crawler, retry_times: int, *, keep: bool, are_plain: bool = False
+    ) -> None:
+        """`keep`: serialise no Request, since Requests are changed while they are queued.
+
+        `are_plain`: serialise only those with plain values, and read no others.
+        """
         self._crawler = crawler
         self._retry_times = retry_times
         self._keep = keep
+        self._are_plain = are_plain
         self._kept: dict[bytes, Request] = {}
         self._kept_ever = 0
         self._run = secrets.token_bytes(8)  # distinguishes our keys from those of an earlier run
@@ -88,7 +100,8 @@ class UserRequests:
         kept = self._kept.get(link.payload)
         if kept is not None:
             return kept.copy()  # a retry needs the same Request again
-        return request_from_dict(pickle.loads(link.payload), spider=self._crawler.spider)
+        values = _plain_values(link.payload) if self._are_plain else pickle.loads(link.payload)
+        return request_from_dict(values, spider=self._crawler.spider)
 
     def keeps(self, link: Link) -> bool:
         """Whether the Request of `link` is in the memory of this process only."""
@@ -100,12 +113,29 @@ class UserRequests:
     def _serialise(self, request: Request) -> bytes:
         """`request` as bytes, or a key to it."""
         if not self._keep:
-            with suppress(ValueError, TypeError, AttributeError, pickle.PicklingError):
-                return pickle.dumps(request.to_dict(spider=self._crawler.spider))
+            with suppress(ValueError, TypeError, AttributeError, pickle.PicklingError, StoreError):
+                payload = pickle.dumps(request.to_dict(spider=self._crawler.spider))
+                if self._are_plain:
+                    _plain_values(payload)
+                return payload
         self._kept_ever += 1
         key = b"kept %d %b" % (self._kept_ever, self._run)
         self._kept[key] = request
         return key
+
+
+def _plain_values(payload: bytes) -> dict[str, Any]:
+    """The values of a Request. StoreError for anything else.
+
+    Its class is one that this process has imported already: no module is imported by its name.
+    """
+    values = plain(payload)
+    name = values.get("_class", "scrapy.Request") if isinstance(values, dict) else ""
+    module, _, name = str(name).rpartition(".")
+    known = getattr(sys.modules.get(module), name, None)
+    if not (isinstance(known, type) and issubclass(known, Request)):
+        raise StoreError("a row of the frontier is damaged: it has no Request")
+    return values  # type: ignore[no-any-return]
 
 
 def is_of_the_web(request: Request) -> bool:

@@ -48,6 +48,7 @@ class NodeDescription:
             pages_per_s=round(max(per_second(pages - pages_before, now - before), 0.0), 2),
             mbps=round(max(per_second(8e-6 * (size_bytes - bytes_before), now - before), 0.0), 3),
             unapplied=self._node.unapplied,
+            fresh=self._node.frontier.fresh,
             free_bytes=-1 if free is None else free,
             rss_bytes=sum(stat.rss_bytes for stat in process_stats(crawl.workers).values()),
             hosts=self._hosts,

@@ -82,6 +82,7 @@ class Scheduler(BaseScheduler):
             crawler,
             policy.retry_times,
             keep=build.is_debugging(crawler),  # `scrapy shell` sets the callback later
+            are_plain=bool(crawler.settings.get("CLUSTER")),
         )
         self._pump = pump
         self._pump.on_orphan = self.finish
@@ -130,7 +131,7 @@ class Scheduler(BaseScheduler):
         if isinstance(frontier, RemoteFrontier):
             frontier.on_orders = scheduler.controls.carry_out
             frontier.on_rules = scheduler.controls.give_back
-            frontier.on_allowed = crawl.gate.allow_until
+            frontier.on_allowed = scheduler.controls.allow_until
         crawler.signals.connect(scheduler.spider_opened, signals.spider_opened)
         crawler.signals.connect(scheduler.spider_idle, signals.spider_idle)
         crawl.scheduler, crawl.admissions = scheduler, admissions
