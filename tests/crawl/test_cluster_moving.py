@@ -35,7 +35,7 @@ def test_a_node_that_joins_late_gets_shards(tmp_path: Path) -> None:
         assert result.exit_code == 0, result.log[-3000:]
         assert_clean(result)
     assert "was moved to node" in results[0].log
-    assert "is moved on this node" in results[1].log
+    assert "has moved to this node" in results[1].log
     crawled = [result.report["counts"]["crawled"] for result in results]
     assert sum(crawled) == ledger["fetched"]["pages"]
     assert all(crawled)

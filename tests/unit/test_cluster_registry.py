@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -141,6 +142,15 @@ def test_node_json_is_replaced_and_read_again(tmp_path: Path) -> None:
     (tmp_path / NAME).write_text("{")
     with pytest.raises(NodeFileError, match=NAME):
         NodeStore(tmp_path)
+
+
+def test_a_copy_of_a_jobdir_does_not_take_the_place_of_the_original(tmp_path: Path) -> None:
+    (tmp_path / "job").mkdir()
+    NodeStore(tmp_path / "job").keep(run="r")
+    (tmp_path / "job").rename(tmp_path / "moved")
+    assert NodeStore(tmp_path / "moved").content.run == "r"
+    copytree(tmp_path / "moved", tmp_path / "copy")
+    assert NodeStore(tmp_path / "copy").content.run == "", "the original may run still"
 
 
 def test_orders_reach_all_nodes_and_survive_a_loss() -> None:

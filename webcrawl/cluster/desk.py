@@ -166,7 +166,8 @@ async def move(bus: Bus, text: str, to: str) -> str:
     shard = number_of(text, crawl.shards)
     found = [node for node in nodes if node.startswith(to)]
     if len(found) != 1:
-        raise MoveError(f"{to!r} is the beginning of the IDs of {len(found)} nodes")
+        count = f"of {len(found)} nodes begin" if found else "of no node begins"
+        raise MoveError(f"the ID {count} with {to!r}: `scrapy shard list` shows them")
     record = await read(bus, f"{SHARDS}{shard}", ShardRecord)
     if record is None:
         raise MoveError(f"shard {shard} was never begun")
@@ -212,7 +213,7 @@ def _line(
 ) -> str:
     if record is None:
         return f"{shard:5d}     - -            not begun"
-    status, state, why = Status(), "in use", ""
+    status, state, why = None, "in use", ""
     answer = answers.get(record.node)
     if answer is not None:
         status = answer.get(shard, Status(why="its node has not seen this epoch yet"))
@@ -221,7 +222,10 @@ def _line(
         state, why = "parked", "its node has ended: start it again, or restore the shard"
     else:
         state, why = "paused", "its node does not answer: start it again, or restore the shard"
-    numbers = f"{status.queued:10,d}{status.pages:10,d}{status.size_bytes / 1e6:8,.1f}"
+    if status is None:  # only its node knows
+        numbers = f"{'-':>10}{'-':>10}{'-':>8}"
+    else:
+        numbers = f"{status.queued:10,d}{status.pages:10,d}{status.size_bytes / 1e6:8,.1f}"
     return f"{shard:5d} {record.epoch:5d} {record.node:12} {state:10}{numbers}  {why}".rstrip()
 
 

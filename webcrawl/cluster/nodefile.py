@@ -31,7 +31,9 @@ class NodeFile(Struct, frozen=True):
     """The content.
 
     node -- ID of the node, the same in all runs of its JOBDIR
-    run -- of the last process that used the file
+    run -- of the last process that used the file; "" in a copy of the folder
+    folder -- inode of the folder: a copy has another, and the node of the original may run
+    name -- of the crawl on the bus (CLUSTER_NAME); "" before the node has joined one
     crawl -- ID of the crawl; "" before the node has joined one
     shards -- of the whole crawl; 0 before
     era -- of the KV whose records of shards are whole, as far as the node knows
@@ -45,6 +47,8 @@ class NodeFile(Struct, frozen=True):
 
     node: str
     run: str = ""
+    folder: int = 0
+    name: str = ""
     crawl: str = ""
     shards: int = 0
     era: str = ""
@@ -63,10 +67,17 @@ class NodeStore:
     def __init__(self, jobdir: Path | None) -> None:
         self._jobdir = jobdir
         before = read_node(jobdir) if jobdir is not None else None
-        self.content = before or NodeFile(uuid4().hex[:12])
+        folder = jobdir.stat().st_ino if jobdir is not None else 0
+        content = before or NodeFile(uuid4().hex[:12])
+        is_copy = content.folder not in (0, folder)
+        self.content = replace(content, folder=folder, run="" if is_copy else content.run)
 
     def __repr__(self) -> str:
         return f"<NodeStore of {self.content.node}: {sorted(self.content.begun)}>"
+
+    def note_name(self, name: str) -> None:
+        """Set the name of the crawl; it is on the disk with the next change."""
+        self.content = replace(self.content, name=name)
 
     def keep(self, **changes: object) -> None:
         """Change fields. They are on the disk when this returns. NodeFileError."""

@@ -54,6 +54,7 @@ START_S: Final = 600.0  # how long a node waits for the bus before its crawl beg
 _POLL_S = 0.2
 _IDLE_S = 1.0  # between two rounds of a node that has nothing to do, for _ENDING_S
 _ENDING_S = 30.0
+_ARRIVED = {"moved": "has moved to"}
 _SLOW_S = 6.0  # a start that takes longer is explained; GATHER_S and a heartbeat are usual
 
 OpenShard = Callable[[int, Path, str], DiskFrontier]  # number, folder, ID of the crawl
@@ -123,6 +124,7 @@ class RunningNode:
         self._called = asyncio.Event()  # the next round must not wait
         self._lost_at = inf  # since when shards are missing
         self._is_warned = False
+        self._is_new = not node.store.content.crawl  # JOBDIR has never joined a crawl
         self._putting = Putting(bus, node, shards, self._put)
         self._task: asyncio.Task[None] | None = None
         self._beside: list[asyncio.Task[None]] = []
@@ -240,10 +242,12 @@ class RunningNode:
         await self._ending.look()
         others = self.node.members.running()
         if self._ending.reason == FINISHED and not self.node.has_shards:
-            logger.warning(
-                "CLUSTER: the crawl on this bus is finished, and this node has none of its shards."
-                " A new crawl needs another CLUSTER_NAME, or a bus without the old one"
-            )
+            if self._is_new:
+                self.node.store.keep(crawl="", shards=0)  # JOBDIR can be used for another crawl
+                raise Refused(
+                    "CLUSTER_NAME: the crawl of this name on the bus is finished, and this JOBDIR"
+                    " had no part in it: a new crawl needs another CLUSTER_NAME"
+                )
             self._frontier.has_ended = True
         elif self._ending.reason == FINISHED and not self.node.has_carried_out(self._ending.number):
             # It was killed before it saw the end. The others may be gone, and need not come back.
@@ -469,7 +473,7 @@ class RunningNode:
         )
         await courier.open()
         self._carrying[use.shard] = asyncio.create_task(self._carry(courier))
-        logger.info("Shard %d is %s on this node", use.shard, use.how)
+        logger.info("Shard %d %s this node", use.shard, _ARRIVED.get(use.how, f"is {use.how} on"))
 
     async def _carry(self, courier: Courier) -> None:
         try:

@@ -73,11 +73,19 @@ def _node_in(
     shards = read(settings, "CLUSTER_SHARDS", int)
     longest_fetch_s = 2 * read(settings, "DOWNLOAD_TIMEOUT", float) + _WAIT_S
     checkpoints = settings.get("CLUSTER_CHECKPOINTS")
+    name = read(settings, "CLUSTER_NAME", str)
     try:
-        bus = bus_from(url, read(settings, "CLUSTER_NAME", str))
+        bus = bus_from(url, name)
     except ValueError as error:
         raise Refused(str(error)) from None
     store = NodeStore(jobdir)
+    before = store.content
+    if before.crawl and before.name not in ("", name):
+        raise Refused(
+            f"CLUSTER_NAME = {name!r}, and JOBDIR belongs to the crawl named {before.name!r}: use"
+            " that name, or another JOBDIR"
+        )
+    store.note_name(name)
     buckets = Buckets(shards)
     ip_delay_s = read(settings, "IP_DELAY", float)
     pages_max = read(settings, "MAX_PAGES_PER_IP", int)

@@ -72,7 +72,7 @@ class ClusterNode:
         """All shards are on other nodes."""
         engine = self._crawler.engine
         if engine is not None and engine.spider is not None:
-            engine.close_spider(engine.spider, "left")
+            self._closing = asyncio.ensure_future(engine.close_spider_async(reason="left"))
 
     def _end(self, problem: str) -> None:
         logger.error("%s", problem)
