@@ -13,7 +13,6 @@ from scrapy.settings import BaseSettings
 from webcrawl.cluster.addresses import NodeAddresses
 from webcrawl.cluster.buckets import SUFFIX_LIST, Buckets
 from webcrawl.cluster.bus import Refused, bus_from
-from webcrawl.cluster.desk import Desk
 from webcrawl.cluster.ending import Ending
 from webcrawl.cluster.folders import read_mark
 from webcrawl.cluster.frontier import ClusterFrontier
@@ -24,7 +23,6 @@ from webcrawl.cluster.registry import settings_to_agree
 from webcrawl.cluster.running import RunningNode
 from webcrawl.cluster.steering import NodeSteering
 from webcrawl.cluster.tenancy import Tenancies
-from webcrawl.cluster.views import NodeView, machine_name
 from webcrawl.config import build
 from webcrawl.config.table import read, typed_settings
 from webcrawl.fetch.gate import Gate
@@ -69,7 +67,6 @@ def _node_in(
     gate: Gate,
     folder: JobFolder,
 ) -> Cluster:
-    jobdir = folder.path
     shards = read(settings, "CLUSTER_SHARDS", int)
     longest_fetch_s = 2 * read(settings, "DOWNLOAD_TIMEOUT", float) + _WAIT_S
     checkpoints = settings.get("CLUSTER_CHECKPOINTS")
@@ -77,7 +74,7 @@ def _node_in(
         bus = bus_from(url, read(settings, "CLUSTER_NAME", str))
     except ValueError as error:
         raise Refused(str(error)) from None
-    store = NodeStore(jobdir)
+    store = NodeStore(folder.path)
     buckets = Buckets(shards)
     ip_delay_s = read(settings, "IP_DELAY", float)
     pages_max = read(settings, "MAX_PAGES_PER_IP", int)
@@ -114,7 +111,7 @@ def _node_in(
         ending,
         NodeSteering(bus, store, node, ending, frontier, goal),
         shards=shards,
-        jobdir=jobdir,
+        folder=folder,
         open_shard=_opener(settings, scope, rules, buckets, addresses),
         gate=gate,
         plan=Plan(
@@ -125,17 +122,6 @@ def _node_in(
         ),
     )
     frontier.rules = rules
-
-    async def leave() -> None:
-        try:
-            await running.leave()
-        finally:
-            folder.close()
-
-    frontier.on_closed = leave
-    desk = Desk(bus, running.holding, jobdir.absolute())
-    running.holding.on_command, running.holding.mover.on_order = desk.do, desk.from_bus
-    running.views.describe = lambda: NodeView(name=machine_name())  # until the spider is open
     return Cluster(frontier, running)
 
 
