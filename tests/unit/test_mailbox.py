@@ -467,7 +467,7 @@ def test_a_command_that_opens_a_shard_keeps_its_mail(tmp_path: Path) -> None:
 # Kept links
 
 
-def test_kept_links_are_tried_beside_the_work_of_other_shards() -> None:
+def test_links_whose_robots_txt_failed_elsewhere_are_kept() -> None:
     a = moved()
     [asked] = a.unsent(1, 0, 9)
     assert isinstance(asked, RobotsAsked)
@@ -476,11 +476,6 @@ def test_kept_links_are_tried_beside_the_work_of_other_shards() -> None:
     assert a.counters.kept == {"robots_unreachable": 1}
     assert a.is_finished()
     assert a.next_at() > FOREVER
-    a.set_others_work(True)
-    assert a.is_finished(), "the others go on, not this shard"
-    due_at = a.next_at(Lane.ADMISSIONS)
-    assert NOW < due_at < FOREVER
-    assert lease_of(a, Step.ROBOTS, due_at).host == "a.example"
 
 
 def test_answers_are_of_the_shard_that_asked() -> None:

@@ -56,7 +56,6 @@ class Backlog:
         self.queued = 0
         self.arrivals = 0  # links ever queued: the last number in the order of arrival
         self.foreign_tasks = 0  # robots tasks of hosts of other shards, for hosts of ours
-        self.others_work = False  # another shard of the crawl has work
         self._counters = counters
         self._began_at = began_at
         self._kept = 0
@@ -68,11 +67,6 @@ class Backlog:
         The crawl continues while there are any.
         """
         return self.queued - self._kept + self.foreign_tasks
-
-    @property
-    def has_work(self) -> bool:
-        """Whether the crawl has work other than kept links."""
-        return self.fresh > 0 or self.others_work
 
     def resume(self, queued: int, arrivals: int) -> None:
         """Take over the counts of an earlier run, whose kept links are ordinary links now."""

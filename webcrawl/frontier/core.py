@@ -123,7 +123,7 @@ class CrawlState:
         return accepted
 
     def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
-        if not self._backlog.has_work:  # kept links are tried only beside other work
+        if not self._backlog.fresh:  # kept links are tried only beside other work
             return []
         distributor = self._distributor
         distributor.wake(now)
@@ -273,10 +273,6 @@ class CrawlState:
         self._commit(self._committed_at)
         names = self._store.counts_under("caps", IP)
         return [(name.removeprefix(IP), count) for name, count in names]
-
-    def set_others_work(self, others_work: bool) -> None:
-        """Whether another shard has work other than kept links: kept links are tried beside it."""
-        self._backlog.others_work = others_work
 
     def _own_mailbox(self) -> Mailbox:
         assert self._mailbox is not None, "this frontier is not one of several shards"

@@ -190,7 +190,7 @@ class Distributor:
 
     def next_at(self, lane: Lane) -> float:
         """When `lane` may have a host: 0.0 is now; inf is not before a host changes."""
-        if not self._backlog.has_work:
+        if not self._backlog.fresh:
             return inf
         if self.bench.active < self._active_max and self._store.best_waiting() is not None:
             return 0.0
@@ -276,7 +276,7 @@ class Distributor:
     def _try_deferred(self, now: float) -> None:
         """Settle the deferred hosts whose time has come, while the crawl has other work."""
         turns = _TURNS_MAX
-        while turns and self._backlog.has_work and self._store.next_due_at() <= now:
+        while turns and self._backlog.fresh and self._store.next_due_at() <= now:
             name = self._store.next_due()
             assert name is not None
             host = self.host(name)

@@ -78,7 +78,7 @@ class MemoryFrontier(Frontier):
         self._state.set_rules(rules, now)
 
     async def receive(self, sender: int, first: int, mail: Sequence[Mail], now: float) -> int:
-        """See `CrawlState.receive`, as of the rest down to `set_others_work`."""
+        """See `CrawlState.receive`, as for the calls below."""
         return self._state.receive(sender, first, mail, now)
 
     async def receive_each(
@@ -106,9 +106,6 @@ class MemoryFrontier(Frontier):
     @property
     def fresh(self) -> int:
         return self._state.fresh
-
-    async def set_others_work(self, others_work: bool) -> None:
-        self._state.set_others_work(others_work)
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return self._state.next_at(lane)

@@ -201,7 +201,7 @@ class DiskFrontier(Frontier):
         await self._run(lambda: self._state.set_rules(rules, now))
 
     async def receive(self, sender: int, first: int, mail: Sequence[Mail], now: float) -> int:
-        """See `CrawlState.receive`, as of the rest down to `set_others_work`."""
+        """See `CrawlState.receive`, as for the calls below."""
         return await self._run(lambda: self._state.receive(sender, first, mail, now))
 
     async def receive_each(
@@ -223,9 +223,6 @@ class DiskFrontier(Frontier):
     def _sent(self, shard: int, upto: int) -> None:
         self._state.sent(shard, upto)
         self.outbox = self._state.outbox
-
-    async def set_others_work(self, others_work: bool) -> None:
-        await self._run(lambda: self._state.set_others_work(others_work))
 
     async def checkpoint(self, folder: Path) -> Mapping[int, int]:
         """Write the last commit to `folder`, which must not exist, and return its inbox.
