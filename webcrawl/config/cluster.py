@@ -12,7 +12,7 @@ from scrapy.settings import BaseSettings
 
 from webcrawl.cluster.addresses import NodeAddresses
 from webcrawl.cluster.buckets import SUFFIX_LIST, Buckets
-from webcrawl.cluster.bus import Refused, bus_from
+from webcrawl.cluster.bus import Bus, Refused, bus_from
 from webcrawl.cluster.ending import Ending
 from webcrawl.cluster.folders import read_mark
 from webcrawl.cluster.frontier import ClusterFrontier
@@ -76,31 +76,13 @@ def _node_in(
         raise Refused(str(error)) from None
     store = NodeStore(folder.path)
     buckets = Buckets(shards)
-    ip_delay_s = read(settings, "IP_DELAY", float)
-    pages_max = read(settings, "MAX_PAGES_PER_IP", int)
-    addresses = None
-    if ip_delay_s > 0 or pages_max:
-        addresses = NodeAddresses(
-            ip_delay_s=ip_delay_s,
-            longest_fetch_s=longest_fetch_s,
-            pages_max=pages_max,
-            shared=read(settings, "CLUSTER_SHARED_ADDRESSES", list),
-        )
+    addresses = _addresses_from(settings, longest_fetch_s)
     frontier = ClusterFrontier(buckets, addresses)
     agreed = settings_to_agree(typed_settings(settings)) | {"SUFFIX_LIST": SUFFIX_LIST}
     node = Node(bus, store, agreed, shards, longest_fetch_s=longest_fetch_s, clock=time.monotonic)
     tenancies = None
     if addresses is not None:
-        tenancies = Tenancies(
-            *(bus, node.registry, node.members, addresses),
-            shards=shards,
-            epochs=node.shards.held,
-            restored=node.shards.restored,
-            ip_delay_s=ip_delay_s,
-            longest_fetch_s=longest_fetch_s,
-            pages_max=pages_max,
-            clock=time.monotonic,
-        )
+        tenancies = _tenancies_from(settings, bus, node, addresses, longest_fetch_s)
     ending = Ending(bus, node.members.node, shards)
     goal = read(settings, "CLOSESPIDER_PAGECOUNT", int)
     running = RunningNode(
@@ -123,6 +105,35 @@ def _node_in(
     )
     frontier.rules = rules
     return Cluster(frontier, running)
+
+
+def _addresses_from(settings: BaseSettings, longest_fetch_s: float) -> NodeAddresses | None:
+    """None: no setting limits addresses."""
+    ip_delay_s = read(settings, "IP_DELAY", float)
+    pages_max = read(settings, "MAX_PAGES_PER_IP", int)
+    if ip_delay_s <= 0 and not pages_max:
+        return None
+    return NodeAddresses(
+        ip_delay_s=ip_delay_s,
+        longest_fetch_s=longest_fetch_s,
+        pages_max=pages_max,
+        shared=read(settings, "CLUSTER_SHARED_ADDRESSES", list),
+    )
+
+
+def _tenancies_from(
+    settings: BaseSettings, bus: Bus, node: Node, addresses: NodeAddresses, longest_fetch_s: float
+) -> Tenancies:
+    return Tenancies(
+        *(bus, node.registry, node.members, addresses),
+        shards=read(settings, "CLUSTER_SHARDS", int),
+        epochs=node.shards.held,
+        restored=node.shards.restored,
+        ip_delay_s=read(settings, "IP_DELAY", float),
+        longest_fetch_s=longest_fetch_s,
+        pages_max=read(settings, "MAX_PAGES_PER_IP", int),
+        clock=time.monotonic,
+    )
 
 
 def _opener(
