@@ -26,12 +26,12 @@ from webcrawl.cluster.checkpoints import (
 )
 from webcrawl.cluster.courier import Courier
 from webcrawl.cluster.ending import Ending
-from webcrawl.cluster.folders import SHARDS, CopyError, Folders
+from webcrawl.cluster.folders import CopyError, Folders
 from webcrawl.cluster.frontier import ClusterFrontier
 from webcrawl.cluster.keeping import Keeping
 from webcrawl.cluster.moving import MoveError, Mover
 from webcrawl.cluster.node import Node
-from webcrawl.cluster.nodefile import NodeFileError
+from webcrawl.cluster.nodefile import SHARDS, NodeFileError
 from webcrawl.cluster.offsets import OffsetsError
 from webcrawl.cluster.process import NoProcess, Process
 from webcrawl.cluster.shards import Park, moves
