@@ -13,7 +13,7 @@ from tests.crawl.crawling import Crawl, assert_clean, assert_faultless
 
 pytestmark = pytest.mark.slow
 WORLD = (
-    *("--seed", "6", "--hosts", "12", "--pages-per-host", "60", "--ip-delay", "0"),
+    *("--seed", "6", "--hosts", "12", "--pages-per-host", "45", "--ip-delay", "0"),
     *("--features", "none,page-404,page-chunked", "--host-delay", "0.4"),
 )
 
