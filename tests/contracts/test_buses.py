@@ -194,57 +194,19 @@ class BusContract:
 
         self.run(check, "c")
 
-    # Watches
-
-    def test_a_watch_shows_what_is_there_and_then_what_changes(self) -> None:
-        async def check(one: Bus, two: Bus) -> None:
-            seen: list[tuple[str, bytes | None]] = []
-            await one.put("nodes.gone", b"")
-            await one.delete("nodes.gone")
-            await one.put("nodes.a", b"0")
-            await one.put("nodes.a", b"1")
-            await one.put("crawl", b"1")
-            await two.watch("nodes.", lambda key, entry: seen.append((key, entry and entry.value)))
-            assert seen == [("nodes.a", b"1")]
-            await one.put("nodes.b:", b"")
-            await one.put("nodes.a", b"2")
-            await one.delete("nodes.a")
-            await one.put("shards.1", b"")
-            await one.create("nodes.a", b"3")
-            await until(lambda: len(seen) == 5)
-            assert seen[1:] == [("nodes.b:", b""), ("nodes.a", b"2"), ("nodes.a", None),
-                                ("nodes.a", b"3")]  # fmt: skip
-
-        self.run(check, "c", "c")
-
-    def test_a_watch_of_one_key(self) -> None:
-        async def check(bus: Bus) -> None:
-            seen: list[tuple[str, Entry | None]] = []
-            await bus.watch("end", lambda key, entry: seen.append((key, entry)))
-            await bus.put("ending", b"")
-            await bus.put("end.b", b"")
-            revision = await bus.put("end", b"x")
-            await until(lambda: len(seen) == 1)
-            assert seen == [("end", Entry(b"x", revision))]
-
-        self.run(check, "c")
-
     # Around
 
     def test_two_crawls_do_not_meet(self) -> None:
         async def check(one: Bus, two: Bus, three: Bus) -> None:
             heard: list[bytes] = []
-            seen: list[str] = []
             for other in (two, three):
                 await other.subscribe("a", heard.append)
-                await other.watch("", lambda key, entry: seen.append(key))
             await one.put("a", b"1")
             one.publish("a", b"1")
             two.publish("a", b"2")
             await until(lambda: heard == [b"2"])
             assert await two.get("a") is None
             assert await three.keys("") == {}
-            assert seen == []
             with pytest.raises(BusError):
                 await one.request("a", b"", 0.05)
 

@@ -54,10 +54,8 @@ def test_addresses_are_shared_politely_by_the_shards_of_two_nodes(
     assert all(crawled)
 
 
-@pytest.mark.parametrize("nodes", [1, 2, 3])
-def test_every_page_is_fetched_once_and_politely(
-    tmp_path: Path, bus: NatsServer, nodes: int
-) -> None:
+def test_every_page_is_fetched_once_and_politely(tmp_path: Path, bus: NatsServer) -> None:
+    """By three nodes; other tests have one node, and two."""
     with running(*WORLD, "--host-delay", "0.1") as web:
         crawls = [
             Crawl(
@@ -67,7 +65,7 @@ def test_every_page_is_fetched_once_and_politely(
                 CLUSTER=bus.url,
                 IP_DELAY=0,
             )
-            for number in range(nodes)
+            for number in range(3)
         ]
         results = [crawl.wait(200) for crawl in crawls]
         ledger = assert_faultless(web)

@@ -13,8 +13,8 @@ from tests.crawl.crawling import Crawl, assert_clean, assert_faultless
 
 pytestmark = pytest.mark.slow
 WORLD = (
-    *("--seed", "6", "--hosts", "40", "--pages-per-host", "40", "--ip-delay", "0"),
-    *("--features", "none,page-404,page-chunked", "--host-delay", "0.2"),
+    *("--seed", "6", "--hosts", "12", "--pages-per-host", "45", "--ip-delay", "0"),
+    *("--features", "none,page-404,page-chunked", "--host-delay", "0.4"),
 )
 
 
@@ -25,10 +25,10 @@ def node(folder: Path, web: Running, bus: NatsServer, **settings: Any) -> Crawl:
 
 def test_a_node_that_joins_late_gets_shards(tmp_path: Path) -> None:
     with NatsServer(tmp_path / "bus") as bus, running(*WORLD) as web:
-        first = node(tmp_path / "first", web, bus, CLUSTER_SHARDS=4, DOWNLOAD_DELAY=0.2)
+        first = node(tmp_path / "first", web, bus, CLUSTER_SHARDS=4, DOWNLOAD_DELAY=0.4)
         first.until("Shard 3 is begun")
         first.until(" C  ")
-        late = node(tmp_path / "late", web, bus, CLUSTER_SHARDS=4, DOWNLOAD_DELAY=0.2)
+        late = node(tmp_path / "late", web, bus, CLUSTER_SHARDS=4, DOWNLOAD_DELAY=0.4)
         results = [first.wait(120), late.wait(60)]
         ledger = assert_faultless(web)
     for result in results:

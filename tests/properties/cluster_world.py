@@ -145,7 +145,6 @@ class WorldBus(Bus):
     # What these tests do not use
 
     is_connected = True  # type: ignore[assignment]
-    last_contact = 0.0  # type: ignore[assignment]
 
     async def open(self) -> None: ...
     async def close(self) -> None: ...
@@ -154,7 +153,6 @@ class WorldBus(Bus):
         raise Unreachable("no answer")
 
     async def answer(self, subject: str, handle: Callable[[bytes], Awaitable[bytes]]) -> None: ...
-    async def watch(self, prefix: str, handle: Callable[[str, Entry | None], None]) -> None: ...
 
 
 class Clock:

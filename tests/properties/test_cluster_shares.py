@@ -70,6 +70,11 @@ class Machine:
         self.tasks = [asyncio.create_task(each) for each in (self._rounds(), self._ticks())]
         self.tasks += [asyncio.create_task(self._hosts(shard)) for shard in range(SHARDS)]
 
+    def may_use(self, shard: int) -> bool:
+        """Whether its process believes that it may send requests for `shard`."""
+        node = self.node
+        return node is not None and shard in node.shards.held and node.may_ask(self.clock())
+
     def kill(self) -> None:
         for task in self.tasks:
             task.cancel()
@@ -144,7 +149,7 @@ class Machine:
             await world.sleep(random.uniform(1, 20))
             for _ in range(random.randrange(12)):
                 await self._take(shard, address)
-                if not node.may_use(shard, self.clock()):
+                if self.node is not node or not self.may_use(shard):
                     view.give_back(address, self.clock())
                     break
                 count = used.get((shard, address), 0)
@@ -161,7 +166,7 @@ class Machine:
         while True:
             now = self.clock()
             at = now + 2.0
-            if self.node is not None and self.node.may_use(shard, now):
+            if self.may_use(shard):
                 pages = self.folders.used.get((shard, address), 0)
                 at = view.take(address, now, pages)
                 if at == 0.0:
@@ -217,7 +222,7 @@ class Referee:
             if machine.node is None:
                 continue
             for shard in machine.node.shards.held:
-                if machine.node.may_use(shard, machine.clock()):
+                if machine.may_use(shard):
                     shards.add((number, shard))
         self.shard_last |= dict.fromkeys(shards, now)
         for number, shard in shards:

@@ -159,7 +159,7 @@ class World:
     def __init__(self, folder: Path, seed: int = 0) -> None:
         self.now = 0.0
         self.work = 0
-        self.hub = MemoryHub(seed, clock=self.clock)
+        self.hub = MemoryHub(seed)
         self.machines = [Machine(self, folder / name) for name in ("giver", "taker")]
         self._sleeping: list[tuple[float, asyncio.Future[None]]] = []
 

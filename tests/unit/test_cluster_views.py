@@ -95,11 +95,11 @@ def test_its_own_node_is_as_it_is_now_and_another_one_as_last_heard() -> None:
     now = 100.0
     own = counters(5)
     views = Views(A, own, lambda: now)
-    views.describe = lambda: NodeView(name="one", pages_per_s=1.0)
+    described = NodeView(name="one", pages_per_s=1.0)
     assert views.whole().nodes[0].condition == "joining"
     views.see(
         "id",
-        {A: Seen(views.own(), "alive", 99.0), B: Seen(view(7), "alive", 99.0)},
+        {A: Seen(views.own(described), "alive", 99.0), B: Seen(view(7), "alive", 99.0)},
         {0: A, 1: B},
         2,
     )

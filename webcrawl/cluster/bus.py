@@ -54,7 +54,7 @@ class Bus(ABC):
 
     Subjects and keys are names of parts joined with dots ("links.3", "addresses.2001:db8::1"), of
     NAME_MAX bytes at most; a part may have any characters, but not be empty. Handlers run on the
-    event loop, one at a time for a `subscribe` or a `watch`, and must not block.
+    event loop, one at a time for a `subscribe`, and must not block.
 
     A handler's exception is logged, and the next message is handled as before.
     """
@@ -63,11 +63,6 @@ class Bus(ABC):
     @abstractmethod
     def is_connected(self) -> bool:
         """As far as is known: true for at most 3 s after the bus went silent."""
-
-    @property
-    @abstractmethod
-    def last_contact(self) -> float:
-        """Monotonic seconds of the last answer of the bus; asked each second. 0 before `open`."""
 
     @abstractmethod
     async def open(self) -> None:
@@ -123,15 +118,6 @@ class Bus(ABC):
     @abstractmethod
     async def keys(self, prefix: str) -> dict[str, Entry]:
         """All entries under `prefix`: "nodes." those below, "" all, "crawl" only this key."""
-
-    @abstractmethod
-    async def watch(self, prefix: str, handle: Callable[[str, Entry | None], None]) -> None:
-        """Call `handle` with each entry under `prefix` as for `keys`, then with each change.
-
-        None: there is no entry any more. Returns when the present entries were handled. After a
-        reconnect or a wiped bus it goes on with the difference. Several quick changes of one key
-        may come as one. Memory: key and revision of each entry.
-        """
 
 
 ANSWERS: Final = 64

@@ -21,16 +21,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from webcrawl.cluster.folders import (
-    CopyError,
-    Folders,
-    copy_file,
-    files_of,
-    sync_file,
-    sync_folder,
-    write_file,
-)
+from webcrawl.cluster.folders import CopyError, Folders, files_of
 from webcrawl.cluster.offsets import NAME as OFFSETS
+from webcrawl.cluster.synced import copy_file, sync_file, sync_folder, write_file
 from webcrawl.frontier.disk.frontier import FOLDER
 
 NAME: Final = "checkpoint.json"

@@ -14,7 +14,6 @@ the shard. One copy at most is kept for each shard.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from contextlib import suppress
@@ -25,11 +24,11 @@ import msgspec
 from msgspec import Struct
 
 from webcrawl.cluster.offsets import NAME as OFFSETS
+from webcrawl.cluster.synced import sync_folder, write_file
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.store import StoreError
 
-SHARDS: Final = "shards"  # in JOBDIR
 MARK: Final = "copy.json"
 FILES_MAX: Final = 5_000  # of a shard: 80 GB, and a message of 200 KB that lists them
 _NAME = re.compile(rf"{FOLDER}/[A-Za-z0-9][A-Za-z0-9._-]{{0,99}}|{re.escape(OFFSETS)}", re.ASCII)
@@ -177,32 +176,3 @@ def check_files(files: Files) -> None:
         raise CopyError("its list of files is damaged")
     if len(files) > FILES_MAX or any(size < 0 for _, size in files):
         raise CopyError(f"it has more than {FILES_MAX} files")
-
-
-def copy_file(source: Path, target: Path) -> None:
-    """Copy and sync. OSError."""
-    shutil.copyfile(source, target)
-    sync_file(target)
-
-
-def sync_file(path: Path) -> None:
-    _sync(path, os.O_RDWR)
-
-
-def sync_folder(path: Path) -> None:
-    _sync(path, os.O_RDONLY)
-
-
-def _sync(path: Path, mode: int) -> None:
-    opened = os.open(path, mode)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
-
-
-def write_file(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())

@@ -17,7 +17,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from math import inf
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from webcrawl.cluster.addresses import NodeAddresses, ShardAddresses
 from webcrawl.cluster.buckets import Buckets
@@ -34,8 +34,25 @@ from webcrawl.parse.urls import host_of
 from webcrawl.scope.hostrules import HostRule, HostRules
 
 T = TypeVar("T")
-# Links, and whether they are forced; returns those that are still to be put, and how many were new.
-PutElsewhere = Callable[[list[Link], bool], Awaitable[tuple[list[Link], int]]]
+
+
+class Owner(Protocol):
+    """The node, as its frontier sees it (`running`)."""
+
+    @property
+    def may_lease(self) -> bool: ...
+
+    def has_written(self, number: int) -> None:
+        """A batch of the shard has left rows in its outbox."""
+
+    async def put_elsewhere(self, links: list[Link], force: bool) -> tuple[list[Link], int]:
+        """Put links while this node has no shard: those that are left, how many were new."""
+
+    async def close(self) -> None:
+        """The frontier is about to close its shards."""
+
+    async def leave(self) -> None:
+        """All shards are closed."""
 
 
 class _Held:
@@ -108,12 +125,8 @@ class ClusterFrontier(Frontier):
         self._frozen: set[int] = set()  # shards of which nothing is leased
         self._acquiring: Counter[int] = Counter()  # by shard: an `acquire` is under way
         self._has_shard = asyncio.Event()
-        self.may_lease: Callable[[], bool] = lambda: True
-        self.put_elsewhere: PutElsewhere | None = None
+        self.owner: Owner | None = None  # None: nothing of a bus, in tests
         self._batches = 0  # under way
-        self.on_written: Callable[[int], None] = lambda number: None
-        self.on_close: Callable[[], Awaitable[None]] | None = None
-        self.on_closed: Callable[[], Awaitable[None]] | None = None
         self.rules: HostRules | None = None  # RULES of this process; shards are opened with them
         self._addresses = addresses
 
@@ -173,8 +186,8 @@ class ClusterFrontier(Frontier):
     async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
         links = list(links)
         accepted = 0
-        if not self._shards and self.put_elsewhere is not None:
-            links, accepted = await self.put_elsewhere(links, force)
+        if not self._shards and self.owner is not None:
+            links, accepted = await self.owner.put_elsewhere(links, force)
             if not links:
                 return accepted
         await self._has_shard.wait()
@@ -194,7 +207,7 @@ class ClusterFrontier(Frontier):
 
     async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
         """The shards take turns to be the first, and each gives at most its share at first."""
-        if not self.may_lease():
+        if self.owner is not None and not self.owner.may_lease:
             return []
         numbers = [n for n in self._in_turn() if self._next_at(n, lane) <= now]
         leases: list[Lease] = []
@@ -312,13 +325,13 @@ class ClusterFrontier(Frontier):
         return _Mailbox(self, number)
 
     async def close(self) -> None:
-        if self.on_close is not None:
-            await self.on_close()
+        if self.owner is not None:
+            await self.owner.close()
         for held in self._shards.values():
             self._give(held)
             await held.frontier.close()
-        if self.on_closed is not None:
-            await self.on_closed()
+        if self.owner is not None:
+            await self.owner.leave()
 
     # Batches and counts
 
@@ -334,8 +347,8 @@ class ClusterFrontier(Frontier):
         if self._shards.get(number) is not held:  # given up meanwhile, with its counts
             return result
         self._count(held.counts.changes())
-        if held.frontier.outbox:
-            self.on_written(number)
+        if self.owner is not None and held.frontier.outbox:
+            self.owner.has_written(number)
         return result
 
     def _give(self, held: _Held) -> None:

@@ -25,13 +25,15 @@ from webcrawl.cluster.checkpoints import (
     read_checkpoint,
 )
 from webcrawl.cluster.courier import Courier
-from webcrawl.cluster.folders import SHARDS, CopyError, Folders
+from webcrawl.cluster.ending import Ending
+from webcrawl.cluster.folders import CopyError, Folders
 from webcrawl.cluster.frontier import ClusterFrontier
 from webcrawl.cluster.keeping import Keeping
-from webcrawl.cluster.moving import MoveError, Mover, no_orders
+from webcrawl.cluster.moving import MoveError, Mover
 from webcrawl.cluster.node import Node
-from webcrawl.cluster.nodefile import NodeFileError
+from webcrawl.cluster.nodefile import SHARDS, NodeFileError
 from webcrawl.cluster.offsets import OffsetsError
+from webcrawl.cluster.process import NoProcess, Process
 from webcrawl.cluster.shards import Park, moves
 from webcrawl.crawllog.files import LogError
 from webcrawl.fetch.gate import Gate
@@ -66,10 +68,6 @@ class Holding:
     """The shards of a node.
 
     shards -- those that are open, by number
-    give_back -- gives leases of some hosts back whose requests are not sent
-    on_problem -- called with one line if the node must end
-    on_left -- called once, when a node that leaves has given all its shards away
-    on_command -- carries out a command about shards, of a user of this machine (`desk`)
     """
 
     def __init__(
@@ -78,6 +76,7 @@ class Holding:
         node: Node,
         frontier: ClusterFrontier,
         keeping: Keeping | None,
+        ending: Ending,
         *,
         shards: int,
         jobdir: Path,
@@ -91,12 +90,8 @@ class Holding:
         self.plan = plan
         self.folders = Folders(jobdir / SHARDS)
         self.mover = Mover(bus, node, self.folders, self, clock=clock)
-        self.has_seeds: Callable[[], bool] = lambda: False
-        self.has_ended: Callable[[], bool] = lambda: False
-        self.give_back: Callable[[Callable[[str], bool]], None] = lambda matches: None
-        self.on_left: Callable[[], None] = lambda: None
-        self.on_command: Callable[[list[str]], Awaitable[str]] = no_orders
-        self.on_problem: Callable[[str], None] = logger.error
+        self.process: Process = NoProcess()
+        self._ending = ending
         self._frontier = frontier
         self._keeping = keeping
         self._shards = shards
@@ -171,7 +166,7 @@ class Holding:
                     *(shard, park.node, parked),
                 )
         except (*PROBLEMS, OSError) as error:
-            self.on_problem(f"CLUSTER: {error}")
+            self.process.fail(f"CLUSTER: {error}")
         self.node.shards.stopped(shard)
 
     async def _drain(self, shard: int) -> bool:
@@ -187,7 +182,7 @@ class Holding:
                 return False
             if now > give_back_at:  # again: an `acquire` may have been under way
                 give_back_at = now + _GIVE_BACK_S
-                self.give_back(lambda host: self._frontier.shard_of(host) == shard)
+                self.process.give_back(lambda host: self._frontier.shard_of(host) == shard)
             await asyncio.sleep(_POLL_S)
         return True
 
@@ -217,7 +212,7 @@ class Holding:
         if self._is_leaving and not self.node.shards.held:
             if not self._parking and not self._has_left:
                 self._has_left = True
-                self.on_left()
+                self.process.leave()
             return
         if self._clock() < self._next_move_at or not self.node.may_ask(self._clock()):
             return
@@ -231,7 +226,7 @@ class Holding:
         members, crawl, me = self.node.members, self.node.registry.crawl, self.node.members.node
         running = [node for node, record in members.all().items() if record.state == "running"]
         alive = [node for node in running if members.is_alive(node)]
-        if crawl is None or crawl.is_rebuilt or self.has_ended() or len(owners) < self._shards:
+        if crawl is None or crawl.is_rebuilt or self._ending.reason or len(owners) < self._shards:
             return None
         if self._is_leaving:
             has = Counter(owners.values())
@@ -267,13 +262,13 @@ class Holding:
             self._next_move_at = self._clock() + _LATER_S
             return str(error)
         except PROBLEMS as error:  # it cannot be closed: a full disk
-            self.on_problem(f"CLUSTER: {error}")
+            self.process.fail(f"CLUSTER: {error}")
             return str(error)
         return ""
 
     def leave_crawl(self) -> None:
-        """Give all shards to other nodes, then call `on_left`. MoveError if that is impossible."""
-        if self.has_seeds():
+        """Give all shards to other nodes, then end. MoveError if that is impossible."""
+        if self.process.has_seeds():
             raise MoveError("seeds are still read: leave when they are queued")
         others = [node for node in self.node.members.alive() if node != self.node.members.node]
         if not others:

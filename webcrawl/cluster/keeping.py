@@ -1,4 +1,4 @@
-"""Keeps the IP addresses of a node while it runs: takings, renewals and givings, in a task.
+"""Keeps the IP addresses of a node while it runs: takes them and gives them back, in a task.
 
 `tenancy` decides; this class calls it when something is due or wanted, and writes the counts of
 MAX_PAGES_PER_IP again after a loss of the KV.
@@ -26,8 +26,15 @@ class Keeping:
     on_problem -- called with the error if the node must end
     """
 
-    def __init__(self, tenancies: Tenancies, node: Node, frontier: ClusterFrontier) -> None:
-        self.on_problem: Callable[[Exception], None] = lambda error: None
+    def __init__(
+        self,
+        tenancies: Tenancies,
+        node: Node,
+        frontier: ClusterFrontier,
+        *,
+        on_problem: Callable[[Exception], None],
+    ) -> None:
+        self._on_problem = on_problem
         self._tenancies = tenancies
         self._node = node
         self._frontier = frontier
@@ -72,7 +79,7 @@ class Keeping:
         except Exception as error:
             if not isinstance(error, BusError | StoreError):  # ours: no address would be taken
                 logger.exception("The keeping of IP addresses failed")
-            self.on_problem(error)
+            self._on_problem(error)
 
     def _recount_if_lost(self) -> None:
         """With MAX_PAGES_PER_IP, after a loss of the KV: write the counts of our shards again."""

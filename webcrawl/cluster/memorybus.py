@@ -29,8 +29,6 @@ logger = logging.getLogger(__name__)
 
 _GENERATION: Final = 1 << 39  # as natsbucket's
 
-Watcher = Callable[[str, Entry | None], None]
-
 
 class _Delivery(NamedTuple):
     to: MemoryBus
@@ -52,16 +50,10 @@ class MemoryHub:
     `lose`, `repeat`, `reorder`: rates of published messages (a lost one is not repeated; a
     reordered one is delivered after any of the waiting ones). `fail`: rate of calls on entries and
     of requests that raise Unreachable, half of them after they were carried out.
-
-    `now` is the time of `last_contact`; give a `clock` for another one.
     """
 
-    def __init__(
-        self, seed: int = 0, *, stepped: bool = False, clock: Callable[[], float] | None = None
-    ) -> None:
+    def __init__(self, seed: int = 0, *, stepped: bool = False) -> None:
         self.lose = self.repeat = self.reorder = self.fail = 0.0
-        self.now = 0.0
-        self.clock = clock or (lambda: self.now)
         self._random = Random(seed)
         self._stepped = stepped
         self._crawls: dict[str, _Crawl] = {}
@@ -94,7 +86,6 @@ class MemoryHub:
         for crawl in self._crawls.values():
             crawl.entries.clear()
             crawl.sequence = 0
-        self.changed()
 
     def happens(self, rate: float) -> bool:
         return rate > 0 and self._random.random() < rate
@@ -145,10 +136,6 @@ class MemoryHub:
         crawl.sequence += 1
         return self._generation * _GENERATION + crawl.sequence
 
-    def changed(self) -> None:
-        for bus in list(self._buses):
-            bus.catch_up()
-
 
 class MemoryBus(Bus):
     """Made by `MemoryHub.bus`."""
@@ -158,9 +145,7 @@ class MemoryBus(Bus):
         self.subscriptions: dict[str, list[Callable[[bytes], None]]] = {}
         self.answers: dict[str, list[Callable[[bytes], Awaitable[bytes]]]] = {}
         self._hub, self._shared = hub, shared
-        self._watches: list[tuple[str, Watcher, dict[str, int]]] = []
         self._is_open = self._is_cut = False
-        self._contact = 0.0
         self._answering = 0
 
     def __repr__(self) -> str:
@@ -169,10 +154,6 @@ class MemoryBus(Bus):
     @property
     def is_connected(self) -> bool:
         return self._is_open and not self._is_cut
-
-    @property
-    def last_contact(self) -> float:
-        return self._hub.clock() if self.is_connected else self._contact
 
     async def open(self) -> None:
         if self._is_cut:
@@ -186,12 +167,10 @@ class MemoryBus(Bus):
     # For the hub
 
     def disconnect(self) -> None:
-        self._contact = self.last_contact
         self._is_cut = True
 
     def reconnect(self) -> None:
         self._is_cut = False
-        self.catch_up()
 
     def deliver(self, handle: Callable[..., None], *arguments: Any) -> None:
         if self.is_connected:
@@ -199,21 +178,6 @@ class MemoryBus(Bus):
                 handle(*arguments)
             except Exception:
                 logger.exception("A handler failed")
-
-    def catch_up(self) -> None:
-        for prefix, handle, revisions in list(self._watches):
-            if self.is_connected:
-                self._show(prefix, handle, revisions)
-
-    def _show(self, prefix: str, handle: Watcher, revisions: dict[str, int]) -> None:
-        entries = self._under(prefix)
-        for key in [key for key in revisions if key not in entries]:
-            del revisions[key]
-            self.deliver(handle, key, None)
-        for key, entry in sorted(entries.items(), key=lambda item: item[1].revision):
-            if revisions.get(key) != entry.revision:
-                revisions[key] = entry.revision
-                self.deliver(handle, key, entry)
 
     # Messages
 
@@ -274,7 +238,6 @@ class MemoryBus(Bus):
     def _write(self, key: str, value: bytes) -> int:
         entry = Entry(checked_size(value), self._hub.revision(self._shared))
         self._shared.entries[key] = entry
-        self._hub.changed()
         return entry.revision
 
     async def get(self, key: str) -> Entry | None:
@@ -312,16 +275,9 @@ class MemoryBus(Bus):
         is_done = entry is not None and revision in (None, entry.revision)
         if is_done:
             del self._shared.entries[key]
-            self._hub.changed()
-        self._check(is_lost)
+            self._check(is_lost)
         return is_done
 
     async def keys(self, prefix: str) -> dict[str, Entry]:
         self._check(await self._call())
         return self._under(prefix)
-
-    async def watch(self, prefix: str, handle: Watcher) -> None:
-        self._check(await self._call())
-        revisions: dict[str, int] = {}
-        self._watches.append((prefix, handle, revisions))
-        self._show(prefix, handle, revisions)

@@ -47,10 +47,10 @@ from webcrawl.cluster.folders import (
     check_files,
     files_of,
     read_mark,
-    sync_file,
 )
 from webcrawl.cluster.node import Node
 from webcrawl.cluster.records import SHARDS, UNREADABLE, Copy, NodeID, ShardRecord, read
+from webcrawl.cluster.synced import sync_file
 from webcrawl.frontier.store import StoreError
 
 PIECE: Final = 256 << 10

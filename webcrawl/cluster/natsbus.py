@@ -1,7 +1,7 @@
 """The bus over NATS: one connection after another, and all that goes on over them.
 
 `natsclient.py` is a connection, `natsbucket.py` the entries, `natsfollow.py` reads them. This
-module connects again when one is lost, and begins subscriptions, answers and watches anew.
+module connects again when one is lost, and begins subscriptions and answers anew.
 
 A PING each second, SILENT_TICKS seconds without its PONG: the connection is lost. Ticks of the
 event loop are counted, not the clock: if this process was busy or stopped, the server was not.
@@ -32,7 +32,7 @@ from webcrawl.cluster.bus import (
 )
 from webcrawl.cluster.natsbucket import RETRY_S, TIMEOUT_S, Bucket, BucketLost
 from webcrawl.cluster.natsclient import Connection
-from webcrawl.cluster.natsfollow import Watch, snapshot
+from webcrawl.cluster.natsfollow import snapshot
 from webcrawl.cluster.natswire import Message
 
 logger = logging.getLogger(__name__)
@@ -56,11 +56,9 @@ class NatsBus(Bus):
         self._open_s = open_s
         self._connection: Connection | None = None
         self._bucket: Bucket | None = None
-        self._last_contact = 0.0  # over earlier connections
         self._handlers: list[tuple[str, Callable[[Message], None]]] = []
-        self._watches: list[Watch] = []
         self._keeper: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()  # answers, and watches that start again
+        self._tasks: set[asyncio.Task[None]] = set()  # answers
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -70,11 +68,6 @@ class NatsBus(Bus):
     @property
     def is_connected(self) -> bool:
         return self._connection is not None and not self._connection.lost.done()
-
-    @property
-    def last_contact(self) -> float:
-        connection = self._connection
-        return max(self._last_contact, connection.last_contact if connection else 0.0)
 
     # Connecting
 
@@ -99,7 +92,6 @@ class NatsBus(Bus):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._connection is not None:
-            self._last_contact = self.last_contact
             connection, self._connection, self._bucket = self._connection, None, None
             await connection.close()
 
@@ -131,8 +123,6 @@ class NatsBus(Bus):
         bucket = Bucket(connection, self._crawl, self._address.replicas)
         try:
             await bucket.open()
-            for watch in self._watches:
-                await watch.start(bucket)
         except BucketLost as error:  # wiped in between
             raise Unreachable(f"{connection.server}: {error}") from None
         if connection.lost.done():
@@ -146,7 +136,6 @@ class NatsBus(Bus):
             connection = self._connection
             assert connection is not None
             error = await self._until_lost(connection)
-            self._last_contact = self.last_contact
             self._connection = self._bucket = None
             lost_at = time.monotonic()
             logger.debug("The bus is lost, connecting again: %s", error)
@@ -166,7 +155,6 @@ class NatsBus(Bus):
                     connection.abort(Unreachable(f"{connection.server} is silent"))
             elif ticks >= PING_TICKS:
                 pong = None
-                self._restart_watches()
         return connection.lost.result()
 
     async def _reconnect(self) -> None:
@@ -185,15 +173,6 @@ class NatsBus(Bus):
                 return
             await asyncio.sleep(wait_s * random.uniform(0.5, 1.0))  # not all nodes at once
             wait_s = min(wait_s * 2, most_s)
-
-    def _restart_watches(self) -> None:
-        for watch in self._watches:
-            if watch.is_due():
-                self._spawn(self._restart(watch))
-
-    async def _restart(self, watch: Watch) -> None:
-        with contextlib.suppress(BusError):  # the next second tries again
-            await self._on_bucket(watch.start)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -332,8 +311,3 @@ class NatsBus(Bus):
 
     async def keys(self, prefix: str) -> dict[str, Entry]:
         return await self._on_bucket(lambda bucket: snapshot(bucket, prefix))
-
-    async def watch(self, prefix: str, handle: Callable[[str, Entry | None], None]) -> None:
-        watch = Watch(prefix, handle)
-        await self._on_bucket(watch.start)
-        self._watches.append(watch)

@@ -11,7 +11,6 @@ import asyncio
 import json
 import logging
 import ssl
-import time
 from collections.abc import Callable
 from secrets import token_hex
 from typing import Any, Final, cast
@@ -40,7 +39,6 @@ class Connection(asyncio.Protocol):
         self.info: dict[str, Any] = {}
         self.lost: asyncio.Future[BusError] = loop.create_future()
         self._closed: asyncio.Future[None] = loop.create_future()
-        self.last_contact = 0.0  # of the last PONG or answer
         self.violation = ""  # the last refusal that did not end the connection
         self._transport: asyncio.Transport | None = None
         self._reader = natswire.Reader()
@@ -176,7 +174,6 @@ class Connection(asyncio.Protocol):
             case natswire.Pinged():
                 self._write(natswire.PONG)
             case natswire.Ponged() if self._pongs:
-                self.last_contact = time.monotonic()
                 future = self._pongs.pop(0)
                 if not future.done():
                     future.set_result(None)
@@ -252,7 +249,6 @@ class Connection(asyncio.Protocol):
             self._requests.pop(token, None)
 
     def _on_answer(self, message: Message) -> None:
-        self.last_contact = time.monotonic()
         future = self._requests.get(message.subject.rpartition(".")[2])
         if future is not None and not future.done():
             future.set_result(message)

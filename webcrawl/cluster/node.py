@@ -29,8 +29,7 @@ _PATIENCE_S = STALE_S
 class Node:
     """This machine's part of the crawl.
 
-    longest_fetch_s -- from a lease to the end of its request, at most: the time between the last
-        look at `may_use` and the end of what it allowed
+    longest_fetch_s -- from a lease to the end of its request, at most
     on_event -- called for each shard to use or to park, before the next step of the round
     before_joining -- called when nothing else is in the way; returns what is, "" if nothing
     """
@@ -46,7 +45,6 @@ class Node:
         clock: Callable[[], float],
         on_event: Callable[[Event], None] = lambda event: None,
     ) -> None:
-        self.store = store
         self._store = store
         self.registry = Registry(bus, store, settings, shards, clock)
         self.members = Members(bus, store, clock)
@@ -65,17 +63,22 @@ class Node:
         return f"<Node {self.members.node}, {self.state}: {self.shards!r}>"
 
     def may_ask(self, now: float) -> bool:
-        """Whether the node may send requests at all."""
+        """Whether the node may send requests: for the shards that it holds (`Shards.held`)."""
         return self.state != "left" and self.members.may_ask(now)
-
-    def may_use(self, shard: int, now: float) -> bool:
-        """Whether the node may send requests for `shard`."""
-        return shard in self.shards.held and self.may_ask(now)
 
     @property
     def has_shards(self) -> bool:
         """Whether this node has begun shards in an earlier run, or in this one."""
         return self.shards.has_begun
+
+    @property
+    def has_crawl(self) -> bool:
+        """Whether JOBDIR belongs to a crawl: this node has joined it, now or in an earlier run."""
+        return bool(self._store.content.crawl)
+
+    def forget_crawl(self) -> None:
+        """Let JOBDIR be used for another crawl: this one has nothing in it."""
+        self._store.keep(crawl="", shards=0)
 
     def has_carried_out(self, end: int) -> bool:
         """Whether this node has ended by the end of this number (`note_end`)."""
@@ -140,7 +143,5 @@ class Node:
     async def leave(self) -> None:
         """All requests have ended and all folders are closed: tell the others. BusError."""
         self.state = "left"
-        self.shards.held.clear()
-        for shard in list(self.shards._stopping):
-            self.shards.stopped(shard)
+        self.shards.stopped_all()
         await self.members.beat("left", self.shards.epochs(), self.registry.era, self.view)

@@ -7,8 +7,6 @@ Replaced as a whole and synced. It is small and written only when shards change 
 from __future__ import annotations
 
 import json
-import os
-from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -17,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from webcrawl.cluster.records import ShardRecord
+from webcrawl.cluster.synced import replace_file
 
 NAME = "node.json"
 SHARDS = "shards"  # in JOBDIR
@@ -107,20 +106,8 @@ def read_node(jobdir: Path) -> NodeFile | None:
 def write_node(jobdir: Path, content: NodeFile) -> None:
     """Replace the file: after a crash there is the old one or the new one. NodeFileError."""
     path = jobdir / NAME
-    part = path.with_name(f"{NAME}.{os.getpid()}.part")
     text = json.dumps(msgspec.to_builtins(content, str_keys=True), indent=1) + "\n"
     try:
-        with part.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-        folder = os.open(jobdir, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        replace_file(path, text.encode())
     except OSError as error:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
         raise NodeFileError(f"{path} cannot be written: {error}") from None

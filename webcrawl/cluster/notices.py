@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from math import inf
 from typing import Final
 
 from webcrawl.cluster.members import Members
@@ -18,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 AGAIN_S: Final = 600.0
 AGAIN_AT_START_S: Final = 30.0
+LOST_S: Final = 15.0  # until a warning: nodes that have lost the bus too write what they know
 _SHOWN: Final = 8  # shards or nodes named in a line
 
 
@@ -50,6 +52,8 @@ class Notices:
         self._alive: set[str] = set()
         self._missing = Repeated()
         self._without = Repeated(level=logging.INFO)
+        self._lost_at = inf  # since when shards are missing
+        self._is_warned = False
 
     def nodes(self) -> None:
         """Log which nodes have come or gone since the last call."""
@@ -86,6 +90,28 @@ class Notices:
         """Log that this node has no shard, once all are on other nodes."""
         text = "This node has no shard: all are on other nodes" if is_claimed and not held else ""
         self._without.say(text, now)
+
+    def lost(
+        self, shards: Mapping[int, ShardRecord], total: int, now: float, *, losses: int
+    ) -> None:
+        """Warn once: the bus was wiped before all shards were claimed, or while their nodes were
+        dead.
+
+        Only their nodes know them. If there are none, nobody can tell, and none is begun empty.
+        """
+        missing = [number for number in range(total) if number not in shards]
+        if not (losses and missing):
+            self._lost_at = inf
+            return
+        self._lost_at = min(self._lost_at, now)
+        if now > self._lost_at + LOST_S and not self._is_warned:
+            self._is_warned = True
+            logger.warning(
+                "The bus has lost its records, and no node that runs knows the shards %s: the crawl"
+                " waits for their nodes. Start these; if there never were any, stop all nodes, and"
+                " start them with other JOBDIRs and another CLUSTER_NAME",
+                ", ".join(map(str, missing)),
+            )
 
     def named(self, node: str) -> str:
         """The node, and its machine if that is known."""

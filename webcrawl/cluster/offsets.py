@@ -7,13 +7,14 @@ turn in which a receiver was heard of for the first time, or one of us was set b
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
 from msgspec import Struct
+
+from webcrawl.cluster.synced import replace_file
 
 NAME: Final = "courier.json"
 
@@ -89,17 +90,7 @@ class Offsets:
     def _write(self) -> None:
         if self._path is None:
             return
-        part = self._path.with_suffix(".part")
         try:
-            with part.open("wb") as file:
-                file.write(msgspec.json.encode(self._content))
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(self._path)
-            folder = os.open(self._path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            replace_file(self._path, msgspec.json.encode(self._content))
         except OSError as error:
             raise OffsetsError(f"{self._path} cannot be written: {error.strerror}") from None

@@ -32,7 +32,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Final
 from uuid import uuid4
 
@@ -41,6 +40,7 @@ from msgspec.structs import replace
 from webcrawl.cluster.bus import Bus, Refused
 from webcrawl.cluster.nodefile import NodeStore
 from webcrawl.cluster.records import CRAWL, PROTOCOL, Crawl, read, write
+from webcrawl.crawllog.files import new_crawl_id
 
 GATHER_S: Final = 4.0  # a node that has joined looks at the record at least each 3 s
 
@@ -114,11 +114,6 @@ def different_setting(mine: Mapping[str, str], theirs: Mapping[str, str]) -> str
     """The first setting that differs, "" if none does."""
     names = sorted(mine.keys() | theirs.keys())
     return next((name for name in names if mine.get(name) != theirs.get(name)), "")
-
-
-def new_crawl_id() -> str:
-    """As in `frontier.disk.identity`: the UTC start in 14 digits, and 6 hex digits."""
-    return f"{datetime.now(UTC):%Y%m%d%H%M%S}-{uuid4().hex[:6]}"
 
 
 class Registry:

@@ -26,6 +26,7 @@ from typing import Final
 
 from webcrawl.cluster.bus import Bus, BusError, Refused, Unreachable
 from webcrawl.cluster.courier import Courier, subject_of
+from webcrawl.cluster.desk import Desk
 from webcrawl.cluster.ending import FINISHED, Activity, Ending
 from webcrawl.cluster.explaining import Explanations
 from webcrawl.cluster.frontier import ClusterFrontier
@@ -36,19 +37,19 @@ from webcrawl.cluster.node import Node
 from webcrawl.cluster.nodefile import NodeFileError
 from webcrawl.cluster.notices import AGAIN_AT_START_S, Notices, Repeated
 from webcrawl.cluster.offsets import Offsets, OffsetsError
+from webcrawl.cluster.process import NoProcess, Process
 from webcrawl.cluster.putting import Putting
 from webcrawl.cluster.shards import Event, Use
 from webcrawl.cluster.steering import NodeSteering
 from webcrawl.cluster.tenancy import Tenancies
 from webcrawl.cluster.views import Views
 from webcrawl.fetch.gate import Gate
-from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier
+from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier, JobFolder
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import StoreError
 
 logger = logging.getLogger(__name__)
 
-_LOST_S = 15.0  # until a warning: nodes that have lost the bus too write what they know
 _AGAIN_S = 0.2  # until the next round, after one that did not count
 START_S: Final = 600.0  # how long a node waits for the bus before its crawl begins
 _POLL_S = 0.2
@@ -75,12 +76,7 @@ class RunningNode:
 
     frontier -- of this node; it gets the shards
     tenancies -- of IP addresses; None: no setting limits them
-    has_seeds -- whether seeds are still read, or anything else is not in a shard yet
-    on_problem -- called once, with one line, if the node must end
-    on_stop -- called once the crawl is to end in all nodes before it is finished
-    on_allowed -- called after each round: until when the other processes may send requests
-    on_lapse -- called before the node may ask again after it might not: all leases whose requests
-        are not sent must be given back, since others may ask those addresses meanwhile
+    folder -- JOBDIR, locked; `leave` gives it back
     """
 
     def __init__(
@@ -93,28 +89,25 @@ class RunningNode:
         steering: NodeSteering,
         *,
         shards: int,
-        jobdir: Path,
+        folder: JobFolder,
         open_shard: OpenShard,
         gate: Gate,
         plan: Plan,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.node = node
-        self.has_seeds: Callable[[], bool] = lambda: True  # until the spider is open
-        self.on_problem: Callable[[str], None] = logger.error
         self.explanations = Explanations(bus, node.members.node, lambda: self.crawl_id)
         self.views = Views(node.members.node, frontier.counters, clock)
-        self.on_stop: Callable[[], None] = lambda: None
-        self.on_allowed: Callable[[float], None] = lambda until: None
         self.steering = steering
-        self.allowed_until = -inf  # before the first round
-        self.on_lapse: Callable[[], None] = lambda: None
+        self._process: Process = NoProcess()
+        self._allowed_until = -inf  # before the first round
         self._sessions = 1  # of `members`, as of the last round
         self._bus = bus
         self._frontier = frontier
         self._ending = ending
         self._shards = shards
         self._open_shard = open_shard
+        self._folder = folder
         self._gate = gate
         self._clock = clock
         self._couriers: dict[int, Courier] = {}
@@ -122,9 +115,7 @@ class RunningNode:
         self._events: list[Event] = []
         self._closing = asyncio.Event()
         self._called = asyncio.Event()  # the next round must not wait
-        self._lost_at = inf  # since when shards are missing
-        self._is_warned = False
-        self._is_new = not node.store.content.crawl  # JOBDIR has never joined a crawl
+        self._is_new = not node.has_crawl  # at the start
         self._putting = Putting(bus, node, shards, self._put)
         self._task: asyncio.Task[None] | None = None
         self._beside: list[asyncio.Task[None]] = []
@@ -134,31 +125,31 @@ class RunningNode:
         self._back_at = float("-inf")  # when the bus was back
         self._idle_at = inf  # since when the node has nothing to do
         self._has_stopped = False
-        self._keeping = Keeping(tenancies, node, frontier) if tenancies is not None else None
-        if self._keeping is not None:
-            self._keeping.on_problem = lambda error: self.on_problem(one_line(error))
+        self._keeping = None
+        if tenancies is not None:
+            self._keeping = Keeping(tenancies, node, frontier, on_problem=self._fail)
         self.holding = Holding(
-            *(bus, node, frontier, self._keeping),
+            *(bus, node, frontier, self._keeping, ending),
             shards=shards,
-            jobdir=jobdir,
+            jobdir=folder.path,
             gate=gate,
             plan=plan,
             couriers=self._couriers,
             stop_courier=self._stop_courier,
             clock=clock,
         )
-        self.holding.has_seeds = lambda: self.has_seeds()  # noqa: PLW0108  # it is set later
-        self.holding.has_ended = lambda: bool(ending.reason)
-        self.holding.on_problem = lambda line: self.on_problem(line)  # noqa: PLW0108  # as above
-        self.holding.mover.on_hurry = self._called.set
-        steering.on_called = self._called.set
-        node.before_joining = self._before_joining
-        node.on_event = self._events.append
-        frontier.on_written = self._written
-        frontier.on_close = self.close
-        frontier.put_elsewhere = self._put_elsewhere
-        frontier.may_lease = lambda: not gate.is_shut
+        self.desk = Desk(bus, self.holding, folder.path.absolute())
+        self._wire()
         gate.allow_until(-inf)  # before the first round
+
+    def _wire(self) -> None:
+        """Be told by the parts of this node."""
+        self.holding.mover.on_order = self.desk.from_bus
+        self.holding.mover.on_hurry = self._called.set
+        self.steering.on_called = self._called.set
+        self.node.before_joining = self._before_joining
+        self.node.on_event = self._events.append
+        self._frontier.owner = self
 
     @property
     def crawl_id(self) -> str:
@@ -181,6 +172,35 @@ class RunningNode:
         members = self.node.members
         others = (each for name, each in members.all().items() if name != members.node)
         return any(each.view.numbers.get("crawled") for each in others)
+
+    # For `ClusterFrontier` (its `Owner`), beside `close` and `leave`
+
+    @property
+    def may_lease(self) -> bool:
+        return not self._gate.is_shut
+
+    def has_written(self, number: int) -> None:
+        courier = self._couriers.get(number)
+        if courier is not None:
+            courier.wrote()
+
+    async def put_elsewhere(self, links: list[Link], force: bool) -> tuple[list[Link], int]:
+        """Put links into other nodes' shards, until this node has one."""
+        accepted = 0
+        while links and not self._frontier.shards and not self._frontier.has_ended:
+            if not self._putting.owner:
+                await asyncio.sleep(_AGAIN_S)
+                continue
+            try:
+                count, new = await self._putting.send(links, force=force)
+            except BusError as error:
+                logger.debug("Links could not be put elsewhere: %s", error)
+                await asyncio.sleep(1.0)
+            else:
+                links, accepted = links[count:], accepted + new
+        return links, accepted
+
+    # The life of the node
 
     async def join(self, goes_on: Callable[[], bool]) -> bool:
         """Join the crawl, and open the shards that this node has already. Call it before `start`.
@@ -243,7 +263,7 @@ class RunningNode:
         others = self.node.members.running()
         if self._ending.reason == FINISHED and not self.node.has_shards:
             if self._is_new:
-                self.node.store.keep(crawl="", shards=0)  # JOBDIR can be used for another crawl
+                self.node.forget_crawl()
                 raise Refused(
                     "CLUSTER_NAME: the crawl of this name on the bus is finished, and this JOBDIR"
                     " had no part in it: a new crawl needs another CLUSTER_NAME"
@@ -259,7 +279,10 @@ class RunningNode:
         await self.steering.join(is_first=not others)
         return ""
 
-    def start(self) -> None:
+    def start(self, process: Process) -> None:
+        """The spider is open."""
+        self._process = self.holding.process = process
+        process.allow_until(self._allowed_until)
         self._task = asyncio.create_task(self._run())
         self._beside = [
             asyncio.create_task(self._watch_bus()),
@@ -282,7 +305,13 @@ class RunningNode:
             await self._stop_courier(number)
 
     async def leave(self) -> None:
-        """All shards are closed."""
+        """All shards are closed: tell the others, as far as the bus is there."""
+        try:
+            await self._leave()
+        finally:
+            self._folder.close()
+
+    async def _leave(self) -> None:
         if self._ending.reason:
             with suppress(NodeFileError):  # then the next run ends at once, and the one after not
                 self.node.note_end(self._ending.number)
@@ -294,6 +323,9 @@ class RunningNode:
             await self.node.members.look()  # the last counts of the others
             self._see()
         await self._bus.close()
+
+    def _fail(self, error: Exception) -> None:
+        self._process.fail(one_line(error))
 
     # Rounds
 
@@ -315,16 +347,16 @@ class RunningNode:
                         await self._called.wait()
         except (NodeError, *PROBLEMS) as error:
             self._allow_until(-inf)
-            self.on_problem(one_line(error))
+            self._fail(error)
         except Exception as error:  # our own fault: without rounds the others wait for this node
             logger.exception("A round of the node failed")
             self._allow_until(-inf)
-            self.on_problem(f"CLUSTER: failed, the log says where: {error!r}")
+            self._process.fail(f"CLUSTER: failed, the log says where: {error!r}")
 
     async def _round(self) -> bool:
         """One round; whether it counts. A fault of the bus is none of the node."""
         self._events.clear()
-        self.node.view = self.views.own()
+        self.node.view = self.views.own(self._process.describe())
         try:
             counts = await self.node.round()
             self._see()
@@ -353,7 +385,7 @@ class RunningNode:
             self._keeping.note()
         if self.node.members.sessions > self._sessions:
             self._sessions = self.node.members.sessions
-            self.on_lapse()
+            self._process.give_back(lambda host: True)  # others may ask those addresses meanwhile
         # After a loss of the KV others may have shards that are open here: see `Shards.note_era`.
         is_sure = self._frontier.shards.keys() <= self.node.shards.held.keys()
         self._allow_until(self.node.members.may_ask_until if is_sure else -inf)
@@ -383,42 +415,22 @@ class RunningNode:
         self._notices.has_none(shards.held, is_claimed, now)
         # Links to the shards of a node that is gone wait in an outbox.
         shards_done = all(each.is_finished() for each in self._frontier.shards.values())
-        is_idle = not self.has_seeds() and shards_done
+        is_idle = not self._process.has_seeds() and shards_done
         self._idle_at = min(self._idle_at, now) if is_idle else inf
         self._notices.waits(shards.map, now, is_idle=is_idle)
-        self._warn_of_lost_shards()
+        crawl = self.node.registry.crawl
+        self._notices.lost(shards.map, self._shards, now, losses=crawl.losses if crawl else 0)
 
     def _has_just_idled(self) -> bool:
         """Whether the end may be near: it takes five rounds, and all nodes' answers."""
         return 0 <= self._clock() - self._idle_at < _ENDING_S
 
-    def _warn_of_lost_shards(self) -> None:
-        """Once: the bus was wiped before all shards were claimed, or while their nodes were dead.
-
-        Only their nodes know them. If there are none, nobody can tell, and none is begun empty.
-        """
-        crawl, shards = self.node.registry.crawl, self.node.shards.map
-        missing = [number for number in range(self._shards) if number not in shards]
-        if not (crawl is not None and crawl.losses and missing):
-            self._lost_at = inf
-            return
-        now = self._clock()
-        self._lost_at = min(self._lost_at, now)
-        if now > self._lost_at + _LOST_S and not self._is_warned:
-            self._is_warned = True
-            logger.warning(
-                "The bus has lost its records, and no node that runs knows the shards %s: the crawl"
-                " waits for their nodes. Start these; if there never were any, stop all nodes, and"
-                " start them with other JOBDIRs and another CLUSTER_NAME",
-                ", ".join(map(str, missing)),
-            )
-
     # The loss of the bus
 
     def _allow_until(self, at: float) -> None:
-        self.allowed_until = at
+        self._allowed_until = at
         self._gate.allow_until(at)
-        self.on_allowed(at)
+        self._process.allow_until(at)
 
     async def _watch_bus(self) -> None:
         """Say that the bus is lost, also while a round waits for it, and that it is back."""
@@ -479,10 +491,10 @@ class RunningNode:
         try:
             await courier.run()
         except (StoreError, OffsetsError) as error:
-            self.on_problem(one_line(error))
+            self._fail(error)
         except Exception as error:  # ours: without its mail the crawl would never end
             logger.exception("The mail of shard %d failed", courier.shard)
-            self.on_problem(f"CLUSTER: {error!r}")
+            self._process.fail(f"CLUSTER: {error!r}")
 
     async def _stop_courier(self, number: int) -> None:
         courier, task = self._couriers.get(number), self._carrying.pop(number, None)
@@ -496,41 +508,20 @@ class RunningNode:
         """Put links of a node without a shard."""
         return await self._frontier.put(links, self._clock(), force=force)
 
-    async def _put_elsewhere(self, links: list[Link], force: bool) -> tuple[list[Link], int]:
-        """Put links into other nodes' shards, until this node has one."""
-        accepted = 0
-        while links and not self._frontier.shards and not self._frontier.has_ended:
-            if not self._putting.owner:
-                await asyncio.sleep(_AGAIN_S)
-                continue
-            try:
-                count, new = await self._putting.send(links, force=force)
-            except BusError as error:
-                logger.debug("Links could not be put elsewhere: %s", error)
-                await asyncio.sleep(1.0)
-            else:
-                links, accepted = links[count:], accepted + new
-        return links, accepted
-
-    def _written(self, number: int) -> None:
-        courier = self._couriers.get(number)
-        if courier is not None:
-            courier.wrote()
-
     # The end
 
     async def _end_if_quiet(self) -> None:
         if self.node.state not in ("running", "leaving"):
             return
         if await self._ending.look():
-            await self._ending.answer(self._activities(), has_seeds=self.has_seeds())
+            await self._ending.answer(self._activities(), has_seeds=self._process.has_seeds())
         if 0 in self.node.shards.held:
             await self._ending.lead(self.node.shards.map, self.node.members.alive())
         if self._ending.reason == FINISHED:
             self._frontier.has_ended = True
         elif self._ending.reason and not self._has_stopped:
             self._has_stopped = True
-            self.on_stop()
+            self._process.stop()
 
     def _activities(self) -> dict[int, Activity]:
         quiet = self._frontier.is_idle

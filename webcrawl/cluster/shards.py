@@ -147,6 +147,11 @@ class Shards:
         """No request for the parked `shard` runs any more: the next heartbeat says so."""
         self._stopping.pop(shard, None)
 
+    def stopped_all(self) -> None:
+        """The node ends: all its requests have."""
+        self.held.clear()
+        self._stopping.clear()
+
     def epochs(self) -> list[int]:
         """For the heartbeat: the epochs seen; that of a parked shard once its requests ended."""
         seen = [0] * self._shards

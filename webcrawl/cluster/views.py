@@ -219,15 +219,11 @@ def _line(node: str, seen: Seen, shards: int, *, is_own: bool, now: float) -> No
 
 
 class Views:
-    """This node's view, and those of the others as last heard.
-
-    describe -- makes this node's view without its counts; called on the event loop
-    """
+    """This node's view, and those of the others as last heard."""
 
     def __init__(
         self, node: str, counters: Counters, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.describe: Callable[[], NodeView] = NodeView
         self._node = node
         self._counters = counters
         self._clock = clock
@@ -235,9 +231,9 @@ class Views:
         # Replaced as a whole, never changed: the thread of the stats lines reads it.
         self._seen: tuple[str, Mapping[str, Seen], Mapping[int, str], int] = ("", {}, {}, 0)
 
-    def own(self) -> NodeView:
-        """This node now, for its heartbeat."""
-        self._own = view_of(self._counters, self.describe())
+    def own(self, described: NodeView) -> NodeView:
+        """This node now, for its heartbeat. `described`: its view without its counts."""
+        self._own = view_of(self._counters, described)
         return self._own
 
     def last(self) -> NodeView:

@@ -12,8 +12,7 @@ from scrapy.settings import BaseSettings
 
 from webcrawl.cluster.addresses import NodeAddresses
 from webcrawl.cluster.buckets import SUFFIX_LIST, Buckets
-from webcrawl.cluster.bus import Refused, bus_from
-from webcrawl.cluster.desk import Desk
+from webcrawl.cluster.bus import Bus, Refused, bus_from
 from webcrawl.cluster.ending import Ending
 from webcrawl.cluster.folders import read_mark
 from webcrawl.cluster.frontier import ClusterFrontier
@@ -24,7 +23,6 @@ from webcrawl.cluster.registry import settings_to_agree
 from webcrawl.cluster.running import RunningNode
 from webcrawl.cluster.steering import NodeSteering
 from webcrawl.cluster.tenancy import Tenancies
-from webcrawl.cluster.views import NodeView, machine_name
 from webcrawl.config import build
 from webcrawl.config.table import read, typed_settings
 from webcrawl.fetch.gate import Gate
@@ -69,7 +67,6 @@ def _node_in(
     gate: Gate,
     folder: JobFolder,
 ) -> Cluster:
-    jobdir = folder.path
     shards = read(settings, "CLUSTER_SHARDS", int)
     longest_fetch_s = 2 * read(settings, "DOWNLOAD_TIMEOUT", float) + _WAIT_S
     checkpoints = settings.get("CLUSTER_CHECKPOINTS")
@@ -78,7 +75,7 @@ def _node_in(
         bus = bus_from(url, name)
     except ValueError as error:
         raise Refused(str(error)) from None
-    store = NodeStore(jobdir)
+    store = NodeStore(folder.path)
     before = store.content
     if before.crawl and before.name not in ("", name):
         raise Refused(
@@ -87,31 +84,13 @@ def _node_in(
         )
     store.note_name(name)
     buckets = Buckets(shards)
-    ip_delay_s = read(settings, "IP_DELAY", float)
-    pages_max = read(settings, "MAX_PAGES_PER_IP", int)
-    addresses = None
-    if ip_delay_s > 0 or pages_max:
-        addresses = NodeAddresses(
-            ip_delay_s=ip_delay_s,
-            longest_fetch_s=longest_fetch_s,
-            pages_max=pages_max,
-            shared=read(settings, "CLUSTER_SHARED_ADDRESSES", list),
-        )
+    addresses = _addresses_from(settings, longest_fetch_s)
     frontier = ClusterFrontier(buckets, addresses)
     agreed = settings_to_agree(typed_settings(settings)) | {"SUFFIX_LIST": SUFFIX_LIST}
     node = Node(bus, store, agreed, shards, longest_fetch_s=longest_fetch_s, clock=time.monotonic)
     tenancies = None
     if addresses is not None:
-        tenancies = Tenancies(
-            *(bus, node.registry, node.members, addresses),
-            shards=shards,
-            epochs=node.shards.held,
-            restored=node.shards.restored,
-            ip_delay_s=ip_delay_s,
-            longest_fetch_s=longest_fetch_s,
-            pages_max=pages_max,
-            clock=time.monotonic,
-        )
+        tenancies = _tenancies_from(settings, bus, node, addresses, longest_fetch_s)
     ending = Ending(bus, node.members.node, shards)
     goal = read(settings, "CLOSESPIDER_PAGECOUNT", int)
     running = RunningNode(
@@ -122,7 +101,7 @@ def _node_in(
         ending,
         NodeSteering(bus, store, node, ending, frontier, goal),
         shards=shards,
-        jobdir=jobdir,
+        folder=folder,
         open_shard=_opener(settings, scope, rules, buckets, addresses),
         gate=gate,
         plan=Plan(
@@ -133,18 +112,36 @@ def _node_in(
         ),
     )
     frontier.rules = rules
-
-    async def leave() -> None:
-        try:
-            await running.leave()
-        finally:
-            folder.close()
-
-    frontier.on_closed = leave
-    desk = Desk(bus, running.holding, jobdir.absolute())
-    running.holding.on_command, running.holding.mover.on_order = desk.do, desk.from_bus
-    running.views.describe = lambda: NodeView(name=machine_name())  # until the spider is open
     return Cluster(frontier, running)
+
+
+def _addresses_from(settings: BaseSettings, longest_fetch_s: float) -> NodeAddresses | None:
+    """None: no setting limits addresses."""
+    ip_delay_s = read(settings, "IP_DELAY", float)
+    pages_max = read(settings, "MAX_PAGES_PER_IP", int)
+    if ip_delay_s <= 0 and not pages_max:
+        return None
+    return NodeAddresses(
+        ip_delay_s=ip_delay_s,
+        longest_fetch_s=longest_fetch_s,
+        pages_max=pages_max,
+        shared=read(settings, "CLUSTER_SHARED_ADDRESSES", list),
+    )
+
+
+def _tenancies_from(
+    settings: BaseSettings, bus: Bus, node: Node, addresses: NodeAddresses, longest_fetch_s: float
+) -> Tenancies:
+    return Tenancies(
+        *(bus, node.registry, node.members, addresses),
+        shards=read(settings, "CLUSTER_SHARDS", int),
+        epochs=node.shards.held,
+        restored=node.shards.restored,
+        ip_delay_s=read(settings, "IP_DELAY", float),
+        longest_fetch_s=longest_fetch_s,
+        pages_max=read(settings, "MAX_PAGES_PER_IP", int),
+        clock=time.monotonic,
+    )
 
 
 def _opener(

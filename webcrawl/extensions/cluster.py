@@ -12,6 +12,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.cluster.running import RunningNode
+from webcrawl.cluster.views import NodeView
 from webcrawl.config.build import leads_crawl
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.extensions.nodeview import NodeDescription
@@ -21,10 +22,11 @@ logger = logging.getLogger(__name__)
 
 
 class ClusterNode:
-    """Extension of the first process of each node."""
+    """Extension of the first process of each node: the `Process` of its node."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self._description: NodeDescription | None = None
         self._closing: asyncio.Future[None] | None = None
 
     @classmethod
@@ -39,42 +41,43 @@ class ClusterNode:
         node: RunningNode | None = crawl_of(self._crawler).node
         if node is None or crawl_of(self._crawler).frontier is None:
             return  # it has not joined: the crawl ends
-        node.has_seeds = self._has_seeds
-        node.views.describe = NodeDescription(self._crawler, node).make
-        node.on_problem = self._end
-        node.on_stop = self._stop
-        node.on_lapse = lambda: self._give_back(lambda host: True)
-        frontier = crawl_of(self._crawler).frontier
-        if isinstance(frontier, FrontierServer):
-            node.on_allowed = frontier.allow_until
-            frontier.allow_until(node.allowed_until)
-        node.holding.give_back = self._give_back
-        node.holding.on_left = self._leave
-        node.start()
+        self._description = NodeDescription(self._crawler, node)
+        node.start(self)
 
-    def _has_seeds(self) -> bool:
+    # `cluster.process.Process`
+
+    def has_seeds(self) -> bool:
         """Whether the spider still gives seeds, or links and commands are on their way."""
         engine, scheduler = self._crawler.engine, crawl_of(self._crawler).scheduler
         is_starting = engine is not None and getattr(engine, "_start", None) is not None
         return is_starting or (scheduler is not None and scheduler.holds_work())
 
-    def _stop(self) -> None:
+    def describe(self) -> NodeView:
+        assert self._description is not None
+        return self._description.make()
+
+    def allow_until(self, at: float) -> None:
+        frontier = crawl_of(self._crawler).frontier
+        if isinstance(frontier, FrontierServer):
+            frontier.allow_until(at)
+
+    def stop(self) -> None:
         """Another node has ended the crawl by `scrapy ctl`: as that command does here."""
         logger.info("The crawl is stopped in all nodes")
         self._closing = asyncio.ensure_future(self._crawler.stop_async())
 
-    def _give_back(self, matches: Callable[[str], bool]) -> None:
+    def give_back(self, matches: Callable[[str], bool]) -> None:
         scheduler = crawl_of(self._crawler).scheduler
         if scheduler is not None:
             scheduler.give_back(matches)
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         """All shards are on other nodes."""
         engine = self._crawler.engine
         if engine is not None and engine.spider is not None:
             self._closing = asyncio.ensure_future(engine.close_spider_async(reason="left"))
 
-    def _end(self, problem: str) -> None:
+    def fail(self, problem: str) -> None:
         logger.error("%s", problem)
         set_fatal_error(self._crawler, problem)
         engine = self._crawler.engine

@@ -81,7 +81,7 @@ class LiveCrawl:
         if node is None:
             raise RefusalError(400, "this crawl has no shards: it runs without CLUSTER")
         try:
-            return await node.holding.on_command(arguments)
+            return await node.desk.do(arguments)
         except (MoveError, CopyError, BusError, StoreError) as error:
             raise RefusalError(400, one_line(str(error))) from None
 

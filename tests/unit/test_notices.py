@@ -1,0 +1,63 @@
+"""The lines about other nodes: once when a matter begins, again after a while, and at its end."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from webcrawl.cluster.members import Members
+from webcrawl.cluster.memorybus import MemoryHub
+from webcrawl.cluster.nodefile import NodeStore
+from webcrawl.cluster.notices import LOST_S, Notices, Repeated
+from webcrawl.cluster.records import ShardRecord
+
+
+def notices() -> Notices:
+    return Notices(Members(MemoryHub().bus(), NodeStore(None), lambda: 0.0))
+
+
+def test_a_line_is_repeated_after_a_while_and_at_once_if_it_was_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    line = Repeated(10.0)
+    assert [line.say("a", now) for now in (0.0, 9.0, 10.0, 11.0)] == [True, False, True, False]
+    assert line.say("b", 12.0)
+    assert not line.say("", 13.0)
+    assert line.say("b", 14.0)
+    assert [record.getMessage() for record in caplog.records] == ["a", "a", "b", "b"]
+
+
+def test_shards_that_no_node_knows_after_a_loss_are_named_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    said = notices()
+    known = {1: ShardRecord("a", 1)}
+    said.lost(known, 3, 0.0, losses=1)
+    said.lost(known, 3, LOST_S, losses=1)
+    assert not caplog.records, "their nodes may write what they know"
+    for now in (LOST_S + 1, LOST_S + 2):
+        said.lost(known, 3, now, losses=1)
+    (record,) = caplog.records
+    assert "knows the shards 0, 2: " in record.getMessage()
+
+
+def test_shards_that_are_not_claimed_yet_are_not_lost(caplog: pytest.LogCaptureFixture) -> None:
+    said = notices()
+    for now in (0.0, LOST_S + 1):
+        said.lost({}, 3, now, losses=0)
+    assert not caplog.records
+
+
+def test_a_node_without_a_shard_says_so_once_all_are_claimed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    said = notices()
+    said.has_none((), False, 0.0)
+    assert not caplog.records
+    said.has_none((), True, 1.0)
+    said.has_none((), True, 2.0)
+    assert [record.getMessage() for record in caplog.records] == [
+        "This node has no shard: all are on other nodes"
+    ]
