@@ -26,9 +26,9 @@ from msgspec.msgpack import encode
 
 from benchmarks.crawls import NotDone
 from benchmarks.here import cpu_us
-from webcrawl.cluster.courier import Courier
-from webcrawl.cluster.mail import ROWS_MAX, Batch, pack, unpack
-from webcrawl.cluster.offsets import Offsets
+from webcrawl.cluster.mail.courier import Courier
+from webcrawl.cluster.mail.messages import ROWS_MAX, Batch, pack, unpack
+from webcrawl.cluster.mail.offsets import Offsets
 from webcrawl.frontier.disk.frontier import DiskFrontier
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.mailbox import FoundLink, Mail, Packed

@@ -20,9 +20,9 @@ from tempfile import TemporaryDirectory
 from benchmarks.crawls import NotDone, say
 from benchmarks.mail import Hub
 from webcrawl.cluster.buckets import Buckets
-from webcrawl.cluster.courier import Courier
 from webcrawl.cluster.frontier import ClusterFrontier
-from webcrawl.cluster.offsets import Offsets
+from webcrawl.cluster.mail.courier import Courier
+from webcrawl.cluster.mail.offsets import Offsets
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.disk.frontier import DiskFrontier
 from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Resolved

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.contracts.memorybus import MemoryHub
 from tests.contracts.natsserver import NatsServer
 from webcrawl.cluster.bus import MAX_BYTES, Bus, BusError, Entry, Unreachable, bus_from
-from webcrawl.cluster.memorybus import MemoryHub
 
 KEYS = ("nodes.a", "addresses.2001:db8::1", "addresses.192.0.2.1", "odd.Ä =*>", "crawl")
 

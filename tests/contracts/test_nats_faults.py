@@ -18,7 +18,7 @@ import pytest
 from tests.contracts.natsserver import NatsServer, free_port
 from tests.contracts.test_buses import until
 from webcrawl.cluster.bus import Address, Bus, Entry, Refused, Unreachable, bus_from
-from webcrawl.cluster.natsbus import NatsBus
+from webcrawl.cluster.bus.natsbus import NatsBus
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +37,7 @@ def own_lines(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     caplog.set_level(logging.DEBUG, "webcrawl")
     yield
     for record in caplog.get_records("call"):
-        assert record.name == "webcrawl.cluster.natsbus"
+        assert record.name == "webcrawl.cluster.bus.natsbus"
         assert record.exc_info is None
         assert "\n" not in record.getMessage()
         assert SECRET not in record.getMessage()

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from tests.properties.cluster_world import Clock, World, WorldBus
 from webcrawl.cluster.addresses import NodeAddresses
+from webcrawl.cluster.agreement.node import Node
+from webcrawl.cluster.agreement.nodefile import NodeStore
+from webcrawl.cluster.agreement.shards import Event, Park, moves
+from webcrawl.cluster.agreement.tenancy import Tenancies
 from webcrawl.cluster.bus import BusError, Refused
-from webcrawl.cluster.node import Node
-from webcrawl.cluster.nodefile import NodeStore
-from webcrawl.cluster.shards import Event, Park, moves
-from webcrawl.cluster.tenancy import Tenancies
 
 SHARDS, NODES = 4, 3
 FETCH_S, IP_DELAY_S = 5.0, 1.0

@@ -12,11 +12,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.properties.cluster_world import World, WorldBus
+from webcrawl.cluster.agreement.ending import FINISHED, Activity, Ending
+from webcrawl.cluster.agreement.nodefile import NodeStore
+from webcrawl.cluster.agreement.records import PROTOCOL, Crawl, ShardRecord
+from webcrawl.cluster.agreement.target import PORTION_MAX, SharedTarget
 from webcrawl.cluster.bus import BusError
-from webcrawl.cluster.ending import FINISHED, Activity, Ending
-from webcrawl.cluster.nodefile import NodeStore
-from webcrawl.cluster.records import PROTOCOL, Crawl, ShardRecord
-from webcrawl.cluster.target import PORTION_MAX, SharedTarget
 
 CRAWL = Crawl("c", PROTOCOL, 4, {}, "era")
 OWNERS = {0: "a", 1: "a", 2: "b", 3: "c"}

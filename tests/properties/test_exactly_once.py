@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webcrawl.cluster import courier as module
-from webcrawl.cluster.courier import Courier
-from webcrawl.cluster.offsets import Offsets
+from webcrawl.cluster.mail import courier as module
+from webcrawl.cluster.mail.courier import Courier
+from webcrawl.cluster.mail.offsets import Offsets
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.mailbox import FoundLink, Mail, Packed, encode
 

@@ -16,16 +16,16 @@ from typing import Any
 
 import pytest
 
-from webcrawl.cluster import moving
+from tests.contracts.memorybus import MemoryBus, MemoryHub
+from webcrawl.cluster.agreement.members import SILENT_S
+from webcrawl.cluster.agreement.node import Node
+from webcrawl.cluster.agreement.nodefile import NodeStore
+from webcrawl.cluster.agreement.shards import Event, Park
 from webcrawl.cluster.bus import BusError, Refused, Unreachable
-from webcrawl.cluster.checkpoints import copy_checkpoint
-from webcrawl.cluster.folders import Folders
-from webcrawl.cluster.members import SILENT_S
-from webcrawl.cluster.memorybus import MemoryBus, MemoryHub
-from webcrawl.cluster.moving import MoveError, Mover
-from webcrawl.cluster.node import Node
-from webcrawl.cluster.nodefile import NodeStore
-from webcrawl.cluster.shards import Event, Park
+from webcrawl.cluster.moving import mover
+from webcrawl.cluster.moving.checkpoints import copy_checkpoint
+from webcrawl.cluster.moving.folders import Folders
+from webcrawl.cluster.moving.mover import MoveError, Mover
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.frontier import FOLDER
 
@@ -141,7 +141,7 @@ class Machine:
             self.db.put(WORK, b"%d" % self.world.work)
             self.db.commit()
 
-    # `moving.Holder`
+    # `mover.Holder`
 
     async def stop(self, shard: int) -> None:
         await self.world.sleep(STEP_S)
@@ -257,7 +257,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         return function(*arguments)
 
     monkeypatch.setattr(asyncio, "to_thread", here)
-    monkeypatch.setattr(moving, "PIECE", 512)
+    monkeypatch.setattr(mover, "PIECE", 512)
     monkeypatch.setattr(os, "fsync", lambda fd: None)  # no power fails here
 
 

@@ -25,8 +25,8 @@ from webcrawl.analysis.printed import lines_of
 from webcrawl.analysis.report import Report, make_report, open_crawl
 from webcrawl.analysis.state import CrawlState, merged, read_points, speeds
 from webcrawl.analysis.tables import listed
-from webcrawl.cluster.nodefile import NodeFile, write_node
-from webcrawl.cluster.records import ShardRecord
+from webcrawl.cluster.agreement.nodefile import NodeFile, write_node
+from webcrawl.cluster.agreement.records import ShardRecord
 from webcrawl.report.card import Card, write_card
 
 CRAWL = "20261123045000-abcdef"

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.cluster.bus import (
+from tests.contracts.memorybus import MemoryHub
+from webcrawl.cluster.bus.base import (
     Address,
     Server,
     Unreachable,
@@ -22,7 +23,6 @@ from webcrawl.cluster.bus import (
     encoded,
     is_under,
 )
-from webcrawl.cluster.memorybus import MemoryHub
 
 SECRET = "s3cr3t"
 
@@ -224,4 +224,4 @@ def test_a_crawl_without_a_bus_loads_no_client() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = done.stdout.splitlines()
     assert "webcrawl.cluster.running" in loaded
-    assert [name for name in loaded if name.startswith("webcrawl.cluster.nats")] == []
+    assert [name for name in loaded if name.startswith("webcrawl.cluster.bus.nats")] == []

@@ -1,4 +1,4 @@
-"""Joining a crawl: each order of events of the table in `cluster.registry`; `node.json`; orders."""
+"""Joining a crawl: each order of events of the table in `registry`; `node.json`; orders."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from tests.properties.cluster_world import World, WorldBus
+from webcrawl.cluster.agreement.nodefile import NAME, NodeFileError, NodeStore
+from webcrawl.cluster.agreement.orders import SharedOrders
+from webcrawl.cluster.agreement.records import CRAWL, ShardRecord
+from webcrawl.cluster.agreement.registry import GATHER_S, OWN_SETTINGS, Registry, settings_to_agree
 from webcrawl.cluster.bus import Refused
-from webcrawl.cluster.nodefile import NAME, NodeFileError, NodeStore
-from webcrawl.cluster.orders import SharedOrders
-from webcrawl.cluster.records import CRAWL, ShardRecord
-from webcrawl.cluster.registry import GATHER_S, OWN_SETTINGS, Registry, settings_to_agree
 from webcrawl.config.table import TABLE
 
 SETTINGS = {"IP_DELAY": "1.0"}
@@ -122,7 +122,7 @@ def test_other_settings_are_refused_unless_no_node_is_alive() -> None:
 def test_another_protocol_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(world: World) -> None:
         await joined(world)
-        monkeypatch.setattr("webcrawl.cluster.registry.PROTOCOL", 99)
+        monkeypatch.setattr("webcrawl.cluster.agreement.registry.PROTOCOL", 99)
         with pytest.raises(Refused, match="has protocol 1, and this version of webcrawl has 99"):
             await registry(world).join(is_alone=True)
 

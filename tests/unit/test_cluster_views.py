@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.contracts.memorybus import MemoryHub
+from webcrawl.cluster.agreement.records import NodeRecord, encode
 from webcrawl.cluster.buckets import Buckets
 from webcrawl.cluster.explaining import Answer, Explanations, NoAnswerError, Question
 from webcrawl.cluster.frontier import ClusterFrontier
-from webcrawl.cluster.memorybus import MemoryHub
-from webcrawl.cluster.records import NodeRecord, encode
 from webcrawl.cluster.views import (
     OTHERS,
     REASONS_MAX,

@@ -9,7 +9,7 @@ import pytest
 from scrapy.settings import Settings
 
 import webcrawl.settings
-from webcrawl.cluster.nodefile import NodeFile, write_node
+from webcrawl.cluster.agreement.nodefile import NodeFile, write_node
 from webcrawl.config.check import check
 
 BUS = "nats://127.0.0.1:4222"

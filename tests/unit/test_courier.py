@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from webcrawl.cluster.courier import (
+from webcrawl.cluster.mail.courier import (
     ARRIVED_BYTES_MAX,
     BATCHES_MAX,
     FEW_A_SECOND,
@@ -16,8 +16,8 @@ from webcrawl.cluster.courier import (
     RETRY_S,
     Courier,
 )
-from webcrawl.cluster.mail import ROWS_MAX, Batch, Watermark, pack, read, write
-from webcrawl.cluster.offsets import NAME, Offsets, OffsetsError
+from webcrawl.cluster.mail.messages import ROWS_MAX, Batch, Watermark, pack, read, write
+from webcrawl.cluster.mail.offsets import NAME, Offsets, OffsetsError
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.mailbox import FoundLink, Mail, Packed, encode
 

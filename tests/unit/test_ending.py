@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from webcrawl.cluster.ending import FINISHED, Activity, Ending
-from webcrawl.cluster.memorybus import MemoryHub
-from webcrawl.cluster.records import ShardRecord
+from tests.contracts.memorybus import MemoryHub
+from webcrawl.cluster.agreement.ending import FINISHED, Activity, Ending
+from webcrawl.cluster.agreement.records import ShardRecord
 
 
 def test_each_end_has_a_number_of_its_own() -> None:

@@ -36,6 +36,15 @@ ADAPTER_LAYERS = (
     {"middlewares", "pipelines", "extensions", "commands"},
 )
 LAYERS = CORE_LAYERS + ADAPTER_LAYERS
+# The same within `cluster`.
+CLUSTER_LAYERS = (
+    {"bus", "buckets", "views", "addresses", "nodelog", "synced"},
+    {"mail", "agreement"},
+    {"frontier", "process", "putting", "explaining", "notices"},
+    {"keeping", "steering"},
+    {"moving"},
+    {"running"},
+)
 CORE = frozenset().union(*CORE_LAYERS)
 SHARED = {"items", "settings", "signals"}  # plain values that core and adapters hand to one another
 SCRAPY = {"scrapy", "twisted", "itemadapter", "queuelib", "parsel"}
@@ -93,6 +102,21 @@ def steps_back(modules: Modules) -> Iterator[str]:
                 yield f"{module} imports {target}"
 
 
+def steps_back_in_the_cluster(modules: Modules) -> Iterator[str]:
+    rank = {part: n for n, layer in enumerate(CLUSTER_LAYERS) for part in layer}
+    for module, tree in modules.items():
+        if not module.startswith("webcrawl.cluster."):
+            continue
+        part = module.split(".")[2]
+        if part not in rank:
+            yield f"{module} has no layer"
+            continue
+        for target in imports_of(tree):
+            to = target.split(".")[2] if target.startswith("webcrawl.cluster.") else part
+            if to != part and rank.get(to, len(rank)) >= rank[part]:
+                yield f"{module} imports {target}"
+
+
 def scrapy_in_the_core(modules: Modules) -> Iterator[str]:
     for module, tree in modules.items():
         for target in imports_of(tree):
@@ -133,6 +157,7 @@ def modules_without_a_docstring(modules: Modules) -> Iterator[str]:
 
 RULES: dict[Fault, dict[str, str]] = {
     steps_back: {"parse/a.py": "def f():\n    from webcrawl.frontier import lease"},
+    steps_back_in_the_cluster: {"cluster/bus/a.py": "from webcrawl.cluster.mail import courier"},
     scrapy_in_the_core: {"warc/a.py": "from twisted.internet import defer"},
     packages_without_a_layer: {"more/a.py": ""},
     cycles: {"a.py": "from webcrawl import b", "b.py": "from webcrawl.a import x"},

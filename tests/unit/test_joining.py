@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from tests.properties.cluster_world import World, WorldBus
+from webcrawl.cluster.agreement.ending import Ending
+from webcrawl.cluster.agreement.members import STALE_S
+from webcrawl.cluster.agreement.node import Node
+from webcrawl.cluster.agreement.nodefile import NodeStore
+from webcrawl.cluster.agreement.records import PROTOCOL, Crawl, TargetRecord
+from webcrawl.cluster.agreement.target import SharedTarget
 from webcrawl.cluster.buckets import Buckets
 from webcrawl.cluster.bus import Refused
-from webcrawl.cluster.ending import Ending
 from webcrawl.cluster.frontier import ClusterFrontier
-from webcrawl.cluster.members import STALE_S
-from webcrawl.cluster.node import Node
-from webcrawl.cluster.nodefile import NodeStore
-from webcrawl.cluster.records import PROTOCOL, Crawl, TargetRecord
 from webcrawl.cluster.steering import STOPPED, NodeSteering
-from webcrawl.cluster.target import SharedTarget
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk.frontier import DiskFrontier
 from webcrawl.frontier.lease import Lane, Link, Unresolved

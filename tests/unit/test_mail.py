@@ -13,7 +13,7 @@ from isal import isal_zlib
 from msgspec.msgpack import encode
 from msgspec.structs import replace
 
-from webcrawl.cluster.mail import (
+from webcrawl.cluster.mail.messages import (
     MESSAGE_MAX,
     PREFIX,
     ROWS_BYTES_MAX,

@@ -13,11 +13,18 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.cluster import natswire
-from webcrawl.cluster.bus import Address, Refused
-from webcrawl.cluster.natsbucket import position
-from webcrawl.cluster.natslogin import connect_line
-from webcrawl.cluster.natswire import Failed, Info, Message, Pinged, Ponged, ProtocolError, Reader
+from webcrawl.cluster.bus import Address, Refused, natswire
+from webcrawl.cluster.bus.natsbucket import position
+from webcrawl.cluster.bus.natslogin import connect_line
+from webcrawl.cluster.bus.natswire import (
+    Failed,
+    Info,
+    Message,
+    Pinged,
+    Ponged,
+    ProtocolError,
+    Reader,
+)
 
 SAID = (
     b'INFO {"port":4222}\r\nPING\r\npong\r\n+OK\r\n'

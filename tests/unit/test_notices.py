@@ -6,11 +6,11 @@ import logging
 
 import pytest
 
-from webcrawl.cluster.members import Members
-from webcrawl.cluster.memorybus import MemoryHub
-from webcrawl.cluster.nodefile import NodeStore
+from tests.contracts.memorybus import MemoryHub
+from webcrawl.cluster.agreement.members import Members
+from webcrawl.cluster.agreement.nodefile import NodeStore
+from webcrawl.cluster.agreement.records import ShardRecord
 from webcrawl.cluster.notices import LOST_S, Notices, Repeated
-from webcrawl.cluster.records import ShardRecord
 
 
 def notices() -> Notices:

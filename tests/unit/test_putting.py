@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.contracts.memorybus import MemoryHub
+from webcrawl.cluster.agreement.records import ShardRecord
 from webcrawl.cluster.bus import Bus, BusError
-from webcrawl.cluster.mail import ROWS_MAX, Batch, pack, write
-from webcrawl.cluster.memorybus import MemoryHub
+from webcrawl.cluster.mail.messages import ROWS_MAX, Batch, pack, write
 from webcrawl.cluster.putting import Putting
-from webcrawl.cluster.records import ShardRecord
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.mailbox import FoundLink
 

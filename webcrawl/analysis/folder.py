@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from webcrawl.cluster.nodefile import SHARD_LOG, NodeFileError, read_node, shard_folder
+from webcrawl.cluster.agreement.nodefile import SHARD_LOG, NodeFileError, read_node, shard_folder
 from webcrawl.crawllog.files import log_files
 from webcrawl.frontier.disk.frontier import FOLDER, LOCK
 from webcrawl.report.card import read_card

@@ -12,8 +12,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
+from webcrawl.cluster.agreement.records import UNREADABLE, encode
 from webcrawl.cluster.bus import Bus, BusError
-from webcrawl.cluster.records import UNREADABLE, encode
 from webcrawl.parse.urls import MAX_LENGTH
 
 TIMEOUT_S: Final = 10.0

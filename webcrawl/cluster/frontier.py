@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar
 
 from webcrawl.cluster.addresses import NodeAddresses, ShardAddresses
 from webcrawl.cluster.buckets import Buckets
-from webcrawl.cluster.courier import Shard
+from webcrawl.cluster.mail.courier import Shard
 from webcrawl.cluster.nodelog import NodeLog
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import MOMENTARY, Counters, Tracked

@@ -11,10 +11,10 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
+from webcrawl.cluster.agreement.node import Node
+from webcrawl.cluster.agreement.tenancy import Tenancies
 from webcrawl.cluster.bus import BusError
 from webcrawl.cluster.frontier import ClusterFrontier
-from webcrawl.cluster.node import Node
-from webcrawl.cluster.tenancy import Tenancies
 from webcrawl.frontier.store import StoreError
 
 logger = logging.getLogger(__name__)

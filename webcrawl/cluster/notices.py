@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping
 from math import inf
 from typing import Final
 
-from webcrawl.cluster.members import Members
-from webcrawl.cluster.records import ShardRecord
+from webcrawl.cluster.agreement.members import Members
+from webcrawl.cluster.agreement.records import ShardRecord
 
 logger = logging.getLogger(__name__)
 

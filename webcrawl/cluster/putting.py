@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from webcrawl.cluster.agreement.node import Node
 from webcrawl.cluster.bus import Bus, BusError
-from webcrawl.cluster.mail import ROWS_MAX, Batch, Refused, pack, read, unpack, write
-from webcrawl.cluster.node import Node
+from webcrawl.cluster.mail.messages import ROWS_MAX, Batch, Refused, pack, read, unpack, write
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.mailbox import FoundLink
 

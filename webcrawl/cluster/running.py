@@ -24,24 +24,24 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
+from webcrawl.cluster.agreement.ending import FINISHED, Activity, Ending
+from webcrawl.cluster.agreement.members import HEARTBEAT_S, STALE_S
+from webcrawl.cluster.agreement.node import Node
+from webcrawl.cluster.agreement.nodefile import NodeFileError
+from webcrawl.cluster.agreement.shards import Event, Use
+from webcrawl.cluster.agreement.tenancy import Tenancies
 from webcrawl.cluster.bus import Bus, BusError, Refused, Unreachable
-from webcrawl.cluster.courier import Courier, subject_of
-from webcrawl.cluster.desk import Desk
-from webcrawl.cluster.ending import FINISHED, Activity, Ending
 from webcrawl.cluster.explaining import Explanations
 from webcrawl.cluster.frontier import ClusterFrontier
-from webcrawl.cluster.holding import PROBLEMS, Holding, Plan
 from webcrawl.cluster.keeping import Keeping
-from webcrawl.cluster.members import HEARTBEAT_S, STALE_S
-from webcrawl.cluster.node import Node
-from webcrawl.cluster.nodefile import NodeFileError
+from webcrawl.cluster.mail.courier import Courier, subject_of
+from webcrawl.cluster.mail.offsets import Offsets, OffsetsError
+from webcrawl.cluster.moving.desk import Desk
+from webcrawl.cluster.moving.holding import PROBLEMS, Holding, Plan
 from webcrawl.cluster.notices import AGAIN_AT_START_S, Notices, Repeated
-from webcrawl.cluster.offsets import Offsets, OffsetsError
 from webcrawl.cluster.process import NoProcess, Process
 from webcrawl.cluster.putting import Putting
-from webcrawl.cluster.shards import Event, Use
 from webcrawl.cluster.steering import NodeSteering
-from webcrawl.cluster.tenancy import Tenancies
 from webcrawl.cluster.views import Views
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier, JobFolder

@@ -24,15 +24,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from webcrawl.cluster.agreement.ending import Ending
+from webcrawl.cluster.agreement.members import HEARTBEAT_S
+from webcrawl.cluster.agreement.node import Node
+from webcrawl.cluster.agreement.nodefile import NodeStore
+from webcrawl.cluster.agreement.orders import SharedOrders
+from webcrawl.cluster.agreement.records import UNREADABLE
+from webcrawl.cluster.agreement.target import PORTION_MAX, SharedTarget
 from webcrawl.cluster.bus import Bus, BusError
-from webcrawl.cluster.ending import Ending
 from webcrawl.cluster.frontier import ClusterFrontier
-from webcrawl.cluster.members import HEARTBEAT_S
-from webcrawl.cluster.node import Node
-from webcrawl.cluster.nodefile import NodeStore
-from webcrawl.cluster.orders import SharedOrders
-from webcrawl.cluster.records import UNREADABLE
-from webcrawl.cluster.target import PORTION_MAX, SharedTarget
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
 

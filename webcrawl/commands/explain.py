@@ -12,8 +12,8 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
+from webcrawl.cluster.agreement.nodefile import NodeFile, NodeFileError, read_node, shard_folder
 from webcrawl.cluster.buckets import Buckets
-from webcrawl.cluster.nodefile import NodeFile, NodeFileError, read_node, shard_folder
 from webcrawl.config.explanation import SCOPE_SETTINGS, explained
 from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.steeringfile import SteeringFileError

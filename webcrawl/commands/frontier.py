@@ -15,8 +15,8 @@ from pathlib import Path
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from webcrawl.cluster.nodefile import NAME as NODE_FILE
-from webcrawl.cluster.nodefile import SHARDS
+from webcrawl.cluster.agreement.nodefile import NAME as NODE_FILE
+from webcrawl.cluster.agreement.nodefile import SHARDS
 from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk.frontier import FOLDER, RETRY, DiskFrontier, InUseError

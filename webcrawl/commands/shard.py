@@ -13,10 +13,10 @@ from typing import Any
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from webcrawl.cluster.agreement.nodefile import NodeFileError, read_node
 from webcrawl.cluster.bus import Bus, BusError, bus_from
-from webcrawl.cluster.desk import listing, move
-from webcrawl.cluster.moving import MoveError
-from webcrawl.cluster.nodefile import NodeFileError, read_node
+from webcrawl.cluster.moving.desk import listing, move
+from webcrawl.cluster.moving.mover import MoveError
 from webcrawl.config.table import read
 from webcrawl.live.client import NotRunning, Refused, ask
 

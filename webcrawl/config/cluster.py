@@ -11,18 +11,18 @@ from typing import NamedTuple
 from scrapy.settings import BaseSettings
 
 from webcrawl.cluster.addresses import NodeAddresses
+from webcrawl.cluster.agreement.ending import Ending
+from webcrawl.cluster.agreement.node import Node
+from webcrawl.cluster.agreement.nodefile import SHARD_LOG, NodeStore
+from webcrawl.cluster.agreement.registry import settings_to_agree
+from webcrawl.cluster.agreement.tenancy import Tenancies
 from webcrawl.cluster.buckets import SUFFIX_LIST, Buckets
 from webcrawl.cluster.bus import Bus, Refused, bus_from
-from webcrawl.cluster.ending import Ending
-from webcrawl.cluster.folders import read_mark
 from webcrawl.cluster.frontier import ClusterFrontier
-from webcrawl.cluster.holding import Plan
-from webcrawl.cluster.node import Node
-from webcrawl.cluster.nodefile import SHARD_LOG, NodeStore
-from webcrawl.cluster.registry import settings_to_agree
+from webcrawl.cluster.moving.folders import read_mark
+from webcrawl.cluster.moving.holding import Plan
 from webcrawl.cluster.running import RunningNode
 from webcrawl.cluster.steering import NodeSteering
-from webcrawl.cluster.tenancy import Tenancies
 from webcrawl.config import build
 from webcrawl.config.table import read, typed_settings
 from webcrawl.fetch.gate import Gate

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from scrapy.settings import BaseSettings
 
+from webcrawl.cluster.agreement.nodefile import NAME, SHARDS, NodeFileError, read_node
 from webcrawl.cluster.buckets import BUCKETS
 from webcrawl.cluster.bus import Address
-from webcrawl.cluster.nodefile import NAME, SHARDS, NodeFileError, read_node
 from webcrawl.config.build import job_folder
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.table import read

@@ -17,8 +17,8 @@ from scrapy.settings import BaseSettings
 
 from webcrawl.cluster.bus import BusError
 from webcrawl.cluster.explaining import Answer, NoAnswerError
-from webcrawl.cluster.folders import CopyError
-from webcrawl.cluster.moving import MoveError
+from webcrawl.cluster.moving.folders import CopyError
+from webcrawl.cluster.moving.mover import MoveError
 from webcrawl.cluster.running import RunningNode
 from webcrawl.config.explanation import explained
 from webcrawl.crawl.crawl import crawl_of

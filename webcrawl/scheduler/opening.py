@@ -8,9 +8,9 @@ from typing import NamedTuple
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
+from webcrawl.cluster.agreement.nodefile import NodeFileError
 from webcrawl.cluster.bus import BusError, Refused
-from webcrawl.cluster.nodefile import NodeFileError
-from webcrawl.cluster.offsets import OffsetsError
+from webcrawl.cluster.mail.offsets import OffsetsError
 from webcrawl.cluster.running import NodeError, one_line
 from webcrawl.config import build
 from webcrawl.config.cluster import cluster_from

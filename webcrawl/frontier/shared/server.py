@@ -57,7 +57,7 @@ _POLL_S = 0.002
 
 
 class Whole(Protocol):
-    """The target of a crawl on several machines (`cluster.target`), of which this node has a part.
+    """The target of a crawl on several machines (`cluster.agreement`): this node has a part of it.
 
     goal -- pages of the whole crawl; 0: no target
     crawled -- answered pages of the whole crawl, as last known

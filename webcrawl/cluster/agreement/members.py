@@ -17,9 +17,9 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 from uuid import uuid4
 
+from webcrawl.cluster.agreement.nodefile import NodeStore
+from webcrawl.cluster.agreement.records import DRIFT, NODES, NodeRecord, decode, read, write
 from webcrawl.cluster.bus import Bus, Refused
-from webcrawl.cluster.nodefile import NodeStore
-from webcrawl.cluster.records import DRIFT, NODES, NodeRecord, decode, read, write
 from webcrawl.cluster.views import Condition, NodeView, Seen
 
 HEARTBEAT_S: Final = 3.0

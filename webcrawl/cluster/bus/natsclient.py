@@ -15,10 +15,10 @@ from collections.abc import Callable
 from secrets import token_hex
 from typing import Any, Final, cast
 
-from webcrawl.cluster import natswire
-from webcrawl.cluster.bus import MAX_BYTES, Address, BusError, Refused, Server, Unreachable
-from webcrawl.cluster.natslogin import connect_line
-from webcrawl.cluster.natswire import Message
+from webcrawl.cluster.bus import natswire
+from webcrawl.cluster.bus.base import MAX_BYTES, Address, BusError, Refused, Server, Unreachable
+from webcrawl.cluster.bus.natslogin import connect_line
+from webcrawl.cluster.bus.natswire import Message
 
 logger = logging.getLogger(__name__)
 

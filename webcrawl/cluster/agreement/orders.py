@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
+from webcrawl.cluster.agreement.records import ORDERS, OrdersRecord, change, read
 from webcrawl.cluster.bus import Bus
-from webcrawl.cluster.records import ORDERS, OrdersRecord, change, read
 from webcrawl.frontier.shared.wire import Orders
 
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from webcrawl.cluster.bus import (
+from webcrawl.cluster.bus.base import (
     ANSWERS,
     Bus,
     BusError,

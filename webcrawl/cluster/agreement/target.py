@@ -21,9 +21,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from webcrawl.cluster.agreement.nodefile import NodeStore
+from webcrawl.cluster.agreement.records import TARGET, Crawl, TargetRecord, change
 from webcrawl.cluster.bus import Bus
-from webcrawl.cluster.nodefile import NodeStore
-from webcrawl.cluster.records import TARGET, Crawl, TargetRecord, change
 
 PORTION_MAX: Final = 1000
 

@@ -22,9 +22,9 @@ from collections.abc import Callable
 from secrets import randbelow
 from typing import Any, Final
 
-from webcrawl.cluster.bus import Entry, Refused, Unreachable, decoded, encoded
-from webcrawl.cluster.natsclient import Connection
-from webcrawl.cluster.natswire import Message
+from webcrawl.cluster.bus.base import Entry, Refused, Unreachable, decoded, encoded
+from webcrawl.cluster.bus.natsclient import Connection
+from webcrawl.cluster.bus.natswire import Message
 
 logger = logging.getLogger(__name__)
 

@@ -20,8 +20,7 @@ from collections.abc import Collection, Mapping
 from random import Random
 from typing import NamedTuple
 
-from webcrawl.cluster.bus import Bus
-from webcrawl.cluster.records import (
+from webcrawl.cluster.agreement.records import (
     END,
     QUIET,
     WAVE,
@@ -34,6 +33,7 @@ from webcrawl.cluster.records import (
     read,
     write,
 )
+from webcrawl.cluster.bus import Bus
 
 FINISHED = "finished"
 

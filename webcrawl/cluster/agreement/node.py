@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from webcrawl.cluster.agreement.members import STALE_S, Members, State
+from webcrawl.cluster.agreement.nodefile import NodeStore
+from webcrawl.cluster.agreement.registry import Registry
+from webcrawl.cluster.agreement.shards import Event, Shards
 from webcrawl.cluster.bus import Bus, Refused
-from webcrawl.cluster.members import STALE_S, Members, State
-from webcrawl.cluster.nodefile import NodeStore
-from webcrawl.cluster.registry import Registry
-from webcrawl.cluster.shards import Event, Shards
 from webcrawl.cluster.views import NodeView
 
 # How long a node that is refused waits for the others to join. Else one with wrong settings, which

@@ -38,8 +38,10 @@ import msgspec
 from msgspec import Meta, Struct
 from xxhash import xxh3_64_digest
 
+from webcrawl.cluster.agreement.node import Node
+from webcrawl.cluster.agreement.records import SHARDS, UNREADABLE, Copy, NodeID, ShardRecord, read
 from webcrawl.cluster.bus import Bus, BusError
-from webcrawl.cluster.folders import (
+from webcrawl.cluster.moving.folders import (
     FILES_MAX,
     CopyError,
     Files,
@@ -48,8 +50,6 @@ from webcrawl.cluster.folders import (
     files_of,
     read_mark,
 )
-from webcrawl.cluster.node import Node
-from webcrawl.cluster.records import SHARDS, UNREADABLE, Copy, NodeID, ShardRecord, read
 from webcrawl.cluster.synced import sync_file
 from webcrawl.frontier.store import StoreError
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from webcrawl.cluster.records import ShardRecord
+from webcrawl.cluster.agreement.records import ShardRecord
 from webcrawl.cluster.synced import replace_file
 
 NAME = "node.json"

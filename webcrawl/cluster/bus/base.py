@@ -125,7 +125,7 @@ ANSWERS: Final = 64
 
 def bus_from(url: str, crawl: str) -> Bus:
     """The bus of the setting CLUSTER. Raises ValueError, in one line that has no secret."""
-    from webcrawl.cluster.natsbus import NatsBus  # noqa: PLC0415  (it imports this module)
+    from webcrawl.cluster.bus.natsbus import NatsBus  # noqa: PLC0415  (it imports this module)
 
     return NatsBus(Address.parse(url), crawl)
 

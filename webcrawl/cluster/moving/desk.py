@@ -14,13 +14,8 @@ from uuid import uuid4
 import msgspec
 from msgspec import Struct
 
-from webcrawl.cluster.bus import Bus, BusError
-from webcrawl.cluster.checkpoints import copy_checkpoint, find_checkpoint, read_checkpoint
-from webcrawl.cluster.folders import CopyError
-from webcrawl.cluster.holding import Holding
-from webcrawl.cluster.members import SILENT_S
-from webcrawl.cluster.moving import MoveError, order
-from webcrawl.cluster.records import (
+from webcrawl.cluster.agreement.members import SILENT_S
+from webcrawl.cluster.agreement.records import (
     CRAWL,
     DRIFT,
     NODES,
@@ -33,6 +28,11 @@ from webcrawl.cluster.records import (
     read,
     shards_of,
 )
+from webcrawl.cluster.bus import Bus, BusError
+from webcrawl.cluster.moving.checkpoints import copy_checkpoint, find_checkpoint, read_checkpoint
+from webcrawl.cluster.moving.folders import CopyError
+from webcrawl.cluster.moving.holding import Holding
+from webcrawl.cluster.moving.mover import MoveError, order
 
 WAITS_S: Final = 50.0  # for the end of a move, before the answer
 _ANSWER_S: Final = 5.0

@@ -49,7 +49,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from math import inf
 from typing import Final, NamedTuple, Protocol
 
-from webcrawl.cluster.mail import (
+from webcrawl.cluster.mail.messages import (
     ROWS_BYTES_MAX,
     ROWS_MAX,
     RUN_BITS,
@@ -62,7 +62,7 @@ from webcrawl.cluster.mail import (
     unpack,
     write,
 )
-from webcrawl.cluster.offsets import Offsets
+from webcrawl.cluster.mail.offsets import Offsets
 from webcrawl.frontier.mailbox import Mail, Packed, decode_all
 
 BATCHES_MAX: Final = 4  # unanswered, for each receiver

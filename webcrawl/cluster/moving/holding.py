@@ -1,7 +1,7 @@
 """What a node does with the shards that come and go: moves, parking, leaving, checkpoints.
 
 Owns when a shard is moved or written to a checkpoint, and how it is closed while the crawl runs:
-nothing more is leased, the leases that are out are waited for, then its folder is closed. `moving`
+nothing more is leased, the leases that are out are waited for, then its folder is closed. `mover`
 carries it to the other node; `running` opens shards.
 
 One shard is given at a time, and one checkpoint written at a time.
@@ -17,24 +17,24 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from webcrawl.cluster.agreement.ending import Ending
+from webcrawl.cluster.agreement.node import Node
+from webcrawl.cluster.agreement.nodefile import SHARDS, NodeFileError
+from webcrawl.cluster.agreement.shards import Park, moves
 from webcrawl.cluster.bus import Bus, BusError
-from webcrawl.cluster.checkpoints import (
+from webcrawl.cluster.frontier import ClusterFrontier
+from webcrawl.cluster.keeping import Keeping
+from webcrawl.cluster.mail.courier import Courier
+from webcrawl.cluster.mail.offsets import OffsetsError
+from webcrawl.cluster.moving.checkpoints import (
     Checkpoint,
     folder_of,
     make_checkpoint,
     read_checkpoint,
 )
-from webcrawl.cluster.courier import Courier
-from webcrawl.cluster.ending import Ending
-from webcrawl.cluster.folders import CopyError, Folders
-from webcrawl.cluster.frontier import ClusterFrontier
-from webcrawl.cluster.keeping import Keeping
-from webcrawl.cluster.moving import MoveError, Mover
-from webcrawl.cluster.node import Node
-from webcrawl.cluster.nodefile import SHARDS, NodeFileError
-from webcrawl.cluster.offsets import OffsetsError
+from webcrawl.cluster.moving.folders import CopyError, Folders
+from webcrawl.cluster.moving.mover import MoveError, Mover
 from webcrawl.cluster.process import NoProcess, Process
-from webcrawl.cluster.shards import Park, moves
 from webcrawl.crawllog.files import LogError
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.disk.frontier import DiskFrontier
@@ -187,7 +187,7 @@ class Holding:
         return True
 
     async def stop(self, shard: int) -> None:
-        """For a move (`moving.Holder`)."""
+        """For a move (`mover.Holder`)."""
         if not await self._drain(shard) or self._is_closing:
             self._frontier.thaw(shard)
             raise MoveError("its requests do not end")

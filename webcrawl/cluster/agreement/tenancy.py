@@ -44,9 +44,8 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from webcrawl.cluster.addresses import NodeAddresses
-from webcrawl.cluster.bus import Bus, BusError
-from webcrawl.cluster.members import SILENT_S, Members
-from webcrawl.cluster.records import (
+from webcrawl.cluster.agreement.members import SILENT_S, Members
+from webcrawl.cluster.agreement.records import (
     ADDRESSES,
     COUNTED,
     DRIFT,
@@ -60,7 +59,8 @@ from webcrawl.cluster.records import (
     read,
     write,
 )
-from webcrawl.cluster.registry import Registry
+from webcrawl.cluster.agreement.registry import Registry
+from webcrawl.cluster.bus import Bus, BusError
 
 BACK_S: Final = 1.0  # after it was given to another node, this one waits before it takes it again
 PORTION_MAX: Final = 64  # pages of an address that a shard reserves at a time

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 
-from webcrawl.cluster.bus import Entry, Unreachable
-from webcrawl.cluster.natsbucket import TIMEOUT_S, Bucket, Consumer, position
-from webcrawl.cluster.natswire import Message
+from webcrawl.cluster.bus.base import Entry, Unreachable
+from webcrawl.cluster.bus.natsbucket import TIMEOUT_S, Bucket, Consumer, position
+from webcrawl.cluster.bus.natswire import Message
 
 
 class Reading:

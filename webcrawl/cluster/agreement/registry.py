@@ -37,9 +37,9 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
+from webcrawl.cluster.agreement.nodefile import NodeStore
+from webcrawl.cluster.agreement.records import CRAWL, PROTOCOL, Crawl, read, write
 from webcrawl.cluster.bus import Bus, Refused
-from webcrawl.cluster.nodefile import NodeStore
-from webcrawl.cluster.records import CRAWL, PROTOCOL, Crawl, read, write
 from webcrawl.crawllog.files import new_crawl_id
 
 GATHER_S: Final = 4.0  # a node that has joined looks at the record at least each 3 s

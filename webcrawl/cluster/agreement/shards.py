@@ -27,10 +27,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from webcrawl.cluster.agreement.members import HEARTBEAT_S, SILENT_S, STALE_S, Members
+from webcrawl.cluster.agreement.nodefile import NodeStore
+from webcrawl.cluster.agreement.records import (
+    DRIFT,
+    SHARDS,
+    Crawl,
+    ShardRecord,
+    read,
+    shards_of,
+    write,
+)
 from webcrawl.cluster.bus import Bus, BusError, Refused
-from webcrawl.cluster.members import HEARTBEAT_S, SILENT_S, STALE_S, Members
-from webcrawl.cluster.nodefile import NodeStore
-from webcrawl.cluster.records import DRIFT, SHARDS, Crawl, ShardRecord, read, shards_of, write
 
 How = Literal["begun", "resumed", "moved", "restored"]
 
@@ -95,7 +103,7 @@ class Shards:
         """Whether this node has folders of shards that are its own."""
         return bool(self._store.content.begun)
 
-    # One round (`cluster.node`): a heartbeat with `epochs`, `look`, `Registry.confirm`, `decide`
+    # One round (`node`): a heartbeat with `epochs`, `look`, `Registry.confirm`, `decide`
 
     async def look(self, crawl: Crawl) -> list[Event]:
         """Read all records, write those that are missing, and park what others have. O(shards)."""

@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from webcrawl.cluster.offsets import NAME as OFFSETS
+from webcrawl.cluster.mail.offsets import NAME as OFFSETS
 from webcrawl.cluster.synced import sync_folder, write_file
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.frontier import FOLDER

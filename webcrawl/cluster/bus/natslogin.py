@@ -17,7 +17,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from webcrawl import __version__
-from webcrawl.cluster.bus import Address, Refused
+from webcrawl.cluster.bus.base import Address, Refused
 
 _BLOCK = re.compile(
     r"-----BEGIN ([A-Z ]+)-----\s+([\w.=-]+)\s+-{3,}END \1-{3,}", re.ASCII

@@ -18,7 +18,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-from webcrawl.cluster.bus import (
+from webcrawl.cluster.bus.base import (
     ANSWERS,
     Address,
     Bus,
@@ -30,10 +30,10 @@ from webcrawl.cluster.bus import (
     checked_size,
     encoded,
 )
-from webcrawl.cluster.natsbucket import RETRY_S, TIMEOUT_S, Bucket, BucketLost
-from webcrawl.cluster.natsclient import Connection
-from webcrawl.cluster.natsfollow import snapshot
-from webcrawl.cluster.natswire import Message
+from webcrawl.cluster.bus.natsbucket import RETRY_S, TIMEOUT_S, Bucket, BucketLost
+from webcrawl.cluster.bus.natsclient import Connection
+from webcrawl.cluster.bus.natsfollow import snapshot
+from webcrawl.cluster.bus.natswire import Message
 
 logger = logging.getLogger(__name__)
 
