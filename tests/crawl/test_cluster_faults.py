@@ -83,6 +83,21 @@ def test_nodes_and_the_bus_are_killed(tmp_path: Path, bus: NatsServer, nodes: li
         assert_one_crawl_of_nodes(web, nodes, results)
 
 
+def test_a_kill_before_the_folder_of_a_new_shard_is_on_the_disk(
+    tmp_path: Path, bus: NatsServer, nodes: list[Node]
+) -> None:
+    """Nothing was put into the shard, so the next run begins it."""
+    points = "before-open:1,after-open:1,after-commit:1,after-folder:1"
+    with running(*SMALL, *PROMISES) as web:
+        nodes.append(Node(tmp_path / "node", web, bus, CLUSTER_SHARDS=SHARDS))
+        kills = str(tmp_path / "kills.jsonl")
+        program = ("tests.crawl.faulty", points, kills, str(web.port), "--")
+        nodes[0].start(program=program)
+        result = nodes[0].wait()
+        assert Path(kills).read_text().count("\n") == 4
+        assert_one_crawl_of_nodes(web, nodes, [result])
+
+
 def test_a_node_whose_bus_is_silent_asks_nobody(
     tmp_path: Path, bus: NatsServer, nodes: list[Node]
 ) -> None:

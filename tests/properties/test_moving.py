@@ -133,6 +133,7 @@ class Machine:
         assert is_there == (event.how != "begun")
         (self.folders.of(0) / FOLDER).mkdir(parents=True, exist_ok=True)
         self.db = Database(self.folders.of(0) / FOLDER)
+        self.node.shards.has_folder(0)
         assert int(self.db.get(WORK) or 0) == self.world.work, "an old copy"
 
     def step(self) -> None:

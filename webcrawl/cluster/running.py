@@ -10,6 +10,7 @@ ended. `node` and the classes that it calls decide; `frontier` has the shards.
 | a shard has gone to another node | closes it as soon as its requests have ended |
 | a shard is to go to another node, and its requests do not end | goes on with it |
 | the folder of a shard that it has begun is missing | ends: it never begins a shard again, empty |
+| it was killed before that folder was on the disk | begins the shard: nothing was put into it |
 | the node must not join (`Refused`), or its disk fails | ends, with one line; nothing is lost |
 """
 
@@ -55,7 +56,7 @@ START_S: Final = 600.0  # how long a node waits for the bus before its crawl beg
 _POLL_S = 0.2
 _IDLE_S = 1.0  # between two rounds of a node that has nothing to do, for _ENDING_S
 _ENDING_S = 30.0
-_ARRIVED = {"moved": "has moved to"}
+_ARRIVED = {"moved": "has moved to", "empty": "is begun on"}
 _SLOW_S = 6.0  # a start that takes longer is explained; GATHER_S and a heartbeat are usual
 
 OpenShard = Callable[[int, Path, str], DiskFrontier]  # number, folder, ID of the crawl
@@ -466,7 +467,7 @@ class RunningNode:
             raise NodeError(
                 f"{folder} has a frontier, but this node has never begun shard {use.shard}"
             )
-        if use.how != "begun" and not exists:
+        if use.how not in ("begun", "empty") and not exists:
             raise NodeError(
                 f"{folder} is missing, the frontier of shard {use.shard}: put it back, or restore"
                 " the shard from a checkpoint"
@@ -475,6 +476,13 @@ class RunningNode:
         crawl = self.node.registry.crawl.id
         folder.mkdir(parents=True, exist_ok=True)
         shard = self._open_shard(use.shard, folder, crawl)
+        try:
+            if use.how in ("begun", "empty"):
+                await asyncio.to_thread(folders.sync, use.shard)
+            self.node.shards.has_folder(use.shard)  # before a link can be put into it
+        except (OSError, NodeFileError) as error:
+            await shard.close()
+            raise NodeError(f"{folder} cannot be written: {error}") from None
         self._frontier.add(use.shard, shard)
         courier = Courier(
             *(use.shard, use.epoch, crawl, self._frontier.mailbox(use.shard), self._bus),

@@ -42,6 +42,8 @@ class NodeFile(Struct, frozen=True):
     map -- by shard, also those of other nodes: as last seen
     ended -- number of the last end of the crawl that this node has carried out
     begun -- by shard: the epoch in which this node began to use its folder; it has these shards
+    empty -- of these, shards that no node had before, and whose folder may not be on the disk yet:
+        nothing was ever put into them
     """
 
     node: str
@@ -58,6 +60,7 @@ class NodeFile(Struct, frozen=True):
     ended: int = 0
     map: dict[int, ShardRecord] = {}
     begun: dict[int, int] = {}
+    empty: list[int] = []
 
 
 class NodeStore:

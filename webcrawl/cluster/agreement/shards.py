@@ -15,6 +15,7 @@ It stops as soon as it sees a higher epoch, and with all others when it has lost
 | a shard's record | in `node.json` of this node | so the node |
 | --- | --- | --- |
 | names it, same epoch | begun in it | uses it: it was only restarted. If the KV was lost while the node was down: after SILENT_S and the longest fetch, in which a node that knows a higher epoch writes that |
+| names it | begun, and empty | begins it again: it was killed before the folder was on the disk, and nothing was put into it |
 | names it | not begun in it | waits for the node before, then begins (no node before), or takes over |
 | names another, higher epoch | begun in a lower one | parks the folder and says so |
 | names another, same epoch | begun in it | the same: two losses of the KV, and the record decides |
@@ -40,11 +41,14 @@ from webcrawl.cluster.agreement.records import (
 )
 from webcrawl.cluster.bus import Bus, BusError, Refused
 
-How = Literal["begun", "resumed", "moved", "restored"]
+How = Literal["begun", "empty", "resumed", "moved", "restored"]
 
 
 class Use(NamedTuple):
-    """The node uses `shard` from now on. `how` it came: "begun" is an empty folder."""
+    """The node uses `shard` from now on. `how` it came: "begun" is no folder yet.
+
+    "empty": it was begun, and nothing was put into it. There may be a folder, or part of one.
+    """
 
     shard: int
     epoch: int
@@ -143,7 +147,7 @@ class Shards:
                 self._aside.discard(shard)
                 del begun[shard]
                 events.append(Park(shard, epoch, record.node))
-        self._store.keep(begun=begun)
+        self._store.keep(begun=begun, empty=[k for k in self._store.content.empty if k in begun])
         return events
 
     def restored(self, shard: int) -> int:
@@ -180,13 +184,26 @@ class Shards:
             if why:
                 self.waits[shard] = why
                 continue
-            has_begun = self._store.content.begun.get(shard) == record.epoch
-            self._store.keep(begun=self._store.content.begun | {shard: record.epoch})
+            events.append(Use(shard, record.epoch, self._begin(shard, record)))
             self.held[shard] = record.epoch
-            events.append(Use(shard, record.epoch, "resumed" if has_begun else _how(record)))
         if self._is_sure(crawl):
             self._store.keep(era=crawl.era)
         return events
+
+    def _begin(self, shard: int, record: ShardRecord) -> How:
+        """Note that this node uses the shard, on the disk."""
+        content, how = self._store.content, _how(record)
+        if content.begun.get(shard) == record.epoch:
+            return "empty" if shard in content.empty else "resumed"
+        empty = [shard] if how == "begun" else []
+        empty += [each for each in content.empty if each != shard]
+        self._store.keep(begun=content.begun | {shard: record.epoch}, empty=empty)
+        return how
+
+    def has_folder(self, shard: int) -> None:
+        """The folder of `shard` is on the disk. Call it before anything is put into it."""
+        if shard in self._store.content.empty:
+            self._store.keep(empty=[k for k in self._store.content.empty if k != shard])
 
     def _why_wait(self, shard: int, record: ShardRecord, crawl: Crawl) -> str:
         """Why this node may not use `shard` yet, "" if it may."""
