@@ -244,6 +244,35 @@ def test_new_rules_reach_all_shards_and_the_process(tmp_path: Path) -> None:
     asyncio.run(check())
 
 
+def test_the_active_hosts_of_a_node_are_those_of_the_shards_that_it_has(tmp_path: Path) -> None:
+    async def check() -> None:
+        buckets = Buckets(SHARDS)
+        frontier = ClusterFrontier(buckets, active_max=6)
+        names = (f"h{number}.example" for number in range(99))
+        hosts = [name for name in names if buckets.shard_of(name) == 0][:9]
+
+        async def active() -> int:
+            await frontier.share_active_hosts()
+            await frontier.acquire(0.0, 99, Lane.ADMISSIONS)
+            return frontier.leased(0)
+
+        for number in range(3):
+            abroad = buckets.abroad(number)
+            shard = DiskFrontier(tmp_path / str(number), Policy(), abroad=abroad, active_max=1)
+            frontier.add(number, shard)
+        await frontier.put([Link(f"http://{host}/", host) for host in hosts], 0.0)
+        assert await active() == 2
+        await frontier.remove(2).close()
+        assert await active() == 3
+        await frontier.remove(1).close()
+        assert await active() == 6
+        frontier.add(1, DiskFrontier(tmp_path / "1", Policy(), abroad=buckets.abroad(1)))
+        assert await active() == 6, "no lease is taken back"
+        await frontier.close()
+
+    asyncio.run(check())
+
+
 def test_a_shard_tries_its_kept_links_beside_the_work_of_others(tmp_path: Path) -> None:
     async def check() -> None:
         buckets = Buckets(SHARDS)

@@ -25,7 +25,7 @@ from webcrawl.cluster.mail.courier import Shard
 from webcrawl.cluster.nodelog import NodeLog
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import MOMENTARY, Counters, Tracked
-from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.disk.frontier import ACTIVE_HOSTS_MAX, DiskFrontier
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome, Resolved
 from webcrawl.frontier.mailbox import Mail, Packed
 from webcrawl.frontier.overview import Overview
@@ -62,6 +62,7 @@ class _Held:
     activity -- its batches
     addresses -- its view of the node's IP addresses
     others_work -- whether it tries its kept links, beside the work of other shards
+    active_max -- its share of the node's active hosts; 0: that with which it was opened
     """
 
     def __init__(self, frontier: DiskFrontier, addresses: ShardAddresses | None) -> None:
@@ -70,6 +71,7 @@ class _Held:
         self.counts = Tracked(frontier.counters)
         self.activity = 0
         self.others_work = False
+        self.active_max = 0
 
     def next_at(self, lane: Lane) -> float:
         """When the shard may have a lease, or is to look at an address that others have freed."""
@@ -109,9 +111,16 @@ class ClusterFrontier(Frontier):
     """The frontier of a node. Memory: that of its shards, and 100 bytes for each lease.
 
     addresses -- the clocks of IP addresses that the shards share; None: no setting limits them
+    active_max -- active hosts of all shards of this node
     """
 
-    def __init__(self, buckets: Buckets, addresses: NodeAddresses | None = None) -> None:
+    def __init__(
+        self,
+        buckets: Buckets,
+        addresses: NodeAddresses | None = None,
+        *,
+        active_max: int = ACTIVE_HOSTS_MAX,
+    ) -> None:
         self.counters = Counters()
         self.warnings = []
         self._has_ended = False
@@ -129,6 +138,7 @@ class ClusterFrontier(Frontier):
         self._batches = 0  # under way
         self.rules: HostRules | None = None  # RULES of this process; shards are opened with them
         self._addresses = addresses
+        self._active_max = active_max
 
     def __repr__(self) -> str:
         return f"<ClusterFrontier of the shards {sorted(self._shards)}>"
@@ -285,6 +295,17 @@ class ClusterFrontier(Frontier):
     def fresh(self) -> int:
         """URLs that wait, in all shards, without those that are kept for a later try."""
         return sum(held.frontier.fresh for held in self._shards.values())
+
+    async def share_active_hosts(self) -> None:
+        """Give each shard the same part of `active_max`, if shards have come or gone. O(shards).
+
+        A shard that gets a smaller part has too many for a while: a host waits after its lease.
+        """
+        share = max(self._active_max // max(len(self._shards), 1), 1)
+        for number, held in list(self._shards.items()):
+            if held.active_max != share and self._shards.get(number) is held:
+                held.active_max = share
+                await held.frontier.set_active_max(share)
 
     async def see_work(self, *, elsewhere: bool) -> None:
         """Let each shard try its kept links while another has work: on this node, or `elsewhere`.

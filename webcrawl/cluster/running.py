@@ -369,6 +369,7 @@ class RunningNode:
             if self.node.state != "joining":
                 await self.steering.look()
                 await self.steering.take_places()
+                await self._frontier.share_active_hosts()
                 await self._frontier.see_work(elsewhere=self._others_work())
                 await self._end_if_quiet()
                 if self._task is not None:

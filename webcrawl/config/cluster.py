@@ -85,7 +85,8 @@ def _node_in(
     store.note_name(name)
     buckets = Buckets(shards)
     addresses = _addresses_from(settings, longest_fetch_s)
-    frontier = ClusterFrontier(buckets, addresses)
+    active_max = read(settings, "FRONTIER_ACTIVE_HOSTS", int)
+    frontier = ClusterFrontier(buckets, addresses, active_max=active_max)
     agreed = settings_to_agree(typed_settings(settings)) | {"SUFFIX_LIST": SUFFIX_LIST}
     node = Node(bus, store, agreed, shards, longest_fetch_s=longest_fetch_s, clock=time.monotonic)
     tenancies = None
@@ -162,6 +163,7 @@ def _opener(
             policy,
             ordering=ORDERINGS[read(settings, "FRONTIER_ORDER", str)](),
             caps=build.caps_from(settings, own),
+            # Until the node has all its shards (`ClusterFrontier.share_active_hosts`).
             active_max=max(1, read(settings, "FRONTIER_ACTIVE_HOSTS", int) // len(buckets.ranges)),
             identity=build.identity_from(settings),
             log_folder=log if read(settings, "CRAWL_LOG", bool) else None,

@@ -274,6 +274,10 @@ class CrawlState:
         names = self._store.counts_under("caps", IP)
         return [(name.removeprefix(IP), count) for name, count in names]
 
+    def set_active_max(self, active_max: int) -> None:
+        """Let at most so many hosts be active from now on."""
+        self._distributor.active_max = active_max
+
     def set_others_work(self, others_work: bool) -> None:
         """Whether another shard has work other than kept links: kept links are tried beside it."""
         self._backlog.others_work = others_work

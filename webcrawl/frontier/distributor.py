@@ -38,7 +38,10 @@ _TURNS_MAX = 2_000  # hosts taken out of the store in one `wake`, per kind
 
 
 class Distributor:
-    """Places hosts. `active_max`: active hosts at most; `began_at`: the beginning of this run."""
+    """Places hosts. `began_at`: the beginning of this run.
+
+    active_max -- active hosts at most. If it is lowered, hosts above it wait after their next lease
+    """
 
     def __init__(
         self,
@@ -60,7 +63,7 @@ class Distributor:
         self._ordering = ordering
         self._caps = caps
         self._counters = counters
-        self._active_max = active_max
+        self.active_max = active_max
         self._began_at = began_at
         polite = policy.politeness
         # The store does not keep the clocks of addresses. An earlier run may have used any address
@@ -192,7 +195,7 @@ class Distributor:
         """When `lane` may have a host: 0.0 is now; inf is not before a host changes."""
         if not self._backlog.has_work:
             return inf
-        if self.bench.active < self._active_max and self._store.best_waiting() is not None:
+        if self.bench.active < self.active_max and self._store.best_waiting() is not None:
             return 0.0
         return min(self.bench.next_at(lane), self._store.next_due_at())
 
@@ -258,7 +261,7 @@ class Distributor:
 
     def _has_place(self, rank: int, number: int) -> bool:
         """Whether a host may be active: there is room, and no better host waits."""
-        if self.bench.active >= self._active_max:
+        if self.bench.active >= self.active_max:
             return False
         best = self._store.best_waiting()
         return best is None or (rank, number) <= best
@@ -266,7 +269,7 @@ class Distributor:
     def _fill(self, now: float) -> None:
         """Make the best waiting hosts active while there is room."""
         turns = _TURNS_MAX
-        while turns and self.bench.active < self._active_max:
+        while turns and self.bench.active < self.active_max:
             name = self._store.next_waiting()
             if name is None:
                 return

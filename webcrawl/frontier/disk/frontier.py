@@ -224,6 +224,9 @@ class DiskFrontier(Frontier):
         self._state.sent(shard, upto)
         self.outbox = self._state.outbox
 
+    async def set_active_max(self, active_max: int) -> None:
+        await self._run(lambda: self._state.set_active_max(active_max))
+
     async def set_others_work(self, others_work: bool) -> None:
         await self._run(lambda: self._state.set_others_work(others_work))
 
