@@ -148,6 +148,7 @@ class RunningNode:
         self.holding.mover.on_order = self.desk.from_bus
         self.holding.mover.on_hurry = self._called.set
         self.steering.on_called = self._called.set
+        self.holding.before_giving = self.steering.keep_places
         self.node.before_joining = self._before_joining
         self.node.on_event = self._events.append
         self._frontier.owner = self
@@ -320,6 +321,7 @@ class RunningNode:
             await self._keeping.leave()
         self.node.view = self.views.last()
         with suppress(BusError):
+            await self.steering.give_back()
             await self.node.leave()
             await self.node.members.look()  # the last counts of the others
             self._see()
@@ -485,6 +487,7 @@ class RunningNode:
             await shard.close()
             raise NodeError(f"{folder} cannot be written: {error}") from None
         self._frontier.add(use.shard, shard)
+        self.steering.uses(use.shard)
         courier = Courier(
             *(use.shard, use.epoch, crawl, self._frontier.mailbox(use.shard), self._bus),
             shards=self._shards,

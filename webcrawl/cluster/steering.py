@@ -126,6 +126,7 @@ class NodeSteering:
         self._looking = asyncio.Lock()
         self._taking = asyncio.Lock()
         self._portion = 0  # places that were free after the last look
+        self._given: int | None = None  # a shard that another node is about to have
         self._again_at = 0.0  # a look before would find nothing new
 
     def __repr__(self) -> str:
@@ -242,13 +243,37 @@ class NodeSteering:
             self._again_at = asyncio.get_running_loop().time() + HEARTBEAT_S
         self.server.places_changed()
 
+    async def keep_places(self, shard: int) -> None:
+        """Before `shard`, of which nothing is leased, is given away. BusError.
+
+        Then nothing is written of it, so nothing is after its next node has written.
+        """
+        self.target.leaving = shard
+        try:
+            await self.take_places()
+        except BusError:
+            self.target.leaving = None
+            raise
+        self._given = shard
+
+    def uses(self, shard: int) -> None:
+        """`shard` is this node's, perhaps again: its move has failed."""
+        if self._given == shard:
+            self._given = self.target.leaving = None
+
+    async def give_back(self) -> None:
+        """The node ends, and no answer comes any more: others may use its places. BusError."""
+        if self.server is not None and self._node.registry.crawl is not None:
+            await self._take(0, 0)
+
     async def _take(self, wants: int, keeps: int) -> None:
         crawl, nodes = self._node.registry.crawl, len(self._node.members.alive())
         assert crawl is not None
         await self.target.refresh(crawl, self._answered(), nodes=nodes, wants=wants, keeps=keeps)
 
     def _answered(self) -> dict[int, int]:
-        return {number: f.counters.crawled for number, f in self._frontier.shards.items()}
+        shards = self._frontier.shards
+        return {number: shards[number].counters.crawled for number in shards.keys() - {self._given}}
 
     @property
     def _held(self) -> int:

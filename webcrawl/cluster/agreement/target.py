@@ -1,8 +1,10 @@
 """CLOSESPIDER_PAGECOUNT of a crawl on several nodes: each node has places of it, in portions.
 
-The record has the places of each shard, so places move with a shard and its counts. A node uses the
-sum of its own shards' places as its target. Places get fewer in a portion as the goal comes nearer;
-a node that runs out of URLs gives back what it does not use.
+The record has the places of each shard, so the places of answered pages move with a shard. A node
+uses the sum of its own shards' places as its target, and has its unused ones at one of its shards:
+not at one that it gives away (`leaving`) while it has another, since pages of its other shards have
+some of them. The last shard takes them along. Places get fewer in a portion as the goal comes
+nearer; a node that runs out of URLs, or ends, gives back what it does not use.
 
 Invariant: the places of all shards together are at most the goal (or, after it was lowered, what
 was used or could not be given back). So no fault exceeds it. The slack: a dead node keeps its
@@ -32,6 +34,7 @@ class SharedTarget:
     """This node's part of the target. Memory: the record, two numbers for each shard.
 
     record -- as last seen
+    leaving -- the shard that this node gives away, or has given last: set it before a `refresh`
     """
 
     def __init__(self, bus: Bus, store: NodeStore, goal: int) -> None:
@@ -41,6 +44,8 @@ class SharedTarget:
         known = store.content
         version = known.goal_version
         self.record = TargetRecord(known.goal if version else goal, version)
+        self.leaving: int | None = None
+        self._own: frozenset[int] = frozenset()  # the shards of the last `refresh`
         self._limit: int | None = None  # of `places`, if the answer to a change is unknown
 
     def __repr__(self) -> str:
@@ -52,10 +57,15 @@ class SharedTarget:
         return bool(self.record.goal) and sum(self.record.used.values()) >= self.record.goal
 
     def places(self, shards: Iterable[int]) -> int | None:
-        """The target of this node, which has `shards` (as for `refresh`); None: there is none."""
+        """The target of this node, which has `shards` (as for `refresh`); None: there is none.
+
+        A shard that has come since the last `refresh` has none to use: its giver may have kept them
+        after the record was seen.
+        """
         if not self.record.goal:
             return None
-        places = sum(self.record.places.get(shard, 0) for shard in shards)
+        has, used = self.record.places, self.record.used
+        places = sum((has if shard in self._own else used).get(shard, 0) for shard in shards)
         return places if self._limit is None else min(places, self._limit)
 
     async def refresh(
@@ -91,7 +101,7 @@ class SharedTarget:
 
         record = await change(self._bus, TARGET, TargetRecord, edit)
         assert record is not None
-        self.record, self._limit = record, None
+        self.record, self._limit, self._own = record, None, frozenset(shards)
         self._store.keep(goal=record.goal, goal_version=record.version)
         return self.places(shards)
 
@@ -112,7 +122,8 @@ class SharedTarget:
         had = sum(places.get(shard, before.places.get(shard, 0)) for shard in shards)
         places.update(shards)
         used.update(shards)
-        places[min(shards)] += max(had - sum(shards.values()), 0)
+        home = min(shards, key=lambda shard: (shard == self.leaving, shard))
+        places[home] += max(had - sum(shards.values()), 0)
         if not record.goal:
             return replace(record, places=dict(used), used=used) if record.used else record
         unused = sum(places[shard] - shards[shard] for shard in shards)
@@ -122,7 +133,7 @@ class SharedTarget:
         elif unused < wants and (len(places) >= crawl.shards or self._is_begun(record, crawl)):
             left = record.goal - sum(places.values())
             portion = min(wants - unused, PORTION_MAX, max(left // (2 * max(nodes, 1)), 1), left)
-            places[min(shards)] += max(portion, 0)
+            places[home] += max(portion, 0)
         return replace(record, places=places, used=used)
 
     @staticmethod

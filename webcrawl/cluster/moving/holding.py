@@ -68,6 +68,7 @@ class Holding:
     """The shards of a node.
 
     shards -- those that are open, by number
+    before_giving -- called when nothing of a shard is leased that is about to be given. BusError
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Holding:
         stop_courier: Callable[[int], Awaitable[None]],
         clock: Callable[[], float],
     ) -> None:
+        self.before_giving: Callable[[int], Awaitable[None]] = _nothing
         self.node = node
         self.plan = plan
         self.folders = Folders(jobdir / SHARDS)
@@ -191,6 +193,11 @@ class Holding:
         if not await self._drain(shard) or self._is_closing:
             self._frontier.thaw(shard)
             raise MoveError("its requests do not end")
+        try:
+            await self.before_giving(shard)
+        except BusError as error:
+            self._frontier.thaw(shard)
+            raise MoveError(f"the bus does not answer: {error}") from None
         async with self._checkpointing:
             await self._stop_courier(shard)
             await asyncio.shield(self._frontier.remove(shard).close())
@@ -325,3 +332,6 @@ class Holding:
             return {}
         inbox = self._frontier.shards[shard].inbox
         return {sender: min(row, inbox.get(sender, 0)) for sender, row in last.inbox.items()}
+
+
+async def _nothing(shard: int) -> None: ...
