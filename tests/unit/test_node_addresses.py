@@ -8,6 +8,8 @@ from itertools import pairwise
 
 from tests.contracts.frontier import POLITE
 from webcrawl.cluster.addresses import AGAIN_S, GRACE_S, IDLE_S, TURN_S, NodeAddresses
+from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.frontier import ClusterFrontier
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.lease import Failed, Fetched, Lane, Lease, Link, Resolved, Returned, Step
 from webcrawl.frontier.memory import MemoryFrontier
@@ -38,6 +40,17 @@ def test_shards_take_turns_at_the_moment_the_clock_is_due() -> None:
         assert [*first.freed(now)] == [IP]
         assert first.take(IP, now, 0) == 0.0
     assert turns == [0, 1, 2, 0, 1, 2, 0, 1]
+
+
+def test_an_address_that_comes_from_the_bus_is_told_at_once() -> None:
+    """Else the pump would wait until its next turn (`scheduler.pump`)."""
+    frontier = ClusterFrontier(Buckets(1), addresses := made(held=False))
+    view, next_at = addresses.of(0), []
+    frontier.on_address(lambda: next_at.append(view.next_at()))
+    assert view.take(IP, 100.0, 0) == 100.0 + AGAIN_S
+    addresses.hold(IP, 100.1, 100.2)
+    assert next_at == [100.2]
+    assert view.freed(100.2) == [IP]
 
 
 def test_a_shard_that_does_not_come_loses_its_turn() -> None:

@@ -75,6 +75,7 @@ class NodeAddresses:
     pages_max -- MAX_PAGES_PER_IP, 0: no cap
     shared -- CLUSTER_SHARED_ADDRESSES: prefixes that several nodes may ask at a time
     on_work -- called from any thread, under the lock: there are new `wishes` or `page_wishes`
+    on_hold -- called when the node has got an address, for which a shard may wait
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class NodeAddresses:
         on_work: Callable[[], None] = lambda: None,
     ) -> None:
         self.on_work = on_work
+        self.on_hold: Callable[[], None] = lambda: None
         self._ip_delay_s = ip_delay_s
         self._fetch_s = longest_fetch_s
         self._has_cap = pages_max > 0
@@ -237,6 +239,7 @@ class NodeAddresses:
             entry.next_at = max(entry.next_at, from_at)
             entry.taken_at = entry.used_at = now
             self._offer(address, entry, now)
+        self.on_hold()
 
     def lose(self, address: str) -> None:
         """The node must not ask there any more, from now on."""

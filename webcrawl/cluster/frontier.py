@@ -149,6 +149,11 @@ class ClusterFrontier(Frontier):
 
     # Shards come and go
 
+    def on_address(self, notify: Callable[[], None]) -> None:
+        """Call `notify` when the node has got an address: `next_at` may be earlier than before."""
+        if self._addresses is not None:
+            self._addresses.on_hold = notify
+
     @property
     def shards(self) -> dict[int, DiskFrontier]:
         """The shards of this node by number."""

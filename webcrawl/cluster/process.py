@@ -27,6 +27,9 @@ class Process(Protocol):
     def allow_until(self, at: float) -> None:
         """After each round: until when the other processes may send requests."""
 
+    def wake(self) -> None:
+        """A shard may have leases sooner than it has said."""
+
     def give_back(self, matches: Callable[[str], bool]) -> None:
         """Give back the leases of hosts that match, as far as their requests are not sent."""
 
@@ -50,6 +53,8 @@ class NoProcess:
         return NodeView(name=machine_name())
 
     def allow_until(self, at: float) -> None: ...
+
+    def wake(self) -> None: ...
 
     def give_back(self, matches: Callable[[str], bool]) -> None: ...
 

@@ -285,6 +285,7 @@ class RunningNode:
         """The spider is open."""
         self._process = self.holding.process = process
         process.allow_until(self._allowed_until)
+        self._frontier.on_address(process.wake)
         self._task = asyncio.create_task(self._run())
         self._beside = [
             asyncio.create_task(self._watch_bus()),

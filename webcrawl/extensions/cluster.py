@@ -66,6 +66,11 @@ class ClusterNode:
         logger.info("The crawl is stopped in all nodes")
         self._closing = asyncio.ensure_future(self._crawler.stop_async())
 
+    def wake(self) -> None:
+        scheduler = crawl_of(self._crawler).scheduler
+        if scheduler is not None:
+            scheduler.wake()
+
     def give_back(self, matches: Callable[[str], bool]) -> None:
         scheduler = crawl_of(self._crawler).scheduler
         if scheduler is not None:
