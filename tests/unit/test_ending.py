@@ -47,3 +47,31 @@ def test_a_node_that_gets_its_shards_after_its_answer_answers_again() -> None:
         assert ending.reason == FINISHED
 
     asyncio.run(check())
+
+
+def test_each_step_is_called_out_to_the_nodes_that_it_concerns() -> None:
+    """So the end does not wait for heartbeats."""
+
+    async def check() -> None:
+        hub = MemoryHub()
+        owners = {0: ShardRecord("a", 1), 1: ShardRecord("b", 1), 2: ShardRecord("c", 1)}
+        rounds: dict[str, int] = dict.fromkeys("abc", 0)
+        endings: dict[str, Ending] = {}
+        called = asyncio.Queue[str]()
+        for name in rounds:
+            await (bus := hub.bus()).open()
+            endings[name] = ending = Ending(bus, name, 3)
+            ending.on_call = lambda name=name: called.put_nowait(name)  # type: ignore[misc]
+            await ending.open()
+        called.put_nowait("a")
+        while not all(each.reason for each in endings.values()):
+            name = await asyncio.wait_for(called.get(), 5)
+            rounds[name] += 1
+            if await endings[name].look():
+                shard = "abc".index(name)
+                await endings[name].answer({shard: Activity(1, True, 7)}, has_seeds=False)
+            if name == "a":
+                await endings[name].lead(owners, list(rounds))
+        assert max(rounds["b"], rounds["c"]) <= 4
+
+    asyncio.run(check())

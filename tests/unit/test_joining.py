@@ -16,6 +16,7 @@ from webcrawl.cluster.agreement.members import STALE_S
 from webcrawl.cluster.agreement.node import Node
 from webcrawl.cluster.agreement.nodefile import NodeStore
 from webcrawl.cluster.agreement.records import PROTOCOL, Crawl, TargetRecord
+from webcrawl.cluster.agreement.registry import GATHER_S
 from webcrawl.cluster.agreement.target import SharedTarget
 from webcrawl.cluster.buckets import Buckets
 from webcrawl.cluster.bus import Refused
@@ -88,6 +89,15 @@ def test_of_nodes_that_start_together_the_one_with_other_settings_is_refused() -
         await world.run(world.now + 30)
         assert wrong.refusal.startswith("IP_DELAY = 2.0, and the nodes of the crawl ")
         assert all(each.has_joined and not each.refusal for each in right)
+
+    play(scene)
+
+
+def test_nodes_that_start_together_share_alike_when_the_crawl_begins() -> None:
+    async def scene(world: World) -> None:
+        nodes = [Player(world) for _ in range(2)]
+        await world.run(world.now + GATHER_S + 5.0)  # of which calls take most
+        assert sorted(sorted(each.node.shards.held) for each in nodes) == [[0, 2], [1, 3]]
 
     play(scene)
 

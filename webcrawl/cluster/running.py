@@ -55,6 +55,7 @@ _AGAIN_S = 0.2  # until the next round, after one that did not count
 START_S: Final = 600.0  # how long a node waits for the bus before its crawl begins
 _POLL_S = 0.2
 _IDLE_S = 1.0  # between two rounds of a node that has nothing to do, for _ENDING_S
+_CALLED_S = 0.1  # between two rounds, also if others call
 _ENDING_S = 30.0
 _ARRIVED = {"moved": "has moved to", "empty": "is begun on"}
 _SLOW_S = 6.0  # a start that takes longer is explained; GATHER_S and a heartbeat are usual
@@ -124,6 +125,7 @@ class RunningNode:
         self._fault = ""  # of the last round, "" if it went well
         self._cut_off_at: float | None = None  # since when the gate is shut; None: it is open
         self._back_at = float("-inf")  # when the bus was back
+        self._round_at = -inf  # when the last round began
         self._idle_at = inf  # since when the node has nothing to do
         self._has_stopped = False
         self._keeping = None
@@ -148,6 +150,7 @@ class RunningNode:
         self.holding.mover.on_order = self.desk.from_bus
         self.holding.mover.on_hurry = self._called.set
         self.steering.on_called = self._called.set
+        self._ending.on_call = self._on_wave
         self.holding.before_giving = self.steering.keep_places
         self.node.before_joining = self._before_joining
         self.node.on_event = self._events.append
@@ -288,7 +291,7 @@ class RunningNode:
         self._frontier.on_address(process.wake)
         self._task = asyncio.create_task(self._run())
         self._beside = [
-            asyncio.create_task(self._watch_bus()),
+            asyncio.create_task(self._watch()),
             asyncio.create_task(self.steering.follow_target()),
         ]
 
@@ -338,10 +341,11 @@ class RunningNode:
             await self.explanations.open()
             await self._putting.open()
             await self.holding.open()
+            await self._ending.open()
             if self._keeping is not None:
                 await self._keeping.open()
             while not self._closing.is_set():
-                began_at = self._clock()
+                began_at = self._round_at = self._clock()
                 self._called.clear()
                 counts = await self._round()
                 pause_s = _IDLE_S if self._has_just_idled() else HEARTBEAT_S
@@ -349,6 +353,7 @@ class RunningNode:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(max(self.holding.wait_s(wait_s), 0.0)):
                         await self._called.wait()
+                        await asyncio.sleep(began_at + _CALLED_S - self._clock())
         except (NodeError, *PROBLEMS) as error:
             self._allow_until(-inf)
             self._fail(error)
@@ -418,13 +423,20 @@ class RunningNode:
             self._notices.nodes()
         is_claimed = len(shards.map) == self._shards
         self._notices.has_none(shards.held, is_claimed, now)
-        # Links to the shards of a node that is gone wait in an outbox.
-        shards_done = all(each.is_finished() for each in self._frontier.shards.values())
-        is_idle = not self._process.has_seeds() and shards_done
+        is_idle = self._is_idle()
         self._idle_at = min(self._idle_at, now) if is_idle else inf
         self._notices.waits(shards.map, now, is_idle=is_idle)
         crawl = self.node.registry.crawl
         self._notices.lost(shards.map, self._shards, now, losses=crawl.losses if crawl else 0)
+
+    def _is_idle(self) -> bool:
+        """Whether the shards of this node are done. Links to those of a node that is gone wait."""
+        shards_done = all(each.is_finished() for each in self._frontier.shards.values())
+        return shards_done and not self._process.has_seeds()
+
+    def _on_wave(self) -> None:
+        if self._is_idle():
+            self._called.set()
 
     def _has_just_idled(self) -> bool:
         """Whether the end may be near: it takes five rounds, and all nodes' answers."""
@@ -437,10 +449,15 @@ class RunningNode:
         self._gate.allow_until(at)
         self._process.allow_until(at)
 
-    async def _watch_bus(self) -> None:
-        """Say that the bus is lost, also while a round waits for it, and that it is back."""
+    async def _watch(self) -> None:
+        """Say that the bus is lost, also while a round waits for it, and that it is back.
+
+        Make a round soon when the node has become idle: the end of the crawl may wait for it.
+        """
         while True:
             now = self._clock()
+            if self._idle_at == inf and now > self._round_at + _IDLE_S and self._is_idle():
+                self._called.set()
             if self._cut_off_at is None and not self.node.may_ask(now):
                 self._cut_off_at = now
                 logger.warning(

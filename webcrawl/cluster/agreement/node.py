@@ -55,7 +55,7 @@ class Node:
         self.on_event = on_event
         self.before_joining: Callable[[], Awaitable[str]] | None = None
         self.waits_for = ""  # why the node has not joined yet, for the user
-        self._joined_at = float("inf")
+        self._seen_since = float("inf")  # since when other nodes can see this one
         self._refusal = ""  # by the crawl's settings, and since when
         self._refused_at = float("inf")
 
@@ -105,7 +105,7 @@ class Node:
         await self.members.look()
         claimed = 0
         if self.state == "running":
-            claimed = await self.shards.claim(crawl, self._joined_at)
+            claimed = await self.shards.claim(crawl, self._seen_since)
         if not await self.registry.confirm(crawl.era):
             return False
         self.members.met(began_at)
@@ -119,6 +119,7 @@ class Node:
             await self.members.look()
             self.waits_for = "an earlier process of this node, which may run still, to be silent"
             return False
+        self._seen_since = min(self._seen_since, self._clock())
         await self.members.look()
         others = [name for name in self.members.alive() if name != self.members.node]
         is_alone = not others or self._clock() > self._refused_at + _PATIENCE_S
@@ -137,7 +138,6 @@ class Node:
         if self.waits_for:
             return False
         self.state = "running"
-        self._joined_at = self._clock()
         return False
 
     async def leave(self) -> None:

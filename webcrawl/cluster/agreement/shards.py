@@ -235,13 +235,14 @@ class Shards:
 
     # Claims
 
-    async def claim(self, crawl: Crawl, joined_at: float) -> int:
+    async def claim(self, crawl: Crawl, seen_since: float) -> int:
         """Claim never-begun shards, up to a fair share. Returns how many.
 
-        A heartbeat after the node has joined, so that nodes that start together share alike. The
-        next round uses them.
+        A heartbeat's time after this node's first one (`seen_since`), so that nodes that start
+        together share alike: one that begins the crawl has waited GATHER_S already. The next round
+        uses them.
         """
-        if crawl.losses or self._clock() < joined_at + HEARTBEAT_S:
+        if crawl.losses or self._clock() < seen_since + HEARTBEAT_S:
             return 0
         alive = self._members.alive()
         share = -(-self._shards // len(alive))
