@@ -101,11 +101,13 @@ class Bus(NamedTuple):
     messages_by_node: float  # if the shards of a node shared messages
     messages_by_node_held: float  # and a link waited for SLOW_HOLD_S
     megabytes: float
-    address_writes: float
+    address_writes: float  # if each host is crawled to its end without a pause
+    address_writes_most: float  # if each host pauses after each page
     heartbeats: float
     full_pages: float
     full_messages: float
     full_address_writes: float
+    full_address_writes_most: float
 
 
 class Machines(NamedTuple):
@@ -239,6 +241,8 @@ def bus_of(plain: Placed, arguments: argparse.Namespace) -> Bus:
     rate = arguments.pages / in_s
     full = min(nodes * arguments.node_rate, hosts / arguments.delay)
     shared = traffic(rate, links, shards, shards // nodes)
+    writes = address_writes(rate, hosts, in_s)
+    full_writes = address_writes(full, hosts, arguments.pages / full)
     return Bus(
         links=shared.links,
         rows_per_message=shared.per_message,
@@ -246,11 +250,13 @@ def bus_of(plain: Placed, arguments: argparse.Namespace) -> Bus:
         messages_by_node=traffic(rate, links, nodes, 1).messages,
         messages_by_node_held=traffic(rate, links, nodes, 1, SLOW_HOLD_S).messages,
         megabytes=shared.megabytes,
-        address_writes=address_writes(rate, arguments.delay, hosts, in_s),
+        address_writes=writes[0],
+        address_writes_most=writes[1],
         heartbeats=heartbeats(nodes),
         full_pages=full,
         full_messages=traffic(full, links, shards, shards // nodes).messages,
-        full_address_writes=address_writes(full, arguments.delay, hosts, arguments.pages / full),
+        full_address_writes=full_writes[0],
+        full_address_writes_most=full_writes[1],
     )
 
 

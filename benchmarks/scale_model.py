@@ -19,7 +19,7 @@ from benchmarks.scale_web import Domains
 
 BUCKETS = 4096
 BATCH, HOLD_S = 500, 0.2  # links at most in a message, and the time that its first link waits
-TENANCY_S, HEARTBEAT_S = 300.0, 3.0
+HEARTBEAT_S = 3.0
 
 Hosts = Counter[float]
 """How many hosts have a number of pages."""
@@ -182,12 +182,14 @@ def bytes_per_link(per_message: float) -> float:
     return float(34 + 122 * per_message**-0.72)
 
 
-def address_writes(pages_per_s: float, delay_s: float, hosts: float, crawl_s: float) -> float:
-    """KV puts per second for tenancies: renewals, and one to take and one to release each address.
+def address_writes(pages_per_s: float, hosts: float, crawl_s: float) -> tuple[float, float]:
+    """KV writes per second for tenancies, (at least, at most), if no two hosts share an address.
 
-    At most: as if no two hosts had the same address.
+    One to take an address and one to give it back, after a minute without a page there. At least:
+    each host is crawled to its end without a pause. At most: all hosts take turns, so each pauses
+    after each page.
     """
-    return pages_per_s * delay_s / TENANCY_S + 2 * hosts / crawl_s
+    return 2 * hosts / crawl_s, 2 * pages_per_s
 
 
 def heartbeats(nodes: int) -> float:
