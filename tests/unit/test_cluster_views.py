@@ -20,6 +20,7 @@ from webcrawl.cluster.views import (
     OTHERS,
     REASONS_MAX,
     NodeView,
+    Owner,
     Seen,
     Views,
     Whole,
@@ -49,7 +50,8 @@ def view(pages: int, name: str = "", **more: float) -> NodeView:
 
 
 def whole(nodes: dict[str, Seen], owners: dict[int, str], shards: int = 4) -> Whole:
-    return whole_of("id", A, nodes, owners, shards, 100.0)
+    latest = {shard: Owner(node, 2) for shard, node in owners.items()}
+    return whole_of("id", A, nodes, latest, shards, 100.0)
 
 
 def test_the_sum_of_two_nodes() -> None:
@@ -83,6 +85,21 @@ def test_a_silent_node_counts_as_it_was_heard_while_it_has_a_shard() -> None:
     assert restored.without_node == (3,)
 
 
+def test_a_shard_that_was_restored_elsewhere_counts_once_while_its_node_is_silent() -> None:
+    """Pages and queue exactly, all else in proportion to the pages."""
+    shards = {1: (1, 6, 1), 2: (2, 14, 2)}
+    dead = msgspec.structs.replace(view(20), shards=shards)
+    nodes = {A: Seen(view(5), "alive", 98.0), B: Seen(dead, "silent", 40.0)}
+    found = whole(nodes, {0: A, 1: A, 2: B}).counters
+    assert (found.crawled, found.pending) == (5 + 14, 3 + 2)
+    assert (found.extracted, found.codes["2xx"]) == (2 * 5 + 2 * 14, 5 + 14)
+    assert whole(nodes, {0: A, 1: A, 2: B}).nodes[1].pages == 14
+    same = whole(nodes, {0: A, 1: B, 2: B}).counters
+    assert (same.crawled, same.pending) == (25, 6)
+    back = nodes | {B: Seen(dead, "alive", 99.0)}
+    assert whole(back, {0: A, 1: A, 2: B}).counters.crawled == 25, "until its next heartbeat"
+
+
 def test_a_node_that_has_left_without_a_shard_is_only_counted_as_known() -> None:
     nodes = {A: Seen(view(5), "alive", 98.0), C: Seen(view(1), "left", 0.0)}
     found = whole(nodes, {0: A})
@@ -100,7 +117,7 @@ def test_its_own_node_is_as_it_is_now_and_another_one_as_last_heard() -> None:
     views.see(
         "id",
         {A: Seen(views.own(described), "alive", 99.0), B: Seen(view(7), "alive", 99.0)},
-        {0: A, 1: B},
+        {0: Owner(A, 1), 1: Owner(B, 1)},
         2,
     )
     own.crawled = 9

@@ -25,6 +25,8 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from webcrawl.cluster.agreement.ending import FINISHED, Activity, Ending
 from webcrawl.cluster.agreement.members import HEARTBEAT_S, STALE_S
 from webcrawl.cluster.agreement.node import Node
@@ -43,7 +45,7 @@ from webcrawl.cluster.notices import AGAIN_AT_START_S, Notices, Repeated
 from webcrawl.cluster.process import NoProcess, Process
 from webcrawl.cluster.putting import Putting
 from webcrawl.cluster.steering import NodeSteering
-from webcrawl.cluster.views import Views
+from webcrawl.cluster.views import Owner, Views
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier, JobFolder
 from webcrawl.frontier.lease import Link
@@ -365,7 +367,7 @@ class RunningNode:
     async def _round(self) -> bool:
         """One round; whether it counts. A fault of the bus is none of the node."""
         self._events.clear()
-        self.node.view = self.views.own(self._process.describe())
+        self.node.view = self.views.own(replace(self._process.describe(), shards=self._shares()))
         try:
             counts = await self.node.round()
             self._see()
@@ -403,8 +405,17 @@ class RunningNode:
 
     def _see(self) -> None:
         node = self.node
-        owners = {shard: record.node for shard, record in node.shards.map.items()}
+        owners = {k: Owner(record.node, record.epoch) for k, record in node.shards.map.items()}
         self.views.see(self.crawl_id, node.members.seen(), owners, self._shards)
+
+    def _shares(self) -> dict[int, tuple[int, int, int]]:
+        """For this node's view: what each shard has of its counts."""
+        held = self.node.shards.held
+        return {
+            number: (held[number], each.counters.crawled, each.counters.pending)
+            for number, each in self._frontier.shards.items()
+            if number in held
+        }
 
     def _others_work(self) -> bool:
         """Whether a node that is alive has URLs that wait, as of its last heartbeat."""

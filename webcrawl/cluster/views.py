@@ -4,8 +4,9 @@ Owns what a node tells the others of itself (`NodeView`), and how all views beco
 Knows no bus: `members` brings the views, `running` says when.
 
 Each count is of the shards that a node holds, so the sum counts each shard once: a shard that moves
-takes its counts with it. A node that is silent is counted as it was last heard while it has a
-shard; one whose shards are all elsewhere is not counted, its shards bring their counts.
+takes its counts with it. A node that is silent is counted as it was last heard, less its shards
+that another node has with a later epoch: those bring their counts. Of these pages and queue are
+known by shard, and all else is taken as in proportion to the pages.
 
 What arrives is data: only names that this version knows are added.
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
 from typing import Final, Literal, NamedTuple
 
@@ -39,7 +40,8 @@ Condition = Literal["alive", "joining", "silent", "left"]
 
 
 class NodeView(Struct, frozen=True):
-    """What a node tells of itself with each heartbeat. 4,000 bytes at most, 1,000 usually.
+    """What a node tells of itself with each heartbeat. 4,000 bytes at most, 1,000 usually, and
+    15 for each shard.
 
     name -- of its machine
     state -- of its crawl (`live.snapshot`)
@@ -49,6 +51,7 @@ class NodeView(Struct, frozen=True):
     free_bytes -- on the disk of WARC_DIR; -1: not known
     numbers, groups -- of `Counters`, by name; of `levels` 20 entries, else REASONS_MAX of a group
     hosts -- by state
+    shards -- by number: epoch, pages, queued URLs
     """
 
     name: str = ""
@@ -64,6 +67,14 @@ class NodeView(Struct, frozen=True):
     numbers: dict[str, int | float] = {}
     groups: dict[str, dict[str, int]] = {}
     hosts: dict[str, int] = {}
+    shards: dict[int, tuple[int, int, int]] = {}
+
+
+class Owner(NamedTuple):
+    """Who has a shard."""
+
+    node: str
+    epoch: int
 
 
 class NodeLine(NamedTuple):
@@ -126,6 +137,33 @@ def view_of(counters: Counters, view: NodeView) -> NodeView:
     return replace(view, numbers=numbers, groups={k: v for k, v in groups.items() if v})
 
 
+def _without(view: NodeView, gone: Collection[int]) -> NodeView:
+    """`view` of a node without its shards `gone`, which other nodes count."""
+    if not gone:
+        return view
+    pages = sum(view.shards[shard][1] for shard in gone)
+    queued = sum(view.shards[shard][2] for shard in gone)
+    of_pages = view.numbers.get("crawled", 0)
+    part = max(1 - pages / of_pages, 0.0) if of_pages else 1 - len(gone) / len(view.shards)
+
+    def less(counts: Mapping[str, int]) -> dict[str, int]:
+        return {name: round(n * part) for name, n in counts.items()}
+
+    numbers = {
+        name: n * part if isinstance(n, float) else round(n * part)
+        for name, n in view.numbers.items()
+    }
+    exact = {"crawled": of_pages - pages, "pending": view.numbers.get("pending", 0) - queued}
+    numbers |= {name: max(n, 0) for name, n in exact.items() if name in view.numbers}
+    if "earlier_s" in view.numbers:
+        numbers["earlier_s"] = view.numbers["earlier_s"]
+    groups = {name: less(counts) for name, counts in view.groups.items()}
+    unapplied = round(view.unapplied * part)
+    return replace(
+        view, numbers=numbers, groups=groups, hosts=less(view.hosts), unapplied=unapplied
+    )
+
+
 def _largest(counts: Mapping[str, int], limit: int) -> dict[str, int]:
     some = sorted(((-n, name) for name, n in counts.items() if n))
     kept: Counter[str] = Counter()
@@ -158,18 +196,20 @@ def whole_of(
     crawl: str,
     own: str,
     nodes: Mapping[str, Seen],
-    owners: Mapping[int, str],
+    owners: Mapping[int, Owner],
     shards: int,
     now: float,
 ) -> Whole:
-    """One crawl of all nodes. `owners` has the node of each shard.
+    """One crawl of all nodes.
 
     O(nodes + shards), 0.1 ms a node. Memory: 2 KB for each node.
     """
-    has = Counter(owners.values())
+    has = Counter(owner.node for owner in owners.values())
     alive = {node for node, seen in nodes.items() if seen.condition == "alive"}
     counted = {
         node: seen.view
+        if node in alive or node == own
+        else _without(seen.view, _gone(node, seen.view, owners))
         for node, seen in nodes.items()
         if node in alive or node == own or has[node] or not owners
     }
@@ -182,7 +222,9 @@ def whole_of(
         crawl=crawl,
         alive=len(alive),
         shards=shards,
-        without_node=tuple(k for k in range(shards) if owners.get(k) not in alive),
+        without_node=tuple(
+            k for k in range(shards) if k not in owners or owners[k].node not in alive
+        ),
         unapplied=sum(view.unapplied for view in counted.values()),
         pages_per_s=sum(view.pages_per_s for view in living),
         mbps=sum(view.mbps for view in living),
@@ -190,12 +232,25 @@ def whole_of(
         counters=counters_of(counted.values()),
         hosts=dict(hosts),
         nodes=tuple(
-            _line(node, seen, has[node], is_own=node == own, now=now)
+            _line(
+                *(node, seen._replace(view=counted.get(node, seen.view)), has[node]),
+                is_own=node == own,
+                now=now,
+            )
             for node, seen in sorted(nodes.items(), key=lambda each: (each[1].view.name, each[0]))
             if node in counted or seen.condition != "left"
         ),
         ever=len(nodes),
     )
+
+
+def _gone(node: str, view: NodeView, owners: Mapping[int, Owner]) -> list[int]:
+    """The shards in the view of a silent `node` that are another's since."""
+    return [
+        shard
+        for shard, (epoch, _, _) in view.shards.items()
+        if shard in owners and owners[shard].node != node and owners[shard].epoch > epoch
+    ]
 
 
 def _line(node: str, seen: Seen, shards: int, *, is_own: bool, now: float) -> NodeLine:
@@ -229,7 +284,7 @@ class Views:
         self._clock = clock
         self._own = NodeView()
         # Replaced as a whole, never changed: the thread of the stats lines reads it.
-        self._seen: tuple[str, Mapping[str, Seen], Mapping[int, str], int] = ("", {}, {}, 0)
+        self._seen: tuple[str, Mapping[str, Seen], Mapping[int, Owner], int] = ("", {}, {}, 0)
 
     def own(self, described: NodeView) -> NodeView:
         """This node now, for its heartbeat. `described`: its view without its counts."""
@@ -242,7 +297,7 @@ class Views:
         return view_of(self._counters, ended)
 
     def see(
-        self, crawl: str, nodes: Mapping[str, Seen], owners: Mapping[int, str], shards: int
+        self, crawl: str, nodes: Mapping[str, Seen], owners: Mapping[int, Owner], shards: int
     ) -> None:
         """What the last look at the bus has found."""
         self._seen = (crawl, nodes, owners, shards)
