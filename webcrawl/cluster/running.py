@@ -365,6 +365,8 @@ class RunningNode:
             for shard, record in self.node.shards.map.items():
                 for courier in self._couriers.values():
                     courier.set_epoch(shard, record.epoch)
+            if self._keeping is None:
+                await self.node.settle()
             if self.node.state != "joining":
                 await self.steering.look()
                 await self.steering.take_places()

@@ -140,6 +140,15 @@ class Node:
         self._joined_at = self._clock()
         return False
 
+    async def settle(self) -> None:
+        """After a loss of the KV, if no node holds addresses: its shards are what is missing.
+
+        Else nothing would end that time (`Tenancies` does), and no shard could move. BusError.
+        """
+        crawl = self.registry.crawl
+        if crawl is not None and crawl.is_rebuilt and self.shards.is_sure(crawl):
+            await self.registry.settle(crawl.era)
+
     async def leave(self) -> None:
         """All requests have ended and all folders are closed: tell the others. BusError."""
         self.state = "left"

@@ -184,7 +184,7 @@ class Shards:
             self._store.keep(begun=self._store.content.begun | {shard: record.epoch})
             self.held[shard] = record.epoch
             events.append(Use(shard, record.epoch, "resumed" if has_begun else _how(record)))
-        if self._is_sure(crawl):
+        if self.is_sure(crawl):
             self._store.keep(era=crawl.era)
         return events
 
@@ -192,7 +192,7 @@ class Shards:
         """Why this node may not use `shard` yet, "" if it may."""
         if shard in self._stopping:
             return "its requests of before have not ended"
-        if not self._is_sure(crawl):
+        if not self.is_sure(crawl):
             return "the bus has lost its records: other nodes may know of a later one"
         if self._store.content.begun.get(shard) == record.epoch:
             return ""
@@ -207,7 +207,7 @@ class Shards:
             return ""
         return f"node {before} has not confirmed that it has stopped"
 
-    def _is_sure(self, crawl: Crawl) -> bool:
+    def is_sure(self, crawl: Crawl) -> bool:
         """Whether no node can know a higher epoch that is not on the bus.
 
         After a loss of the KV, all nodes that run have to write first what they know.
