@@ -218,6 +218,11 @@ class Shards:
 
     # Claims
 
+    @property
+    def are_free(self) -> bool:
+        """Whether a shard has no record, as last seen."""
+        return len(self.map) < self._shards
+
     async def claim(self, crawl: Crawl, joined_at: float) -> int:
         """Claim never-begun shards, up to a fair share. Returns how many.
 
