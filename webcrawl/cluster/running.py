@@ -7,6 +7,7 @@ ended. `node` and the classes that it calls decide; `frontier` has the shards.
 | --- | --- |
 | no bus at the start | waits for it for START_S, with a line each 30 s; then it ends |
 | the bus does not answer for STALE_S | sends no request until it does (`Gate`) |
+| the bus is slow | goes on: the rest of a round may last longer than its heartbeat (`_tend`) |
 | a shard has gone to another node | closes it as soon as its requests have ended |
 | a shard is to go to another node, and its requests do not end | goes on with it |
 | the folder of a shard that it has begun is missing | ends: it never begins a shard again, empty |
@@ -104,6 +105,8 @@ class RunningNode:
         self._process: Process = NoProcess()
         self._allowed_until = -inf  # before the first round
         self._sessions = 1  # of `members`, as of the last round
+        self._steered = 0  # in which of them the orders were carried out
+        self._tending: asyncio.Task[None] | None = None  # the rest of a round
         self._bus = bus
         self._frontier = frontier
         self._ending = ending
@@ -304,6 +307,9 @@ class RunningNode:
         await asyncio.gather(*self._beside, return_exceptions=True)
         if self._task is not None:
             await self._task
+        if self._tending is not None:
+            self._tending.cancel()
+            await asyncio.gather(self._tending, return_exceptions=True)
         await self.holding.close()
         if self._keeping is not None:
             await self._keeping.close()
@@ -364,6 +370,7 @@ class RunningNode:
 
     async def _round(self) -> bool:
         """One round; whether it counts. A fault of the bus is none of the node."""
+        began_at = self._clock()
         self._events.clear()
         self.node.view = self.views.own(self._process.describe())
         try:
@@ -374,14 +381,11 @@ class RunningNode:
             for shard, record in self.node.shards.map.items():
                 for courier in self._couriers.values():
                     courier.set_epoch(shard, record.epoch)
+            self._allow()
+            if self._keeping is None:
+                await self.node.settle()
             if self.node.state != "joining":
-                await self.steering.look()
-                await self.steering.take_places()
-                await self._frontier.share_active_hosts()
-                await self._frontier.see_work(elsewhere=self._others_work())
-                await self._end_if_quiet()
-                if self._task is not None:
-                    self.holding.look()
+                await self._tend(began_at + HEARTBEAT_S)
             self._fault = ""
         except Refused:
             raise
@@ -391,15 +395,46 @@ class RunningNode:
             counts = False
         if counts:
             self._notice()
+        self._allow()
+        return counts
+
+    def _allow(self) -> None:
+        """Send requests for as long as the last whole round allows."""
+        sessions = self.node.members.sessions
         if self._keeping is not None:
             self._keeping.note()
-        if self.node.members.sessions > self._sessions:
-            self._sessions = self.node.members.sessions
+        if sessions > self._sessions:
+            self._sessions = sessions
             self._process.give_back(lambda host: True)  # others may ask those addresses meanwhile
         # After a loss of the KV others may have shards that are open here: see `Shards.note_era`.
         is_sure = self._frontier.shards.keys() <= self.node.shards.held.keys()
-        self._allow_until(self.node.members.may_ask_until if is_sure else -inf)
-        return counts
+        # Orders may have come while this node had no bus.
+        is_steered = self._steered == sessions
+        self._allow_until(self.node.members.may_ask_until if is_sure and is_steered else -inf)
+
+    async def _tend(self, until: float) -> None:
+        """Do the rest of a round. BusError.
+
+        If the bus is so slow that it is not done at `until`, it goes on beside the next rounds: the
+        heartbeat, and with it the right to send requests, does not wait for it.
+        """
+        if self._tending is None:
+            self._tending = asyncio.create_task(self._do_the_rest())
+        await asyncio.wait((self._tending,), timeout=max(until - self._clock(), 0.0))
+        if self._tending.done():
+            done, self._tending = self._tending, None
+            done.result()
+
+    async def _do_the_rest(self) -> None:
+        sessions = self.node.members.sessions
+        await self.steering.look()
+        await self.steering.take_places()
+        await self._frontier.share_active_hosts()
+        await self._frontier.see_work(elsewhere=self._others_work())
+        await self._end_if_quiet()
+        self._steered = sessions
+        if self._task is not None:
+            self.holding.look()
 
     def _see(self) -> None:
         node = self.node

@@ -186,7 +186,7 @@ class Shards:
                 continue
             events.append(Use(shard, record.epoch, self._begin(shard, record)))
             self.held[shard] = record.epoch
-        if self._is_sure(crawl):
+        if self.is_sure(crawl):
             self._store.keep(era=crawl.era)
         return events
 
@@ -209,7 +209,7 @@ class Shards:
         """Why this node may not use `shard` yet, "" if it may."""
         if shard in self._stopping:
             return "its requests of before have not ended"
-        if not self._is_sure(crawl):
+        if not self.is_sure(crawl):
             return "the bus has lost its records: other nodes may know of a later one"
         if self._store.content.begun.get(shard) == record.epoch:
             return ""
@@ -224,7 +224,7 @@ class Shards:
             return ""
         return f"node {before} has not confirmed that it has stopped"
 
-    def _is_sure(self, crawl: Crawl) -> bool:
+    def is_sure(self, crawl: Crawl) -> bool:
         """Whether no node can know a higher epoch that is not on the bus.
 
         After a loss of the KV, all nodes that run have to write first what they know.
@@ -234,6 +234,11 @@ class Shards:
         return self._clock() - self._era[1] > (SILENT_S + self._fetch_s) * DRIFT
 
     # Claims
+
+    @property
+    def are_free(self) -> bool:
+        """Whether a shard has no record, as last seen."""
+        return len(self.map) < self._shards
 
     async def claim(self, crawl: Crawl, seen_since: float) -> int:
         """Claim never-begun shards, up to a fair share. Returns how many.
