@@ -269,3 +269,16 @@ async def test_a_shard_that_comes_or_leaves_is_no_work_of_the_node(tmp_path: Pat
     await node.remove(0).close()
     assert node.counters.crawled == 0
     assert done_since(node.brought, node.counters) == (10, 5), "this node has done it"
+
+
+@in_loop
+async def test_the_time_of_a_shard_that_comes_is_not_added_to_that_of_the_node(
+    tmp_path: Path,
+) -> None:
+    node = ClusterFrontier(Buckets(3))
+    for number, (earlier_s, run_s) in enumerate(((100.0, 0.0), (160.0, 60.0), (200.0, 60.0))):
+        shard = DiskFrontier(tmp_path / str(number), abroad=Buckets(3).abroad(number))
+        shard.counters.earlier_s = earlier_s
+        node.add(number, shard, run_s)
+    assert node.counters.earlier_s == 140.0, "the longest, without the 60 s that both nodes ran"
+    await node.close()

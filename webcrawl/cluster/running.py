@@ -122,6 +122,7 @@ class RunningNode:
         self._notices = Notices(node.members)
         self._fault = ""  # of the last round, "" if it went well
         self._cut_off_at: float | None = None  # since when the gate is shut; None: it is open
+        self._opened_at = inf  # when the spider was opened
         self._back_at = float("-inf")  # when the bus was back
         self._idle_at = inf  # since when the node has nothing to do
         self._has_stopped = False
@@ -248,9 +249,9 @@ class RunningNode:
                 now = self._clock()
                 if now > until:
                     raise NodeError(f"{error}; the node ends after {START_S:g} s") from None
-                waits.say(
+                waits.say(  # the same text each time, or it would be logged each time
                     "The crawl has not begun: it waits for the bus, for"
-                    f" {max(until - now, 0):.0f} s at most. {error}",
+                    f" {START_S / 60:g} minutes at most. {error}",
                     now,
                 )
                 await asyncio.sleep(_AGAIN_S)
@@ -281,6 +282,7 @@ class RunningNode:
 
     def start(self, process: Process) -> None:
         """The spider is open."""
+        self._opened_at = self._clock()
         self._process = self.holding.process = process
         process.allow_until(self._allowed_until)
         self._task = asyncio.create_task(self._run())
@@ -475,7 +477,8 @@ class RunningNode:
         crawl = self.node.registry.crawl.id
         folder.mkdir(parents=True, exist_ok=True)
         shard = self._open_shard(use.shard, folder, crawl)
-        self._frontier.add(use.shard, shard)
+        run_s = max(self._clock() - self._opened_at, 0.0)
+        self._frontier.add(use.shard, shard, run_s)
         courier = Courier(
             *(use.shard, use.epoch, crawl, self._frontier.mailbox(use.shard), self._bus),
             shards=self._shards,
