@@ -88,7 +88,10 @@ class Connection(asyncio.Protocol):
             if not (self.info.get("tls_required") or self.info.get("tls_available")):
                 # Before the password is sent, and not after.
                 raise Refused(f"{self.server} has no TLS, and CLUSTER asks for it (tls://)")
-            context = ssl.create_default_context(cafile=address.ca)
+            try:
+                context = ssl.create_default_context(cafile=address.ca)
+            except (ssl.SSLError, OSError):
+                raise Refused(f"ca={address.ca}: cannot be read as certificates (PEM)") from None
             transport = cast("asyncio.Transport", self._transport)
             self._transport = await loop.start_tls(
                 transport, self, context, server_hostname=self.server.host
@@ -156,6 +159,8 @@ class Connection(asyncio.Protocol):
             self._closed.set_result(None)
         if self._error:
             text = f"{self.server}: {self._error}"
+            if self._error.lower().startswith("authorization"):
+                text += ": check the user, password, token or credentials file in CLUSTER"
             is_final = self._error.lower().startswith(_REFUSALS)
             self._fail(Refused(text) if is_final else Unreachable(text))
             return
