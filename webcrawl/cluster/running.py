@@ -414,7 +414,10 @@ class RunningNode:
         if now > self._back_at + STALE_S:  # before, all nodes seem silent
             self._notices.nodes()
         is_claimed = len(shards.map) == self._shards
-        self._notices.has_none(shards.held, is_claimed, now)
+        me = self.node.members.node
+        own = [shard for shard, record in shards.map.items() if record.node == me]
+        self._notices.has_none(own, is_claimed, now)
+        self._notices.held_back(shards.waits, now)
         # Links to the shards of a node that is gone wait in an outbox.
         shards_done = all(each.is_finished() for each in self._frontier.shards.values())
         is_idle = not self._process.has_seeds() and shards_done

@@ -67,6 +67,8 @@ class Connection(asyncio.Protocol):
             reason = getattr(error, "verify_message", "") or error.reason or "TLS failed"
             remedy = "" if address.ca else "; tls:// with ?ca=FILE names its authority"
             raise self._fail(Refused(f"{self.server}: TLS: {reason}{remedy}")) from None
+        except ConnectionRefusedError:  # of two event loops, with two texts
+            raise self._fail(Unreachable(f"{self.server}: Connection refused")) from None
         except OSError as error:
             reason = error.strerror or str(error) or "no connection"
             raise self._fail(Unreachable(f"{self.server}: {reason}")) from None
