@@ -74,5 +74,5 @@ def test_a_node_says_why_it_may_not_use_its_shards(caplog: pytest.LogCaptureFixt
     assert not caplog.records, "a usual start"
     said.held_back(waits, 3.0 + HELD_BACK_S)
     assert [record.getMessage() for record in caplog.records] == [
-        "This node may not use all of its shards yet: shards 1, 3: no records; shard 2: b"
+        "This node may not use all of its shards yet: shard 2: b; shards 1, 3: no records"
     ]
