@@ -172,6 +172,7 @@ class Shards:
         """Which shards this node uses from now on, after a confirmed round."""
         node = self._members.node
         events: list[Event] = []
+        used: dict[int, int] = {}
         self.waits = {}
         for shard, record in sorted(self.map.items()):
             if record.node != node or shard in self.held or shard in self._aside:
@@ -181,9 +182,11 @@ class Shards:
                 self.waits[shard] = why
                 continue
             has_begun = self._store.content.begun.get(shard) == record.epoch
-            self._store.keep(begun=self._store.content.begun | {shard: record.epoch})
-            self.held[shard] = record.epoch
+            used[shard] = record.epoch
             events.append(Use(shard, record.epoch, "resumed" if has_begun else _how(record)))
+        if used:  # one write for all of them, before they are used
+            self._store.keep(begun=self._store.content.begun | used)
+            self.held |= used
         if self._is_sure(crawl):
             self._store.keep(era=crawl.era)
         return events
