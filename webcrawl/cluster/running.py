@@ -127,6 +127,7 @@ class RunningNode:
         self._notices = Notices(node.members)
         self._fault = ""  # of the last round, "" if it went well
         self._cut_off_at: float | None = None  # since when the gate is shut; None: it is open
+        self._opened_at = inf  # when the spider was opened
         self._back_at = float("-inf")  # when the bus was back
         self._round_at = -inf  # when the last round began
         self._idle_at = inf  # since when the node has nothing to do
@@ -256,9 +257,9 @@ class RunningNode:
                 now = self._clock()
                 if now > until:
                     raise NodeError(f"{error}; the node ends after {START_S:g} s") from None
-                waits.say(
+                waits.say(  # the same text each time, or it would be logged each time
                     "The crawl has not begun: it waits for the bus, for"
-                    f" {max(until - now, 0):.0f} s at most. {error}",
+                    f" {START_S / 60:g} minutes at most. {error}",
                     now,
                 )
                 await asyncio.sleep(_AGAIN_S)
@@ -289,6 +290,7 @@ class RunningNode:
 
     def start(self, process: Process) -> None:
         """The spider is open."""
+        self._opened_at = self._clock()
         self._process = self.holding.process = process
         process.allow_until(self._allowed_until)
         self._frontier.on_address(process.wake)
@@ -457,7 +459,10 @@ class RunningNode:
         if now > self._back_at + STALE_S:  # before, all nodes seem silent
             self._notices.nodes()
         is_claimed = len(shards.map) == self._shards
-        self._notices.has_none(shards.held, is_claimed, now)
+        me = self.node.members.node
+        own = [shard for shard, record in shards.map.items() if record.node == me]
+        self._notices.has_none(own, is_claimed, now)
+        self._notices.held_back(shards.waits, now)
         is_idle = self._is_idle()
         self._idle_at = min(self._idle_at, now) if is_idle else inf
         self._notices.waits(shards.map, now, is_idle=is_idle)
@@ -532,6 +537,7 @@ class RunningNode:
         crawl = self.node.registry.crawl.id
         folder.mkdir(parents=True, exist_ok=True)
         shard = self._open_shard(use.shard, folder, crawl)
+        run_s = max(self._clock() - self._opened_at, 0.0)
         try:
             if use.how in ("begun", "empty"):
                 await asyncio.to_thread(folders.sync, use.shard)
@@ -539,7 +545,7 @@ class RunningNode:
         except (OSError, NodeFileError) as error:
             await shard.close()
             raise NodeError(f"{folder} cannot be written: {error}") from None
-        self._frontier.add(use.shard, shard)
+        self._frontier.add(use.shard, shard, run_s)
         self.steering.uses(use.shard)
         courier = Courier(
             *(use.shard, use.epoch, crawl, self._frontier.mailbox(use.shard), self._bus),
