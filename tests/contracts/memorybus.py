@@ -198,7 +198,7 @@ class MemoryBus(Bus):
         is_lost_after = await self._call()
         handle = self._hub.answering(self.crawl, encoded(subject))
         if handle is None:
-            raise BusError(f"no node answers {subject}")
+            raise BusError("it does not run, or has lost the bus")
         if self._answering >= ANSWERS:
             raise Unreachable(f"no answer within {timeout_s:g} s")
         self._answering += 1

@@ -23,6 +23,7 @@ from webcrawl.cluster.bus.natsbus import NatsBus
 pytestmark = pytest.mark.slow
 
 SECRET = "s3cr3t"
+REMEDY = ": check the user, password, token or credentials file in CLUSTER"
 
 
 @pytest.fixture
@@ -214,7 +215,7 @@ def test_credentials(tmp_path: Path) -> None:
         at = f"127.0.0.1:{server.port}"
         for login in ("", "me@", f"me:{SECRET}x@", f"you:{SECRET}@", f"{SECRET}@"):
             line = fails_to_open(f"nats://{login}{at}")
-            assert line == f"Refused: CLUSTER=nats://{at}: {at}: Authorization Violation"
+            assert line == f"Refused: CLUSTER=nats://{at}: {at}: Authorization Violation{REMEDY}"
         assert fails_to_open(f"nats://me:{SECRET}@{at}") == ""
 
 
@@ -312,7 +313,9 @@ def test_tls_with_an_authority_of_our_own(tmp_path: Path, authority: Path) -> No
         at = f"127.0.0.1:{server.port}"
         ours = f"?ca={authority}/ca.pem"
         assert fails_to_open(f"tls://me:{SECRET}@{at}{ours}") == ""
-        assert fails_to_open(f"tls://me:{SECRET}x@{at}{ours}").endswith("Authorization Violation")
+        assert fails_to_open(f"tls://me:{SECRET}x@{at}{ours}").endswith(REMEDY)
+        line = fails_to_open(f"tls://me:{SECRET}@{at}?ca={authority}/names")
+        assert line.endswith(f"ca={authority}/names: cannot be read as certificates (PEM)")
         for scheme in ("tls", "nats"):  # a server that demands TLS is verified in either case
             line = fails_to_open(f"{scheme}://me:{SECRET}@{at}")
             assert line.startswith("Refused: ")

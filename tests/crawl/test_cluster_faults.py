@@ -11,7 +11,9 @@ import pytest
 
 from simweb import running
 from tests.contracts.natsserver import NatsServer
+from tests.contracts.slowproxy import SlowProxy
 from tests.crawl.nodes import Node, assert_one_crawl_of_nodes
+from webcrawl.cluster.agreement.members import STALE_S
 
 pytestmark = pytest.mark.slow
 
@@ -107,10 +109,20 @@ def test_a_node_whose_bus_is_silent_asks_nobody(
         wait_until(lambda: web.ledger()["fetched"]["pages"] > 10, nodes)
         bus.send(signal.SIGSTOP)
         nodes[0].send(signal.SIGSTOP)  # in which its time without a bus goes on
-        time.sleep(10)  # `members.STALE_S`
+        time.sleep(STALE_S)
         asked = web.ledger()["totals"]["requests"]
         nodes[0].send(signal.SIGCONT)
         time.sleep(2)
         assert web.ledger()["totals"]["requests"] == asked
         bus.send(signal.SIGCONT)
         assert_one_crawl_of_nodes(web, nodes, [nodes[0].wait()])
+
+
+def test_a_slow_bus_stops_no_node(tmp_path: Path, bus: NatsServer, nodes: list[Node]) -> None:
+    """Not all calls of two rounds end within `members.STALE_S`: a call takes 0.8 s."""
+    with running(*SMALL, *PROMISES) as web, SlowProxy(bus.port, 0.4) as proxy:
+        nodes.append(Node(tmp_path / "node", web, proxy.url, CLUSTER_SHARDS=1))
+        nodes[0].start()
+        wait_until(lambda: web.ledger()["fetched"]["pages"] > 10, nodes)
+        time.sleep(2 * STALE_S)
+        assert nodes[0].log.count("The bus does not answer") <= 1, "at its start"

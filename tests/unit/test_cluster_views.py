@@ -101,10 +101,15 @@ def test_a_shard_that_was_restored_elsewhere_counts_once_while_its_node_is_silen
 
 
 def test_a_node_that_has_left_without_a_shard_is_only_counted_as_known() -> None:
-    nodes = {A: Seen(view(5), "alive", 98.0), C: Seen(view(1), "left", 0.0)}
+    refused = NodeView()
+    nodes = {
+        A: Seen(view(5), "alive", 98.0),
+        B: Seen(refused, "left", 0.0),
+        C: Seen(view(1), "left", 0.0),
+    }
     found = whole(nodes, {0: A})
     assert [node.node for node in found.nodes] == [A]
-    assert found.ever == 2
+    assert found.ever == 2, "A and C: there may be an archive of both"
     assert found.counters.crawled == 5
 
 
@@ -286,3 +291,16 @@ async def test_a_shard_that_comes_or_leaves_is_no_work_of_the_node(tmp_path: Pat
     await node.remove(0).close()
     assert node.counters.crawled == 0
     assert done_since(node.brought, node.counters) == (10, 5), "this node has done it"
+
+
+@in_loop
+async def test_the_time_of_a_shard_that_comes_is_not_added_to_that_of_the_node(
+    tmp_path: Path,
+) -> None:
+    node = ClusterFrontier(Buckets(3))
+    for number, (earlier_s, run_s) in enumerate(((100.0, 0.0), (160.0, 60.0), (200.0, 60.0))):
+        shard = DiskFrontier(tmp_path / str(number), abroad=Buckets(3).abroad(number))
+        shard.counters.earlier_s = earlier_s
+        node.add(number, shard, run_s)
+    assert node.counters.earlier_s == 140.0, "the longest, without the 60 s that both nodes ran"
+    await node.close()

@@ -9,10 +9,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.properties.cluster_world import World, WorldBus
 from webcrawl.cluster.agreement.ending import Ending
-from webcrawl.cluster.agreement.members import STALE_S
+from webcrawl.cluster.agreement.members import SILENT_S, STALE_S
 from webcrawl.cluster.agreement.node import Node
 from webcrawl.cluster.agreement.nodefile import NodeStore
 from webcrawl.cluster.agreement.records import PROTOCOL, Crawl, TargetRecord
@@ -100,6 +101,34 @@ def test_nodes_that_start_together_share_alike_when_the_crawl_begins() -> None:
         assert sorted(sorted(each.node.shards.held) for each in nodes) == [[0, 2], [1, 3]]
 
     play(scene)
+
+
+def test_without_limits_of_addresses_a_rebuilt_bus_is_settled_too() -> None:
+    """Until it is, no shard is moved: a node could not leave, and a late one got nothing."""
+
+    async def scene(world: World) -> None:
+        player = Player(world)
+        await world.run(world.now + 30)
+        world.wipe()
+        await world.run(world.now + 10)
+        crawl = player.node.registry.crawl
+        assert crawl is not None
+        assert crawl.is_rebuilt
+        await settle(world, player)
+        await world.run(world.now + 5)
+        assert player.node.registry.crawl == crawl, "others may not have written theirs yet"
+        await world.run(world.now + SILENT_S + 10)
+        await settle(world, player)
+        await world.run(world.now + 5)
+        assert player.node.registry.crawl == replace(crawl, is_rebuilt=False)
+
+    play(scene)
+
+
+async def settle(world: World, player: Player) -> None:
+    task = asyncio.ensure_future(player.node.settle())
+    await world.run(world.now + 1)
+    await task
 
 
 def test_dead_nodes_refuse_nobody() -> None:

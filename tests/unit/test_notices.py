@@ -10,7 +10,7 @@ from tests.contracts.memorybus import MemoryHub
 from webcrawl.cluster.agreement.members import Members
 from webcrawl.cluster.agreement.nodefile import NodeStore
 from webcrawl.cluster.agreement.records import ShardRecord
-from webcrawl.cluster.notices import LOST_S, Notices, Repeated
+from webcrawl.cluster.notices import HELD_BACK_S, LOST_S, Notices, Repeated
 
 
 def notices() -> Notices:
@@ -60,4 +60,19 @@ def test_a_node_without_a_shard_says_so_once_all_are_claimed(
     said.has_none((), True, 2.0)
     assert [record.getMessage() for record in caplog.records] == [
         "This node has no shard: all are on other nodes"
+    ]
+
+
+def test_a_node_says_why_it_may_not_use_its_shards(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    said = notices()
+    waits = {1: "no records", 3: "no records", 2: "b"}
+    said.held_back(waits, 0.0)
+    said.held_back({}, 1.0)
+    said.held_back(waits, 2.0)
+    said.held_back(waits, 2.0 + HELD_BACK_S)
+    assert not caplog.records, "a usual start"
+    said.held_back(waits, 3.0 + HELD_BACK_S)
+    assert [record.getMessage() for record in caplog.records] == [
+        "This node may not use all of its shards yet: shard 2: b; shards 1, 3: no records"
     ]

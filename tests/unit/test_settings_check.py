@@ -124,6 +124,12 @@ def test_the_report_has_settings_with_their_types() -> None:
     assert typed["DOWNLOAD_TIMEOUT"] == 15
 
 
+def test_the_report_has_no_password_of_the_bus() -> None:
+    settings = project_settings()
+    settings.set("CLUSTER", "tls://crawl:a%20secret@bus1:4222,bus2", priority="cmdline")
+    assert typed_settings(settings)["CLUSTER"] == "tls://bus1:4222,bus2:4222"
+
+
 @pytest.mark.parametrize(
     ("name", "value", "type_", "expected"),
     [

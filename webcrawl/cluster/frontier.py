@@ -159,13 +159,15 @@ class ClusterFrontier(Frontier):
         """The shards of this node by number."""
         return {number: held.frontier for number, held in self._shards.items()}
 
-    def add(self, number: int, frontier: DiskFrontier) -> None:
-        """Take over an open shard."""
+    def add(self, number: int, frontier: DiskFrontier, run_s: float = 0.0) -> None:
+        """Take over an open shard. `run_s`: so long this run of the node has lasted."""
         addresses = self._addresses.of(number) if self._addresses is not None else None
         held = _Held(frontier, addresses)
         self._shards[number] = held
         self._frozen.discard(number)
-        self._count(frontier.counters.to_dict())
+        counts = frontier.counters.to_dict()
+        counts["earlier_s"] -= run_s  # one that was moved was used elsewhere at the same time
+        self._count(counts)
         self.brought.add(frontier.counters.to_dict())
         self.resumed = self.resumed or frontier.resumed
         self.warnings = [*self.warnings, *frontier.warnings]

@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 AGAIN_S: Final = 600.0
 AGAIN_AT_START_S: Final = 30.0
+HELD_BACK_S: Final = 5.0  # a start or a move takes a round or two
 LOST_S: Final = 15.0  # until a warning: nodes that have lost the bus too write what they know
 _SHOWN: Final = 8  # shards or nodes named in a line
 
@@ -52,6 +53,8 @@ class Notices:
         self._alive: set[str] = set()
         self._missing = Repeated()
         self._without = Repeated(level=logging.INFO)
+        self._held_back = Repeated(level=logging.INFO)
+        self._held_back_at = inf  # since when
         self._lost_at = inf  # since when shards are missing
         self._is_warned = False
 
@@ -81,15 +84,29 @@ class Notices:
                 for name, numbers in sorted(gone.items())[:_SHOWN]
             )
             text = (
-                f"Nothing is left to do here: the crawl waits for {whose}. Start it again with its"
-                " JOBDIR, or end this node with Ctrl-C"
+                f"Nothing is left to do here: the crawl waits for {whose}. Start"
+                f" {'each' if len(gone) > 1 else 'it'} again with its JOBDIR, or end this node"
+                " with Ctrl-C"
             )
         self._missing.say(text, now)
 
-    def has_none(self, held: Collection[int], is_claimed: bool, now: float) -> None:
+    def has_none(self, own: Collection[int], is_claimed: bool, now: float) -> None:
         """Log that this node has no shard, once all are on other nodes."""
-        text = "This node has no shard: all are on other nodes" if is_claimed and not held else ""
+        text = "This node has no shard: all are on other nodes" if is_claimed and not own else ""
         self._without.say(text, now)
+
+    def held_back(self, waits: Mapping[int, str], now: float) -> None:
+        """Log which shards of this node it may not use yet, and why."""
+        self._held_back_at = min(self._held_back_at, now) if waits else inf
+        by_reason: defaultdict[str, list[int]] = defaultdict(list)
+        for shard, why in waits.items():
+            by_reason[why].append(shard)
+        text = ""
+        if now > self._held_back_at + HELD_BACK_S:
+            text = "This node may not use all of its shards yet: " + "; ".join(
+                f"{_numbers(numbers)}: {why}" for why, numbers in sorted(by_reason.items())
+            )
+        self._held_back.say(text, now)
 
     def lost(
         self, shards: Mapping[int, ShardRecord], total: int, now: float, *, losses: int

@@ -7,6 +7,7 @@ ended. `node` and the classes that it calls decide; `frontier` has the shards.
 | --- | --- |
 | no bus at the start | waits for it for START_S, with a line each 30 s; then it ends |
 | the bus does not answer for STALE_S | sends no request until it does (`Gate`) |
+| the bus is slow | goes on: the rest of a round may last longer than its heartbeat (`_tend`) |
 | a shard has gone to another node | closes it as soon as its requests have ended |
 | a shard is to go to another node, and its requests do not end | goes on with it |
 | the folder of a shard that it has begun is missing | ends: it never begins a shard again, empty |
@@ -106,6 +107,8 @@ class RunningNode:
         self._process: Process = NoProcess()
         self._allowed_until = -inf  # before the first round
         self._sessions = 1  # of `members`, as of the last round
+        self._steered = 0  # in which of them the orders were carried out
+        self._tending: asyncio.Task[None] | None = None  # the rest of a round
         self._bus = bus
         self._frontier = frontier
         self._ending = ending
@@ -126,6 +129,7 @@ class RunningNode:
         self._notices = Notices(node.members)
         self._fault = ""  # of the last round, "" if it went well
         self._cut_off_at: float | None = None  # since when the gate is shut; None: it is open
+        self._opened_at = inf  # when the spider was opened
         self._back_at = float("-inf")  # when the bus was back
         self._round_at = -inf  # when the last round began
         self._idle_at = inf  # since when the node has nothing to do
@@ -255,9 +259,9 @@ class RunningNode:
                 now = self._clock()
                 if now > until:
                     raise NodeError(f"{error}; the node ends after {START_S:g} s") from None
-                waits.say(
+                waits.say(  # the same text each time, or it would be logged each time
                     "The crawl has not begun: it waits for the bus, for"
-                    f" {max(until - now, 0):.0f} s at most. {error}",
+                    f" {START_S / 60:g} minutes at most. {error}",
                     now,
                 )
                 await asyncio.sleep(_AGAIN_S)
@@ -288,6 +292,7 @@ class RunningNode:
 
     def start(self, process: Process) -> None:
         """The spider is open."""
+        self._opened_at = self._clock()
         self._process = self.holding.process = process
         process.allow_until(self._allowed_until)
         self._frontier.on_address(process.wake)
@@ -306,6 +311,9 @@ class RunningNode:
         await asyncio.gather(*self._beside, return_exceptions=True)
         if self._task is not None:
             await self._task
+        if self._tending is not None:
+            self._tending.cancel()
+            await asyncio.gather(self._tending, return_exceptions=True)
         await self.holding.close()
         if self._keeping is not None:
             await self._keeping.close()
@@ -366,6 +374,7 @@ class RunningNode:
 
     async def _round(self) -> bool:
         """One round; whether it counts. A fault of the bus is none of the node."""
+        began_at = self._clock()
         self._events.clear()
         self.node.view = self.views.own(replace(self._process.describe(), shards=self._shares()))
         try:
@@ -376,14 +385,11 @@ class RunningNode:
             for shard, record in self.node.shards.map.items():
                 for courier in self._couriers.values():
                     courier.set_epoch(shard, record.epoch)
+            self._allow()
+            if self._keeping is None:
+                await self.node.settle()
             if self.node.state != "joining":
-                await self.steering.look()
-                await self.steering.take_places()
-                await self._frontier.share_active_hosts()
-                await self._frontier.see_work(elsewhere=self._others_work())
-                await self._end_if_quiet()
-                if self._task is not None:
-                    self.holding.look()
+                await self._tend(began_at + HEARTBEAT_S)
             self._fault = ""
         except Refused:
             raise
@@ -393,15 +399,46 @@ class RunningNode:
             counts = False
         if counts:
             self._notice()
+        self._allow()
+        return counts
+
+    def _allow(self) -> None:
+        """Send requests for as long as the last whole round allows."""
+        sessions = self.node.members.sessions
         if self._keeping is not None:
             self._keeping.note()
-        if self.node.members.sessions > self._sessions:
-            self._sessions = self.node.members.sessions
+        if sessions > self._sessions:
+            self._sessions = sessions
             self._process.give_back(lambda host: True)  # others may ask those addresses meanwhile
         # After a loss of the KV others may have shards that are open here: see `Shards.note_era`.
         is_sure = self._frontier.shards.keys() <= self.node.shards.held.keys()
-        self._allow_until(self.node.members.may_ask_until if is_sure else -inf)
-        return counts
+        # Orders may have come while this node had no bus.
+        is_steered = self._steered == sessions
+        self._allow_until(self.node.members.may_ask_until if is_sure and is_steered else -inf)
+
+    async def _tend(self, until: float) -> None:
+        """Do the rest of a round. BusError.
+
+        If the bus is so slow that it is not done at `until`, it goes on beside the next rounds: the
+        heartbeat, and with it the right to send requests, does not wait for it.
+        """
+        if self._tending is None:
+            self._tending = asyncio.create_task(self._do_the_rest())
+        await asyncio.wait((self._tending,), timeout=max(until - self._clock(), 0.0))
+        if self._tending.done():
+            done, self._tending = self._tending, None
+            done.result()
+
+    async def _do_the_rest(self) -> None:
+        sessions = self.node.members.sessions
+        await self.steering.look()
+        await self.steering.take_places()
+        await self._frontier.share_active_hosts()
+        await self._frontier.see_work(elsewhere=self._others_work())
+        await self._end_if_quiet()
+        self._steered = sessions
+        if self._task is not None:
+            self.holding.look()
 
     def _see(self) -> None:
         node = self.node
@@ -433,7 +470,10 @@ class RunningNode:
         if now > self._back_at + STALE_S:  # before, all nodes seem silent
             self._notices.nodes()
         is_claimed = len(shards.map) == self._shards
-        self._notices.has_none(shards.held, is_claimed, now)
+        me = self.node.members.node
+        own = [shard for shard, record in shards.map.items() if record.node == me]
+        self._notices.has_none(own, is_claimed, now)
+        self._notices.held_back(shards.waits, now)
         is_idle = self._is_idle()
         self._idle_at = min(self._idle_at, now) if is_idle else inf
         self._notices.waits(shards.map, now, is_idle=is_idle)
@@ -508,6 +548,7 @@ class RunningNode:
         crawl = self.node.registry.crawl.id
         folder.mkdir(parents=True, exist_ok=True)
         shard = self._open_shard(use.shard, folder, crawl)
+        run_s = max(self._clock() - self._opened_at, 0.0)
         try:
             if use.how in ("begun", "empty"):
                 await asyncio.to_thread(folders.sync, use.shard)
@@ -515,7 +556,7 @@ class RunningNode:
         except (OSError, NodeFileError) as error:
             await shard.close()
             raise NodeError(f"{folder} cannot be written: {error}") from None
-        self._frontier.add(use.shard, shard)
+        self._frontier.add(use.shard, shard, run_s)
         self.steering.uses(use.shard)
         courier = Courier(
             *(use.shard, use.epoch, crawl, self._frontier.mailbox(use.shard), self._bus),

@@ -105,7 +105,8 @@ class Whole(NamedTuple):
     shards, without_node -- of the crawl; of these, shards that no living node has
     counters -- the sum; requests under way are left out
     elapsed_s -- of the node with the most
-    ever -- nodes that were ever heard of, those too that have left without a shard
+    ever -- nodes that were ever heard of, those too that have left without a shard; without those
+            that were refused before they began
     """
 
     node: str
@@ -240,7 +241,10 @@ def whole_of(
             for node, seen in sorted(nodes.items(), key=lambda each: (each[1].view.name, each[0]))
             if node in counted or seen.condition != "left"
         ),
-        ever=len(nodes),
+        ever=sum(
+            bool(node in counted or seen.condition != "left" or seen.view.elapsed_s)
+            for node, seen in nodes.items()
+        ),
     )
 
 

@@ -19,6 +19,7 @@ from webcrawl.cluster.moving.desk import listing, move
 from webcrawl.cluster.moving.mover import MoveError
 from webcrawl.config.table import read
 from webcrawl.live.client import NotRunning, Refused, ask
+from webcrawl.report.console import discard_output
 
 _USAGE = (
     "list JOBDIR; move JOBDIR SHARD NODE; checkpoint JOBDIR [--to DIR];"
@@ -53,7 +54,9 @@ class Command(ScrapyCommand):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         try:
-            print(self._answer(args, opts))
+            print(self._answer(args, opts), flush=True)
+        except BrokenPipeError:  # the reader of standard output has exited, as `head` does
+            discard_output()
         except (NotRunning, Refused, MoveError, BusError, NodeFileError) as error:
             print(error, file=sys.stderr)
             self.exitcode = 1

@@ -46,7 +46,7 @@ def cluster_from(
 
     StoreError: JOBDIR cannot be used. NodeFileError, Refused: for one line.
     """
-    url = read(settings, "CLUSTER", str)
+    url = str(settings.get("CLUSTER") or "")
     if not url or build.is_worker(settings):
         return None
     jobdir = build.job_folder(settings)

@@ -269,7 +269,12 @@ ASCII_OR_UNSET = Kind(
 HEADERS = Kind(
     _are_headers, "a dictionary of header names and their values, each of one line", _dictionary
 )
-BUS = Kind(_is_bus, "empty, or nats://HOST:PORT or tls://HOST:PORT")
+# Its typed value is for reports: without the password. `config.cluster` reads the setting.
+BUS = Kind(
+    _is_bus,
+    "empty, or nats://HOST:PORT or tls://HOST:PORT",
+    lambda value: str(Address.parse(str(value))) if value else "",
+)
 CLUSTER_NAME = Kind(
     lambda value: bool(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", str(value))),
     "1 to 64 letters, digits, - and _",

@@ -12,6 +12,7 @@ as a whole. Its order is a part of the promise that no two nodes use one shard:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from webcrawl.cluster.agreement.members import STALE_S, Members, State
@@ -102,17 +103,33 @@ class Node:
             return False
         for event in await self.shards.look(crawl):
             self.on_event(event)
-        await self.members.look()
         claimed = 0
-        if self.state == "running":
+        if self.state == "running" and self.shards.are_free:
+            await self.members.look()
             claimed = await self.shards.claim(crawl, self._seen_since)
-        if not await self.registry.confirm(crawl.era):
+            is_sure = await self.registry.confirm(crawl.era)
+        else:  # at once: a slow bus must not take STALE_S for two rounds
+            is_sure = await self._look_and_confirm(crawl.era)
+        if not is_sure:
             return False
         self.members.met(began_at)
         if self.state in ("running", "leaving"):  # leaving: a move may have failed
             for event in self.shards.decide(crawl):
                 self.on_event(event)
         return not claimed
+
+    async def _look_and_confirm(self, era: str) -> bool:
+        """Read the heartbeats, after the shards' records, and confirm the era. BusError.
+
+        What a heartbeat says stays true, so it may come from after the confirmation.
+        """
+        look, confirm = await asyncio.gather(
+            self.members.look(), self.registry.confirm(era), return_exceptions=True
+        )  # both have ended: none acts in a later round
+        for result in (look, confirm):
+            if isinstance(result, BaseException):
+                raise result
+        return confirm is True
 
     async def _join(self) -> bool:
         if not await self.members.beat("joining", [], self.registry.era, self.view):
@@ -139,6 +156,15 @@ class Node:
             return False
         self.state = "running"
         return False
+
+    async def settle(self) -> None:
+        """After a loss of the KV, if no node holds addresses: its shards are what is missing.
+
+        Else nothing would end that time (`Tenancies` does), and no shard could move. BusError.
+        """
+        crawl = self.registry.crawl
+        if crawl is not None and crawl.is_rebuilt and self.shards.is_sure(crawl):
+            await self.registry.settle(crawl.era)
 
     async def leave(self) -> None:
         """All requests have ended and all folders are closed: tell the others. BusError."""

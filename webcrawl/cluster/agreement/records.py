@@ -50,7 +50,7 @@ class Crawl(Struct, frozen=True):
     """`crawl`: the crawl that is on this bus.
 
     era -- of this content of the KV: a random text, another one after each loss of the KV
-    is_rebuilt -- the KV was lost, and holders of addresses may not have written theirs again yet
+    is_rebuilt -- the KV was lost, and nodes may not have written again yet what they hold
     losses -- how many times the KV was lost, at least; 0: never
     """
 

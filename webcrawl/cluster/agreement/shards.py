@@ -176,6 +176,7 @@ class Shards:
         """Which shards this node uses from now on, after a confirmed round."""
         node = self._members.node
         events: list[Event] = []
+        used: dict[int, int] = {}
         self.waits = {}
         for shard, record in sorted(self.map.items()):
             if record.node != node or shard in self.held or shard in self._aside:
@@ -184,21 +185,28 @@ class Shards:
             if why:
                 self.waits[shard] = why
                 continue
-            events.append(Use(shard, record.epoch, self._begin(shard, record)))
-            self.held[shard] = record.epoch
-        if self._is_sure(crawl):
+            used[shard] = record.epoch
+        if used:
+            events += self._begin(used)
+        if self.is_sure(crawl):
             self._store.keep(era=crawl.era)
         return events
 
-    def _begin(self, shard: int, record: ShardRecord) -> How:
-        """Note that this node uses the shard, on the disk."""
-        content, how = self._store.content, _how(record)
-        if content.begun.get(shard) == record.epoch:
-            return "empty" if shard in content.empty else "resumed"
-        empty = [shard] if how == "begun" else []
-        empty += [each for each in content.empty if each != shard]
-        self._store.keep(begun=content.begun | {shard: record.epoch}, empty=empty)
-        return how
+    def _begin(self, used: dict[int, int]) -> list[Event]:
+        """Note that this node uses these shards, by epoch: one write for all. NodeFileError."""
+        content = self._store.content
+        empty = set(content.empty)
+        events: list[Event] = []
+        for shard, epoch in used.items():
+            if content.begun.get(shard) == epoch:
+                how: How = "empty" if shard in empty else "resumed"
+            else:
+                how = _how(self.map[shard])
+                empty = empty | {shard} if how == "begun" else empty - {shard}
+            events.append(Use(shard, epoch, how))
+        self._store.keep(begun=content.begun | used, empty=sorted(empty))
+        self.held |= used
+        return events
 
     def has_folder(self, shard: int) -> None:
         """The folder of `shard` is on the disk. Call it before anything is put into it."""
@@ -209,7 +217,7 @@ class Shards:
         """Why this node may not use `shard` yet, "" if it may."""
         if shard in self._stopping:
             return "its requests of before have not ended"
-        if not self._is_sure(crawl):
+        if not self.is_sure(crawl):
             return "the bus has lost its records: other nodes may know of a later one"
         if self._store.content.begun.get(shard) == record.epoch:
             return ""
@@ -224,7 +232,7 @@ class Shards:
             return ""
         return f"node {before} has not confirmed that it has stopped"
 
-    def _is_sure(self, crawl: Crawl) -> bool:
+    def is_sure(self, crawl: Crawl) -> bool:
         """Whether no node can know a higher epoch that is not on the bus.
 
         After a loss of the KV, all nodes that run have to write first what they know.
@@ -234,6 +242,11 @@ class Shards:
         return self._clock() - self._era[1] > (SILENT_S + self._fetch_s) * DRIFT
 
     # Claims
+
+    @property
+    def are_free(self) -> bool:
+        """Whether a shard has no record, as last seen."""
+        return len(self.map) < self._shards
 
     async def claim(self, crawl: Crawl, seen_since: float) -> int:
         """Claim never-begun shards, up to a fair share. Returns how many.

@@ -198,7 +198,9 @@ class Address:
         """
         scheme, separator, rest = url.strip().partition("://")
         if not separator or scheme not in ("nats", "tls"):
-            raise ValueError("CLUSTER: begins with neither nats:// nor tls://")
+            raise ValueError(
+                "CLUSTER: begins with neither nats:// nor tls://, such as nats://bus.example.org:4222"
+            )
         rest, _, query = rest.partition("?")
         rest = rest.replace(f",{scheme}://", ",")
         if "://" in rest:

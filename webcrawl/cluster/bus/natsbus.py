@@ -25,6 +25,7 @@ from webcrawl.cluster.bus.base import (
     BusError,
     Entry,
     Refused,
+    Server,
     Unreachable,
     checked_crawl,
     checked_size,
@@ -99,7 +100,7 @@ class NatsBus(Bus):
         """To any server. Raises what the user can do something about, else the last failure."""
         servers = list(self._address.servers)
         random.shuffle(servers)  # nodes spread over the servers
-        failures: list[BusError] = []
+        failures: dict[Server, BusError] = {}
         for server in servers:
             connection = Connection(server)
             try:
@@ -107,16 +108,17 @@ class NatsBus(Bus):
                 await self._begin(connection)
             except BusError as error:
                 connection.abort(error)
-                failures.append(error)
+                failures[server] = error
             except BaseException:
                 connection.abort(Unreachable("the bus is closed"))
                 raise
             else:
                 return
-        refusals = [error for error in failures if isinstance(error, Refused)]
+        errors = [failures[server] for server in dict.fromkeys(self._address.servers)]
+        refusals = [error for error in errors if isinstance(error, Refused)]
         if refusals:
             raise Refused(f"CLUSTER={self._address}: {refusals[0]}")
-        raise Unreachable(f"CLUSTER={self._address}: {'; '.join(map(str, failures))}")
+        raise Unreachable(f"CLUSTER={self._address}: {'; '.join(map(str, errors))}")
 
     async def _begin(self, connection: Connection) -> None:
         """Everything goes on over a new connection. Raises BusError."""
@@ -241,7 +243,7 @@ class NatsBus(Bus):
             self._subject(subject), checked_size(data), timeout_s
         )
         if message.status == "503":
-            raise BusError(f"no node answers {subject}")
+            raise BusError("it does not run, or has lost the bus")
         if _FAILED.lower() in message.headers:
             raise BusError(f"the node that answers {subject} failed: its log says why")
         return message.data

@@ -67,6 +67,8 @@ class Connection(asyncio.Protocol):
             reason = getattr(error, "verify_message", "") or error.reason or "TLS failed"
             remedy = "" if address.ca else "; tls:// with ?ca=FILE names its authority"
             raise self._fail(Refused(f"{self.server}: TLS: {reason}{remedy}")) from None
+        except ConnectionRefusedError:  # of two event loops, with two texts
+            raise self._fail(Unreachable(f"{self.server}: Connection refused")) from None
         except OSError as error:
             reason = error.strerror or str(error) or "no connection"
             raise self._fail(Unreachable(f"{self.server}: {reason}")) from None
@@ -88,7 +90,10 @@ class Connection(asyncio.Protocol):
             if not (self.info.get("tls_required") or self.info.get("tls_available")):
                 # Before the password is sent, and not after.
                 raise Refused(f"{self.server} has no TLS, and CLUSTER asks for it (tls://)")
-            context = ssl.create_default_context(cafile=address.ca)
+            try:
+                context = ssl.create_default_context(cafile=address.ca)
+            except (ssl.SSLError, OSError):
+                raise Refused(f"ca={address.ca}: cannot be read as certificates (PEM)") from None
             transport = cast("asyncio.Transport", self._transport)
             self._transport = await loop.start_tls(
                 transport, self, context, server_hostname=self.server.host
@@ -156,6 +161,8 @@ class Connection(asyncio.Protocol):
             self._closed.set_result(None)
         if self._error:
             text = f"{self.server}: {self._error}"
+            if self._error.lower().startswith("authorization"):
+                text += ": check the user, password, token or credentials file in CLUSTER"
             is_final = self._error.lower().startswith(_REFUSALS)
             self._fail(Refused(text) if is_final else Unreachable(text))
             return

@@ -50,13 +50,13 @@ def _signed(path: Path, nonce: str) -> dict[str, str]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        raise Refused(f"CLUSTER: creds={path}: cannot be read") from None
+        raise Refused(f"creds={path}: cannot be read") from None
     blocks = dict(_BLOCK.findall(text))
     try:
         jwt, seed = blocks["NATS USER JWT"], blocks["USER NKEY SEED"]
         raw = base64.b32decode(seed + "=" * (-len(seed) % 8))
         key = Ed25519PrivateKey.from_private_bytes(raw[2:34])  # two of type, two of CRC
     except (KeyError, ValueError, binascii.Error):
-        raise Refused(f"CLUSTER: creds={path}: has no NATS user's JWT and seed") from None
+        raise Refused(f"creds={path}: has no NATS user's JWT and seed") from None
     signature = base64.urlsafe_b64encode(key.sign(nonce.encode())).rstrip(b"=")
     return {"jwt": jwt, "sig": signature.decode()}

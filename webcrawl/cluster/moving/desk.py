@@ -166,8 +166,8 @@ async def move(bus: Bus, text: str, to: str) -> str:
     shard = number_of(text, crawl.shards)
     found = [node for node in nodes if node.startswith(to)]
     if len(found) != 1:
-        count = f"of {len(found)} nodes begin" if found else "of no node begins"
-        raise MoveError(f"the ID {count} with {to!r}: `scrapy shard list` shows them")
+        count = f"the IDs of {len(found)} nodes begin" if found else "the ID of no node begins"
+        raise MoveError(f"{count} with {to!r}: `scrapy shard list` shows them")
     record = await read(bus, f"{SHARDS}{shard}", ShardRecord)
     if record is None:
         raise MoveError(f"shard {shard} was never begun")
@@ -198,8 +198,10 @@ async def listing(bus: Bus, here: str = "") -> list[str]:
         if state != "left" and answers.get(node) is None:
             state = "no answer"  # type: ignore[assignment]
         has = sorted(shard for shard, record in records.items() if record.node == node)
+        name = f" ({heartbeat.view.name})" if heartbeat.view.name else ""
         this = ", this node" if node == here else ""
-        lines.append(f"node {node}: {state}{this}, shards {', '.join(map(str, has)) or 'none'}")
+        numbers = ", ".join(map(str, has)) or "none"
+        lines.append(f"node {node}{name}: {state}{this}, shard{'s' * (len(has) != 1)} {numbers}")
     lines.append("shard epoch node         state          queued     pages      MB  why")
     shards = range(crawl.shards)
     return lines + [_line(shard, records.get(shard), nodes, answers) for shard in shards]
