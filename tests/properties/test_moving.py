@@ -130,9 +130,11 @@ class Machine:
             self.node.shards.stopped(0)
             return
         is_there = self.folders.settle(0, self.node.shards.map[0].copy)
-        assert is_there == (event.how != "begun")
+        assert is_there or event.how in ("begun", "begun again")
         (self.folders.of(0) / FOLDER).mkdir(parents=True, exist_ok=True)
         self.db = Database(self.folders.of(0) / FOLDER)
+        self.folders.sync(0)
+        self.node.shards.opened(0)
         assert int(self.db.get(WORK) or 0) == self.world.work, "an old copy"
 
     def step(self) -> None:

@@ -471,7 +471,7 @@ class RunningNode:
             raise NodeError(
                 f"{folder} has a frontier, but this node has never begun shard {use.shard}"
             )
-        if use.how != "begun" and not exists:
+        if use.how not in ("begun", "begun again") and not exists:
             raise NodeError(
                 f"{folder} is missing, the frontier of shard {use.shard}: put it back, or restore"
                 " the shard from a checkpoint"
@@ -480,6 +480,11 @@ class RunningNode:
         crawl = self.node.registry.crawl.id
         folder.mkdir(parents=True, exist_ok=True)
         shard = self._open_shard(use.shard, folder, crawl)
+        try:  # no await from here on: an open shard is in the frontier
+            folders.sync(use.shard)
+        except OSError as error:
+            raise NodeError(f"{folder} cannot be written: {error.strerror or error}") from None
+        self.node.shards.opened(use.shard)
         run_s = max(self._clock() - self._opened_at, 0.0)
         self._frontier.add(use.shard, shard, run_s)
         courier = Courier(

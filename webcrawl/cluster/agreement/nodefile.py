@@ -42,6 +42,7 @@ class NodeFile(Struct, frozen=True):
     map -- by shard, also those of other nodes: as last seen
     ended -- number of the last end of the crawl that this node has carried out
     begun -- by shard: the epoch in which this node began to use its folder; it has these shards
+    empty -- by shard: the same, for a first folder that may not be on the disk: nothing is in it
     """
 
     node: str
@@ -58,6 +59,7 @@ class NodeFile(Struct, frozen=True):
     ended: int = 0
     map: dict[int, ShardRecord] = {}
     begun: dict[int, int] = {}
+    empty: dict[int, int] = {}
 
 
 class NodeStore:

@@ -15,6 +15,7 @@ It stops as soon as it sees a higher epoch, and with all others when it has lost
 | a shard's record | in `node.json` of this node | so the node |
 | --- | --- | --- |
 | names it, same epoch | begun in it | uses it: it was only restarted. If the KV was lost while the node was down: after SILENT_S and the longest fetch, in which a node that knows a higher epoch writes that |
+| names it, same epoch | begun in it, killed before its first folder was made | begins again, empty: nothing was in it |
 | names it | not begun in it | waits for the node before, then begins (no node before), or takes over |
 | names another, higher epoch | begun in a lower one | parks the folder and says so |
 | names another, same epoch | begun in it | the same: two losses of the KV, and the record decides |
@@ -40,11 +41,14 @@ from webcrawl.cluster.agreement.records import (
 )
 from webcrawl.cluster.bus import Bus, BusError, Refused
 
-How = Literal["begun", "resumed", "moved", "restored"]
+How = Literal["begun", "begun again", "resumed", "moved", "restored"]
 
 
 class Use(NamedTuple):
-    """The node uses `shard` from now on. `how` it came: "begun" is an empty folder."""
+    """The node uses `shard` from now on. `how` it came: "begun" is an empty folder.
+
+    "begun again": the node was killed before it had made that folder, or before it had used it.
+    """
 
     shard: int
     epoch: int
@@ -173,6 +177,7 @@ class Shards:
         node = self._members.node
         events: list[Event] = []
         used: dict[int, int] = {}
+        empty = self._store.content.empty
         self.waits = {}
         for shard, record in sorted(self.map.items()):
             if record.node != node or shard in self.held or shard in self._aside:
@@ -181,11 +186,15 @@ class Shards:
             if why:
                 self.waits[shard] = why
                 continue
-            has_begun = self._store.content.begun.get(shard) == record.epoch
+            how = _how(record)
+            if self._store.content.begun.get(shard) == record.epoch:
+                how = "begun again" if empty.get(shard) == record.epoch else "resumed"
+            elif how == "begun":
+                empty = empty | {shard: record.epoch}
             used[shard] = record.epoch
-            events.append(Use(shard, record.epoch, "resumed" if has_begun else _how(record)))
+            events.append(Use(shard, record.epoch, how))
         if used:  # one write for all of them, before they are used
-            self._store.keep(begun=self._store.content.begun | used)
+            self._store.keep(begun=self._store.content.begun | used, empty=empty)
             self.held |= used
         if self._is_sure(crawl):
             self._store.keep(era=crawl.era)
@@ -218,6 +227,13 @@ class Shards:
         if not crawl.is_rebuilt or self._store.content.era == crawl.era:
             return True
         return self._clock() - self._era[1] > (SILENT_S + self._fetch_s) * DRIFT
+
+    def opened(self, shard: int) -> None:
+        """The folder of `shard` is on the disk. Call it before the shard gets its first link."""
+        if shard in self._store.content.empty:
+            empty = dict(self._store.content.empty)
+            del empty[shard]
+            self._store.keep(empty=empty)
 
     # Claims
 

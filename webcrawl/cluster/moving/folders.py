@@ -125,6 +125,11 @@ class Folders:
             self.drop_copies(shard)
         return (folder / FOLDER).exists() and read_mark(folder).copy == copy
 
+    def sync(self, shard: int) -> None:
+        """A shard's folder is opened: it survives a loss of power. OSError."""
+        for folder in (self.of(shard), self.root, self.root.parent):
+            sync_folder(folder)
+
     def remove(self, shard: int) -> None:
         """The shard was given away: its new node has all of it on the disk."""
         folder = self.of(shard)
