@@ -76,3 +76,19 @@ def test_a_node_says_why_it_may_not_use_its_shards(caplog: pytest.LogCaptureFixt
     assert [record.getMessage() for record in caplog.records] == [
         "This node may not use all of its shards yet: shard 2: b; shards 1, 3: no records"
     ]
+
+
+def test_a_node_with_a_new_jobdir_is_told_that_the_crawl_of_this_name_is_an_old_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    said = notices()
+    shards = {0: ShardRecord("a", 1), 1: ShardRecord("b", 1)}
+    for now in (0.0, LOST_S, LOST_S + 1, LOST_S + 2):
+        said.has_none((), True, now)
+        said.waits(shards, now, is_idle=False)
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "Nothing is left to do here: the crawl waits for shard 0 of node a; shard 1 of node b."
+        " Start each again with its JOBDIR, or end this node with Ctrl-C."
+        " If these nodes are no more, a new crawl needs another CLUSTER_NAME"
+    )
