@@ -67,6 +67,8 @@ class Notices:
         for name in sorted(self._alive - alive):
             if self._members.has_left(name):
                 logger.info("Node %s has left: its shards pause until it is back", self.named(name))
+            elif self._members.is_leaving(name):
+                logger.info("Node %s leaves for good: its shards move to others", self.named(name))
             else:
                 logger.warning("Node %s is silent: its shards pause until it is back", name)
         self._alive = alive
