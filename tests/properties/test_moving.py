@@ -130,7 +130,7 @@ class Machine:
             self.node.shards.stopped(0)
             return
         is_there = self.folders.settle(0, self.node.shards.map[0].copy)
-        assert is_there == (event.how != "begun")
+        assert is_there or event.how in ("begun", "empty")
         (self.folders.of(0) / FOLDER).mkdir(parents=True, exist_ok=True)
         self.db = Database(self.folders.of(0) / FOLDER)
         self.node.shards.has_folder(0)

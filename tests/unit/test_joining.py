@@ -264,6 +264,25 @@ def test_an_end_is_for_the_nodes_that_ran() -> None:
     play(scene, steps=True)
 
 
+def test_a_node_that_is_killed_before_it_has_made_its_folders_begins_them_again() -> None:
+    async def scene(world: World) -> None:
+        async def used(player: Player) -> dict[int, str]:
+            events: list[Any] = []
+            player.node.on_event = events.append
+            while not events:
+                await world.sleep(1.0)
+            player.kill()
+            return {event.shard: event.how for event in events}
+
+        killed = Player(world)
+        assert await used(killed) == dict.fromkeys(range(SHARDS), "begun")
+        killed.node.shards.has_folder(0)
+        again = await used(Player(world, killed.store))
+        assert again == {0: "resumed"} | dict.fromkeys(range(1, SHARDS), "empty")
+
+    play(scene, steps=True)
+
+
 def test_new_rules_reach_all_shards_and_the_process(tmp_path: Path) -> None:
     def shard(number: int, rules: HostRules) -> DiskFrontier:
         abroad = Buckets(SHARDS).abroad(number)

@@ -9,7 +9,7 @@ import pytest
 from tests.contracts.memorybus import MemoryHub
 from webcrawl.cluster.agreement.members import Members
 from webcrawl.cluster.agreement.nodefile import NodeStore
-from webcrawl.cluster.agreement.records import ShardRecord
+from webcrawl.cluster.agreement.records import NodeRecord, ShardRecord
 from webcrawl.cluster.notices import HELD_BACK_S, LOST_S, Notices, Repeated
 
 
@@ -75,4 +75,43 @@ def test_a_node_says_why_it_may_not_use_its_shards(caplog: pytest.LogCaptureFixt
     said.held_back(waits, 3.0 + HELD_BACK_S)
     assert [record.getMessage() for record in caplog.records] == [
         "This node may not use all of its shards yet: shard 2: b; shards 1, 3: no records"
+    ]
+
+
+def test_a_node_with_a_new_jobdir_is_told_that_the_crawl_of_this_name_is_an_old_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    said = notices()
+    shards = {0: ShardRecord("a", 1), 1: ShardRecord("b", 1)}
+    for now in (0.0, LOST_S, LOST_S + 1, LOST_S + 2):
+        said.has_none((), True, now)
+        said.waits(shards, now, is_idle=False)
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "Nothing is left to do here: the crawl waits for shard 0 of node a; shard 1 of node b."
+        " Start each again with its JOBDIR, or end this node with Ctrl-C."
+        " If these nodes are no more, a new crawl needs another CLUSTER_NAME"
+    )
+
+
+def test_a_node_that_leaves_for_good_is_not_silent(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO)
+    said, running = notices(), ["a", "b", "c"]
+    states = {"a": "leaving", "b": "left", "c": "running"}
+    monkeypatch.setattr(Members, "running", lambda _: running)
+    monkeypatch.setattr(
+        Members,
+        "record",
+        lambda _, node: NodeRecord("run", 1, states[node], [], "era"),  # type: ignore[arg-type]
+    )
+    said.nodes()
+    running.clear()
+    caplog.clear()
+    said.nodes()
+    assert [record.getMessage() for record in caplog.records] == [
+        "Node a leaves for good: its shards move to others",
+        "Node b has left: its shards pause until it is back",
+        "Node c is silent: its shards pause until it is back",
     ]

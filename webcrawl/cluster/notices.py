@@ -53,6 +53,7 @@ class Notices:
         self._alive: set[str] = set()
         self._missing = Repeated()
         self._without = Repeated(level=logging.INFO)
+        self._none_at = inf  # since when this node has no shard, though all are claimed
         self._held_back = Repeated(level=logging.INFO)
         self._held_back_at = inf  # since when
         self._lost_at = inf  # since when shards are missing
@@ -66,12 +67,18 @@ class Notices:
         for name in sorted(self._alive - alive):
             if self._members.has_left(name):
                 logger.info("Node %s has left: its shards pause until it is back", self.named(name))
+            elif self._members.is_leaving(name):
+                logger.info("Node %s leaves for good: its shards move to others", self.named(name))
             else:
                 logger.warning("Node %s is silent: its shards pause until it is back", name)
         self._alive = alive
 
     def waits(self, shards: Mapping[int, ShardRecord], now: float, *, is_idle: bool) -> None:
-        """Log which shards a node waits for that has nothing to do, if their nodes do not run."""
+        """Log which shards a node waits for that has nothing to do, if their nodes do not run.
+
+        Call it after `has_none`. A node without a shard has nothing to do, but perhaps its seeds.
+        """
+        is_idle = is_idle or now > self._none_at + LOST_S
         gone: defaultdict[str, list[int]] = defaultdict(list)
         alive = {*self._members.alive()}
         for shard, record in shards.items():
@@ -88,11 +95,14 @@ class Notices:
                 f" {'each' if len(gone) > 1 else 'it'} again with its JOBDIR, or end this node"
                 " with Ctrl-C"
             )
+            if not alive & {record.node for record in shards.values()}:
+                text += ". If these nodes are no more, a new crawl needs another CLUSTER_NAME"
         self._missing.say(text, now)
 
     def has_none(self, own: Collection[int], is_claimed: bool, now: float) -> None:
         """Log that this node has no shard, once all are on other nodes."""
-        text = "This node has no shard: all are on other nodes" if is_claimed and not own else ""
+        self._none_at = min(self._none_at, now) if is_claimed and not own else inf
+        text = "This node has no shard: all are on other nodes" if self._none_at < inf else ""
         self._without.say(text, now)
 
     def held_back(self, waits: Mapping[int, str], now: float) -> None:

@@ -171,6 +171,11 @@ class Members:
         record = self.record(node)
         return record is not None and record.state == "left"
 
+    def is_leaving(self, node: str) -> bool:
+        """Whether `node` gives its shards away, to end then."""
+        record = self.record(node)
+        return record is not None and record.state == "leaving"
+
     def record(self, node: str) -> NodeRecord | None:
         seen = self._nodes.get(node)
         return seen.record if seen is not None else None
@@ -211,7 +216,7 @@ class Members:
         }
 
     def _condition(self, node: str, record: NodeRecord) -> Condition:
-        if record.state in ("leaving", "left"):
+        if record.state == "left":  # one that is leaving still asks for its last shards
             return "left"
         if self.silent_s(node) >= STALE_S:
             return "silent"

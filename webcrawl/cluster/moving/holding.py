@@ -279,7 +279,9 @@ class Holding:
             raise MoveError("seeds are still read: leave when they are queued")
         others = [node for node in self.node.members.alive() if node != self.node.members.node]
         if not others:
-            raise MoveError("no other node is alive: `stop` parks the shards here")
+            raise MoveError(
+                "no other node is alive that could take the shards: Ctrl-C ends this one with them"
+            )
         self._is_leaving = True
         self.node.state = "leaving"
 
