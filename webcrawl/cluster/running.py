@@ -375,13 +375,12 @@ class RunningNode:
     async def _round(self) -> bool:
         """One round; whether it counts. A fault of the bus is none of the node."""
         began_at = self._clock()
-        self._events.clear()
         self.node.view = self.views.own(replace(self._process.describe(), shards=self._shares()))
         try:
             counts = await self.node.round()
             self._see()
-            for event in self._events:
-                await self._carry_out(event)
+            while self._events:  # also of a round that has failed behind them
+                await self._carry_out(self._events.pop(0))
             for shard, record in self.node.shards.map.items():
                 for courier in self._couriers.values():
                     courier.set_epoch(shard, record.epoch)
