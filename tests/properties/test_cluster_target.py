@@ -6,6 +6,8 @@ Lost answers throughout; the bus is wiped in some of the worlds.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from contextlib import suppress
 from random import Random
 
 from hypothesis import Phase, given, settings
@@ -26,27 +28,81 @@ SEEDS = st.integers(0, 1 << 32)
 
 
 class Fetcher:
-    """A node that answers pages while it has places and URLs."""
+    """A node that answers pages while it has places and URLs. Each page is under way for a while.
+
+    leaving -- a shard that is about to go to another node: no page of it begins
+    """
 
     def __init__(self, world: World, name: str, goal: int, urls: int) -> None:
         self.world, self.urls = world, urls
         self.target = SharedTarget(WorldBus(world), NodeStore(None), goal)
         self.shards = {shard: 0 for shard, owner in OWNERS.items() if owner == name}
+        self.under_way: Counter[int] = Counter()
+        self.leaving: int | None = None
+        self.came: dict[int, int] = {}
+        self.taking = asyncio.Lock()
         self.crawl = CRAWL
+
+    @property
+    def places(self) -> int:
+        """As `steering.NodeTarget`."""
+        known = self.shards.keys() & self.target.shards
+        new = self.shards.keys() - known
+        self.came = {shard: self.came.get(shard, self.shards[shard]) for shard in new}
+        return (self.target.places(known) or 0) + sum(self.came.values())
 
     async def run(self) -> None:
         random = self.world.random
         while not self.target.is_met:
-            places = self.target.places(self.shards) or 0
-            for _ in range(min(places - sum(self.shards.values()), self.urls)):
-                self.shards[random.choice(list(self.shards))] += 1
-                self.urls -= 1
-            try:
-                wants = min(self.urls, random.randint(1, 20))
-                await self.target.refresh(self.crawl, dict(self.shards), nodes=3, wants=wants)
-            except BusError:
-                pass
+            free = self.places - sum(self.shards.values()) - self.under_way.total()
+            shards = list(self.shards.keys() - {self.leaving})
+            for _ in range(min(free, self.urls) if shards else 0):
+                self._begin(random.choice(shards))
+            with suppress(BusError):
+                async with self.taking:
+                    await self.refresh()
             await self.world.sleep(random.random() * 3)
+
+    def _begin(self, shard: int) -> None:
+        self.urls -= 1
+        self.under_way[shard] += 1
+
+        def answer() -> None:
+            self.under_way[shard] -= 1
+            self.shards[shard] += 1
+
+        self.world.at(self.world.now + self.world.random.random() * 5, answer)
+
+    async def refresh(self, leaving: int | None = None) -> None:
+        held = self.under_way.total()
+        wants = held + min(self.urls, self.world.random.randint(1, 20))
+        await self.target.refresh(
+            self.crawl, dict(self.shards), nodes=3, wants=wants, keeps=held, leaving=leaving
+        )
+
+    async def give(self, shard: int, to: Fetcher) -> None:
+        """As `holding.Holding.stop`, and later the taker opens the shard."""
+        self.leaving = shard
+        while self.under_way[shard]:
+            await self.world.sleep(1)
+        async with self.taking:
+            try:
+                await self.refresh(shard)
+            except BusError:
+                return
+            used = self.shards.pop(shard)
+        await self.world.sleep(self.world.random.random() * 5)
+        to.shards[shard] = used
+
+
+async def move(nodes: list[Fetcher]) -> None:
+    world = nodes[0].world
+    for _ in range(8):
+        await world.sleep(world.random.random() * 5)
+        giver, taker = world.random.sample(nodes, 2)
+        if len(giver.shards) > 1:
+            await giver.give(world.random.choice(list(giver.shards)), taker)
+            giver.leaving = None
 
 
 async def fetch(seed: int, *, wiped: bool, dies: bool) -> tuple[int, int, int]:
@@ -57,6 +113,8 @@ async def fetch(seed: int, *, wiped: bool, dies: bool) -> tuple[int, int, int]:
     random.shuffle(urls)
     nodes = [Fetcher(world, name, goal, count) for name, count in zip(NODES, urls, strict=True)]
     tasks = [asyncio.create_task(node.run()) for node in nodes]
+    if not dies:
+        tasks.append(asyncio.create_task(move(nodes)))
 
     def check() -> None:
         assert sum(sum(node.shards.values()) for node in nodes) <= goal
@@ -70,8 +128,7 @@ async def fetch(seed: int, *, wiped: bool, dies: bool) -> tuple[int, int, int]:
             node.crawl = Crawl("c", PROTOCOL, 4, {}, "era 2", is_rebuilt=True, losses=1)
     if dies:
         tasks[0].cancel()
-        unused = (nodes[0].target.places(nodes[0].shards) or 0) - sum(nodes[0].shards.values())
-        unused += nodes[0].urls
+        unused = nodes[0].places - sum(nodes[0].shards.values()) + nodes[0].urls
     await world.run(world.now + 2000)
     for task in tasks:
         task.cancel()

@@ -56,6 +56,8 @@ START_S: Final = 600.0  # how long a node waits for the bus before its crawl beg
 _POLL_S = 0.2
 _IDLE_S = 1.0  # between two rounds of a node that has nothing to do, for _ENDING_S
 _ENDING_S = 30.0
+_GIVEN_S = 1.0  # in which a giver that has heard of a whole copy has given the shard
+_TAKE_UP_S = 5.0
 _ARRIVED = {"moved": "has moved to"}
 _SLOW_S = 6.0  # a start that takes longer is explained; GATHER_S and a heartbeat are usual
 
@@ -148,6 +150,7 @@ class RunningNode:
     def _wire(self) -> None:
         """Be told by the parts of this node."""
         self.holding.mover.on_order = self.desk.from_bus
+        self.holding.without = self.steering.without
         self.holding.mover.on_hurry = self._called.set
         self.steering.on_called = self._called.set
         self.node.before_joining = self._before_joining
@@ -305,10 +308,33 @@ class RunningNode:
             self._tending.cancel()
             await asyncio.gather(self._tending, return_exceptions=True)
         await self.holding.close()
+        if self.holding.mover.is_hurried:
+            await self._take_up()
         if self._keeping is not None:
             await self._keeping.close()
         for number in list(self._couriers):
             await self._stop_courier(number)
+
+    async def _take_up(self) -> None:
+        """Open the shards that were on their way, here or back, to have their counts.
+
+        Else the pages of a shard that moves while the crawl ends are in no node's report.
+        """
+        began_at = self._clock()
+        try:
+            async with asyncio.timeout(_TAKE_UP_S):
+                while True:
+                    self._events.clear()
+                    counts = await self.node.round()
+                    for event in self._events:
+                        await self._carry_out(event)
+                    is_all = counts and not self.node.shards.waits
+                    if is_all and self._clock() > began_at + _GIVEN_S:
+                        break
+                    await asyncio.sleep(_AGAIN_S)
+        except (TimeoutError, NodeError, *PROBLEMS) as error:  # nothing is lost: see `mover`
+            logger.debug("Shards that were on their way are not in the report: %r", error)
+        await self.holding.end_parking()
 
     async def leave(self) -> None:
         """All shards are closed: tell the others, as far as the bus is there."""

@@ -14,6 +14,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,6 +69,7 @@ class Holding:
     """The shards of a node.
 
     shards -- those that are open, by number
+    without -- a shard that is to be given away is closed within; BusError: it must not be
     """
 
     def __init__(
@@ -91,6 +93,9 @@ class Holding:
         self.folders = Folders(jobdir / SHARDS)
         self.mover = Mover(bus, node, self.folders, self, clock=clock)
         self.process: Process = NoProcess()
+        self.without: Callable[[int], AbstractAsyncContextManager[None]] = lambda shard: (
+            nullcontext()
+        )
         self._ending = ending
         self._frontier = frontier
         self._keeping = keeping
@@ -127,6 +132,10 @@ class Holding:
         await self.mover.close()
         if self._checkpoint is not None:  # RocksDB must not be closed meanwhile
             await self._checkpoint
+        await self.end_parking()
+
+    async def end_parking(self) -> None:
+        """Wait until all shards that are other nodes' are closed."""
         await asyncio.gather(*self._parking)
 
     def look(self) -> None:
@@ -191,10 +200,14 @@ class Holding:
         if not await self._drain(shard) or self._is_closing:
             self._frontier.thaw(shard)
             raise MoveError("its requests do not end")
-        async with self._checkpointing:
-            await self._stop_courier(shard)
-            await asyncio.shield(self._frontier.remove(shard).close())
-            self._drop_addresses(shard)
+        try:
+            async with self._checkpointing, self.without(shard):
+                await self._stop_courier(shard)
+                await asyncio.shield(self._frontier.remove(shard).close())
+                self._drop_addresses(shard)
+        except BusError as error:  # before it was closed
+            self._frontier.thaw(shard)
+            raise MoveError(f"the places of the target are not known: {error}") from None
 
     def _drop_addresses(self, shard: int) -> None:
         if self._keeping is not None:
