@@ -321,6 +321,9 @@ class RunningNode:
         Else the pages of a shard that moves while the crawl ends are in no node's report.
         """
         began_at = self._clock()
+        for shard in self.node.shards.held.keys() - self._frontier.shards.keys():
+            self.node.shards.set_aside(shard)  # its move was ended while it was being closed
+            self.node.shards.take_back(shard)
         try:
             async with asyncio.timeout(_TAKE_UP_S):
                 while True:

@@ -108,6 +108,7 @@ class Holding:
         self._checkpointing = asyncio.Lock()
         self._checkpoint: asyncio.Task[None] | None = None
         self._move: asyncio.Task[str] | None = None
+        self._stopping: asyncio.Future[None] | None = None  # the last shard that was closed to move
         self._next_move_at = float("-inf")
         self._is_leaving = self._has_left = self._is_closing = False
         self._parking: set[asyncio.Task[None]] = set()
@@ -129,6 +130,8 @@ class Holding:
         if self._move is not None:
             self._move.cancel()
             await asyncio.gather(self._move, return_exceptions=True)
+        if self._stopping is not None:
+            await asyncio.gather(self._stopping, return_exceptions=True)
         await self.mover.close()
         if self._checkpoint is not None:  # RocksDB must not be closed meanwhile
             await self._checkpoint
@@ -203,7 +206,8 @@ class Holding:
         try:
             async with self._checkpointing, self.without(shard):
                 await self._stop_courier(shard)
-                await asyncio.shield(self._frontier.remove(shard).close())
+                self._stopping = asyncio.ensure_future(self._frontier.remove(shard).close())
+                await asyncio.shield(self._stopping)
                 self._drop_addresses(shard)
         except BusError as error:  # before it was closed
             self._frontier.thaw(shard)
