@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,9 @@ import pytest
 from simweb import Running, running
 from tests.contracts.natsserver import NatsServer
 from tests.crawl.crawling import Crawl, assert_clean, assert_faultless
+from webcrawl.cluster.agreement.nodefile import NodeStore
+from webcrawl.cluster.bus import BusError, bus_from
+from webcrawl.cluster.moving.mover import MoveError, order
 
 pytestmark = pytest.mark.slow
 WORLD = (
@@ -39,3 +44,33 @@ def test_a_node_that_joins_late_gets_shards(tmp_path: Path) -> None:
     crawled = [result.report["counts"]["crawled"] for result in results]
     assert sum(crawled) == ledger["fetched"]["pages"]
     assert all(crawled)
+
+
+def test_a_target_is_met_exactly_while_shards_move(tmp_path: Path) -> None:
+    """Also by the counts of the reports: a shard that moves at the end is in one of them."""
+    settings = {"CLUSTER_SHARDS": 4, "CLOSESPIDER_PAGECOUNT": 150, "CLUSTER_REBALANCE": 0}
+    with NatsServer(tmp_path / "bus") as bus, running(*WORLD, "--host-delay", "0.1") as web:
+        crawls = [node(tmp_path / name, web, bus, **settings) for name in ("first", "second")]
+        for crawl in crawls:
+            crawl.until("is begun on this node")
+        asyncio.run(move_until_the_end(bus, crawls))
+        results = [crawl.wait(60) for crawl in crawls]
+        totals = web.ledger()["totals"]
+    assert [result.exit_code for result in results] == [0, 0]
+    assert sum(totals.get(f"pages_{kind}xx", 0) for kind in (2, 3, 4)) == 150
+    assert sum(result.report["counts"]["crawled"] for result in results) == 150
+    assert "was moved to node" in results[0].log + results[1].log
+
+
+async def move_until_the_end(server: NatsServer, crawls: list[Crawl]) -> None:
+    bus = bus_from(server.url, "webcrawl")
+    await bus.open()
+    names = [NodeStore(crawl.folder / "job").content.node for crawl in crawls]
+    shard = 0
+    while all(crawl.process.poll() is None for crawl in crawls):
+        for giver, taker in (names, names[::-1]):
+            with suppress(BusError, MoveError):  # it is not there, or the node ends
+                await order(bus, giver, ["give", str(shard), taker], 5.0)
+        shard = (shard + 1) % 4
+        await asyncio.sleep(0.1)
+    await bus.close()

@@ -60,6 +60,8 @@ _POLL_S = 0.2
 _IDLE_S = 1.0  # between two rounds of a node that has nothing to do, for _ENDING_S
 _CALLED_S = 0.1  # between two rounds, also if others call
 _ENDING_S = 30.0
+_GIVEN_S = 1.0  # in which a giver that has heard of a whole copy has given the shard
+_TAKE_UP_S = 5.0
 _ARRIVED = {"moved": "has moved to", "empty": "is begun on"}
 _SLOW_S = 6.0  # a start that takes longer is explained; GATHER_S and a heartbeat are usual
 
@@ -154,10 +156,10 @@ class RunningNode:
     def _wire(self) -> None:
         """Be told by the parts of this node."""
         self.holding.mover.on_order = self.desk.from_bus
+        self.holding.without = self.steering.without
         self.holding.mover.on_hurry = self._called.set
         self.steering.on_called = self._called.set
         self._ending.on_call = self._on_wave
-        self.holding.before_giving = self.steering.keep_places
         self.node.before_joining = self._before_joining
         self.node.on_event = self._events.append
         self._frontier.owner = self
@@ -315,10 +317,34 @@ class RunningNode:
             self._tending.cancel()
             await asyncio.gather(self._tending, return_exceptions=True)
         await self.holding.close()
+        if self.holding.mover.is_hurried:
+            await self._take_up()
         if self._keeping is not None:
             await self._keeping.close()
         for number in list(self._couriers):
             await self._stop_courier(number)
+
+    async def _take_up(self) -> None:
+        """Open the shards that were on their way, here or back, to have their counts.
+
+        Else the pages of a shard that moves while the crawl ends are in no node's report.
+        """
+        began_at = self._clock()
+        for shard in self.node.shards.held.keys() - self._frontier.shards.keys():
+            self.node.shards.set_aside(shard)  # its move was ended while it was being closed
+            self.node.shards.take_back(shard)
+        try:
+            async with asyncio.timeout(_TAKE_UP_S):
+                while True:
+                    counts = await self.node.round()
+                    await self._carry_out()
+                    is_all = counts and not self.node.shards.waits
+                    if is_all and self._clock() > began_at + _GIVEN_S:
+                        break
+                    await asyncio.sleep(_AGAIN_S)
+        except (TimeoutError, NodeError, *PROBLEMS) as error:  # nothing is lost: see `mover`
+            logger.debug("Shards that were on their way are not in the report: %r", error)
+        await self.holding.end_parking()
 
     async def leave(self) -> None:
         """All shards are closed: tell the others, as far as the bus is there."""
@@ -379,8 +405,7 @@ class RunningNode:
         try:
             counts = await self.node.round()
             self._see()
-            while self._events:  # also of a round that has failed behind them
-                await self._carry_out(self._events.pop(0))
+            await self._carry_out()
             for shard, record in self.node.shards.map.items():
                 for courier in self._couriers.values():
                     courier.set_epoch(shard, record.epoch)
@@ -520,12 +545,14 @@ class RunningNode:
 
     # Shards
 
-    async def _carry_out(self, event: Event) -> None:
-        if isinstance(event, Use):
-            if event.shard not in self._couriers:
+    async def _carry_out(self) -> None:
+        """Use and park what the last round said, and one before that failed at a later step."""
+        while self._events:
+            event = self._events.pop(0)
+            if not isinstance(event, Use):
+                self.holding.park(event)
+            elif event.shard not in self._couriers:
                 await self._use(event)
-        else:
-            self.holding.park(event)
 
     async def _use(self, use: Use) -> None:
         folders, copy = self.holding.folders, self.node.shards.map[use.shard].copy
@@ -556,7 +583,6 @@ class RunningNode:
             await shard.close()
             raise NodeError(f"{folder} cannot be written: {error}") from None
         self._frontier.add(use.shard, shard, run_s)
-        self.steering.uses(use.shard)
         courier = Courier(
             *(use.shard, use.epoch, crawl, self._frontier.mailbox(use.shard), self._bus),
             shards=self._shards,

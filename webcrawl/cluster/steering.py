@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Final, NamedTuple
 
 import msgspec
@@ -64,6 +64,7 @@ class NodeTarget:
     def __init__(self, target: SharedTarget, frontier: ClusterFrontier) -> None:
         self._target = target
         self._frontier = frontier
+        self._came: dict[int, int] = {}  # shards of which no places are known: pages when they came
 
     @property
     def goal(self) -> int:
@@ -79,7 +80,10 @@ class NodeTarget:
 
     @property
     def places(self) -> int:
-        return self._target.places(self._frontier.shards) or 0
+        shards, known = self._frontier.shards, self._target.shards
+        new = shards.keys() - known
+        self._came = {n: self._came.get(n, shards[n].counters.crawled) for n in new}
+        return (self._target.places(shards.keys() & known) or 0) + sum(self._came.values())
 
     @property
     def left(self) -> int:
@@ -126,7 +130,6 @@ class NodeSteering:
         self._looking = asyncio.Lock()
         self._taking = asyncio.Lock()
         self._portion = 0  # places that were free after the last look
-        self._given: int | None = None  # a shard that another node is about to have
         self._again_at = 0.0  # a look before would find nothing new
 
     def __repr__(self) -> str:
@@ -232,48 +235,42 @@ class NodeSteering:
 
         `is_steered`: the goal may be lower now, so no place is given to an answer meanwhile.
         """
+        async with self._taking:
+            await self._take_places(is_steered=is_steered)
+
+    @asynccontextmanager
+    async def without(self, shard: int) -> AsyncIterator[None]:
+        """Close `shard` within, to give it away: this node keeps its unused places. BusError."""
+        async with self._taking:
+            await self._take_places(leaving=shard)
+            yield
+
+    async def _take_places(self, *, is_steered: bool = False, leaving: int | None = None) -> None:
         if self.server is None or self._node.registry.crawl is None:
             return
-        async with self._taking:
-            held, had = self._held, self.whole.places
-            fresh = 0 if is_steered else min(self._frontier.fresh, PORTION_MAX)
-            await self._take(held + fresh + (self.server.placeless if fresh else 0), held)
+        held, had = self._held, self.whole.places
+        fresh = 0 if is_steered else min(self._frontier.fresh, PORTION_MAX)
+        wants = held + fresh + (self.server.placeless if fresh else 0)
+        await self._take(wants, held, leaving)
         self._portion = self._free
         if self.whole.places <= had:
             self._again_at = asyncio.get_running_loop().time() + HEARTBEAT_S
         self.server.places_changed()
-
-    async def keep_places(self, shard: int) -> None:
-        """Before `shard`, of which nothing is leased, is given away. BusError.
-
-        Then nothing is written of it, so nothing is after its next node has written.
-        """
-        self.target.leaving = shard
-        try:
-            await self.take_places()
-        except BusError:
-            self.target.leaving = None
-            raise
-        self._given = shard
-
-    def uses(self, shard: int) -> None:
-        """`shard` is this node's, perhaps again: its move has failed."""
-        if self._given == shard:
-            self._given = self.target.leaving = None
 
     async def give_back(self) -> None:
         """The node ends, and no answer comes any more: others may use its places. BusError."""
         if self.server is not None and self._node.registry.crawl is not None:
             await self._take(0, 0)
 
-    async def _take(self, wants: int, keeps: int) -> None:
+    async def _take(self, wants: int, keeps: int, leaving: int | None = None) -> None:
         crawl, nodes = self._node.registry.crawl, len(self._node.members.alive())
         assert crawl is not None
-        await self.target.refresh(crawl, self._answered(), nodes=nodes, wants=wants, keeps=keeps)
+        await self.target.refresh(
+            crawl, self._answered(), nodes=nodes, wants=wants, keeps=keeps, leaving=leaving
+        )
 
     def _answered(self) -> dict[int, int]:
-        shards = self._frontier.shards
-        return {number: shards[number].counters.crawled for number in shards.keys() - {self._given}}
+        return {number: f.counters.crawled for number, f in self._frontier.shards.items()}
 
     @property
     def _held(self) -> int:

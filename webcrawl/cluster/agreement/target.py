@@ -34,7 +34,8 @@ class SharedTarget:
     """This node's part of the target. Memory: the record, two numbers for each shard.
 
     record -- as last seen
-    leaving -- the shard that this node gives away, or has given last: set it before a `refresh`
+    shards -- whose places in `record` are up to date: those of the last `refresh`. A shard that has
+        come since may have used more of them on its node before
     """
 
     def __init__(self, bus: Bus, store: NodeStore, goal: int) -> None:
@@ -44,8 +45,8 @@ class SharedTarget:
         known = store.content
         version = known.goal_version
         self.record = TargetRecord(known.goal if version else goal, version)
-        self.leaving: int | None = None
-        self._own: frozenset[int] = frozenset()  # the shards of the last `refresh`
+        self.shards: frozenset[int] = frozenset()
+        self._lost_era = ""  # in which the record was found without shards of this node
         self._limit: int | None = None  # of `places`, if the answer to a change is unknown
 
     def __repr__(self) -> str:
@@ -57,19 +58,21 @@ class SharedTarget:
         return bool(self.record.goal) and sum(self.record.used.values()) >= self.record.goal
 
     def places(self, shards: Iterable[int]) -> int | None:
-        """The target of this node, which has `shards` (as for `refresh`); None: there is none.
-
-        A shard that has come since the last `refresh` has none to use: its giver may have kept them
-        after the record was seen.
-        """
+        """The target of this node, which has `shards` (as for `refresh`); None: there is none."""
         if not self.record.goal:
             return None
-        has, used = self.record.places, self.record.used
-        places = sum((has if shard in self._own else used).get(shard, 0) for shard in shards)
+        places = sum(self.record.places.get(shard, 0) for shard in shards)
         return places if self._limit is None else min(places, self._limit)
 
     async def refresh(
-        self, crawl: Crawl, shards: Mapping[int, int], *, nodes: int, wants: int, keeps: int = 0
+        self,
+        crawl: Crawl,
+        shards: Mapping[int, int],
+        *,
+        nodes: int,
+        wants: int,
+        keeps: int = 0,
+        leaving: int | None = None,
     ) -> int | None:
         """Write the node's answered pages, and take or give back places. BusError.
 
@@ -78,6 +81,8 @@ class SharedTarget:
         nodes -- how many are alive
         wants -- unused places that the node has work for; 0: it has no URL left
         keeps -- unused places that cannot be given back: answers have them, or pages under way
+        leaving -- a shard that is about to go to another node, of which no page is under way: the
+            other shards get its unused places, since this node's pages have some of them
         A lower goal takes unused places away: let no answer have one until this returns
         (`Orders.holds_places`). Returns `places`. Call it when unused places are few, when the node
         runs out of URLs, and after a change of the goal. Without shards it only reads.
@@ -97,11 +102,13 @@ class SharedTarget:
             record = record or replace(before, places={}, used={})
             if before.version > record.version:  # a goal that the lost KV had
                 record = replace(record, goal=before.goal, version=before.version)
-            return self._edited(record, before, crawl, shards, nodes, max(wants, keeps), keeps)
+            home = min(shards.keys() - {leaving}, default=leaving)
+            most = max(wants, keeps)
+            return self._edited(record, before, crawl, shards, home, nodes, most, keeps)
 
         record = await change(self._bus, TARGET, TargetRecord, edit)
         assert record is not None
-        self.record, self._limit, self._own = record, None, frozenset(shards)
+        self.record, self._limit, self.shards = record, None, frozenset(shards)
         self._store.keep(goal=record.goal, goal_version=record.version)
         return self.places(shards)
 
@@ -111,18 +118,22 @@ class SharedTarget:
         before: TargetRecord,
         crawl: Crawl,
         shards: Mapping[int, int],
+        home: int | None,
         nodes: int,
         wants: int,
         keeps: int,
     ) -> TargetRecord:
-        if not shards:
+        """`home`: the shard that has all unused places; None: there are no shards."""
+        if home is None:
             return record
+        if shards.keys() & self.shards - record.places.keys():
+            self._lost_era = crawl.era
         places, used = dict(record.places), dict(record.used)
         # After a loss: what this node had. After a move: what the record has.
-        had = sum(places.get(shard, before.places.get(shard, 0)) for shard in shards)
+        known = dict(shards) | {n: before.places.get(n, 0) for n in shards if n in self.shards}
+        had = sum(places.get(shard, known[shard]) for shard in shards)
         places.update(shards)
         used.update(shards)
-        home = min(shards, key=lambda shard: (shard == self.leaving, shard))
         places[home] += max(had - sum(shards.values()), 0)
         if not record.goal:
             return replace(record, places=dict(used), used=used) if record.used else record
@@ -136,10 +147,13 @@ class SharedTarget:
             places[home] += max(portion, 0)
         return replace(record, places=places, used=used)
 
-    @staticmethod
-    def _is_begun(record: TargetRecord, crawl: Crawl) -> bool:
-        """Whether the record has all pages of the crawl: it is as old, and was never lost."""
-        return not crawl.losses and not record.version
+    def _is_begun(self, record: TargetRecord, crawl: Crawl) -> bool:
+        """Whether the record has all pages of the crawl: it is as old, and was never lost.
+
+        `crawl` may be older than the last loss of the KV. Then shards that this node has written
+        are missing.
+        """
+        return not crawl.losses and not record.version and crawl.era != self._lost_era
 
     async def count(self, shards: Mapping[int, int]) -> None:
         """Write the node's answered pages also if there is no goal: all nodes do from then on.

@@ -14,6 +14,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,7 +69,7 @@ class Holding:
     """The shards of a node.
 
     shards -- those that are open, by number
-    before_giving -- called when nothing of a shard is leased that is about to be given. BusError
+    without -- a shard that is to be given away is closed within; BusError: it must not be
     """
 
     def __init__(
@@ -87,12 +88,14 @@ class Holding:
         stop_courier: Callable[[int], Awaitable[None]],
         clock: Callable[[], float],
     ) -> None:
-        self.before_giving: Callable[[int], Awaitable[None]] = _nothing
         self.node = node
         self.plan = plan
         self.folders = Folders(jobdir / SHARDS)
         self.mover = Mover(bus, node, self.folders, self, clock=clock)
         self.process: Process = NoProcess()
+        self.without: Callable[[int], AbstractAsyncContextManager[None]] = lambda shard: (
+            nullcontext()
+        )
         self._ending = ending
         self._frontier = frontier
         self._keeping = keeping
@@ -105,6 +108,7 @@ class Holding:
         self._checkpointing = asyncio.Lock()
         self._checkpoint: asyncio.Task[None] | None = None
         self._move: asyncio.Task[str] | None = None
+        self._stopping: asyncio.Future[None] | None = None  # the last shard that was closed to move
         self._next_move_at = float("-inf")
         self._is_leaving = self._has_left = self._is_closing = False
         self._parking: set[asyncio.Task[None]] = set()
@@ -126,9 +130,15 @@ class Holding:
         if self._move is not None:
             self._move.cancel()
             await asyncio.gather(self._move, return_exceptions=True)
+        if self._stopping is not None:
+            await asyncio.gather(self._stopping, return_exceptions=True)
         await self.mover.close()
         if self._checkpoint is not None:  # RocksDB must not be closed meanwhile
             await self._checkpoint
+        await self.end_parking()
+
+    async def end_parking(self) -> None:
+        """Wait until all shards that are other nodes' are closed."""
         await asyncio.gather(*self._parking)
 
     def look(self) -> None:
@@ -194,14 +204,14 @@ class Holding:
             self._frontier.thaw(shard)
             raise MoveError("its requests do not end")
         try:
-            await self.before_giving(shard)
-        except BusError as error:
+            async with self._checkpointing, self.without(shard):
+                await self._stop_courier(shard)
+                self._stopping = asyncio.ensure_future(self._frontier.remove(shard).close())
+                await asyncio.shield(self._stopping)
+                self._drop_addresses(shard)
+        except BusError as error:  # before it was closed
             self._frontier.thaw(shard)
-            raise MoveError(f"the bus does not answer: {error}") from None
-        async with self._checkpointing:
-            await self._stop_courier(shard)
-            await asyncio.shield(self._frontier.remove(shard).close())
-            self._drop_addresses(shard)
+            raise MoveError(f"the places of the target are not known: {error}") from None
 
     def _drop_addresses(self, shard: int) -> None:
         if self._keeping is not None:
@@ -334,6 +344,3 @@ class Holding:
             return {}
         inbox = self._frontier.shards[shard].inbox
         return {sender: min(row, inbox.get(sender, 0)) for sender, row in last.inbox.items()}
-
-
-async def _nothing(shard: int) -> None: ...

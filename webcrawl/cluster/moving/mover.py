@@ -177,6 +177,7 @@ class Mover:
         self._given: _Given | None = None
         self._taking: dict[str, _Taking] = {}  # by copy
         self._hurried_until = float("-inf")
+        self._is_closed = False
 
     def __repr__(self) -> str:
         return f"<Mover gives {sorted(self.moving)}, takes {len(self._taking)}>"
@@ -187,7 +188,8 @@ class Mover:
         await self._bus.answer(subject_of(self._node.members.node), self._on_request)
 
     async def close(self) -> None:
-        """End what is being received."""
+        """End what is being received, and take nothing more: a giver uses its shard again."""
+        self._is_closed = True
         tasks = [each.task for each in self._taking.values() if each.task is not None]
         for task in tasks:
             task.cancel()
@@ -328,6 +330,8 @@ class Mover:
 
     async def _offered(self, offer: Offer) -> Taken:
         """Begin to take a shard, or say how far it is."""
+        if self._is_closed:
+            return Taken(problem="it ends")
         taking = self._taking.get(offer.copy)
         if taking is not None and not taking.problem:
             return Taken(taking.received)
