@@ -242,6 +242,12 @@ def test_a_server_without_jetstream(tmp_path: Path) -> None:
         assert line.endswith("has no JetStream: start nats-server with -js")
 
 
+def test_replicas_on_one_server(server: NatsServer) -> None:
+    line = fails_to_open(f"{server.url}?replicas=3")
+    assert line.startswith("Refused: ")
+    assert line.endswith("is one server alone: it keeps no 3 replicas")
+
+
 def test_a_bucket_that_is_not_ours(server: NatsServer) -> None:
     async def run() -> None:
         async with opened(bus_from(server.url, "d")) as (bus,):

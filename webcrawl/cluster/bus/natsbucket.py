@@ -150,6 +150,8 @@ class Bucket:
         server, said = self.connection.server, str(reply["error"].get("description", code))
         if code in _NO_JETSTREAM:
             raise Refused(f"{server}: JetStream is off, here or for this account (nats-server -js)")
+        if code == _NOT_CLUSTERED:
+            raise Refused(f"{server} is one server alone: it keeps no {self._replicas} replicas")
         if code in (_NO_STREAM, _NOT_OF_STREAM):
             raise BucketLost(said)
         if code in _FULL:
