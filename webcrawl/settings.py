@@ -28,6 +28,8 @@ ROBOTS_PARSER = "webcrawl"  # protego, or the import path of a parser: parse/rob
 DOWNLOAD_DELAY = 30  # a request every half minute harms no server
 IP_DELAY = 1.0
 CRAWL_DELAY_MAX = 300.0  # a longer Crawl-delay in robots.txt is cut to this
+DELAY_FACTOR = 0.0  # off. Heritrix's default is 5
+ADAPTIVE_DELAY_MAX = 300.0
 DOWNLOAD_DELAY_JITTER = 0  # no jitter: the frontier's clocks are exact
 HOST_MAX_FAILURES = 20  # attempts in a row without any answer before a host is left alone
 

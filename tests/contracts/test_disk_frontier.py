@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tests.contracts.frontier import POLITE, Driver, FrontierContract, answer, r
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.frontier import ACTIVE_HOSTS_MAX, DiskFrontier
-from webcrawl.frontier.lease import Lease, Step
+from webcrawl.frontier.lease import Fetched, Lease, Step
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.store import StoreError
 
@@ -94,6 +95,28 @@ def test_a_clock_set_back_between_two_runs_changes_nothing(tmp_path: Path, back_
         return [page.url, *pages]
 
     assert sorted(run(crawl())) == ["http://a/1", "http://a/2", "http://b/1"]
+
+
+def test_the_next_run_knows_how_fast_a_host_answers(tmp_path: Path) -> None:
+    policy = Policy(politeness=replace(POLITE, delay_factor=5.0))
+
+    async def crawl() -> float:
+        frontier = DiskFrontier(tmp_path, policy)
+        driver = Driver(frontier)
+        await driver.put("http://a/1", "http://a/2", "http://a/3")
+        for status, first_byte_s in ((429, 0.0), (200, 4.0)):
+            page = await driver.until(Step.PAGE)
+            at = driver.now
+            await driver.give_back(page, Fetched(status, at, at, first_byte_s=first_byte_s))
+        await frontier.close()
+        frontier = DiskFrontier(tmp_path, policy, now=at, utc_s=0.0)
+        driver = Driver(frontier)
+        driver.now = at
+        await driver.until(Step.PAGE)
+        await frontier.close()
+        return driver.now - at
+
+    assert run(crawl()) == pytest.approx(40.0)
 
 
 def test_a_run_with_another_name_in_robots_txt_fetches_it_again(tmp_path: Path) -> None:

@@ -185,7 +185,11 @@ class Admissions:
                 read_rules = as_agent(agent) if as_agent else self.read_rules
                 rules = await read_robots(exchange.payload, read_rules)
                 return RobotsFetched(
-                    *(rules, expires_at, *times), size_bytes=size, agent=agent, details=details
+                    *(rules, expires_at, *times),
+                    size_bytes=size,
+                    agent=agent,
+                    details=details,
+                    status=exchange.status,
                 )
             case AllowsAll(kind):
                 return RobotsFetched(
@@ -194,12 +198,13 @@ class Admissions:
                     size_bytes=size,
                     agent=agent,
                     details=details,
+                    status=exchange.status,
                 )
             case Redirects(url):
                 return RobotsMoved(url, host_of(url), *times, size, details)
             case Unreachable():
                 again_s = asked_to_wait_s(exchange)
-                return RobotsUnreachable("5xx", *times, retry_after_s=again_s, details=details)
+                return RobotsUnreachable("5xx", *times, again_s, details, exchange.status)
 
     def _head(self, exchange: Exchange, link: Link) -> Outcome:
         """A GET follows for a wanted type, and if the server does not know HEAD (RFC 9110, 9.1)."""
@@ -222,6 +227,7 @@ class Admissions:
             size_bytes=size,
             wanted=wanted,
             details=details,
+            first_byte_s=exchange.first_byte_s,
         )
 
 

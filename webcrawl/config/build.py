@@ -245,6 +245,8 @@ def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Polic
             delay_s=read(settings, "DOWNLOAD_DELAY", float),
             ip_delay_s=read(settings, "IP_DELAY", float),
             crawl_delay_max_s=read(settings, "CRAWL_DELAY_MAX", float),
+            delay_factor=read(settings, "DELAY_FACTOR", float),
+            adaptive_max_s=read(settings, "ADAPTIVE_DELAY_MAX", float),
         ),
         obey_robots=read(settings, "ROBOTSTXT_OBEY", bool),
         agent=robots_token(settings),

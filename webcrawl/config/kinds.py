@@ -82,6 +82,11 @@ def seconds(least: float = 0) -> Kind:
     return Kind(fits, f"a number of seconds, {least} or more", float, "s")
 
 
+def number(least: float = 0) -> Kind:
+    """A finite number, `least` or more, without a unit."""
+    return Kind(seconds(least).fits, f"a number, {least} or more", float)
+
+
 _SIZE = re.compile(r"(\d{1,18})\s*(?:([KMGT])B?)?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from scrapy.settings import BaseSettings
 
 from webcrawl.config import kinds
-from webcrawl.config.kinds import BOOL, Kind, SettingError, one_of, seconds, whole
+from webcrawl.config.kinds import BOOL, Kind, SettingError, number, one_of, seconds, whole
 from webcrawl.frontier.orderings import ORDERINGS
 
 T = TypeVar("T")
@@ -166,6 +166,20 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "Minimum time between two requests to one host. A longer `Crawl-delay` replaces it.",
         ),
         Setting("CRAWL_DELAY_MAX", seconds(), "A longer `Crawl-delay` is cut to this."),
+        Setting(
+            "DELAY_FACTOR",
+            number(0),
+            "The delay of a host is this many times its smoothed time to first byte, if that is"
+            " longer than `DOWNLOAD_DELAY`; doubled at 429 and 503. 0: off.",
+            "manners.md#adaptive-delay",
+        ),
+        Setting(
+            "ADAPTIVE_DELAY_MAX",
+            seconds(),
+            "With `DELAY_FACTOR`: a longer adaptive delay is cut to this. `DOWNLOAD_DELAY`,"
+            " `Crawl-delay` and `RULES` may ask for more.",
+            "manners.md#adaptive-delay",
+        ),
         Setting(
             "IP_DELAY",
             seconds(),

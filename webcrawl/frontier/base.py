@@ -123,7 +123,16 @@ class Policy:
     def delay_s(self, host: Host) -> float:
         """The delay between two requests to `host`."""
         ruled_s = self.rules.of(host.name).delay_s if self.rules is not None else None
-        return self.politeness.host_delay_s(host.crawl_delay_s, ruled_s)
+        polite = self.politeness
+        least_s = polite.host_delay_s(host.crawl_delay_s, ruled_s)
+        return polite.adapted_s(least_s, host.pace) if polite.delay_factor else least_s
+
+    def learn_pace(self, host: Host, status: int, first_byte_s: float) -> None:
+        """`host` has answered with `status`: adapt its delay, if DELAY_FACTOR is on."""
+        polite = self.politeness
+        if polite.delay_factor:
+            may_double = self.delay_s(host) < polite.adaptive_max_s
+            host.pace = host.pace.after(status, first_byte_s, may_double=may_double)
 
     def obeys_robots(self, host: str) -> bool:
         obey = self.rules.of(host).obey_robots if self.rules is not None else None

@@ -184,8 +184,13 @@ def _delayed(host: Host) -> str:
         return ": DNS did not answer"
     if host.failures:
         return f": the last {counted(host.failures, 'try', 'tries')} got no answer"
+    if host.pace.doublings:
+        times = counted(host.pace.doublings, "time")
+        return f": it answered 429 or 503, so its delay is doubled {times}"
     if host.crawl_delay_s:
         return f": its robots.txt has Crawl-delay: {host.crawl_delay_s:g}"
+    if host.pace.first_byte_us:
+        return f": its first byte comes after {host.pace.first_byte_s:.2g} s"
     return ""
 
 
