@@ -24,6 +24,7 @@ DEFAULT_REQUEST_HEADERS = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"
 
 # Politeness.
 ROBOTSTXT_OBEY = True
+ROBOTS_ALSO: list[str] = []  # other names that robots.txt is read for: the strictest wins
 ROBOTS_PARSER = "webcrawl"  # protego, or the import path of a parser: parse/robotsparsers.py
 DOWNLOAD_DELAY = 30  # a request every half minute harms no server
 IP_DELAY = 1.0

@@ -27,6 +27,7 @@ from webcrawl.admission.dns import read_server
 from webcrawl.cluster.bus import Address
 from webcrawl.crawl.crawl import CrawlScheduler
 from webcrawl.fetch.requesthead import is_name, one_line
+from webcrawl.parse.jointrules import NAMES_MAX
 from webcrawl.parse.robotsparsers import OURS, PROTEGO
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})  # reported at the write that fails
@@ -38,6 +39,7 @@ TLS_VERSIONS = {
 }
 
 
+_AGENT = re.compile(r"[A-Za-z0-9_.-]+")  # a product token; `parse.robots` reads such names
 _READING = ("allows", "allows_all", "crawl_delay_s", "sitemaps")  # parse.robotsparsers.Reading
 PROCESSES_MAX = 64  # each takes some 70 MB, and one core keeps one or two of them busy
 
@@ -197,6 +199,11 @@ def _is_robots_parser(value: Any) -> bool:
         return False
 
 
+def _are_agents(value: Any) -> bool:
+    names = list_of(_AGENT.fullmatch, "")
+    return bool(names.fits(value)) and len(_listed(value)) < NAMES_MAX
+
+
 def _is_process_count(value: Any) -> bool:
     return bool(whole(0).fits(value)) and int(value) <= PROCESSES_MAX
 
@@ -280,6 +287,11 @@ CLUSTER_NAME = Kind(
     "1 to 64 letters, digits, - and _",
 )
 PREFIXES = list_of(_is_prefix, "prefixes, such as 192.0.2.0/24")
+AGENTS = Kind(
+    _are_agents,
+    f"up to {NAMES_MAX - 1} names of crawlers, such as CCBot,GPTBot, with commas between them",
+    _listed,
+)
 NAMES = list_of(lambda text: True, "names with commas between them, or a list in settings.py")
 SUFFIXES = list_of(re.compile(r"[^\s/:@]+").fullmatch, "ends of host names, such as .br,gov.pt")
 MEDIA_TYPES = list_of(

@@ -155,6 +155,14 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             " sent. A run with another name fetches each robots.txt again.",
         ),
         Setting(
+            "ROBOTS_ALSO",
+            kinds.AGENTS,
+            "Other names whose groups of robots.txt are obeyed too, such as `CCBot,GPTBot`: every"
+            " name's rules must allow a URL, and the largest `Crawl-delay` holds. A run with other"
+            " names fetches each robots.txt again.",
+            "manners.md#several-names",
+        ),
+        Setting(
             "ROBOTS_PARSER",
             kinds.ROBOTS_PARSER,
             "Parser of robots.txt: `webcrawl` (our own), `protego`, or the import path of yours.",

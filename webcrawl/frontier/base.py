@@ -29,6 +29,7 @@ from webcrawl.frontier.lease import Lane, Lease, LimitReason, Link, Outcome, Pas
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.items import Original
+from webcrawl.parse.jointrules import names_key
 from webcrawl.scope import HostsAndPatterns
 from webcrawl.scope.hostrules import HostRule, HostRules
 
@@ -47,7 +48,9 @@ class Policy:
 
     politeness -- the delays, in seconds
     obey_robots -- ROBOTSTXT_OBEY
-    agent -- the crawl's own name in robots.txt: another run may have another one
+    agent -- the names with which robots.txt is read (`parse.jointrules.names_key`), the crawl's own
+        first: another run may have others
+    also -- those of them that are not its own (ROBOTS_ALSO)
     head_first -- HEAD_FIRST: ask for the type of a page before the page
     depth_max -- DEPTH_LIMIT, link hops from a seed; 0: no limit
     bytes_max -- MAX_BYTES_PER_HOST, on the wire; 0: no limit
@@ -65,6 +68,7 @@ class Policy:
     politeness: Politeness = field(default_factory=Politeness)
     obey_robots: bool = True
     agent: str = ""
+    also: tuple[str, ...] = ()
     head_first: bool = False
     depth_max: int = 0
     bytes_max: int = 0
@@ -139,9 +143,13 @@ class Policy:
         return self.obey_robots if obey is None else obey
 
     def robots_agent(self, host: str) -> str:
-        """The name with which robots.txt is read for `host`: a rule's, or the crawl's own."""
+        """The names with which robots.txt is read for `host`."""
         ruled = self.rules.of(host).robots_agent if self.rules is not None else None
-        return ruled or self.agent
+        return self.robots_names(ruled)
+
+    def robots_names(self, ruled: str | None) -> str:
+        """As `robots_agent`, of a host for which a rule sets the crawl's own name to `ruled`."""
+        return names_key((ruled, *self.also)) if ruled else self.agent
 
     def tries_again(self, reason: str, retries: int) -> bool:
         """Whether a link that failed for `reason` after `retries` retries is retried."""

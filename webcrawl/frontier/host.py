@@ -38,7 +38,7 @@ class Rules(NamedTuple):
     reason: Literal["", "robots_unreachable"] = ""  # why all URLs are refused; "": rules as served
     allows_all: bool = False  # the store need not be read for each page
     losses: int = 0  # how often in a row a new robots.txt could not be fetched
-    agent: str = ""  # the name the rules are for (`Policy.robots_agent`)
+    agent: str = ""  # the names the rules are for (`Policy.robots_agent`)
 
 
 class Ip:

@@ -111,18 +111,15 @@ class RobotsRules(Struct, frozen=True, array_like=True, gc=False, tag=True):
 
         O(body), of which MAX_BODY_BYTES are read.
         """
-        parser = _Parser(product_token.lower().encode())
+        parser = RobotsParser(product_token)
         for line in readable(body).splitlines():
             parser.feed(line)
-        group = parser.ours if parser.named else parser.everyone
-        if len(group.wildcards) > MAX_WILDCARDS:
+        group = parser.group(product_token)
+        if group.has_too_many:
             return cls(DISALLOW_ALL.literals, "", group.crawl_delay_s)
-        return cls(
-            "\n".join(sorted(group.literals, key=_precedence, reverse=True)),
-            "\n".join(sorted(group.wildcards, key=_precedence, reverse=True)),
-            group.crawl_delay_s,
-            tuple(parser.sitemaps[:MAX_SITEMAPS]),
-        )
+        rules = group.rules()
+        sitemaps = tuple(parser.sitemaps[:MAX_SITEMAPS])
+        return cls(rules.literals, rules.wildcards, group.crawl_delay_s, sitemaps)
 
     @property
     def allows_all(self) -> bool:
@@ -145,6 +142,10 @@ class RobotsRules(Struct, frozen=True, array_like=True, gc=False, tag=True):
         winners = [*_winning_literals(self.literals, forms)]
         winners += _winning_wildcard(self.wildcards, forms)
         return max(winners, key=_precedence, default="")
+
+    def wildcard_steps(self, target: str) -> int:
+        """The part of `deciding` that MAX_CHECK_STEPS limits."""
+        return _wildcard_steps(self.wildcards, _forms(target)) if self.wildcards else 0
 
     def check_steps(self, target: str) -> int:
         """The maximum time of `allows` for `target`, in steps of half a nanosecond."""
@@ -183,20 +184,48 @@ class _Group:
         self.wildcards: set[str] = set()
         self.crawl_delay_s: float | None = None
 
+    @property
+    def has_too_many(self) -> bool:
+        """Whether it has more than MAX_WILDCARDS."""
+        return len(self.wildcards) > MAX_WILDCARDS
 
-class _Parser:
-    """Reads line by line. A group begins at the first user-agent line after a rule (2.2.1)."""
+    def rules(self) -> RobotsRules:
+        """Its rules, without Crawl-delay and sitemaps."""
+        if self.has_too_many:
+            return DISALLOW_ALL
+        return RobotsRules(
+            "\n".join(sorted(self.literals, key=_precedence, reverse=True)),
+            "\n".join(sorted(self.wildcards, key=_precedence, reverse=True)),
+        )
 
-    __slots__ = ("_bound", "_token", "_with_rules", "everyone", "named", "ours", "sitemaps")
 
-    def __init__(self, token: bytes) -> None:
-        self._token = token
+class RobotsParser:
+    """Reads line by line. A group begins at the first user-agent line after a rule (2.2.1).
+
+    `tokens` are the product tokens whose groups are kept, each by itself.
+    """
+
+    __slots__ = ("_bound", "_named", "_ours", "_with_rules", "everyone", "sitemaps")
+
+    def __init__(self, *tokens: str) -> None:
+        self._ours = {token.lower().encode(): _Group() for token in tokens}
         self._bound: list[_Group] = []  # the agents of the current group, of those that matter
         self._with_rules = False  # the current group has a rule
-        self.ours = _Group()
+        self._named: set[bytes] = set()  # tokens that a group names, perhaps without a rule
         self.everyone = _Group()
-        self.named = False  # a group names us, perhaps without a rule
         self.sitemaps: list[str] = []
+
+    def names(self, token: str) -> bool:
+        """Whether a group names `token`, one of `tokens`; else the groups of "*" apply to it."""
+        return token.lower().encode() in self._named
+
+    def own(self, token: str) -> _Group:
+        """The groups that name `token`, merged."""
+        return self._ours[token.lower().encode()]
+
+    def group(self, token: str) -> _Group:
+        """The group that applies to `token`."""
+        return self.own(token) if self.names(token) else self.everyone
 
     def feed(self, line: bytes) -> None:
         key, value = _split(line) if line else _NOTHING
@@ -221,9 +250,9 @@ class _Parser:
         if value.split(None, 1)[:1] == [b"*"]:
             self._bind(self.everyone)
         for token in (_TOKEN.match(value), _LONG_TOKEN.match(value)):
-            if token and token[0] == self._token:
-                self.named = True
-                self._bind(self.ours)
+            if token and token[0] in self._ours:
+                self._named.add(token[0])
+                self._bind(self._ours[token[0]])
 
     def _bind(self, group: _Group) -> None:
         """Let the rules that follow apply to `group`. It is added once, even if thousands of lines
@@ -265,13 +294,14 @@ def place_of(rule: str, body: bytes, product_token: str) -> RulePlace | None:
     None for a rule that stands on no line: that of a robots.txt with too many wildcards. O(body).
     """
     lines = readable(body).splitlines()
-    token = product_token.lower().encode()
-    whole, parser = _Parser(token), _Parser(token)
+    whole, parser = RobotsParser(product_token), RobotsParser(product_token)
     for line in lines:
         whole.feed(line)
-    group, agent = (parser.ours, product_token) if whole.named else (parser.everyone, "*")
+    is_named = whole.names(product_token)
+    agent = product_token if is_named else "*"
     for number, line in enumerate(lines, 1):
         parser.feed(line)
+        group = parser.own(product_token) if is_named else parser.everyone
         if rule in group.literals or rule in group.wildcards:
             return RulePlace(number, line.decode("utf-8", "backslashreplace").strip(), agent)
     return None

@@ -32,6 +32,7 @@ from webcrawl.fetch.exchange import Exchange
 from webcrawl.fetch.requesthead import split_url
 from webcrawl.parse.page import read_page
 from webcrawl.parse.robots import MAX_BODY_BYTES, place_of
+from webcrawl.parse.robotsparsers import decision
 from webcrawl.parse.urls import canonicalize, host_of, origin_of, redirect_target, target_of
 from webcrawl.trace.loader import (
     Lines,
@@ -199,12 +200,15 @@ class Tracer:
         """Whether the rules in `body` allow `url`, and why."""
         rules = await read_robots(body, robots_reader(self._settings))
         target = target_of(url)
-        allowed, rule = rules.allows(target), rules.deciding(target)
-        place = place_of(rule, body, robots_token(self._settings)) if rule else None
+        allowed, (rule, names) = rules.allows(target), decision(rules, target)
+        own = robots_token(self._settings)
+        place = place_of(rule, body, names[0] if names else own) if rule else None
         if place is not None:
             why = f' by line {place.number}, "{place.line}", in the group of {place.agent}'
         else:
             why = f" by {rule[1:]}" if rule else ": no rule matches"
+        if names:
+            why += f", as {' and '.join(names)}"
         if rules.crawl_delay_s is not None:
             why += f"; crawl delay {rules.crawl_delay_s:g} s"
             self._loader.crawl_delay_s[host_of(url)] = rules.crawl_delay_s
