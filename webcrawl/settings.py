@@ -41,6 +41,7 @@ SCOPE_ALLOW: list[str] = []
 SCOPE_RULES: list[str] = []
 FOLLOW_LINKS = True
 OBEY_NOFOLLOW = True  # meta robots and X-Robots-Tag
+OBEY_NOARCHIVE = False  # by default an archive is not a search engine's cache
 FOLLOW_REL_NOFOLLOW = True  # rel=nofollow is a hint for ranking (HTML 4.6.7.13; no RFC)
 DEPTH_LIMIT = 0
 URLLENGTH_LIMIT = 2083

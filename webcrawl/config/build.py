@@ -51,6 +51,7 @@ from webcrawl.frontier.shared.client import RemoteFrontier
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.urlcache import UrlCache
 from webcrawl.parse.jointrules import names_key
+from webcrawl.parse.ownersignals import robots_signals
 from webcrawl.parse.robots import MAX_BODY_BYTES, RobotsRules, product_token
 from webcrawl.parse.robotsparsers import OURS, PROTEGO, reader
 from webcrawl.scope import HostsAndPatterns, PathLimits, Scope
@@ -345,4 +346,7 @@ def admissions_from(
         denied=denied,
         rules=rules,
         read_rules_as=partial(robots_reader, settings),
+        read_signals=lambda agent: partial(
+            robots_signals, names=robots_names(settings, agent or "")
+        ),
     )

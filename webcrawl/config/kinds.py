@@ -27,6 +27,7 @@ from webcrawl.admission.dns import read_server
 from webcrawl.cluster.bus import Address
 from webcrawl.crawl.crawl import CrawlScheduler
 from webcrawl.fetch.requesthead import is_name, one_line
+from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.parse.jointrules import NAMES_MAX
 from webcrawl.parse.robotsparsers import OURS, PROTEGO
 
@@ -298,9 +299,11 @@ MEDIA_TYPES = list_of(
     re.compile(r"[\w.+*-]+/[\w.+*-]+|\*").fullmatch,
     "media types, such as text/html,image/*, or * for all",
 )
-HTTP_CODES = list_of(re.compile(r"[1-5]\d\d").fullmatch, "codes, such as 429,503")._replace(
-    typed=lambda value: [int(str(code)) for code in _listed(value)]
-)
+_FINAL = "|".join(map(str, REFUSED_ACCESS))
+HTTP_CODES = list_of(
+    re.compile(rf"(?!{_FINAL})[1-5]\d\d").fullmatch,
+    "codes, such as 429,503; but not 401, 402 and 451, by which an owner refuses access",
+)._replace(typed=lambda value: [int(str(code)) for code in _listed(value)])
 DNS_SERVERS = list_of(_is_dns_server, "addresses, such as 127.0.0.1:5353,[::1]:53")
 FUNCTIONS = Kind(_are_loadable, "import paths of functions, with commas between them", _listed)
 SCHEDULER = Kind(_is_scheduler, "webcrawl.scheduler.Scheduler, or a class made from it")

@@ -62,6 +62,13 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "`False`: fetch the seed list only; redirects are not followed either.",
         ),
         Setting("OBEY_NOFOLLOW", BOOL, "Obey `nofollow` in meta robots and `X-Robots-Tag`."),
+        Setting(
+            "OBEY_NOARCHIVE",
+            BOOL,
+            "Obey `noarchive` in meta robots and `X-Robots-Tag`: such a page is counted and its"
+            " links are followed, but its answer is not archived.",
+            "manners.md#noarchive",
+        ),
         Setting("FOLLOW_REL_NOFOLLOW", BOOL, "`False`: skip links marked `rel=nofollow`."),
         Setting("DEPTH_LIMIT", whole(0), "Maximum number of link hops from a seed. 0: no limit."),
         Setting(

@@ -56,7 +56,14 @@ _KEYS: Final = {
     b"crawl-delay": b"crawl-delay",
     b"sitemap": b"sitemap",
     b"site-map": b"sitemap",
+    b"content-usage": b"content-usage",
+    b"content-signal": b"content-signal",
+    b"license": b"license",
 }
+# Not rules of RFC 9309: lines about the use of pages (`parse.ownersignals`).
+_SAID: Final = {b"content-usage": "Content-Usage", b"content-signal": "Content-Signal"}
+_LICENSE: Final = b"license"  # RSL: for all agents, in or outside of a group
+_SAID_MAX: Final = 100  # such lines of a group that are kept
 # RFC 9309, 2.2.1: letters, "_" and "-" only. Deviation: our own name may have digits and dots.
 _TOKEN: Final = re.compile(rb"[a-z_-]+")
 _LONG_TOKEN: Final = re.compile(rb"[a-z0-9_.-]+")
@@ -177,12 +184,13 @@ def _precedence(rule: str) -> tuple[int, bool, str]:
 class _Group:
     """The merged groups of one agent."""
 
-    __slots__ = ("crawl_delay_s", "literals", "wildcards")
+    __slots__ = ("crawl_delay_s", "literals", "said", "wildcards")
 
     def __init__(self) -> None:
         self.literals: set[str] = set()
         self.wildcards: set[str] = set()
         self.crawl_delay_s: float | None = None
+        self.said: list[tuple[str, bytes]] = []  # names and values of lines of _SAID
 
     @property
     def has_too_many(self) -> bool:
@@ -202,10 +210,14 @@ class _Group:
 class RobotsParser:
     """Reads line by line. A group begins at the first user-agent line after a rule (2.2.1).
 
-    `tokens` are the product tokens whose groups are kept, each by itself.
+    `tokens` are the product tokens whose groups are kept, each by itself. `said` has the lines
+    about the use of pages that are for all agents.
     """
 
-    __slots__ = ("_bound", "_named", "_ours", "_with_rules", "everyone", "sitemaps")
+    __slots__ = (
+        *("_bound", "_has_groups", "_named", "_ours", "_with_rules"),
+        *("everyone", "said", "sitemaps"),
+    )
 
     def __init__(self, *tokens: str) -> None:
         self._ours = {token.lower().encode(): _Group() for token in tokens}
@@ -214,6 +226,8 @@ class RobotsParser:
         self._named: set[bytes] = set()  # tokens that a group names, perhaps without a rule
         self.everyone = _Group()
         self.sitemaps: list[str] = []
+        self._has_groups = False
+        self.said: list[tuple[str, bytes]] = []
 
     def names(self, token: str) -> bool:
         """Whether a group names `token`, one of `tokens`; else the groups of "*" apply to it."""
@@ -242,8 +256,15 @@ class RobotsParser:
             self._crawl_delay(value)
         elif key == b"sitemap" and 0 < len(value) <= MAX_SITEMAP_BYTES:
             self.sitemaps.append(value.split()[0].decode("utf-8", "replace"))
+        elif key in _SAID:
+            for said in [group.said for group in self._bound] if self._has_groups else [self.said]:
+                if len(said) < _SAID_MAX:
+                    said.append((_SAID[key], value))
+        elif key == _LICENSE and len(self.said) < _SAID_MAX:
+            self.said.append(("License", value))
 
     def _agent(self, value: bytes) -> None:
+        self._has_groups = True
         if self._with_rules:
             self._bound = []
             self._with_rules = False
