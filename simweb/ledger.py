@@ -165,10 +165,13 @@ class Ledger:
 
     def _learn_pace(self, place: Place, reply: Reply) -> None:
         rules, name = self.rules, self.world.names()[place.host]
-        if place.page != ROBOTS_PAGE:
+        pause_s = reply.delay_s * rules.slowness
+        if place == Place(place.host, ROBOTS_PAGE):
+            self._paces[name].robots(reply.status, pause_s)
+        elif place.page != ROBOTS_PAGE:
             self._paces[name].answered(
                 reply.status,
-                reply.delay_s * rules.slowness,
+                pause_s,
                 delay_s=self._delay_s(place.host, name),
                 most_s=rules.adaptive_delay_max_s,
             )

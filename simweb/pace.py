@@ -20,13 +20,20 @@ class Pace:
     """Of one host. All times are seconds; `pause_s` is that before the first byte."""
 
     first_byte_s: float | None = None
+    robots_s: float = 0.0  # of robots.txt: holds until a page is answered
     doublings: int = 0
     good: int = 0
 
     def delay_s(self, least_s: float, factor: float, most_s: float) -> float:
         """`least_s`, or more up to `most_s`."""
-        wait_s = max(least_s, factor * (self.first_byte_s or 0.0)) * 2.0**self.doublings
+        time_s = self.robots_s if self.first_byte_s is None else self.first_byte_s
+        wait_s = max(least_s, factor * time_s) * 2.0**self.doublings
         return max(least_s, min(wait_s, most_s))
+
+    def robots(self, status: int, pause_s: float) -> None:
+        """robots.txt was answered."""
+        if 0 < status < 500 and status != 429:
+            self.robots_s = max(self.robots_s, pause_s - _SHORT_S)
 
     def answered(self, status: int, pause_s: float, *, delay_s: float, most_s: float) -> None:
         """Learn from an answer; `delay_s` is the delay before it."""

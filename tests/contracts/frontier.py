@@ -423,6 +423,24 @@ class FrontierContract:
         assert run(check((429, 0.1), *[(200, 0.0)] * 10)) == 10.0
         assert run(check((200, 1000.0))) == 50.0
 
+    def test_the_first_byte_of_robots_txt_counts_until_a_page_is_answered(self) -> None:
+        async def check() -> list[float]:
+            polite = Politeness(delay_s=10.0, ip_delay_s=1.0, delay_factor=5.0)
+            driver = self.driver(politeness=polite)
+            await driver.put("http://a/1", "http://a/2")
+            robots = await driver.until(Step.ROBOTS)
+            waits, at = [], driver.now
+            answered = RobotsFetched(ALLOW_ALL, FOREVER, at, at, status=200, first_byte_s=8.0)
+            await driver.give_back(robots, answered)
+            page = await driver.until(Step.PAGE)
+            waits.append(driver.now - at)
+            at = driver.now
+            await driver.give_back(page, Fetched(200, at, at, first_byte_s=3.0))
+            await driver.until(Step.PAGE)
+            return [*waits, driver.now - at]
+
+        assert run(check()) == [40.0, 15.0]
+
     def test_a_failed_request_that_reached_the_server_sets_the_clock_too(self) -> None:
         async def check() -> float:
             driver = self.driver(retry_times=0)

@@ -181,6 +181,7 @@ class Admissions:
 
     async def _robots(self, exchange: Exchange, robots_task: RobotsTask) -> Outcome:
         times = (exchange.asked_at, exchange.ended_at)
+        answered = (exchange.status, exchange.first_byte_s)
         details = details_of(exchange)
         size = exchange.size_bytes
         agent = self._values(robots_task.home).robots_agent or ""
@@ -192,26 +193,17 @@ class Admissions:
                 read_rules = as_agent(agent) if as_agent else self.read_rules
                 rules = await read_robots(exchange.payload, read_rules)
                 return RobotsFetched(
-                    *(rules, expires_at, *times),
-                    size_bytes=size,
-                    agent=agent,
-                    details=details,
-                    status=exchange.status,
+                    *(rules, expires_at, *times, "2xx", size, agent, details, *answered)
                 )
             case AllowsAll(kind):
                 return RobotsFetched(
-                    *(ALLOW_ALL, expires_at, *times),
-                    kind=kind,
-                    size_bytes=size,
-                    agent=agent,
-                    details=details,
-                    status=exchange.status,
+                    *(ALLOW_ALL, expires_at, *times, kind, size, agent, details, *answered)
                 )
             case Redirects(url):
-                return RobotsMoved(url, host_of(url), *times, size, details)
+                return RobotsMoved(url, host_of(url), *times, size, details, *answered)
             case Unreachable():
                 again_s = asked_to_wait_s(exchange)
-                return RobotsUnreachable("5xx", *times, again_s, details, exchange.status)
+                return RobotsUnreachable("5xx", *times, again_s, details, *answered)
 
     def _head(self, exchange: Exchange, link: Link) -> Outcome:
         """A GET follows for a wanted type, and if the server does not know HEAD (RFC 9110, 9.1)."""

@@ -25,7 +25,16 @@ from webcrawl.crawllog.files import CrawlLog
 from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.host import Host
-from webcrawl.frontier.lease import Lane, Lease, LimitReason, Link, Outcome, Passed
+from webcrawl.frontier.lease import (
+    Answered,
+    Fetched,
+    Lane,
+    Lease,
+    LimitReason,
+    Link,
+    Outcome,
+    Passed,
+)
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.items import Original
@@ -131,12 +140,16 @@ class Policy:
         least_s = polite.host_delay_s(host.crawl_delay_s, ruled_s)
         return polite.adapted_s(least_s, host.pace) if polite.delay_factor else least_s
 
-    def learn_pace(self, host: Host, status: int, first_byte_s: float) -> None:
-        """`host` has answered with `status`: adapt its delay, if DELAY_FACTOR is on."""
+    def learn_pace(self, host: Host, outcome: Answered) -> None:
+        """`host` has answered: adapt its delay, if DELAY_FACTOR is on."""
         polite = self.politeness
-        if polite.delay_factor:
-            may_double = self.delay_s(host) < polite.adaptive_max_s
-            host.pace = host.pace.after(status, first_byte_s, may_double=may_double)
+        if polite.delay_factor and outcome.status:
+            host.pace = host.pace.after(
+                outcome.status,
+                outcome.first_byte_s,
+                may_double=self.delay_s(host) < polite.adaptive_max_s,
+                is_robots=not isinstance(outcome, Fetched),
+            )
 
     def obeys_robots(self, host: str) -> bool:
         obey = self.rules.of(host).obey_robots if self.rules is not None else None

@@ -43,7 +43,6 @@ from webcrawl.frontier.mailbox import (
     RobotsFailed,
     answered,
 )
-from webcrawl.frontier.pace import SLOW_DOWN
 from webcrawl.frontier.store import Store
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.urls import host_of
@@ -80,10 +79,8 @@ class Disposition:
                 served, expires_at = outcome.rules, outcome.expires_at
                 self._keep_served(lease.robots_task, served, expires_at, outcome.agent)
         polite = self._polite
-        if isinstance(outcome, Fetched):
-            self._policy.learn_pace(host, outcome.status, outcome.first_byte_s)
-        elif isinstance(outcome, RobotsFetched | RobotsUnreachable) and outcome.status in SLOW_DOWN:
-            self._policy.learn_pace(host, outcome.status, 0.0)
+        if isinstance(outcome, Fetched | RobotsFetched | RobotsMoved | RobotsUnreachable):
+            self._policy.learn_pace(host, outcome)
         host.asked_at = max(host.asked_at, asked_at)
         delay_s = self._policy.delay_s(host)
         host.next_at = max(host.next_at, polite.next_at(delay_s, asked_at, ended_at))

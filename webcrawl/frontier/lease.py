@@ -143,6 +143,7 @@ class RobotsFetched(_Outcome, frozen=True):
     agent: str = ""  # whose rules were read, if a rule (RULES) names another than our own
     details: bytes = NO_DETAILS
     status: int = 0
+    first_byte_s: float = 0.0  # as of Fetched
 
 
 class RobotsMoved(_Outcome, frozen=True):
@@ -154,6 +155,8 @@ class RobotsMoved(_Outcome, frozen=True):
     ended_at: float
     size_bytes: int = 0  # on the wire
     details: bytes = NO_DETAILS
+    status: int = 0
+    first_byte_s: float = 0.0  # as of Fetched
 
 
 class RobotsUnreachable(_Outcome, frozen=True):
@@ -165,6 +168,7 @@ class RobotsUnreachable(_Outcome, frozen=True):
     retry_after_s: float = 0.0
     details: bytes = NO_DETAILS  # of a 5xx
     status: int = 0  # 0: no answer
+    first_byte_s: float = 0.0  # as of Fetched
 
 
 class Fetched(_Outcome, frozen=True):
@@ -225,3 +229,5 @@ Outcome = (
     | Returned
     | Dropped
 )
+# With the status and the time to first byte of an answer.
+Answered = RobotsFetched | RobotsMoved | RobotsUnreachable | Fetched

@@ -5,6 +5,9 @@ Owns what is learnt from each answer. `politeness` makes a delay of it. Pure, no
 The time to first byte is smoothed as TCP smooths its round trips (RFC 6298, 2): the last four
 answers count for two thirds. An answer 429 or 503 doubles the delay, and does not count as a time:
 a server refuses quickly. Ten good answers (below 500, but not 429) halve the delay again.
+
+robots.txt is often a file where pages are computed. So its time counts only until the first page is
+answered, and its answer is none of the ten.
 """
 
 from __future__ import annotations
@@ -20,15 +23,17 @@ _WEIGHT: Final = 0.25  # of the last answer
 class Pace(NamedTuple):
     """Of one host. On disk 8 bytes of its row, in memory 100 bytes; nothing before an answer."""
 
-    first_byte_us: int = 0  # smoothed, microseconds; 0: no answer yet
+    first_byte_us: int = 0  # smoothed, microseconds; 0: no answer yet; below 0: of robots.txt
     doublings: int = 0  # of the delay
     good: int = 0  # good answers since the last change of `doublings`
 
     @property
     def first_byte_s(self) -> float:
-        return self.first_byte_us / 1e6
+        return abs(self.first_byte_us) / 1e6
 
-    def after(self, status: int, first_byte_s: float, *, may_double: bool) -> Self:
+    def after(
+        self, status: int, first_byte_s: float, *, may_double: bool, is_robots: bool = False
+    ) -> Self:
         """The pace after an answer. `first_byte_s` 0.0: not known, as of an answer from a cache.
 
         `may_double`: the delay is not yet at its maximum. Beyond it a doubling would only have to
@@ -40,9 +45,14 @@ class Pace(NamedTuple):
         if status >= 500:
             return self
         measured_us = max(1, round(first_byte_s * 1e6)) if first_byte_s > 0 else 0
-        smoothed_us = self.first_byte_us or measured_us
-        if measured_us:
+        smoothed_us = self.first_byte_us
+        if is_robots:
+            known = smoothed_us > 0
+            return self if known else self._replace(first_byte_us=min(smoothed_us, -measured_us))
+        if measured_us and smoothed_us > 0:
             smoothed_us += round(_WEIGHT * (measured_us - smoothed_us))
+        elif measured_us:
+            smoothed_us = measured_us
         if not self.doublings:
             return self._replace(first_byte_us=smoothed_us)
         good = (self.good + 1) % GOOD_ANSWERS
