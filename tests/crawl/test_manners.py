@@ -58,6 +58,7 @@ SIGNED = {
         b"tdm-policy: https://h/policy",
     ),
     "/no-gpt": answer(b"never asked"),
+    "/moved": answer(b"", b"Location: /", b"X-Robots-Tag: noarchive", status=b"302 Found"),
     "/closed": answer(b"", b"X-Robots-Tag: noarchive", status=b"401 Unauthorized"),
     "/paid": answer(b"pay", status=b"402 Payment Required"),
     "/law": answer(b"law", status=b"451 Unavailable For Legal Reasons"),
@@ -89,9 +90,10 @@ def test_what_owners_say_is_recorded_and_obeyed(tmp_path: Path) -> None:
             *("tdm-policy: https://h/policy", "meta robots: noai, noimageai"),
             "meta tdm-reservation: 1",
         ],
+        "/moved": ["X-Robots-Tag: noarchive"],
         "/closed": ["X-Robots-Tag: noarchive"],
     }
-    unkept = {"/unkept", "/behind", "/closed"}
+    unkept = {"/unkept", "/behind", "/moved", "/closed"}
 
     lines = {line["url"].removeprefix(site.url): line for line in assert_log(result)}
     assert {url: line["signals"] for url, line in lines.items() if "signals" in line} == signals

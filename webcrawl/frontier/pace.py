@@ -21,7 +21,7 @@ _WEIGHT: Final = 0.25  # of the last answer
 
 
 class Pace(NamedTuple):
-    """Of one host. On disk 8 bytes of its row, in memory 100 bytes; nothing before an answer."""
+    """Of one host. On disk 9 bytes of its row, in memory 100 bytes; nothing before an answer."""
 
     first_byte_us: int = 0  # smoothed, microseconds; 0: no answer yet; below 0: of robots.txt
     doublings: int = 0  # of the delay

@@ -215,15 +215,15 @@ class BroadSpider(Spider):
         )
         page.exchange = exchange
         page.signals = header_signals(exchange.headers)
+        if page.signals:
+            agents = ("robots", self._reading.agent, *self._reading.also)
+            page.noarchive = "noarchive" in header_directives(_x_robots_tag(response), agents)
         if response.status in REDIRECTS:
             location = response.headers.get("Location") or b""
             page.redirect_to = redirect_target(location, response.url) or ""
         elif 200 <= response.status < 300 and response.body:
             await self._compare(page, exchange, response.body)
             await self._read_links(page, response, media_type)
-        elif page.signals:
-            agents = ("robots", self._reading.agent, *self._reading.also)
-            page.noarchive = "noarchive" in header_directives(_x_robots_tag(response), agents)
         if page.signals:
             page.signals = bounded(page.signals)
         return page
@@ -254,7 +254,7 @@ class BroadSpider(Spider):
         page.lang = parsed.lang
         page.links = parsed.links
         page.links_found = parsed.found
-        page.noarchive = parsed.noarchive
+        page.noarchive |= parsed.noarchive
         page.signals += parsed.signals
 
     async def _compare(self, page: Page, exchange: Exchange, body: bytes) -> None:
