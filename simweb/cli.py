@@ -115,6 +115,20 @@ def _add_rules(group: argparse._ArgumentGroup) -> None:
         help="a longer Crawl-delay is cut to this (no limit)",
     )
     group.add_argument(
+        "--delay-factor",
+        type=float,
+        default=0.0,
+        metavar="X",
+        help="the delay is at least X times the smoothed time to first byte (not judged)",
+    )
+    group.add_argument(
+        "--adaptive-delay-max",
+        type=float,
+        default=float("inf"),
+        metavar="S",
+        help="up to here (no limit)",
+    )
+    group.add_argument(
         "--tolerance",
         type=float,
         default=0.0,
@@ -199,6 +213,9 @@ def options(args: argparse.Namespace) -> Options:
         tolerance_s=args.tolerance,
         scope_suffix=args.scope_suffix,
         partial=args.partial,
+        delay_factor=args.delay_factor,
+        adaptive_delay_max_s=args.adaptive_delay_max,
+        slowness=args.slowness,
     )
     return Options(
         spec=spec,

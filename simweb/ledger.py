@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simweb.model import World
+from simweb.pace import Pace
 from simweb.reach import in_scope, reach
 from simweb.reply import Reply
 from simweb.spec import ROBOTS_PAGE, Place
@@ -47,6 +48,9 @@ class Rules:
     tolerance_s: float = 0.0  # requests this much too early are accepted
     scope_suffix: str = ""
     partial: bool = False  # the crawl may stop anywhere, so no page is missing
+    delay_factor: float = 0.0  # times the time to first byte is the least delay; 0: not judged
+    adaptive_delay_max_s: float = float("inf")
+    slowness: float = 1.0  # of the servers: multiplies each pause
 
 
 @dataclass(slots=True)
@@ -76,6 +80,7 @@ class Ledger:
         self._last_host: dict[str, float] = {}
         self._last_ip: dict[str, float] = {}
         self._retry_after_s: dict[str, float] = {}  # in the last answer of a host
+        self._paces: defaultdict[str, Pace] = defaultdict(Pace)
         self._told: set[int] = (
             set()
         )  # hosts that have sent their robots.txt, so a crawl delay counts
@@ -139,15 +144,37 @@ class Ledger:
         self._last_host[name] = now
         if last is None:
             return
-        delay_s = self.rules.host_delay_s
-        if host in self._told:
-            asked_for = min(self.world.host(host).robots.delay_s, self.rules.crawl_delay_max_s)
-            delay_s = max(delay_s, asked_for)
+        delay_s = self._delay_s(host, name)
         if now - last < delay_s - self.rules.tolerance_s:
             self._blame("early_host", f"{now - last:.3f} s of {delay_s:g}", name, target)
         later_s = self._retry_after_s.pop(name, 0.0)
         if now - last < later_s - self.rules.tolerance_s:
             self._blame("early_retry", f"{now - last:.3f} s of {later_s:g}", name, target)
+
+    def _delay_s(self, host: int, name: str) -> float:
+        """The least delay of a host, after its answers so far."""
+        rules = self.rules
+        delay_s = rules.host_delay_s
+        if host in self._told:
+            asked_for = min(self.world.host(host).robots.delay_s, rules.crawl_delay_max_s)
+            delay_s = max(delay_s, asked_for)
+        if rules.delay_factor:
+            most_s = rules.adaptive_delay_max_s
+            delay_s = self._paces[name].delay_s(delay_s, rules.delay_factor, most_s)
+        return delay_s
+
+    def _learn_pace(self, place: Place, reply: Reply) -> None:
+        rules, name = self.rules, self.world.names()[place.host]
+        pause_s = reply.delay_s * rules.slowness
+        if place == Place(place.host, ROBOTS_PAGE):
+            self._paces[name].robots(reply.status, pause_s)
+        elif place.page != ROBOTS_PAGE:
+            self._paces[name].answered(
+                reply.status,
+                pause_s,
+                delay_s=self._delay_s(place.host, name),
+                most_s=rules.adaptive_delay_max_s,
+            )
 
     def _judge_page(self, place: Place, name: str, method: str, target: str) -> None:
         self.totals["pages"] += 1
@@ -182,6 +209,8 @@ class Ledger:
         """Counts one answer. `whole` is False if the client disconnected before its end."""
         self.statuses[reply.status] += 1
         self.totals["bytes"] += sent
+        if place and self.rules.delay_factor:
+            self._learn_pace(place, reply)
         if place and reply.retry_after_s:
             self._retry_after_s[self.world.names()[place.host]] = reply.retry_after_s
         if place and place.page == ROBOTS_PAGE and not place.plain:

@@ -43,6 +43,9 @@ class Page:
     redirect_to: str = ""  # canonical target of a 3xx
     links: list[str] = field(default_factory=list)  # canonical outlinks, each once, in order
     links_found: int = 0  # http(s) links, repeats included
+    noarchive: bool = False  # its owner forbids keeping a copy
+    # What its owner says about its use, "NAME: VALUE" (parse.ownersignals)
+    signals: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.exchange: Exchange | None = None

@@ -24,10 +24,13 @@ DEFAULT_REQUEST_HEADERS = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"
 
 # Politeness.
 ROBOTSTXT_OBEY = True
+ROBOTS_ALSO: list[str] = []  # other names that robots.txt is read for: the strictest wins
 ROBOTS_PARSER = "webcrawl"  # protego, or the import path of a parser: parse/robotsparsers.py
 DOWNLOAD_DELAY = 30  # a request every half minute harms no server
 IP_DELAY = 1.0
 CRAWL_DELAY_MAX = 300.0  # a longer Crawl-delay in robots.txt is cut to this
+DELAY_FACTOR = 0.0  # off. Heritrix's default is 5
+ADAPTIVE_DELAY_MAX = 300.0
 DOWNLOAD_DELAY_JITTER = 0  # no jitter: the frontier's clocks are exact
 HOST_MAX_FAILURES = 20  # attempts in a row without any answer before a host is left alone
 
@@ -38,6 +41,7 @@ SCOPE_ALLOW: list[str] = []
 SCOPE_RULES: list[str] = []
 FOLLOW_LINKS = True
 OBEY_NOFOLLOW = True  # meta robots and X-Robots-Tag
+OBEY_NOARCHIVE = False  # by default an archive is not a search engine's cache
 FOLLOW_REL_NOFOLLOW = True  # rel=nofollow is a hint for ranking (HTML 4.6.7.13; no RFC)
 DEPTH_LIMIT = 0
 URLLENGTH_LIMIT = 2083

@@ -365,6 +365,13 @@ def test_robots_disallow(scrapy: Scrapy) -> None:
     code, out, _, _ = trace(scrapy, script, *arguments, path="/secret/")
     assert f"{verdict}\n  * Connecting on page... done in N ms\n" in out
     assert code == 0
+    names = ("-s", "ROBOTS_ALSO=Other,GPTBot")
+    code, out, _, _ = trace(scrapy, script, "--robots", *names, path="/p")
+    verdict = (
+        '  Checking robots... disallowed by line 2, "Disallow: /", in the group of *, as gptbot'
+    )
+    assert out.splitlines()[-1] == f"{verdict}; crawl delay 0.5 s"
+    assert code == 1
 
 
 @pytest.mark.parametrize(

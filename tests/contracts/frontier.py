@@ -401,6 +401,46 @@ class FrontierContract:
         assert run(check("3")) == 10.0
         assert run(check("100000")) == POLITE.crawl_delay_max_s
 
+    def test_the_adaptive_delay_follows_the_first_byte_and_429(self) -> None:
+        async def check(*answers: tuple[int, float]) -> float:
+            polite = Politeness(delay_s=10.0, ip_delay_s=1.0, delay_factor=5.0, adaptive_max_s=50.0)
+            driver = self.driver(politeness=polite, retry_times=0, retry_codes=frozenset())
+            await driver.put(*(f"http://a/{number}" for number in range(len(answers) + 1)))
+            for status, first_byte_s in answers:
+                lease = await driver.until(Step.PAGE)
+                at = driver.now
+                await driver.give_back(lease, Fetched(status, at, at, first_byte_s=first_byte_s))
+            await driver.until(Step.PAGE)
+            return driver.now - at
+
+        assert run(check((200, 1.0))) == 10.0, "never below the host's own delay"
+        assert run(check((200, 4.0))) == 20.0
+        assert run(check((200, 4.0), (404, 8.0))) == 25.0, "smoothed"
+        assert run(check((200, 4.0), (503, 0.1))) == 40.0
+        assert run(check((429, 0.1), (200, 3.0))) == 30.0
+        assert run(check((429, 0.1), (429, 0.1), (429, 0.1), (429, 0.1))) == 50.0
+        assert run(check((429, 0.1), *[(200, 0.0)] * 9)) == 20.0
+        assert run(check((429, 0.1), *[(200, 0.0)] * 10)) == 10.0
+        assert run(check((200, 1000.0))) == 50.0
+
+    def test_the_first_byte_of_robots_txt_counts_until_a_page_is_answered(self) -> None:
+        async def check() -> list[float]:
+            polite = Politeness(delay_s=10.0, ip_delay_s=1.0, delay_factor=5.0)
+            driver = self.driver(politeness=polite)
+            await driver.put("http://a/1", "http://a/2")
+            robots = await driver.until(Step.ROBOTS)
+            waits, at = [], driver.now
+            answered = RobotsFetched(ALLOW_ALL, FOREVER, at, at, status=200, first_byte_s=8.0)
+            await driver.give_back(robots, answered)
+            page = await driver.until(Step.PAGE)
+            waits.append(driver.now - at)
+            at = driver.now
+            await driver.give_back(page, Fetched(200, at, at, first_byte_s=3.0))
+            await driver.until(Step.PAGE)
+            return [*waits, driver.now - at]
+
+        assert run(check()) == [40.0, 15.0]
+
     def test_a_failed_request_that_reached_the_server_sets_the_clock_too(self) -> None:
         async def check() -> float:
             driver = self.driver(retry_times=0)

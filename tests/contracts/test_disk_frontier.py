@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tests.contracts.frontier import POLITE, Driver, FrontierContract, answer, r
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.frontier import ACTIVE_HOSTS_MAX, DiskFrontier
-from webcrawl.frontier.lease import Lease, Step
+from webcrawl.frontier.lease import Fetched, Lease, RobotsUnreachable, Step
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.store import StoreError
 
@@ -96,6 +97,28 @@ def test_a_clock_set_back_between_two_runs_changes_nothing(tmp_path: Path, back_
     assert sorted(run(crawl())) == ["http://a/1", "http://a/2", "http://b/1"]
 
 
+def test_the_next_run_knows_how_fast_a_host_answers(tmp_path: Path) -> None:
+    policy = Policy(politeness=replace(POLITE, delay_factor=5.0))
+
+    async def crawl() -> float:
+        frontier = DiskFrontier(tmp_path, policy)
+        driver = Driver(frontier)
+        await driver.put("http://a/1", "http://a/2", "http://a/3")
+        for status, first_byte_s in ((429, 0.0), (200, 4.0)):
+            page = await driver.until(Step.PAGE)
+            at = driver.now
+            await driver.give_back(page, Fetched(status, at, at, first_byte_s=first_byte_s))
+        await frontier.close()
+        frontier = DiskFrontier(tmp_path, policy, now=at, utc_s=0.0)
+        driver = Driver(frontier)
+        driver.now = at
+        await driver.until(Step.PAGE)
+        await frontier.close()
+        return driver.now - at
+
+    assert run(crawl()) == pytest.approx(40.0)
+
+
 def test_a_run_with_another_name_in_robots_txt_fetches_it_again(tmp_path: Path) -> None:
     """It may have other rules for that name."""
 
@@ -112,6 +135,24 @@ def test_a_run_with_another_name_in_robots_txt_fetches_it_again(tmp_path: Path) 
     assert run(robots_fetched("one", "http://a/1", "http://a/2", "http://a/3")) == 1
     assert run(robots_fetched("one")) == 1
     assert run(robots_fetched("two")) == 2
+
+
+def test_rules_for_other_names_do_not_hold_while_robots_txt_is_unreachable(tmp_path: Path) -> None:
+    async def crawl() -> list[str]:
+        policy = Policy(politeness=POLITE, agent="one", retry_times=0)
+        frontier = DiskFrontier(tmp_path, policy)
+        driver = Driver(frontier)
+        await driver.put("http://a/1", "http://a/2")
+        page = await driver.until(Step.PAGE)
+        await driver.give_back(page, answer(page, driver.now))
+        await frontier.close()
+        frontier = DiskFrontier(tmp_path, replace(policy, agent="one,also", also=("also",)))
+        lost = RobotsUnreachable("5xx", 100.0, 100.0)
+        pages = await Driver(frontier).run({"http://a/robots.txt": [lost]})
+        await frontier.close()
+        return pages
+
+    assert run(crawl()) == []
 
 
 def test_after_a_fault_of_ours_half_a_batch_is_never_committed(tmp_path: Path) -> None:

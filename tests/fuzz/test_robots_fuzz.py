@@ -5,11 +5,23 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from webcrawl.parse.ownersignals import TEXT_MAX, robots_signals
 from webcrawl.parse.robots import RobotsRules
-from webcrawl.parse.robotsparsers import PROTEGO, read_rules, reader
+from webcrawl.parse.robotsparsers import OURS, PROTEGO, read_rules, reader
 
 KEYS = st.sampled_from(
-    [b"User-agent", b"Disallow", b"Allow", b"Crawl-delay", b"Sitemap", b"useragent", b"", b"\xff"]
+    [
+        b"User-agent",
+        b"License",
+        b"Content-Usage",
+        b"Disallow",
+        b"Allow",
+        b"Crawl-delay",
+        b"Sitemap",
+        b"useragent",
+        b"",
+        b"\xff",
+    ]
 )
 VALUES = st.one_of(
     st.sampled_from([b"*", b"webcrawl", b"/", b"$", b"%", b"%4", b"%zz", b"/*$", b"/%2a%24", b"1"]),
@@ -35,6 +47,12 @@ def test_any_body(body: bytes, target: str) -> None:
     assert rules.crawl_delay_s is None or 0 <= rules.crawl_delay_s < float("inf")
     assert len(rules.literals) + len(rules.wildcards) <= 5 * len(body)
     assert RobotsRules.from_bytes(rules.to_bytes()) == rules
+    joint = reader(OURS, "webcrawl,ccbot,other")(body)
+    assert joint.allows(target) <= rules.allows(target)
+    assert read_rules(joint.to_bytes()) == joint
+    said = robots_signals(body, "webcrawl,ccbot")
+    assert all(line.isprintable() for line in said)
+    assert sum(map(len, said)) <= TEXT_MAX + 20
 
 
 @given(BODIES, TARGETS)

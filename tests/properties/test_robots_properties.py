@@ -7,7 +7,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
+from webcrawl.parse.jointrules import JointRules, joint_rules, names_key
 from webcrawl.parse.robots import RobotsRules
+from webcrawl.parse.robotsparsers import OURS, PROTEGO, decision, read_rules, reader
 
 PATTERNS = st.text("ab/*", min_size=1, max_size=6).map("/{}".format)
 RULES = st.lists(
@@ -41,3 +43,42 @@ def test_matches_as_regular_expressions_do(rules: list[tuple[bool, str]], target
 @given(RULES)
 def test_order_of_rules_does_not_matter(rules: list[tuple[bool, str]]) -> None:
     assert parsed(rules) == parsed(rules[::-1])
+
+
+NAMES = ["webcrawl", "ccbot", "gptbot"]
+LINES = st.one_of(
+    st.sampled_from(["*", *NAMES, "GPTBot/1.2", "other"]).map("User-agent: {}".format),
+    st.tuples(st.sampled_from(["Allow", "Disallow"]), PATTERNS).map(": ".join),
+    st.sampled_from(["Crawl-delay: 3", "Crawl-delay: 20", "Disallow:", "Sitemap: /s.xml", "x"]),
+)
+BODIES = st.lists(LINES, max_size=14).map(lambda lines: "\n".join(lines).encode())
+
+
+@given(BODIES, TARGETS, st.sampled_from([OURS, PROTEGO]))
+def test_several_names_are_the_strictest_of_each_by_itself(
+    body: bytes, target: str, parser: str
+) -> None:
+    each = {name: reader(parser, name)(body) for name in NAMES}
+    joint = reader(parser, names_key(NAMES))(body)
+    assert joint.allows(target) == all(rules.allows(target) for rules in each.values())
+    delays_s = [rules.crawl_delay_s for rules in each.values() if rules.crawl_delay_s is not None]
+    assert joint.crawl_delay_s == max(delays_s, default=None)
+    assert joint.sitemaps == each["webcrawl"].sitemaps
+    assert joint.allows("/robots.txt")
+    assert joint.allows(target) or not joint.allows_all
+    assert read_rules(joint.to_bytes()) == joint
+    rule, names = decision(joint, target)
+    assert (rule[:1] != "-") == joint.allows(target)
+    for name in names or NAMES:
+        assert decision(each[name], target).rule == rule
+
+
+@given(BODIES)
+def test_names_in_another_order_have_the_same_rules(body: bytes) -> None:
+    def parts(names: list[str]) -> object:
+        rules = joint_rules(body, names_key(names))
+        if not isinstance(rules, JointRules):
+            return rules
+        return {(frozenset(part.names), part.rules) for part in rules.parts}
+
+    assert parts(NAMES) == parts(NAMES[::-1])

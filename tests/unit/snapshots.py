@@ -70,7 +70,13 @@ def snapshot() -> dict[str, Any]:
     }
     counts |= {"codes/2xx": 180, "codes/4xx": 10, "crawled": 190, "pending": 1_234_567}
     counts |= {"dropped/robots": 3, "dropped/host_cap": 1, "kept/dns": 2, "failed/reset": 4}
-    counts |= {"retried/503": 5, "robots/2xx": 6, "extracted": 200, "outage_s": 1.5}
+    counts |= {
+        "refused_access/401_unauthorized": 2,
+        "retried/503": 5,
+        "robots/2xx": 6,
+        "extracted": 200,
+        "outage_s": 1.5,
+    }
     counts |= {"stage_ended/page": 200, "stage_us/page": 2_500_000, "page_bytes": 4_000_000}
     stages = [
         {"name": name, "under_way": 3, "limit": 512, "per_s": 12.0, "mean_ms": 31.25}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from webcrawl.frontier.counters import Counters, Tracked, differences
+from webcrawl.report.lines import summary
 
 
 def test_changes_are_the_differences_since_the_last_call() -> None:
@@ -34,3 +35,19 @@ def test_what_is_added_through_it_is_no_change() -> None:
     counters.codes["2xx"] += 1
     assert (counters.crawled, counters.codes) == (5, {"2xx": 5})
     assert tracked.changes() == {"crawled": 1, "codes": {"2xx": 1}}
+
+
+def test_answers_by_which_owners_refuse_access_are_counted_by_name() -> None:
+    counters = Counters()
+    for status in (401, 402, 403, 451, 451):
+        counters.count_code(status)
+    assert counters.codes == {"4xx": 5}
+    assert counters.refused_access == {
+        "401_unauthorized": 1,
+        "402_payment_required": 1,
+        "451_unavailable_for_legal_reasons": 2,
+    }
+    assert summary(counters, 1.0)[-1] == (
+        "Refused access: 401 unauthorized = 1, 402 payment required = 1,"
+        " 451 unavailable for legal reasons = 2"
+    )

@@ -31,6 +31,7 @@ from webcrawl.frontier.lease import (
 )
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.parse.robots import RobotsRules
+from webcrawl.parse.robotsparsers import reader
 
 UTC_S = 1_000_000_000.0  # 2001-09-09 01:46:40
 AT = "2001-09-09 01:48:20 UTC"  # where a Driver begins
@@ -160,6 +161,24 @@ def test_refused_by_robots(tmp_path: Path) -> None:
         'The robots.txt of http://a has the rule "Disallow: /priv*e" for this URL.',
         ADDRESS,
     ]
+
+
+def test_refused_by_robots_for_another_name(tmp_path: Path) -> None:
+    text = b"user-agent: *\ndisallow: /priv\n\nuser-agent: gptbot\ndisallow: /"
+    for number, (name, url, expected) in enumerate(
+        (
+            ("gptbot", "http://a/1", '"Disallow: /" for this URL, read as gptbot.'),
+            ("ccbot", "http://a/priv", '"Disallow: /priv" for this URL, read as each of x, ccbot.'),
+        )
+    ):
+        rules = RobotsFetched(reader("webcrawl", f"x,{name}")(text), FOREVER, 100.0, 100.0)
+        said = explained(
+            tmp_path / str(number),
+            url,
+            crawl(url, **{"robots.txt": [rules]}),
+            policy={"agent": f"x,{name}", "also": (name,)},
+        )
+        assert f"The robots.txt of http://a has the rule {expected}" in said
 
 
 def test_kept_because_robots_txt_is_unreachable(tmp_path: Path) -> None:

@@ -34,7 +34,8 @@ from webcrawl.fetch.retryafter import retry_after_s
 from webcrawl.parse.charset import sniff
 from webcrawl.parse.domains import registered_domain
 from webcrawl.parse.markup import scan_by_regex
-from webcrawl.parse.page import header_says_nofollow, read_page
+from webcrawl.parse.ownersignals import header_directives, header_signals, robots_signals
+from webcrawl.parse.page import read_page
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.urls import canonicalize, canonicalize_each, redirect_target
 from webcrawl.scope.rules import Scope
@@ -90,6 +91,10 @@ def parse_robots(body: bytes) -> RobotsRules:
     return RobotsRules.parse(body, "webcrawl")
 
 
+def read_signals(body: bytes) -> tuple[str, ...]:
+    return robots_signals(body, "webcrawl,ccbot")
+
+
 def agents_before_rules(size: int) -> bytes:
     return filled(b"useragent:webcrawl\n")(size // 2) + filled(numbered(b"allow:/%x\n"))(size // 2)
 
@@ -129,6 +134,7 @@ ROBOTS = [
         parse_robots,
     ),
     Reader("bytes", 500_000, filled(b"allow:/" + b"\xe9" * 5000 + b"\n", EVERYONE), parse_robots),
+    Reader("signals", 500_000, filled(b"content-usage: a\n", EVERYONE), read_signals),
     Reader("sitemaps", 500_000, filled(b"sitemap:a\n"), parse_robots),
     Reader("literals", 120_000, rules_and_target(b"allow:/%x"), check_robots),
     Reader("wildcards", 120_000, rules_and_target(b"allow:*" + b"a" * 80 + b"%xaaa"), check_robots),
@@ -178,7 +184,8 @@ def answer(head: bytes) -> None:
     response.headers.getlist("Set-Cookie")
     sniff(b"\xff", (response.headers.get("Content-Type") or b"").decode("latin-1"))
     x_robots_tag = b"\n".join(response.headers.getlist("X-Robots-Tag")).decode("latin-1")
-    header_says_nofollow(x_robots_tag, "webcrawl")
+    header_directives(x_robots_tag, ("robots", "webcrawl"))
+    header_signals(headers)
     redirect_target(response.headers.get("Location") or b"", "http://h/")
 
 

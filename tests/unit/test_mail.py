@@ -28,11 +28,13 @@ from webcrawl.cluster.mail.messages import (
 )
 from webcrawl.frontier.lease import Link, Passed, RobotsTask
 from webcrawl.frontier.mailbox import FoundLink, Mail, RobotsAnswered, RobotsAsked, RobotsFailed
+from webcrawl.parse.jointrules import joint_rules
 from webcrawl.parse.robots import RobotsRules
 
 LINK = Link("https://a.example/x", "a.example", 2, 1, "http://b.example:8080/", sequence=3)
 TASK = RobotsTask("https://a.example", "a.example", "https://b.example/robots.txt", 1, 2)
 RULES = RobotsRules.parse(b"user-agent: *\ndisallow: /private\ncrawl-delay: 3", "x")
+JOINT_RULES = joint_rules(b"user-agent: *\ndisallow: /p\nuser-agent: x\nallow: /", "x,y")
 ANSWER = RobotsAnswered(TASK, zlib.compress(RULES.to_bytes()), 3600.0, "2xx", "")
 MAIL: list[Mail] = [
     FoundLink(LINK),
@@ -40,6 +42,7 @@ MAIL: list[Mail] = [
     FoundLink(LINK._replace(url="http://[::1]/", host="::1")),
     RobotsAsked(TASK),
     ANSWER,
+    RobotsAnswered(TASK, zlib.compress(JOINT_RULES.to_bytes()), 3600.0, "2xx", ""),
     RobotsFailed(TASK, "timeout", again=True, retry_after_s=3.0),
 ]
 BATCH = Batch("a crawl", 1, 5, 2, 7, 1 << 40, 11, 0)

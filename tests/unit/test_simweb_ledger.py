@@ -297,3 +297,18 @@ def test_every_violation_is_described_in_a_fault() -> None:
         crawl.ledger._blame(violation, "x")
     lines = faults(crawl.ledger.report())
     assert len(lines) == len(VIOLATIONS) + 1
+
+
+def test_an_adaptive_delay_is_judged_by_the_servers_pauses_and_refusals() -> None:
+    features = "none,page-slow=30,page-flaky=30"
+    rules = {"delay_factor": 5.0, "adaptive_delay_max_s": 20.0}
+    probe = Crawl(features, **rules)
+    slow, flaky = probe.page_with("page-slow"), probe.page_with("page-flaky")
+    pause_s = probe.world.reply(slow.host, slow).delay_s
+    for place, due_s in ((slow, 5 * pause_s), (flaky, 2.0)):
+        for short_s, expected in ((0.1, {"early_host"}), (-0.1, set[str]())):
+            crawl = Crawl(features, **rules)
+            crawl.ask(place.host, "/robots.txt")
+            crawl.ask(place.host, crawl.world.target(place))
+            crawl.ask(place.host, "/", after_s=due_s - short_s)
+            assert crawl.found() == expected

@@ -85,6 +85,17 @@ def test_request_and_metadata_are_concurrent_to_the_response() -> None:
     assert {field(each, "WARC-Target-URI") for each in (response, *others)} == {PLAIN.url}
 
 
+def test_a_capture_without_its_answer_has_two_records_that_name_each_other() -> None:
+    each = replace(capture(PLAIN), metadata=(("notArchived", "noarchive"),), has_answer=False)
+    assert (each.is_revisit, each.is_packed) == (False, False)
+    request, metadata = records(each)
+    assert field(request, "WARC-Type") == "request"
+    assert field(metadata, "WARC-Type") == "metadata"
+    assert field(request, "WARC-Concurrent-To") == field(metadata, "WARC-Record-ID")
+    assert field(metadata, "WARC-Concurrent-To") == field(request, "WARC-Record-ID")
+    assert each.exchange.body not in request + metadata
+
+
 def test_a_capture_without_metadata_has_no_metadata_record() -> None:
     assert len(records(Capture(PLAIN, payload_digest(PLAIN)))) == 2
 

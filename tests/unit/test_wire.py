@@ -57,6 +57,7 @@ OUTCOMES: list[Outcome] = [
     Unresolved("dns", again=True),
     RobotsFetched(RobotsRules.parse(ROBOTS_TXT, "a"), 9.0, 1.0, 2.0, "4xx"),
     RobotsFetched(reader("protego", "a")(ROBOTS_TXT), 9.0, 1.0, 2.0),
+    RobotsFetched(reader("webcrawl", "a,b")(ROBOTS_TXT + b"y\nUser-agent: b"), 9.0, 1.0, 2.0),
     RobotsFetched(TextRules(parser="protego", token="a", text=b"Disallow: /\xff"), 9.0, 1.0, 2.0),
     RobotsMoved("http://b/robots.txt", "b", 1.0, 2.0),
     RobotsUnreachable("timeout", 1.0, 2.0, 3.0),

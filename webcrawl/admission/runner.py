@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from webcrawl.admission.dns import ResolutionFailed, Resolver
 from webcrawl.admission.guard import AddressGuard
@@ -48,6 +49,7 @@ from webcrawl.parse.urls import host_of, redirect_target
 from webcrawl.scope import HostsAndPatterns
 from webcrawl.scope.hostrules import NO_VALUES, HostRules, Values
 
+T = TypeVar("T")
 ADDRESSES_MAX = 8  # per host: each may cost a connect time-out
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -73,6 +75,8 @@ class Admissions:
     rules: HostRules | None = None  # RULES
     # As `read_rules`, for the name in robots.txt that a rule gives.
     read_rules_as: Callable[[str], Callable[[bytes], RobotsRules]] | None = None
+    # By that name, if a rule gives one: from a robots.txt to what it says about the use of pages.
+    read_signals: Callable[[str | None], Callable[[bytes], tuple[str, ...]]] | None = None
 
     async def run(self, lease: Lease) -> Outcome:
         """The outcome of `lease`. Any exception is a fault of ours."""
@@ -93,6 +97,9 @@ class Admissions:
                 return Failed(failure.reason, asked_at, failure.ended_at, took_s=took_s)
             return RobotsUnreachable(failure.reason, asked_at, failure.ended_at)
         self.answered(exchange, lease)
+        if lease.robots_task is not None and 200 <= exchange.status < 300 and self.read_signals:
+            read_signals = self.read_signals(self._values(lease.robots_task.home).robots_agent)
+            exchange.signals = await read_robots(exchange.payload, read_signals)
         await self.record(exchange)
         if lease.step is Step.HEAD:
             assert lease.link is not None
@@ -174,6 +181,7 @@ class Admissions:
 
     async def _robots(self, exchange: Exchange, robots_task: RobotsTask) -> Outcome:
         times = (exchange.asked_at, exchange.ended_at)
+        answered = (exchange.status, exchange.first_byte_s)
         details = details_of(exchange)
         size = exchange.size_bytes
         agent = self._values(robots_task.home).robots_agent or ""
@@ -185,21 +193,17 @@ class Admissions:
                 read_rules = as_agent(agent) if as_agent else self.read_rules
                 rules = await read_robots(exchange.payload, read_rules)
                 return RobotsFetched(
-                    *(rules, expires_at, *times), size_bytes=size, agent=agent, details=details
+                    *(rules, expires_at, *times, "2xx", size, agent, details, *answered)
                 )
             case AllowsAll(kind):
                 return RobotsFetched(
-                    *(ALLOW_ALL, expires_at, *times),
-                    kind=kind,
-                    size_bytes=size,
-                    agent=agent,
-                    details=details,
+                    *(ALLOW_ALL, expires_at, *times, kind, size, agent, details, *answered)
                 )
             case Redirects(url):
-                return RobotsMoved(url, host_of(url), *times, size, details)
+                return RobotsMoved(url, host_of(url), *times, size, details, *answered)
             case Unreachable():
                 again_s = asked_to_wait_s(exchange)
-                return RobotsUnreachable("5xx", *times, retry_after_s=again_s, details=details)
+                return RobotsUnreachable("5xx", *times, again_s, details, *answered)
 
     def _head(self, exchange: Exchange, link: Link) -> Outcome:
         """A GET follows for a wanted type, and if the server does not know HEAD (RFC 9110, 9.1)."""
@@ -222,11 +226,14 @@ class Admissions:
             size_bytes=size,
             wanted=wanted,
             details=details,
+            first_byte_s=exchange.first_byte_s,
         )
 
 
-async def read_robots(body: bytes, read_rules: Callable[[bytes], RobotsRules]) -> RobotsRules:
-    """The rules in `body`. A large body is read on a thread: it would block the event loop."""
+async def read_robots(body: bytes, read_rules: Callable[[bytes], T]) -> T:
+    """The rules in `body`, or its signals. A large body is read on a thread: it would block the
+    event loop.
+    """
     if len(body) <= LARGE_BODY_BYTES:
         return read_rules(body)
     return await asyncio.to_thread(read_rules, body)

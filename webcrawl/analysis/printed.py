@@ -24,6 +24,7 @@ from webcrawl.analysis.folder import CrawlFolder
 from webcrawl.analysis.page import duration_text, write_page
 from webcrawl.analysis.report import Report, make_report, open_crawl
 from webcrawl.analysis.tables import Table
+from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.wording import printable, size_text
 
 LISTED = 8  # HTTP codes and reasons in the printed lines
@@ -110,7 +111,7 @@ def lines_of(report: Report) -> list[str]:
     tables = report.tables
     funnel = "  ".join(f"{row['stage']} {row['count']:,}" for row in tables["funnel"].records())
     codes = most_of(
-        [(f"{r['status']}: {r['pages']:,}", r["pages"]) for r in tables["codes"].records()]
+        [(f"{_code(r)}: {r['pages']:,}", r["pages"]) for r in tables["codes"].records()]
     )
     largest = ", ".join(
         f"{row['host']} {row['pages']:,}" for row in tables["largest_hosts"].first_records(5)
@@ -142,6 +143,12 @@ def lines_of(report: Report) -> list[str]:
             " from outside"
         )
     return [printable(line) for line in lines]
+
+
+def _code(row: dict[str, Any]) -> str:
+    """A status, with its name if the owner refuses access."""
+    named = row["status"] in REFUSED_ACCESS
+    return f"{row['status']} {row['name']}" if named else str(row["status"])
 
 
 def _losses(reasons: Table) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
+from http import HTTPStatus
 
 import duckdb
 
@@ -14,6 +15,7 @@ from webcrawl.parse.urls import MAX_LEVEL
 
 NONE = "(none)"
 VALUES_MAX = 1_000  # of media types, character sets and languages, each; the rest is "(other)"
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 
 
@@ -103,12 +105,15 @@ def funnel(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
 
 
 def codes(log: duckdb.DuckDBPyConnection) -> Table:
-    return queried(
-        log,
-        "codes",
+    rows = log.execute(
         """SELECT status, count(*) AS pages, count(*) / sum(count(*)) OVER () AS share,
             sum(size_bytes) AS size_bytes
-        FROM answered GROUP BY status ORDER BY status""",
+        FROM answered GROUP BY status ORDER BY status"""
+    ).fetchall()
+    return listed(
+        "codes",
+        ("status", "name", "pages", "share", "size_bytes"),
+        ((status, _PHRASES.get(status), *more) for status, *more in rows),
     )
 
 

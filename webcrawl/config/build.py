@@ -50,6 +50,8 @@ from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.shared.client import RemoteFrontier
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.urlcache import UrlCache
+from webcrawl.parse.jointrules import names_key
+from webcrawl.parse.ownersignals import robots_signals
 from webcrawl.parse.robots import MAX_BODY_BYTES, RobotsRules, product_token
 from webcrawl.parse.robotsparsers import OURS, PROTEGO, reader
 from webcrawl.scope import HostsAndPatterns, PathLimits, Scope
@@ -245,9 +247,12 @@ def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Polic
             delay_s=read(settings, "DOWNLOAD_DELAY", float),
             ip_delay_s=read(settings, "IP_DELAY", float),
             crawl_delay_max_s=read(settings, "CRAWL_DELAY_MAX", float),
+            delay_factor=read(settings, "DELAY_FACTOR", float),
+            adaptive_max_s=read(settings, "ADAPTIVE_DELAY_MAX", float),
         ),
         obey_robots=read(settings, "ROBOTSTXT_OBEY", bool),
-        agent=robots_token(settings),
+        agent=robots_names(settings),
+        also=robots_also(settings),
         head_first=read(settings, "HEAD_FIRST", bool),
         depth_max=read(settings, "DEPTH_LIMIT", int),
         bytes_max=read(settings, "MAX_BYTES_PER_HOST", int),
@@ -269,16 +274,27 @@ def robots_token(settings: BaseSettings) -> str:
     return product_token(settings.get("ROBOTSTXT_USER_AGENT") or user_agent_of(settings))
 
 
+def robots_also(settings: BaseSettings) -> tuple[str, ...]:
+    """The other names that robots.txt is read for, in lower case (ROBOTS_ALSO)."""
+    names = (product_token(str(each)) for each in read(settings, "ROBOTS_ALSO", list))
+    return tuple(filter(None, names))
+
+
+def robots_names(settings: BaseSettings, agent: str = "") -> str:
+    """All names that robots.txt is read for; `agent` in place of our own."""
+    return names_key((agent or robots_token(settings), *robots_also(settings)))
+
+
 def robots_reader(settings: BaseSettings, agent: str = "") -> Callable[[bytes], RobotsRules]:
     """A function that reads a robots.txt for our own name, or for that of `agent`.
 
-    With the parser of ROBOTS_PARSER.
+    With the parser of ROBOTS_PARSER; for the names of ROBOTS_ALSO too.
     """
     name = settings.get("ROBOTS_PARSER") or OURS
     parser = None if name in (OURS, PROTEGO) else load_object(name)
     if parser is not None and not isinstance(name, str):
         name = f"{parser.__module__}.{parser.__qualname__}"
-    return reader(name, agent or robots_token(settings), parser)
+    return reader(name, robots_names(settings, agent), parser)
 
 
 def is_debugging(crawler: Crawler) -> bool:
@@ -330,4 +346,7 @@ def admissions_from(
         denied=denied,
         rules=rules,
         read_rules_as=partial(robots_reader, settings),
+        read_signals=lambda agent: partial(
+            robots_signals, names=robots_names(settings, agent or "")
+        ),
     )

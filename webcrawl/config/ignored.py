@@ -33,7 +33,7 @@ UNUSED = (
             "AUTOTHROTTLE_START_DELAY",
             "AUTOTHROTTLE_TARGET_CONCURRENCY",
         ),
-        "delays are the frontier's: DOWNLOAD_DELAY, IP_DELAY, CRAWL_DELAY_MAX",
+        "delays are the frontier's: DOWNLOAD_DELAY, DELAY_FACTOR, IP_DELAY, CRAWL_DELAY_MAX",
     ),
     Unused(
         ("CONCURRENT_REQUESTS_PER_DOMAIN", "CONCURRENT_REQUESTS_PER_IP"),

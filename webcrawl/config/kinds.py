@@ -27,6 +27,8 @@ from webcrawl.admission.dns import read_server
 from webcrawl.cluster.bus import Address
 from webcrawl.crawl.crawl import CrawlScheduler
 from webcrawl.fetch.requesthead import is_name, one_line
+from webcrawl.frontier.counters import REFUSED_ACCESS
+from webcrawl.parse.jointrules import NAMES_MAX
 from webcrawl.parse.robotsparsers import OURS, PROTEGO
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})  # reported at the write that fails
@@ -38,6 +40,7 @@ TLS_VERSIONS = {
 }
 
 
+_AGENT = re.compile(r"[A-Za-z0-9_.-]+")  # a product token; `parse.robots` reads such names
 _READING = ("allows", "allows_all", "crawl_delay_s", "sitemaps")  # parse.robotsparsers.Reading
 PROCESSES_MAX = 64  # each takes some 70 MB, and one core keeps one or two of them busy
 
@@ -80,6 +83,11 @@ def seconds(least: float = 0) -> Kind:
             return False
 
     return Kind(fits, f"a number of seconds, {least} or more", float, "s")
+
+
+def number(least: float = 0) -> Kind:
+    """A finite number, `least` or more, without a unit."""
+    return Kind(seconds(least).fits, f"a number, {least} or more", float)
 
 
 _SIZE = re.compile(r"(\d{1,18})\s*(?:([KMGT])B?)?", re.IGNORECASE)
@@ -192,6 +200,11 @@ def _is_robots_parser(value: Any) -> bool:
         return False
 
 
+def _are_agents(value: Any) -> bool:
+    names = list_of(_AGENT.fullmatch, "")
+    return bool(names.fits(value)) and len(_listed(value)) < NAMES_MAX
+
+
 def _is_process_count(value: Any) -> bool:
     return bool(whole(0).fits(value)) and int(value) <= PROCESSES_MAX
 
@@ -280,15 +293,22 @@ CLUSTER_NAME = Kind(
     "1 to 64 letters, digits, - and _",
 )
 PREFIXES = list_of(_is_prefix, "prefixes, such as 192.0.2.0/24")
+AGENTS = Kind(
+    _are_agents,
+    f"up to {NAMES_MAX - 1} names of crawlers, such as CCBot,GPTBot, with commas between them",
+    _listed,
+)
 NAMES = list_of(lambda text: True, "names with commas between them, or a list in settings.py")
 SUFFIXES = list_of(re.compile(r"[^\s/:@]+").fullmatch, "ends of host names, such as .br,gov.pt")
 MEDIA_TYPES = list_of(
     re.compile(r"[\w.+*-]+/[\w.+*-]+|\*").fullmatch,
     "media types, such as text/html,image/*, or * for all",
 )
-HTTP_CODES = list_of(re.compile(r"[1-5]\d\d").fullmatch, "codes, such as 429,503")._replace(
-    typed=lambda value: [int(str(code)) for code in _listed(value)]
-)
+_FINAL = "|".join(map(str, REFUSED_ACCESS))
+HTTP_CODES = list_of(
+    re.compile(rf"(?!{_FINAL})[1-5]\d\d").fullmatch,
+    "codes, such as 429,503; but not 401, 402 and 451, by which an owner refuses access",
+)._replace(typed=lambda value: [int(str(code)) for code in _listed(value)])
 DNS_SERVERS = list_of(_is_dns_server, "addresses, such as 127.0.0.1:5353,[::1]:53")
 FUNCTIONS = Kind(_are_loadable, "import paths of functions, with commas between them", _listed)
 SCHEDULER = Kind(_is_scheduler, "webcrawl.scheduler.Scheduler, or a class made from it")

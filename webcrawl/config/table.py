@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from scrapy.settings import BaseSettings
 
 from webcrawl.config import kinds
-from webcrawl.config.kinds import BOOL, Kind, SettingError, one_of, seconds, whole
+from webcrawl.config.kinds import BOOL, Kind, SettingError, number, one_of, seconds, whole
 from webcrawl.frontier.orderings import ORDERINGS
 
 T = TypeVar("T")
@@ -62,6 +62,13 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "`False`: fetch the seed list only; redirects are not followed either.",
         ),
         Setting("OBEY_NOFOLLOW", BOOL, "Obey `nofollow` in meta robots and `X-Robots-Tag`."),
+        Setting(
+            "OBEY_NOARCHIVE",
+            BOOL,
+            "Obey `noarchive` in meta robots and `X-Robots-Tag`: such a page is counted and its"
+            " links are followed, but its answer is not archived.",
+            "manners.md#noarchive",
+        ),
         Setting("FOLLOW_REL_NOFOLLOW", BOOL, "`False`: skip links marked `rel=nofollow`."),
         Setting("DEPTH_LIMIT", whole(0), "Maximum number of link hops from a seed. 0: no limit."),
         Setting(
@@ -155,6 +162,14 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             " sent. A run with another name fetches each robots.txt again.",
         ),
         Setting(
+            "ROBOTS_ALSO",
+            kinds.AGENTS,
+            "Other names whose groups of robots.txt are obeyed too, such as `CCBot,GPTBot`: every"
+            " name's rules must allow a URL, and the largest `Crawl-delay` holds. A run with other"
+            " names fetches each robots.txt again.",
+            "manners.md#several-names",
+        ),
+        Setting(
             "ROBOTS_PARSER",
             kinds.ROBOTS_PARSER,
             "Parser of robots.txt: `webcrawl` (our own), `protego`, or the import path of yours.",
@@ -166,6 +181,20 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "Minimum time between two requests to one host. A longer `Crawl-delay` replaces it.",
         ),
         Setting("CRAWL_DELAY_MAX", seconds(), "A longer `Crawl-delay` is cut to this."),
+        Setting(
+            "DELAY_FACTOR",
+            number(0),
+            "The delay of a host is this many times its smoothed time to first byte, if that is"
+            " longer than `DOWNLOAD_DELAY`; doubled at 429 and 503. 0: off.",
+            "manners.md#adaptive-delay",
+        ),
+        Setting(
+            "ADAPTIVE_DELAY_MAX",
+            seconds(),
+            "With `DELAY_FACTOR`: a longer adaptive delay is cut to this. `DOWNLOAD_DELAY`,"
+            " `Crawl-delay` and `RULES` may ask for more.",
+            "manners.md#adaptive-delay",
+        ),
         Setting(
             "IP_DELAY",
             seconds(),

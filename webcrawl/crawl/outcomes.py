@@ -144,6 +144,7 @@ def fetched(exchange: Exchange, links: tuple[Link, ...] = (), page: Page | None 
         duplicate_of=str(page.duplicate_of or "") if page is not None else "",
         archived=exchange.archived,
         details=details_of(exchange, page),
+        first_byte_s=exchange.total_s if exchange.reconstructed else exchange.first_byte_s,
     )
 
 

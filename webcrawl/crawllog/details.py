@@ -7,6 +7,7 @@ from typing import Final
 from webcrawl.crawllog.line import Details, milliseconds, to_bytes
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Page
+from webcrawl.parse.ownersignals import bounded
 
 _MEDIA_TYPE_MAX: Final = 255  # RFC 6838, 4.2: two names of 127 characters at most
 
@@ -28,6 +29,7 @@ def details_of(exchange: Exchange, page: Page | None = None) -> bytes:
         ip=exchange.ip,
         warc=exchange.warc,
         offset=exchange.offset,
+        signals=exchange.signals,
     )
     if page is not None:  # a user's code may have set values of other types
         details.charset = str(page.charset or "")
@@ -36,4 +38,6 @@ def details_of(exchange: Exchange, page: Page | None = None) -> bytes:
         details.digest = exchange.digest or str(page.payload_digest or "")
         details.duplicate_of = str(page.duplicate_of or "")
         details.links = int(page.links_found or 0)
+        if page.signals:
+            details.signals = tuple(bounded(map(str, page.signals)))
     return to_bytes(details)

@@ -62,6 +62,7 @@ class Details(Struct, omit_defaults=True, gc=False):
     ip: str = ""
     warc: str = ""
     offset: int = 0
+    signals: tuple[str, ...] = ()
 
 
 _encode = Encoder().encode

@@ -94,6 +94,9 @@ class Exchange:
     warc: str = ""  # the name of the WARC file
     offset: int = 0  # of the response or revisit record
     digest: str = ""  # the WARC-Payload-Digest of that record
+    # What the owner says about the use of pages (parse.ownersignals): of a robots.txt, and of an
+    # answer whose body was not read. A page that was read has its own (`items.Page`).
+    signals: tuple[str, ...] = ()
 
     @property
     def size_bytes(self) -> int:

@@ -25,10 +25,20 @@ from webcrawl.crawllog.files import CrawlLog
 from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.host import Host
-from webcrawl.frontier.lease import Lane, Lease, LimitReason, Link, Outcome, Passed
+from webcrawl.frontier.lease import (
+    Answered,
+    Fetched,
+    Lane,
+    Lease,
+    LimitReason,
+    Link,
+    Outcome,
+    Passed,
+)
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.items import Original
+from webcrawl.parse.jointrules import names_key
 from webcrawl.scope import HostsAndPatterns
 from webcrawl.scope.hostrules import HostRule, HostRules
 
@@ -47,7 +57,9 @@ class Policy:
 
     politeness -- the delays, in seconds
     obey_robots -- ROBOTSTXT_OBEY
-    agent -- the crawl's own name in robots.txt: another run may have another one
+    agent -- the names with which robots.txt is read (`parse.jointrules.names_key`), the crawl's own
+        first: another run may have others
+    also -- those of them that are not its own (ROBOTS_ALSO)
     head_first -- HEAD_FIRST: ask for the type of a page before the page
     depth_max -- DEPTH_LIMIT, link hops from a seed; 0: no limit
     bytes_max -- MAX_BYTES_PER_HOST, on the wire; 0: no limit
@@ -65,6 +77,7 @@ class Policy:
     politeness: Politeness = field(default_factory=Politeness)
     obey_robots: bool = True
     agent: str = ""
+    also: tuple[str, ...] = ()
     head_first: bool = False
     depth_max: int = 0
     bytes_max: int = 0
@@ -123,16 +136,33 @@ class Policy:
     def delay_s(self, host: Host) -> float:
         """The delay between two requests to `host`."""
         ruled_s = self.rules.of(host.name).delay_s if self.rules is not None else None
-        return self.politeness.host_delay_s(host.crawl_delay_s, ruled_s)
+        polite = self.politeness
+        least_s = polite.host_delay_s(host.crawl_delay_s, ruled_s)
+        return polite.adapted_s(least_s, host.pace) if polite.delay_factor else least_s
+
+    def learn_pace(self, host: Host, outcome: Answered) -> None:
+        """`host` has answered: adapt its delay, if DELAY_FACTOR is on."""
+        polite = self.politeness
+        if polite.delay_factor and outcome.status:
+            host.pace = host.pace.after(
+                outcome.status,
+                outcome.first_byte_s,
+                may_double=self.delay_s(host) < polite.adaptive_max_s,
+                is_robots=not isinstance(outcome, Fetched),
+            )
 
     def obeys_robots(self, host: str) -> bool:
         obey = self.rules.of(host).obey_robots if self.rules is not None else None
         return self.obey_robots if obey is None else obey
 
     def robots_agent(self, host: str) -> str:
-        """The name with which robots.txt is read for `host`: a rule's, or the crawl's own."""
+        """The names with which robots.txt is read for `host`."""
         ruled = self.rules.of(host).robots_agent if self.rules is not None else None
-        return ruled or self.agent
+        return self.robots_names(ruled)
+
+    def robots_names(self, ruled: str | None) -> str:
+        """As `robots_agent`, of a host for which a rule sets the crawl's own name to `ruled`."""
+        return names_key((ruled, *self.also)) if ruled else self.agent
 
     def tries_again(self, reason: str, retries: int) -> bool:
         """Whether a link that failed for `reason` after `retries` retries is retried."""

@@ -19,6 +19,12 @@ from webcrawl.parse.urls import MAX_LEVEL, level_of
 
 STAGES: Final = ("dns", "robots", "head", "page", "archive")  # in the order of a URL's way
 MOMENTARY: Final = frozenset({"under_way", "stage_under_way"})  # requests under way
+# Answers by which an owner refuses access: they are final (RFC 9110, 15.5.2, 15.5.3; RFC 7725, 3).
+REFUSED_ACCESS: Final = {
+    401: "401_unauthorized",
+    402: "402_payment_required",
+    451: "451_unavailable_for_legal_reasons",
+}
 
 # By level; there is no level 0.
 _FOUND: Final = tuple(f"found/{level}" for level in range(MAX_LEVEL + 1))
@@ -49,6 +55,7 @@ class Counters:
     html_pages -- pages with a 2xx status and a wanted type (scheduler)
     html_bytes -- bytes of these pages, transfer and content codings removed (scheduler)
     codes -- final answers by "2xx" ... "5xx", "other" (core)
+    refused_access -- of these, answers 401, 402 and 451, by REFUSED_ACCESS (core)
     dropped -- URLs that are not fetched, by reason (candidates, outlinks, scheduler, spider)
     failed -- tries of a page or HEAD without an answer, by reason (core)
     retried -- retries, by reason or status (core, disposition)
@@ -81,6 +88,7 @@ class Counters:
     html_pages: int = 0
     html_bytes: int = 0
     codes: Counter[str] = field(default_factory=Counter)
+    refused_access: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
     retried: Counter[str] = field(default_factory=Counter)
@@ -113,6 +121,8 @@ class Counters:
         self.crawled += 1
         family = status // 100
         self.codes[f"{family}xx" if 2 <= family <= 5 else "other"] += 1
+        if status in REFUSED_ACCESS:
+            self.refused_access[REFUSED_ACCESS[status]] += 1
 
     def to_dict(self) -> dict[str, Any]:
         """All counts as JSON values: what a store keeps for the next run."""

@@ -79,6 +79,8 @@ class Disposition:
                 served, expires_at = outcome.rules, outcome.expires_at
                 self._keep_served(lease.robots_task, served, expires_at, outcome.agent)
         polite = self._polite
+        if isinstance(outcome, Fetched | RobotsFetched | RobotsMoved | RobotsUnreachable):
+            self._policy.learn_pace(host, outcome)
         host.asked_at = max(host.asked_at, asked_at)
         delay_s = self._policy.delay_s(host)
         host.next_at = max(host.next_at, polite.next_at(delay_s, asked_at, ended_at))
@@ -228,18 +230,19 @@ class Disposition:
     def _robots_unavailable(self, robots_task: RobotsTask, reason: str, now: float) -> None:
         """A robots.txt cannot be fetched: use the origin's last rules for a while, or disallow all.
 
-        RFC 9309, 2.3.1.4: an unreachable robots.txt is complete disallow.
+        RFC 9309, 2.3.1.4: an unreachable robots.txt is complete disallow. So are rules that lack a
+        name of ROBOTS_ALSO, which an earlier run did not have.
         """
         if self._shard_of(robots_task.home) is not None:
             self._send_home(robots_task, RobotsFailed(robots_task, reason, again=False))
             return
         self._counters.robots[reason] += 1
+        agent = self._policy.robots_agent(robots_task.home)
         known = self._home(robots_task).rules.get(robots_task.origin)
-        if known is None:
+        if known is None or not set(self._policy.also) <= set(known.agent.split(",")):
             known = Rules(0.0, reason="robots_unreachable")
         losses = known.losses + 1
         again_s = self._polite.deferral_s(losses) if known.reason else self._policy.stale_s
-        agent = self._policy.robots_agent(robots_task.home)
         known = known._replace(expires_at=now + again_s, losses=losses, agent=agent)
         self._keep_rules(robots_task, known)
 
@@ -250,7 +253,7 @@ class Disposition:
         known = Rules(
             *(expires_at, rules.crawl_delay_s or 0.0),
             allows_all=rules.allows_all,
-            agent=agent or self._policy.agent,
+            agent=self._policy.robots_names(agent),
         )
         self._keep_rules(robots_task, known)
 

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Literal, NamedTuple
 
 from webcrawl.frontier.lease import GivenUpReason, Lane, Passed, RobotsTask
+from webcrawl.frontier.pace import NO_PACE, Pace
 from webcrawl.frontier.queue import Queue
 
 _NO_TEST = Passed.NO_TEST  # an attribute of an enumeration takes 0.1 µs
@@ -37,7 +38,7 @@ class Rules(NamedTuple):
     reason: Literal["", "robots_unreachable"] = ""  # why all URLs are refused; "": rules as served
     allows_all: bool = False  # the store need not be read for each page
     losses: int = 0  # how often in a row a new robots.txt could not be fetched
-    agent: str = ""  # the name the rules are for (`Policy.robots_agent`)
+    agent: str = ""  # the names the rules are for (`Policy.robots_agent`)
 
 
 class Ip:
@@ -72,6 +73,7 @@ class Host:
         "kept",
         "name",
         "next_at",
+        "pace",
         "pages",
         "queue",
         "rank",
@@ -99,6 +101,7 @@ class Host:
         self.asked_at = 0.0  # when the last request was answered or given up; 0.0: never asked
         self.next_at = 0.0  # the politeness clock
         self.crawl_delay_s = 0.0  # the largest of its robots.txt files
+        self.pace: Pace = NO_PACE  # of the adaptive delay (DELAY_FACTOR)
         self.failures = 0  # attempts in a row without any answer
         self.addresses: tuple[str, ...] = ()  # the first one is in use
         self.dead_addresses = 0  # addresses given up in a row

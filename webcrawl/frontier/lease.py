@@ -142,6 +142,8 @@ class RobotsFetched(_Outcome, frozen=True):
     size_bytes: int = 0  # on the wire
     agent: str = ""  # whose rules were read, if a rule (RULES) names another than our own
     details: bytes = NO_DETAILS
+    status: int = 0
+    first_byte_s: float = 0.0  # as of Fetched
 
 
 class RobotsMoved(_Outcome, frozen=True):
@@ -153,6 +155,8 @@ class RobotsMoved(_Outcome, frozen=True):
     ended_at: float
     size_bytes: int = 0  # on the wire
     details: bytes = NO_DETAILS
+    status: int = 0
+    first_byte_s: float = 0.0  # as of Fetched
 
 
 class RobotsUnreachable(_Outcome, frozen=True):
@@ -163,6 +167,8 @@ class RobotsUnreachable(_Outcome, frozen=True):
     ended_at: float
     retry_after_s: float = 0.0
     details: bytes = NO_DETAILS  # of a 5xx
+    status: int = 0  # 0: no answer
+    first_byte_s: float = 0.0  # as of Fetched
 
 
 class Fetched(_Outcome, frozen=True):
@@ -179,6 +185,7 @@ class Fetched(_Outcome, frozen=True):
     duplicate_of: str = ""  # the first URL with the same content
     archived: bool = True  # PAGE: its records are in the archive, so a later page may refer to it
     details: bytes = NO_DETAILS
+    first_byte_s: float = 0.0  # from the request to the first byte; 0.0: not known
 
 
 class Failed(_Outcome, frozen=True):
@@ -222,3 +229,5 @@ Outcome = (
     | Returned
     | Dropped
 )
+# With the status and the time to first byte of an answer.
+Answered = RobotsFetched | RobotsMoved | RobotsUnreachable | Fetched

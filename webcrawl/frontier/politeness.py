@@ -13,6 +13,11 @@ came, the count begins at the end of the attempt.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+from webcrawl.frontier.pace import Pace
+
+_DOUBLED_MIN_S: Final = 0.1  # a shorter delay is doubled as if it were so long
 
 
 @dataclass(slots=True, frozen=True)
@@ -25,6 +30,8 @@ class Politeness:
     backoff_min_s, backoff_max_s -- bounds of the wait after a failure
     retry_after_max_s -- a Retry-After beyond it is not waited for: that answer is final
     deferral_min_s, deferral_max_s -- bounds of the wait of a URL kept after its last retry
+    delay_factor -- times the time to first byte of a host is its delay (DELAY_FACTOR); 0: off
+    adaptive_max_s -- the delay by `delay_factor` and doublings counts up to here
     """
 
     delay_s: float = 30.0
@@ -35,6 +42,8 @@ class Politeness:
     retry_after_max_s: float = 120.0
     deferral_min_s: float = 15.0
     deferral_max_s: float = 6 * 3600.0
+    delay_factor: float = 0.0
+    adaptive_max_s: float = 300.0
 
     def host_delay_s(self, crawl_delay_s: float, ruled_s: float | None = None) -> float:
         """The delay of a host whose robots.txt asks for `crawl_delay_s` (0: asks for none).
@@ -43,6 +52,17 @@ class Politeness:
         """
         delay_s = self.delay_s if ruled_s is None else ruled_s
         return max(delay_s, min(crawl_delay_s, self.crawl_delay_max_s))
+
+    def adapted_s(self, least_s: float, pace: Pace) -> float:
+        """The delay of a host with `pace`: `least_s` or more.
+
+        The adaptive part is never above `adaptive_max_s`: a slow server, or one that only says 503,
+        still gets a request from time to time.
+        """
+        wait_s = max(least_s, self.delay_factor * pace.first_byte_s)
+        if pace.doublings:
+            wait_s = max(wait_s, _DOUBLED_MIN_S) * 2.0**pace.doublings
+        return max(least_s, min(wait_s, self.adaptive_max_s))
 
     def next_at(self, delay_s: float, asked_at: float, ended_at: float) -> float:
         """When the next request may leave. `asked_at` 0: the server saw nothing, so no wait."""

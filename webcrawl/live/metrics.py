@@ -86,6 +86,10 @@ def _of_urls(counts: Mapping[str, float]) -> Iterable[tuple[Metric, Samples]]:
         _by("code", counts, "codes"),
     )
     yield (
+        Metric("refused_access_total", "counter", "Final answers 401, 402 and 451"),
+        _by("status", counts, "refused_access"),
+    )
+    yield (
         Metric("funnel_urls_total", "counter", "URLs that passed each step, in this order"),
         [("", {"step": step}, counts.get(step, 0)) for step in _FUNNEL],
     )

@@ -1,18 +1,22 @@
 """Reads one page: its links in canonical form, and whether it forbids following them.
 
-Owns the choice of a parser by media type and the rules of meta robots and `X-Robots-Tag`. To add a
-media type, put its parser into `PARSERS`.
+Owns the choice of a parser by media type. To add a media type, put its parser into `PARSERS`.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from webcrawl.parse.charset import sniff
 from webcrawl.parse.language import declared_language
 from webcrawl.parse.links import Markup, read_html, read_xhtml
+from webcrawl.parse.ownersignals import (
+    applying,
+    header_directives,
+    meta_directives,
+    meta_signals,
+)
 from webcrawl.parse.urls import MAX_PAGE_LENGTH, canonicalize, canonicalize_each
 
 # Any payload within these takes less than 50 ms: a tag with its link takes up to 9 µs, and a byte
@@ -38,12 +42,6 @@ PARSERS: dict[str, Parser] = {
     "application/xhtml+xml": read_xhtml,
 }
 
-# X-Robots-Tag directives with a colon of their own. Any other word before a colon is an agent.
-_WITH_VALUE = frozenset(
-    ("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview")
-)
-_AGENT = re.compile(r"[ \t]*([A-Za-z_-]+)[ \t]*:(.*)", re.DOTALL)
-
 
 @dataclass(slots=True)
 class ParsedPage:
@@ -54,6 +52,8 @@ class ParsedPage:
     links: list[str] = field(default_factory=list)  # canonical http(s), each once, in order
     found: int = 0  # http(s) links before repeats were dropped
     nofollow: bool = False  # the page forbids following its links
+    noarchive: bool = False  # the page forbids keeping a copy
+    signals: list[str] = field(default_factory=list)  # of its meta elements (`ownersignals`)
 
 
 def reads_quickly(payload: bytes) -> bool:
@@ -77,26 +77,29 @@ def read_page(
     follow_rel_nofollow: bool = True,
     obey_nofollow: bool = True,
     user_agent_token: str = "",
+    robots_also: tuple[str, ...] = (),
 ) -> ParsedPage:
     """Links of the page at `url` (canonical) with the Content-Type `content_type`.
 
     `x_robots_tag` is the value of that header; several headers are joined by newlines (or commas).
     A page with nofollow has `found` 0 and no links, not even the target of a meta refresh, unless
-    `obey_nofollow` is off. `user_agent_token` is our name in robots rules. O(size).
+    `obey_nofollow` is off. `user_agent_token` is our name in robots rules, `robots_also` has other
+    names whose rules hold too. O(size).
     """
+    agents = ("robots", user_agent_token.lower(), *robots_also)
+    said = header_directives(x_robots_tag, agents) if x_robots_tag else set()
     parser = PARSERS.get(_media_type(content_type))
     if parser is None:
-        return ParsedPage()
+        return ParsedPage(noarchive="noarchive" in said)
     charset = sniff(payload, content_type)
     page = ParsedPage(charset, declared_language(payload, charset))
-    agents = ("robots", user_agent_token.lower())
-    page.nofollow = header_says_nofollow(x_robots_tag, agents[1])
-    if page.nofollow and obey_nofollow:
-        return page
     markup = parser(payload, page.charset, follow_rel_nofollow=follow_rel_nofollow)
-    page.nofollow |= any(
-        name in agents and _says_nofollow(content) for name, content in markup.robots
-    )
+    if metas := applying(markup.robots, agents):
+        page.signals = meta_signals(metas)
+        said |= meta_directives(metas, agents)
+    if said:
+        page.nofollow = not said.isdisjoint(("nofollow", "none"))
+        page.noarchive = "noarchive" in said
     if page.nofollow and obey_nofollow:
         return page
     # A base that is not http(s) is ignored (HTML, 4.2.3: data: and javascript: are).
@@ -104,25 +107,3 @@ def read_page(
     room = min(MAX_PAGE_LENGTH, _LINKS_ROOM + 3 * len(payload))
     page.links, page.found = canonicalize_each(markup.hrefs, base, page.charset, room)
     return page
-
-
-def _says_nofollow(directives: str) -> bool:
-    words = directives.lower().replace(",", " ").split()
-    return "nofollow" in words or "none" in words
-
-
-def header_says_nofollow(x_robots_tag: str, agent: str) -> bool:
-    """Whether an X-Robots-Tag for all agents, or for `agent`, has nofollow.
-
-    `[agent:] directive, directive`: a name applies up to the end of its line, or the next name.
-    """
-    for line in x_robots_tag.splitlines():
-        for_us = True
-        for directive in line.split(","):
-            named = _AGENT.match(directive)
-            if named and named[1].lower() not in _WITH_VALUE:
-                for_us = named[1].lower() in ("robots", agent)
-                directive = named[2]
-            if for_us and directive.strip().lower() in ("nofollow", "none"):
-                return True
-    return False

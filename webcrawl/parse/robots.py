@@ -56,7 +56,14 @@ _KEYS: Final = {
     b"crawl-delay": b"crawl-delay",
     b"sitemap": b"sitemap",
     b"site-map": b"sitemap",
+    b"content-usage": b"content-usage",
+    b"content-signal": b"content-signal",
+    b"license": b"license",
 }
+# Not rules of RFC 9309: lines about the use of pages (`parse.ownersignals`).
+_SAID: Final = {b"content-usage": "Content-Usage", b"content-signal": "Content-Signal"}
+_LICENSE: Final = b"license"  # RSL: for all agents, in or outside of a group
+_SAID_MAX: Final = 100  # such lines of a group that are kept
 # RFC 9309, 2.2.1: letters, "_" and "-" only. Deviation: our own name may have digits and dots.
 _TOKEN: Final = re.compile(rb"[a-z_-]+")
 _LONG_TOKEN: Final = re.compile(rb"[a-z0-9_.-]+")
@@ -111,18 +118,15 @@ class RobotsRules(Struct, frozen=True, array_like=True, gc=False, tag=True):
 
         O(body), of which MAX_BODY_BYTES are read.
         """
-        parser = _Parser(product_token.lower().encode())
+        parser = RobotsParser(product_token)
         for line in readable(body).splitlines():
             parser.feed(line)
-        group = parser.ours if parser.named else parser.everyone
-        if len(group.wildcards) > MAX_WILDCARDS:
+        group = parser.group(product_token)
+        if group.has_too_many:
             return cls(DISALLOW_ALL.literals, "", group.crawl_delay_s)
-        return cls(
-            "\n".join(sorted(group.literals, key=_precedence, reverse=True)),
-            "\n".join(sorted(group.wildcards, key=_precedence, reverse=True)),
-            group.crawl_delay_s,
-            tuple(parser.sitemaps[:MAX_SITEMAPS]),
-        )
+        rules = group.rules()
+        sitemaps = tuple(parser.sitemaps[:MAX_SITEMAPS])
+        return cls(rules.literals, rules.wildcards, group.crawl_delay_s, sitemaps)
 
     @property
     def allows_all(self) -> bool:
@@ -145,6 +149,10 @@ class RobotsRules(Struct, frozen=True, array_like=True, gc=False, tag=True):
         winners = [*_winning_literals(self.literals, forms)]
         winners += _winning_wildcard(self.wildcards, forms)
         return max(winners, key=_precedence, default="")
+
+    def wildcard_steps(self, target: str) -> int:
+        """The part of `deciding` that MAX_CHECK_STEPS limits."""
+        return _wildcard_steps(self.wildcards, _forms(target)) if self.wildcards else 0
 
     def check_steps(self, target: str) -> int:
         """The maximum time of `allows` for `target`, in steps of half a nanosecond."""
@@ -176,27 +184,62 @@ def _precedence(rule: str) -> tuple[int, bool, str]:
 class _Group:
     """The merged groups of one agent."""
 
-    __slots__ = ("crawl_delay_s", "literals", "wildcards")
+    __slots__ = ("crawl_delay_s", "literals", "said", "wildcards")
 
     def __init__(self) -> None:
         self.literals: set[str] = set()
         self.wildcards: set[str] = set()
         self.crawl_delay_s: float | None = None
+        self.said: list[tuple[str, bytes]] = []  # names and values of lines of _SAID
+
+    @property
+    def has_too_many(self) -> bool:
+        """Whether it has more than MAX_WILDCARDS."""
+        return len(self.wildcards) > MAX_WILDCARDS
+
+    def rules(self) -> RobotsRules:
+        """Its rules, without Crawl-delay and sitemaps."""
+        if self.has_too_many:
+            return DISALLOW_ALL
+        return RobotsRules(
+            "\n".join(sorted(self.literals, key=_precedence, reverse=True)),
+            "\n".join(sorted(self.wildcards, key=_precedence, reverse=True)),
+        )
 
 
-class _Parser:
-    """Reads line by line. A group begins at the first user-agent line after a rule (2.2.1)."""
+class RobotsParser:
+    """Reads line by line. A group begins at the first user-agent line after a rule (2.2.1).
 
-    __slots__ = ("_bound", "_token", "_with_rules", "everyone", "named", "ours", "sitemaps")
+    `tokens` are the product tokens whose groups are kept, each by itself. `said` has the lines
+    about the use of pages that are for all agents.
+    """
 
-    def __init__(self, token: bytes) -> None:
-        self._token = token
+    __slots__ = (
+        *("_bound", "_has_groups", "_named", "_ours", "_with_rules"),
+        *("everyone", "said", "sitemaps"),
+    )
+
+    def __init__(self, *tokens: str) -> None:
+        self._ours = {token.lower().encode(): _Group() for token in tokens}
         self._bound: list[_Group] = []  # the agents of the current group, of those that matter
         self._with_rules = False  # the current group has a rule
-        self.ours = _Group()
+        self._named: set[bytes] = set()  # tokens that a group names, perhaps without a rule
         self.everyone = _Group()
-        self.named = False  # a group names us, perhaps without a rule
         self.sitemaps: list[str] = []
+        self._has_groups = False
+        self.said: list[tuple[str, bytes]] = []
+
+    def names(self, token: str) -> bool:
+        """Whether a group names `token`, one of `tokens`; else the groups of "*" apply to it."""
+        return token.lower().encode() in self._named
+
+    def own(self, token: str) -> _Group:
+        """The groups that name `token`, merged."""
+        return self._ours[token.lower().encode()]
+
+    def group(self, token: str) -> _Group:
+        """The group that applies to `token`."""
+        return self.own(token) if self.names(token) else self.everyone
 
     def feed(self, line: bytes) -> None:
         key, value = _split(line) if line else _NOTHING
@@ -213,17 +256,24 @@ class _Parser:
             self._crawl_delay(value)
         elif key == b"sitemap" and 0 < len(value) <= MAX_SITEMAP_BYTES:
             self.sitemaps.append(value.split()[0].decode("utf-8", "replace"))
+        elif key in _SAID:
+            for said in [group.said for group in self._bound] if self._has_groups else [self.said]:
+                if len(said) < _SAID_MAX:
+                    said.append((_SAID[key], value))
+        elif key == _LICENSE and len(self.said) < _SAID_MAX:
+            self.said.append(("License", value))
 
     def _agent(self, value: bytes) -> None:
+        self._has_groups = True
         if self._with_rules:
             self._bound = []
             self._with_rules = False
         if value.split(None, 1)[:1] == [b"*"]:
             self._bind(self.everyone)
         for token in (_TOKEN.match(value), _LONG_TOKEN.match(value)):
-            if token and token[0] == self._token:
-                self.named = True
-                self._bind(self.ours)
+            if token and token[0] in self._ours:
+                self._named.add(token[0])
+                self._bind(self._ours[token[0]])
 
     def _bind(self, group: _Group) -> None:
         """Let the rules that follow apply to `group`. It is added once, even if thousands of lines
@@ -265,13 +315,14 @@ def place_of(rule: str, body: bytes, product_token: str) -> RulePlace | None:
     None for a rule that stands on no line: that of a robots.txt with too many wildcards. O(body).
     """
     lines = readable(body).splitlines()
-    token = product_token.lower().encode()
-    whole, parser = _Parser(token), _Parser(token)
+    whole, parser = RobotsParser(product_token), RobotsParser(product_token)
     for line in lines:
         whole.feed(line)
-    group, agent = (parser.ours, product_token) if whole.named else (parser.everyone, "*")
+    is_named = whole.names(product_token)
+    agent = product_token if is_named else "*"
     for number, line in enumerate(lines, 1):
         parser.feed(line)
+        group = parser.own(product_token) if is_named else parser.everyone
         if rule in group.literals or rule in group.wildcards:
             return RulePlace(number, line.decode("utf-8", "backslashreplace").strip(), agent)
     return None

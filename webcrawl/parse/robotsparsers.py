@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib import import_module
 from typing import Final, Protocol, Self
 
+from msgspec.structs import replace
+
+from webcrawl.parse.jointrules import JOINT, Decision, JointRules, joint_rules
 from webcrawl.parse.robots import MAX_SITEMAP_BYTES, MAX_SITEMAPS, RobotsRules, readable
 
 logger = logging.getLogger(__name__)
@@ -58,9 +61,12 @@ def reader(
 ) -> Callable[[bytes], RobotsRules]:
     """A function from the body of a robots.txt to its rules for the product token `token`.
 
+    `token` may have several names with commas between them: the strictest wins (`jointrules`).
     `name` is OURS, PROTEGO or any name of `parser`, under which its rules are kept. ImportError
     where Protego is not installed.
     """
+    if name == OURS and "," in token:
+        return partial(joint_rules, names=token)
     if name == OURS:
         return partial(RobotsRules.parse, product_token=token)
     if parser is not None:
@@ -72,12 +78,22 @@ def reader(
 
 def read_rules(row: bytes) -> RobotsRules:
     """The rules that `to_bytes` of any parser's rules wrote."""
-    return TextRules.from_bytes(row) if row.startswith(_TEXT) else RobotsRules.from_bytes(row)
+    if row.startswith(_TEXT):
+        return TextRules.from_bytes(row)
+    return (JointRules if row.startswith(JOINT) else RobotsRules).from_bytes(row)
+
+
+def decision(rules: RobotsRules, target: str) -> Decision:
+    """The rule that decides on `target`, and the names that it is for (ROBOTS_ALSO)."""
+    if isinstance(rules, JointRules | TextRules):
+        return rules.decision(target)
+    return Decision(rules.deciding(target))
 
 
 class TextRules(RobotsRules, frozen=True):
     """The text of a robots.txt and the name of the parser that reads it for each check.
 
+    `token` may have several names, with commas between them: each is read by itself.
     A parser that this process does not use is replaced by ours, which happens to commands that
     inspect a crawl: the row names the parser, but must not choose which code is imported.
     """
@@ -96,7 +112,7 @@ class TextRules(RobotsRules, frozen=True):
         if target == "/robots.txt":
             return True
         try:
-            return bool(self._reading().allows(target))
+            return all(reading.allows(target) for reading in self._readings())
         except Exception:  # a user's own parser; one robots.txt must not end the crawl
             if self.parser not in _failed:
                 _failed.add(self.parser)
@@ -105,12 +121,21 @@ class TextRules(RobotsRules, frozen=True):
 
     def deciding(self, target: str) -> str:
         """The rule that our parser finds, if both parsers agree. For `scrapy explain` only."""
-        rule = RobotsRules.parse(self.text, self.token).deciding(target)
-        sign = "+" if self.allows(target) else "-"
-        return rule if (rule[:1] or "+") == sign else f"{sign}(as {self.parser} reads it)"
+        return self.decision(target).rule
+
+    def decision(self, target: str) -> Decision:
+        """As `deciding`, with the first name that may not ask for `target`."""
+        tokens = self.token.split(",")
+        each = (replace(self, token=token) for token in tokens)
+        refused = next((one.token for one in each if not one.allows(target)), "")
+        rule = RobotsRules.parse(self.text, refused or tokens[0]).deciding(target)
+        sign = "-" if refused else "+"
+        if (rule[:1] or "+") != sign:
+            rule = f"{sign}(as {self.parser} reads it)"
+        return Decision(rule, (refused or tokens[0],) if len(tokens) > 1 else ())
 
     def check_steps(self, target: str) -> int:
-        return _STEPS_PER_OCTET * len(self.text)
+        return _STEPS_PER_OCTET * len(self.text) * (1 + self.token.count(","))
 
     def to_bytes(self) -> bytes:
         delay = "" if self.crawl_delay_s is None else repr(self.crawl_delay_s)
@@ -129,22 +154,24 @@ class TextRules(RobotsRules, frozen=True):
             is_open=is_open == b"1",
         )
 
-    def _reading(self) -> Reading:
-        return (_parser(self.parser) or RobotsRules.parse)(self.text, self.token)
+    def _readings(self) -> Iterator[Reading]:
+        parser = _parser(self.parser) or RobotsRules.parse
+        return (parser(self.text, token) for token in self.token.split(","))
 
 
 # As a message between processes has them: one of these classes, and no other subclass.
-AnyRules = RobotsRules | TextRules
+AnyRules = RobotsRules | TextRules | JointRules
 
 
 def _read_text(name: str, token: str, body: bytes) -> TextRules:
     text = readable(body)
-    reading = _parsers[name](text, token)
-    is_open = bool(reading.allows_all)
-    sitemaps = (words[0] for each in reading.sitemaps if (words := each.split()))
+    readings = [_parsers[name](text, each) for each in token.split(",")]
+    is_open = all(reading.allows_all for reading in readings)
+    delays_s = [_seconds(reading.crawl_delay_s) for reading in readings]
+    sitemaps = (words[0] for each in readings[0].sitemaps if (words := each.split()))
     short = [each for each in sitemaps if len(each) <= MAX_SITEMAP_BYTES and _is_unicode(each)]
     return TextRules(
-        crawl_delay_s=_seconds(reading.crawl_delay_s),
+        crawl_delay_s=max((each for each in delays_s if each is not None), default=None),
         sitemaps=tuple(short[:MAX_SITEMAPS]),
         parser=name,
         token=token,

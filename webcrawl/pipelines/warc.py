@@ -33,7 +33,7 @@ from webcrawl.frontier.counters import Counters
 from webcrawl.items import Page
 from webcrawl.signals import exchange_recorded
 from webcrawl.warc.files import Position, WarcError, WarcFiles
-from webcrawl.warc.metadata import page_metadata
+from webcrawl.warc.metadata import page_metadata, signal_lines, unarchived_metadata
 from webcrawl.warc.records import Capture, payload_digest, recorded_digest
 from webcrawl.warc.recovery import recover
 from webcrawl.warc.writer import WarcWriter
@@ -50,11 +50,20 @@ _UNCHUNK_MAX_BYTES = 64 << 10
 class WarcPipeline:
     """Item pipeline. Archives `Page` items that have an exchange; other items pass unchanged."""
 
-    def __init__(self, crawler: Crawler, files: WarcFiles, digest_over: str = "wire") -> None:
-        """`digest_over` is WARC_PAYLOAD_DIGEST."""
+    def __init__(
+        self,
+        crawler: Crawler,
+        files: WarcFiles,
+        digest_over: str = "wire",
+        *,
+        obeys_noarchive: bool = False,
+    ) -> None:
+        """`digest_over` is WARC_PAYLOAD_DIGEST, `obeys_noarchive` OBEY_NOARCHIVE."""
         self._crawler = crawler
         self._files = files
         self._digest_over = digest_over
+        self._obeys_noarchive = obeys_noarchive
+        self._unarchived = 0  # pages without a record of the answer
         self._writer: WarcWriter | None = None
         self._failed = False
         self._counters = Counters()  # the crawl's, if it has a frontier
@@ -72,7 +81,12 @@ class WarcPipeline:
             warcinfo(settings),
             has_index=settings.getbool("WARC_CDXJ", True),
         )
-        pipeline = cls(crawler, files, settings.get("WARC_PAYLOAD_DIGEST") or "wire")
+        pipeline = cls(
+            crawler,
+            files,
+            settings.get("WARC_PAYLOAD_DIGEST") or "wire",
+            obeys_noarchive=settings.getbool("OBEY_NOARCHIVE"),
+        )
         crawler.signals.connect(pipeline.exchange_recorded, exchange_recorded)
         crawler.signals.connect(pipeline.response_received, signals.response_received)
         return pipeline
@@ -103,16 +117,20 @@ class WarcPipeline:
             return item
         try:
             links = item.links
-            if len(links) <= _LINKS_MAX and sum(map(len, links)) <= _LINKS_LENGTH_MAX:
+            if item.noarchive and self._obeys_noarchive:
+                lines = unarchived_metadata(item, exchange)
+                capture = Capture(exchange, "", metadata=lines, has_answer=False)
+            elif len(links) <= _LINKS_MAX and sum(map(len, links)) <= _LINKS_LENGTH_MAX:
                 capture = _page_capture(item, exchange)
             else:
                 capture = await asyncio.to_thread(_page_capture, item, exchange)
-            if self._digest_over != "wire":
+            if self._digest_over != "wire" and capture.has_answer:
                 capture = await self._digested(capture)
                 item.payload_digest = capture.recorded_digest or item.payload_digest
             await self._write(capture, self._writer)
             self._count()
-            exchange.archived = True
+            exchange.archived = capture.has_answer
+            self._unarchived += not capture.has_answer
         except WarcError as error:
             self._fail(error)
             raise NotArchived(str(error)) from None
@@ -145,6 +163,7 @@ class WarcPipeline:
             ("files", written.files),
             ("records", written.records),
             ("revisits", written.revisits),
+            ("noarchive", self._unarchived),
             ("bytes", written.size_bytes),
         ):
             self._crawler.stats.set_value(f"webcrawl/warc/{name}", value)
@@ -157,7 +176,8 @@ class WarcPipeline:
         """A signal handler: archive a robots.txt. The sender awaits the result."""
         if self._writer is None or exchange.body_skipped:
             return None
-        capture = Capture(exchange, payload_digest(exchange))
+        lines = tuple(signal_lines(exchange.signals))
+        capture = Capture(exchange, payload_digest(exchange), metadata=lines)
         if self._digest_over != "wire":
             return self._end_on_error(self._write_digested(capture))
         written = self._writer.write(capture)
@@ -240,6 +260,8 @@ def warcinfo(settings: BaseSettings) -> tuple[tuple[str, str], ...]:
 
 def _note_place(capture: Capture, place: Position) -> None:
     """Note for the crawl log where the answer is."""
+    if not capture.has_answer:
+        return
     exchange, recorded = capture.exchange, capture.recorded_digest
     exchange.warc, exchange.offset = place.filename, place.offset
     exchange.digest = capture.payload_digest if recorded is None else recorded

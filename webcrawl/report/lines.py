@@ -57,13 +57,17 @@ def speed_line(pages: int, bits: int, over_s: float) -> str:
 
 
 def summary(counters: Counters, elapsed_s: float) -> list[str]:
-    """The six lines at the end of a crawl that took `elapsed_s`."""
+    """The six lines at the end of a crawl that took `elapsed_s`, and a seventh if owners have
+    refused access."""
 
     def rate(count: int) -> str:
         return f"{per_second(count, elapsed_s):.0f}/s"
 
     c = counters
     codes = ", ".join(f"{name} = {c.codes[name]}" for name in CODES)
+    refused = ", ".join(
+        f"{name.replace('_', ' ')} = {count}" for name, count in sorted(c.refused_access.items())
+    )
     return [
         f"Extracted {c.extracted} URLs @ {rate(c.extracted)}",
         f"Looked up {c.lookups} DNS names @ {rate(c.lookups)}",
@@ -71,6 +75,7 @@ def summary(counters: Counters, elapsed_s: float) -> list[str]:
         f"Crawled {c.crawled} pages @ {rate(c.crawled)} ({c.page_bytes / 1e6:.2f} MB)",
         f"Parsed {c.links} links @ {rate(c.links)}",
         f"HTTP codes: {codes}",
+        *([f"Refused access: {refused}"] if refused else []),
     ]
 
 

@@ -23,7 +23,7 @@ from scrapy.http import Response
 from scrapy.utils.conf import closest_scrapy_cfg
 
 from webcrawl.admission.runner import REDIRECTS
-from webcrawl.config.build import robots_token
+from webcrawl.config.build import robots_also, robots_token
 from webcrawl.config.table import read
 from webcrawl.crawl import PageFetchMiddleware
 from webcrawl.crawl.crawl import Crawl, CrawlScheduler, crawl_of, set_fatal_error
@@ -31,6 +31,12 @@ from webcrawl.crawl.page_fetch import state_of
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Original, Page
+from webcrawl.parse.ownersignals import (
+    ROBOTS_HEADER,
+    bounded,
+    header_directives,
+    header_signals,
+)
 from webcrawl.parse.page import read_page, reads_quickly
 from webcrawl.parse.urls import redirect_target
 from webcrawl.report.console import console_from
@@ -82,6 +88,7 @@ class _Reading(NamedTuple):
     """The settings for reading pages: looked up once, used for each page."""
 
     agent: str  # the name that robots rules know this crawler by, lower case
+    also: tuple[str, ...]  # other names whose rules hold too (ROBOTS_ALSO)
     obey_nofollow: bool
     follow_rel_nofollow: bool
 
@@ -109,6 +116,7 @@ class BroadSpider(Spider):
         settings = self.settings
         return _Reading(
             robots_token(settings).lower(),
+            robots_also(settings),
             read(settings, "OBEY_NOFOLLOW", bool),
             read(settings, "FOLLOW_REL_NOFOLLOW", bool),
         )
@@ -175,7 +183,9 @@ class BroadSpider(Spider):
 
     async def parse(self, response: Response, **kwargs: Any) -> AsyncIterator[Any]:
         """Yield one Page per answer. An answer of a media type outside CONTENT_TYPES is counted."""
-        if exchange_of(response).body_skipped:  # for its media type
+        exchange = exchange_of(response)
+        if exchange.body_skipped:  # for its media type
+            exchange.signals = tuple(bounded(header_signals(exchange.headers)))
             assert self._crawl.counters is not None
             self._crawl.counters.dropped["content_type"] += 1
             return
@@ -204,16 +214,22 @@ class BroadSpider(Spider):
             payload_digest=payload_digest(exchange),
         )
         page.exchange = exchange
+        page.signals = header_signals(exchange.headers)
+        if page.signals:
+            agents = ("robots", self._reading.agent, *self._reading.also)
+            page.noarchive = "noarchive" in header_directives(_x_robots_tag(response), agents)
         if response.status in REDIRECTS:
             location = response.headers.get("Location") or b""
             page.redirect_to = redirect_target(location, response.url) or ""
         elif 200 <= response.status < 300 and response.body:
             await self._compare(page, exchange, response.body)
             await self._read_links(page, response, media_type)
+        if page.signals:
+            page.signals = bounded(page.signals)
         return page
 
     async def _read_links(self, page: Page, response: Response, media_type: str) -> None:
-        """Set the page's links and charset.
+        """Set the page's links and charset, and add the signals of its meta elements.
 
         A duplicate is read too: its URL differs, so its relative links are other URLs.
         """
@@ -223,10 +239,11 @@ class BroadSpider(Spider):
             response.body,
             media_type or "text/html",  # Deviation: browsers sniff; HTML is their usual guess
             page.url,
-            x_robots_tag=b"\n".join(response.headers.getlist("X-Robots-Tag")).decode("latin-1"),
+            x_robots_tag=_x_robots_tag(response),
             follow_rel_nofollow=reading.follow_rel_nofollow,
             obey_nofollow=reading.obey_nofollow,
             user_agent_token=reading.agent,
+            robots_also=reading.also,
         )
         if reads_quickly(response.body):  # 10 MiB that hold only links take three seconds
             parsed = read()
@@ -237,6 +254,8 @@ class BroadSpider(Spider):
         page.lang = parsed.lang
         page.links = parsed.links
         page.links_found = parsed.found
+        page.noarchive |= parsed.noarchive
+        page.signals += parsed.signals
 
     async def _compare(self, page: Page, exchange: Exchange, body: bytes) -> None:
         """The content-seen test: set `page.original`, and `page.duplicate_of` for a duplicate."""
@@ -249,3 +268,8 @@ class BroadSpider(Spider):
         page.original = await self._crawl.frontier.content_seen(digest, original)
         if page.original is not None and page.original.url != exchange.url:
             page.duplicate_of = page.original.url
+
+
+def _x_robots_tag(response: Response) -> str:
+    """All headers of that name, in lines."""
+    return b"\n".join(response.headers.getlist(ROBOTS_HEADER)).decode("latin-1")

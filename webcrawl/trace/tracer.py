@@ -24,14 +24,16 @@ from webcrawl.admission.robotspolicy import (
     robots_answer,
 )
 from webcrawl.admission.runner import REDIRECTS, read_robots
-from webcrawl.config.build import robots_reader, robots_token
+from webcrawl.config.build import robots_also, robots_reader, robots_token
 from webcrawl.config.fetch import content_type_test
 from webcrawl.config.table import read
 from webcrawl.fetch.decode import codings_of
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.fetch.requesthead import split_url
+from webcrawl.parse.ownersignals import bounded, header_signals
 from webcrawl.parse.page import read_page
 from webcrawl.parse.robots import MAX_BODY_BYTES, place_of
+from webcrawl.parse.robotsparsers import decision
 from webcrawl.parse.urls import canonicalize, host_of, origin_of, redirect_target, target_of
 from webcrawl.trace.loader import (
     Lines,
@@ -151,11 +153,14 @@ class Tracer:
             follow_rel_nofollow=read(settings, "FOLLOW_REL_NOFOLLOW", bool),
             obey_nofollow=read(settings, "OBEY_NOFOLLOW", bool),
             user_agent_token=robots_token(settings).lower(),
+            robots_also=robots_also(settings),
         )
         took = ms(time.monotonic() - began)
         self._lines.end(f"done in {took} ms with {page.found} links")
         if page.nofollow:
             self._lines.note("the page has nofollow")
+        for signal in bounded(header_signals(exchange.headers) + page.signals):
+            self._lines.note(f"the owner says: {signal}")
         if not content_type_test(settings)(exchange.status, exchange.headers):
             self._lines.note("a crawl would not read this body: CONTENT_TYPES lacks its media type")
 
@@ -199,12 +204,15 @@ class Tracer:
         """Whether the rules in `body` allow `url`, and why."""
         rules = await read_robots(body, robots_reader(self._settings))
         target = target_of(url)
-        allowed, rule = rules.allows(target), rules.deciding(target)
-        place = place_of(rule, body, robots_token(self._settings)) if rule else None
+        allowed, (rule, names) = rules.allows(target), decision(rules, target)
+        own = robots_token(self._settings)
+        place = place_of(rule, body, names[0] if names else own) if rule else None
         if place is not None:
             why = f' by line {place.number}, "{place.line}", in the group of {place.agent}'
         else:
             why = f" by {rule[1:]}" if rule else ": no rule matches"
+        if names:
+            why += f", as {' and '.join(names)}"
         if rules.crawl_delay_s is not None:
             why += f"; crawl delay {rules.crawl_delay_s:g} s"
             self._loader.crawl_delay_s[host_of(url)] = rules.crawl_delay_s

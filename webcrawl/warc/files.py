@@ -117,7 +117,8 @@ class WarcFiles:
     def may_finish(self, capture: Capture) -> bool:
         """Whether `write` may have to finish a file first: its fsync takes long."""
         size = self._file.size if self._file is not None else 0
-        return size + len(capture.exchange.body) > self._max_size - _BESIDE_BODY
+        body_bytes = len(capture.exchange.body) if capture.has_answer else 0
+        return size + body_bytes > self._max_size - _BESIDE_BODY
 
     def sync(self) -> None:
         """Return once all captures written so far are on the disk. WarcError."""
@@ -201,7 +202,7 @@ class _File:
 
         Room for the line is made first, so that a full disk leaves no record without its line.
         """
-        if self._index is None:
+        if self._index is None or not capture.has_answer:
             return self.append(members)
         self._index.make_room()
         offset = self.append(members)

@@ -1,4 +1,5 @@
-"""The metadata record of a page (WARC 1.1, 6.6): how it was found, times, TLS, charset, outlinks.
+"""The metadata record of a page (WARC 1.1, 6.6): how it was found, times, TLS, charset, what its
+owner says about its use, outlinks.
 
 Heritrix's names have Heritrix's meaning: via, hopsFromSeed, fetchTimeMs, charsetForLinkExtraction,
 outlink. This project adds the other names, in the same style.
@@ -6,7 +7,7 @@ outlink. This project adds the other names, in the same style.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import repeat
 
 from webcrawl.fetch.exchange import Exchange
@@ -23,8 +24,25 @@ def page_metadata(page: Page, exchange: Exchange) -> tuple[Line, ...]:
         *_times(exchange),
         *_connection(exchange),
         *_content(page, exchange),
+        *signal_lines(page.signals),
         *links,
     )
+
+
+def unarchived_metadata(page: Page, exchange: Exchange) -> tuple[Line, ...]:
+    """The lines for a page of which its owner forbids to keep a copy: nothing of its content."""
+    return (
+        ("notArchived", "noarchive"),
+        *_discovery(page),
+        *_times(exchange),
+        *_connection(exchange),
+        *signal_lines(page.signals),
+    )
+
+
+def signal_lines(signals: Iterable[str]) -> Iterator[Line]:
+    """What the owner says about the use of a page, or of the pages of a robots.txt."""
+    return zip(repeat("ownerSignal"), signals)
 
 
 def _discovery(page: Page) -> Iterator[Line]:

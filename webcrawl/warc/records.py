@@ -61,17 +61,18 @@ class Capture:
     original: Original | None = None  # the first page with the same content
     metadata: tuple[tuple[str, str], ...] = ()  # lines; empty: no metadata record
     recorded_digest: str | None = None  # WARC-Payload-Digest; None: same as `payload_digest`
+    has_answer: bool = True  # False: no record of the answer, but of the request and `metadata`
 
     @property
     def is_revisit(self) -> bool:
         """Whether a revisit record is written: the original has the same bytes on the wire."""
-        original = self.original
+        original = self.original if self.has_answer else None
         return original is not None and original.payload_digest == self.payload_digest != ""
 
     @property
     def is_large(self) -> bool:
         """Whether digests and compression may take more than 10 ms (60 ms for 10 MiB)."""
-        return len(self.exchange.body) > LARGE_BYTES or (
+        return (self.has_answer and len(self.exchange.body) > LARGE_BYTES) or (
             len(self.metadata) > 100 and sum(len(value) for _, value in self.metadata) > LARGE_BYTES
         )
 
@@ -79,7 +80,8 @@ class Capture:
     def is_packed(self) -> bool:
         """Whether a response record is written whose body the server has compressed."""
         exchange = self.exchange
-        return len(exchange.body) < len(exchange.payload) and not self.is_revisit
+        is_response = self.has_answer and not self.is_revisit
+        return is_response and len(exchange.body) < len(exchange.payload)
 
 
 def digest(*parts: bytes) -> str:
@@ -181,10 +183,11 @@ def warcinfo_record(record_id: str, time: float, filename: str, info: Fields) ->
 def capture_records(capture: Capture, warcinfo_id: str, new_id: NewId) -> Iterator[bytes]:
     """The records of one exchange: response or revisit, request, and metadata if it has lines.
 
+    Without an answer: request and metadata, which refer to each other.
     About 40 µs and one copy of the body, without the digests.
     """
     exchange = capture.exchange
-    answer_id = new_id()
+    answer_id, request_id, metadata_id = new_id(), new_id(), new_id()
     date = warc_date(exchange.started_time)
     where = [
         ("WARC-Target-URI", target_uri(exchange)),
@@ -192,14 +195,15 @@ def capture_records(capture: Capture, warcinfo_id: str, new_id: NewId) -> Iterat
         ("WARC-Warcinfo-ID", warcinfo_id),
     ]
     connection = [("WARC-IP-Address", exchange.ip)] if exchange.ip else []
-    yield _answer(capture, answer_id, [*where, *connection])
+    if capture.has_answer:
+        yield _answer(capture, answer_id, [*where, *connection])
     yield _record(
         [
             ("WARC-Type", "request"),
-            ("WARC-Record-ID", new_id()),
+            ("WARC-Record-ID", request_id),
             *where,
             *connection,
-            ("WARC-Concurrent-To", answer_id),
+            ("WARC-Concurrent-To", answer_id if capture.has_answer else metadata_id),
             ("Content-Type", "application/http;msgtype=request"),
         ],
         exchange.request,
@@ -208,9 +212,9 @@ def capture_records(capture: Capture, warcinfo_id: str, new_id: NewId) -> Iterat
         yield _record(
             [
                 ("WARC-Type", "metadata"),
-                ("WARC-Record-ID", new_id()),
+                ("WARC-Record-ID", metadata_id),
                 *where,
-                ("WARC-Concurrent-To", answer_id),
+                ("WARC-Concurrent-To", answer_id if capture.has_answer else request_id),
                 ("Content-Type", "application/warc-fields"),
             ],
             warc_fields(capture.metadata),

@@ -5,7 +5,7 @@ Reads the frontier's rows by `inspection`. Does not know scope: `config.explanat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from webcrawl.frontier.backlog import was_kept
@@ -14,6 +14,7 @@ from webcrawl.frontier.disk.hostrows import queue_of
 from webcrawl.frontier.disk.inspection import InLine, Inspection
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import DropReason
+from webcrawl.parse.robotsparsers import decision
 from webcrawl.parse.urls import host_of, level_of, origin_of, target_of
 from webcrawl.scope import is_numbered
 from webcrawl.scope.hostrules import NO_VALUES, Values
@@ -152,12 +153,20 @@ def _of_robots(url: str, host: Host, frontier: Inspection) -> Iterator[str]:
     elif known.reason:
         yield f"All URLs of {origin} are refused until {_utc(known.expires_at)}: {known.reason}."
     elif rules is not None:
-        rule = rules.deciding(target_of(url))
+        rule, names = decision(rules, target_of(url))
         word = "Disallow" if rule[:1] == "-" else "Allow"
         says = (
             f'has the rule "{word}: {rule[1:]}" for this URL' if rule else "has no rule against it"
         )
-        yield f"The robots.txt of {origin} {says}."
+        yield f"The robots.txt of {origin} {says}{_as(known.agent, names)}."
+
+
+def _as(agent: str, names: Sequence[str]) -> str:
+    """For which of the names `agent` (ROBOTS_ALSO) a rule was found: those of `names`, or all."""
+    every = agent.split(",")
+    if len(every) == 1:
+        return ""
+    return f", read as {' and '.join(names)}" if names else f", read as each of {', '.join(every)}"
 
 
 def _of_host(host: Host, frontier: Inspection, now: float) -> Iterator[str]:
@@ -184,8 +193,13 @@ def _delayed(host: Host) -> str:
         return ": DNS did not answer"
     if host.failures:
         return f": the last {counted(host.failures, 'try', 'tries')} got no answer"
+    if host.pace.doublings:
+        times = counted(host.pace.doublings, "time")
+        return f": it answered 429 or 503, so its delay is doubled {times}"
     if host.crawl_delay_s:
         return f": its robots.txt has Crawl-delay: {host.crawl_delay_s:g}"
+    if host.pace.first_byte_us:
+        return f": its first byte comes after {host.pace.first_byte_s:.2g} s"
     return ""
 
 

@@ -15,6 +15,7 @@ from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.queue import DiskQueue
 from webcrawl.frontier.host import Host, Rules, State
 from webcrawl.frontier.lease import Passed
+from webcrawl.frontier.pace import NO_PACE, Pace
 
 _ROUNDING_S = 1e-6  # UTC seconds as a float are exact to 0.2 µs; no clock may be early
 
@@ -27,10 +28,11 @@ def queue_of(host: Host) -> DiskQueue:
 def host_row(host: Host, utc_s: float, run: int) -> bytes:
     """The row of `host`. `utc_s` turns monotonic times into UTC; `run` is this run's number."""
     queue = queue_of(host)
+    pace = host.pace if host.pace != NO_PACE else ()  # an earlier version does not read it
     row = (
         (queue.host_id, queue.place, *queue.stored()),
         (host.asked_at and host.asked_at + utc_s, host.next_at + utc_s),
-        (host.crawl_delay_s, host.failures, host.dead_addresses, int(host.counted_ahead)),
+        (host.crawl_delay_s, host.failures, host.dead_addresses, int(host.counted_ahead), *pace),
         (host.addresses, host.resolved_until + utc_s, host.resolve_at + utc_s, host.resolve_tries),
         (host.retired_until + utc_s, host.retired_reason),
         {origin: (r[0] + utc_s, *r[1:]) for origin, r in host.rules.items()},
@@ -60,6 +62,7 @@ def read_host(db: Database, name: str, row: bytes, utc_s: float, run: int) -> Ho
     host.next_at = clocks[1] - utc_s + _ROUNDING_S
     host.crawl_delay_s, host.failures, host.dead_addresses = tallies[:3]
     host.counted_ahead = Passed(tallies[3])
+    host.pace = Pace(*tallies[4:7]) if len(tallies) > 4 else NO_PACE
     host.addresses, host.resolve_tries = dns[0], dns[3]
     host.resolved_until, host.resolve_at = dns[1] - utc_s, dns[2] - utc_s
     host.retired_until, host.retired_reason = retired[0] - utc_s, retired[1]

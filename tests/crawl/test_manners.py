@@ -1,0 +1,144 @@
+"""Manners in whole crawls, judged by servers: adaptive delays, owners' signals, several names."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from simweb import running
+from tests.crawl.crawling import ROOT, Crawl, assert_clean, assert_faultless
+from tests.crawl.crawllog import assert_log
+from tests.crawl.knownsite import answer, crawled, records, served
+from tests.crawl.test_processes import few
+from webcrawl.warc.check import check
+
+pytestmark = pytest.mark.slow
+
+SLOW = (
+    *("--seed", "17", "--hosts", "5", "--seeds", "5", "--pages-per-host", "5"),
+    *("--features", "none,page-plain=4,page-slow=3,page-flaky=6,host-slow=40"),
+    *("--slowness", "0.1", "--host-delay", "0.1"),
+    *("--delay-factor", "4", "--adaptive-delay-max", "0.6"),
+)
+
+
+def test_the_delay_adapts_to_each_host_also_in_the_next_run(tmp_path: Path) -> None:
+    with running(*SLOW) as web:
+        chosen = few(2) | {"DELAY_FACTOR": 4, "ADAPTIVE_DELAY_MAX": 0.6}
+        chosen |= {"JOBDIR": tmp_path / "job", "CONCURRENT_REQUESTS": 12}
+        first = Crawl(tmp_path, web=web, **chosen)
+        first.until("*** crawling", 2)
+        first.interrupt()
+        first.wait(60)
+        result = Crawl(tmp_path, web=web, **chosen).wait()
+        assert result.exit_code == 0
+        assert_clean(result)
+        ledger = assert_faultless(web)
+        assert ledger["statuses"]["503"] > 1
+
+
+COPY = b"<p>The same text on two pages.</p><a href=/behind>behind</a>"
+ROBOTS = (
+    b"License: https://h/license.xml\nUser-agent: *\nDisallow: /private\n"
+    b"Content-Usage: train-ai=n\n\nUser-agent: GPTBot\nDisallow: /no-gpt\n"
+)
+SIGNED = {
+    "/unkept": answer(COPY, b"X-Robots-Tag: otherbot: noindex", b"X-Robots-Tag: noarchive, noai"),
+    "/kept": answer(COPY),
+    "/behind": answer(
+        b"<meta name=GPTBot content=noarchive>b", b"Content-Usage: train-ai=\x1b[1mn"
+    ),
+    "/signed": answer(
+        b"<meta name=robots content='noai, noimageai'><meta name=tdm-reservation content=1>",
+        b"tdm-policy: https://h/policy",
+    ),
+    "/no-gpt": answer(b"never asked"),
+    "/moved": answer(b"", b"Location: /", b"X-Robots-Tag: noarchive", status=b"302 Found"),
+    "/closed": answer(b"", b"X-Robots-Tag: noarchive", status=b"401 Unauthorized"),
+    "/paid": answer(b"pay", status=b"402 Payment Required"),
+    "/law": answer(b"law", status=b"451 Unavailable For Legal Reasons"),
+}
+
+
+def test_what_owners_say_is_recorded_and_obeyed(tmp_path: Path) -> None:
+    with served(SIGNED) as site:
+        site.pages["/robots.txt"] = answer(ROBOTS)
+        feed = tmp_path / "pages.jsonl"
+        result = crawled(
+            tmp_path,
+            site,
+            spider=("crawl", "broad", "-O", str(feed)),
+            OBEY_NOARCHIVE=1,
+            ROBOTS_ALSO="GPTBot",
+            JOBDIR=tmp_path / "job",
+            CRAWL_PROCESSES=2,
+        )
+    assert result.exit_code == 0
+    assert_clean(result)
+    assert "/no-gpt" not in site.requests
+    assert all(len(site.requests[path]) == 1 for path in ("/behind", "/closed", "/paid", "/law"))
+    signals = {
+        "/robots.txt": ["License: https://h/license.xml", "Content-Usage: train-ai=n"],
+        "/unkept": ["X-Robots-Tag: otherbot: noindex", "X-Robots-Tag: noarchive, noai"],
+        "/behind": ["Content-Usage: train-ai=\ufffd[1mn", "meta gptbot: noarchive"],
+        "/signed": [
+            *("tdm-policy: https://h/policy", "meta robots: noai, noimageai"),
+            "meta tdm-reservation: 1",
+        ],
+        "/moved": ["X-Robots-Tag: noarchive"],
+        "/closed": ["X-Robots-Tag: noarchive"],
+    }
+    unkept = {"/unkept", "/behind", "/moved", "/closed"}
+
+    lines = {line["url"].removeprefix(site.url): line for line in assert_log(result)}
+    assert {url: line["signals"] for url, line in lines.items() if "signals" in line} == signals
+    assert {
+        url for url, line in lines.items() if line.get("status") and "warc" not in line
+    } == unkept
+    items = {}
+    for path in tmp_path.glob("pages*.jsonl"):  # one of each process
+        for text in path.read_text().splitlines():
+            items[json.loads(text)["url"].removeprefix(site.url)] = json.loads(text)
+    assert {url: item["signals"] for url, item in items.items() if item["signals"]} == {
+        url: said for url, said in signals.items() if url != "/robots.txt"
+    }
+    assert {url for url, item in items.items() if item["noarchive"]} == unkept
+
+    found = defaultdict(dict)
+    for path in result.warcs:
+        assert check(path) == []
+        for record in records(path)[1:]:
+            found[record.url.removeprefix(site.url)][record.type] = record
+    assert {url for url, types in found.items() if "response" not in types} == unkept
+    assert not any("revisit" in types for types in found.values()), "/kept is kept whole"
+    for url, said in signals.items():
+        block = found[url]["metadata"].block.decode()
+        assert [
+            line[13:] for line in block.splitlines() if line.startswith("ownerSignal: ")
+        ] == said
+        assert ("notArchived: noarchive" in block) == (url in unkept)
+        assert "outlink" not in block
+        assert set(found[url]) >= {"request", "metadata"}
+
+    counts = result.report["counts"]
+    refused = {name: n for name, n in counts.items() if name.startswith("refused_access/")}
+    assert refused == {
+        "refused_access/401_unauthorized": 1,
+        "refused_access/402_payment_required": 1,
+        "refused_access/451_unavailable_for_legal_reasons": 1,
+    }
+    assert "Refused access: 401 unauthorized = 1, 402 payment required = 1, 451" in result.output
+    command = [sys.executable, "-m", "scrapy", "explain", f"{site.url}/no-gpt"]
+    explained = subprocess.run(
+        [*command, "-s", f"JOBDIR={tmp_path / 'job'}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert '"Disallow: /no-gpt" for this URL, read as gptbot.' in explained
