@@ -26,6 +26,7 @@ from scrapy.utils.spider import DefaultSpider
 from webcrawl.admission.dns import Resolver
 from webcrawl.admission.guard import AddressGuard
 from webcrawl.admission.outage import Outage, connects
+from webcrawl.admission.proxied import ProxyGuard, ProxyProbe, ProxyResolver
 from webcrawl.admission.runner import Admissions
 from webcrawl.config import rulesfile
 from webcrawl.config.fetch import (
@@ -260,8 +261,9 @@ def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Polic
 
 
 def guard_from(settings: BaseSettings) -> AddressGuard:
-    """Which addresses the crawl may connect to."""
-    return AddressGuard(allow_private=read(settings, "ALLOW_PRIVATE_ADDRESSES", bool))
+    """Which addresses the crawl may connect to, or which names through its proxy."""
+    kind = ProxyGuard if settings.get("PROXY") else AddressGuard
+    return kind(allow_private=read(settings, "ALLOW_PRIVATE_ADDRESSES", bool))
 
 
 def robots_token(settings: BaseSettings) -> str:
@@ -294,8 +296,10 @@ def leads_crawl(crawler: Crawler) -> bool:
     return not (is_worker(crawler.settings) or is_debugging(crawler))
 
 
-def resolver_from(settings: BaseSettings, gate: Gate | None = None) -> Resolver:
-    """The crawl's DNS client, behind `gate`."""
+def resolver_from(settings: BaseSettings, gate: Gate | None = None) -> Resolver | ProxyResolver:
+    """The crawl's DNS client, behind `gate`. With a proxy, no name is looked up."""
+    if settings.get("PROXY"):
+        return ProxyResolver()
     return Resolver(read(settings, "DNS_SERVERS", list), gate=gate)
 
 
@@ -312,10 +316,12 @@ def admissions_from(
     # Mostly one request per host: keep-alive for the first page took more CPU than it saved.
     limits = replace(limits_from(settings), max_size_bytes=MAX_BODY_BYTES, keep_alive_s=0.0)
     resolver = resolver_from(settings, gate)
+    client = client_from(settings, limits, gate)
+    probe = ProxyProbe(client.proxy) if client.proxy is not None else None
     return Admissions(
         resolver=resolver,
         guard=guard_from(settings),
-        client=client_from(settings, limits, gate),
+        client=client,
         headers=headers_from(settings),
         read_rules=robots_reader(settings),
         wants=content_type_test(settings),
@@ -323,9 +329,10 @@ def admissions_from(
         record=record,
         outage=Outage(
             resolver.is_answered,
-            connects,
+            probe.connects if probe is not None else connects,
             max_s=read(settings, "OUTAGE_TIMEOUT", float),
             gate=gate,
+            proxy_problem=(lambda: probe.problem) if probe is not None else None,
         ),
         denied=denied,
         rules=rules,

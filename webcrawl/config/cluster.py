@@ -86,7 +86,10 @@ def _node_in(
     buckets = Buckets(shards)
     addresses = _addresses_from(settings, longest_fetch_s)
     frontier = ClusterFrontier(buckets, addresses)
-    agreed = settings_to_agree(typed_settings(settings)) | {"SUFFIX_LIST": SUFFIX_LIST}
+    agreed = settings_to_agree(typed_settings(settings)) | {
+        "SUFFIX_LIST": SUFFIX_LIST,
+        "PROXY": "set" if settings.get("PROXY") else "unset",
+    }
     node = Node(bus, store, agreed, shards, longest_fetch_s=longest_fetch_s, clock=time.monotonic)
     tenancies = None
     if addresses is not None:

@@ -26,6 +26,7 @@ from scrapy.utils.python import without_none_values
 from webcrawl.admission.dns import read_server
 from webcrawl.cluster.bus import Address
 from webcrawl.crawl.crawl import CrawlScheduler
+from webcrawl.fetch.proxy import Proxy
 from webcrawl.fetch.requesthead import is_name, one_line
 from webcrawl.parse.robotsparsers import OURS, PROTEGO
 
@@ -56,6 +57,7 @@ class Kind(NamedTuple):
     allowed: str
     typed: Callable[[Any], object] = lambda value: value
     unit: str = ""  # "s" or "bytes"; for the documentation
+    may_be_secret: bool = False  # a value that does not fit is not shown
 
 
 def whole(least: int, unit: str = "") -> Kind:
@@ -245,6 +247,33 @@ def _is_prefix(text: str) -> bool:
         return False
 
 
+# RFC 9110, 10.1.2, without the forms that no mailbox of today has (names, comments, quotes).
+_MAIL_ADDRESS = re.compile(
+    r"(?=.{3,254}\Z)[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*"
+    r"@(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)+[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])",
+    re.ASCII,
+)
+_HTTPS_URL = re.compile(r"https://[A-Za-z0-9][A-Za-z0-9.-]*(?::\d{1,5})?(?:/[!$-;=?-Z_a-z~]*)?")
+
+
+def _empty_or(pattern: re.Pattern[str]) -> Callable[[Any], object]:
+    return lambda value: not value or (isinstance(value, str) and pattern.fullmatch(value))
+
+
+def _is_proxy(value: object) -> bool:
+    if isinstance(value, str) and not value.startswith("@"):
+        try:
+            return not value or bool(Proxy.parse(value))
+        except ValueError:
+            return False
+    return not value or (isinstance(value, str) and len(value) > 1)
+
+
+def _shown_proxy(value: str) -> str:
+    """The value without user name and password, for reports."""
+    return value if not value or value.startswith("@") else f"http://{Proxy.parse(value)}"
+
+
 def _is_file_prefix(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[^/\s\0]+", value) is not None
 
@@ -270,11 +299,28 @@ HEADERS = Kind(
     _are_headers, "a dictionary of header names and their values, each of one line", _dictionary
 )
 BUS = Kind(_is_bus, "empty, or nats://HOST:PORT or tls://HOST:PORT")
+# Its typed value is for reports: `fetch.proxy_from` reads the setting.
+PROXY = Kind(
+    _is_proxy,
+    "empty, http://HOST:PORT, http://USER:PASSWORD@HOST:PORT, or @ and a file with such a URL",
+    _shown_proxy,
+    may_be_secret=True,
+)
+PATH = Kind(lambda value: not value or isinstance(value, str | os.PathLike), "empty, or a file")
+MAIL_ADDRESS = Kind(_empty_or(_MAIL_ADDRESS), "empty, or a mail address, such as crawl@example.org")
+HTTPS_URL = Kind(
+    _empty_or(_HTTPS_URL),
+    "empty, or an https URL, such as"
+    " https://example.org/.well-known/http-message-signatures-directory",
+)
 CLUSTER_NAME = Kind(
     lambda value: bool(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", str(value))),
     "1 to 64 letters, digits, - and _",
 )
 PREFIXES = list_of(_is_prefix, "prefixes, such as 192.0.2.0/24")
+HEADER_NAMES = list_of(
+    lambda text: is_name(text.encode()), "names of headers, such as Authorization,Cookie"
+)
 NAMES = list_of(lambda text: True, "names with commas between them, or a list in settings.py")
 SUFFIXES = list_of(re.compile(r"[^\s/:@]+").fullmatch, "ends of host names, such as .br,gov.pt")
 MEDIA_TYPES = list_of(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from time import monotonic
 from typing import Any, Self
@@ -34,6 +34,7 @@ from webcrawl.items import Page
 from webcrawl.signals import exchange_recorded
 from webcrawl.warc.files import Position, WarcError, WarcFiles
 from webcrawl.warc.metadata import page_metadata
+from webcrawl.warc.omission import omitter
 from webcrawl.warc.records import Capture, payload_digest, recorded_digest
 from webcrawl.warc.recovery import recover
 from webcrawl.warc.writer import WarcWriter
@@ -58,6 +59,7 @@ class WarcPipeline:
         self._writer: WarcWriter | None = None
         self._failed = False
         self._counters = Counters()  # the crawl's, if it has a frontier
+        self.omit: Callable[[Exchange], None] | None = None  # WARC_OMIT_HEADERS
         self._counted_bytes = 0  # this process's part of `counters.warc_bytes`
 
     @classmethod
@@ -73,6 +75,7 @@ class WarcPipeline:
             has_index=settings.getbool("WARC_CDXJ", True),
         )
         pipeline = cls(crawler, files, settings.get("WARC_PAYLOAD_DIGEST") or "wire")
+        pipeline.omit = omitter(settings.getlist("WARC_OMIT_HEADERS"))
         crawler.signals.connect(pipeline.exchange_recorded, exchange_recorded)
         crawler.signals.connect(pipeline.response_received, signals.response_received)
         return pipeline
@@ -101,6 +104,8 @@ class WarcPipeline:
         exchange = item.exchange
         if exchange is None or exchange.body_skipped:
             return item
+        if self.omit is not None:
+            self.omit(exchange)
         try:
             links = item.links
             if len(links) <= _LINKS_MAX and sum(map(len, links)) <= _LINKS_LENGTH_MAX:
@@ -157,6 +162,8 @@ class WarcPipeline:
         """A signal handler: archive a robots.txt. The sender awaits the result."""
         if self._writer is None or exchange.body_skipped:
             return None
+        if self.omit is not None:
+            self.omit(exchange)
         capture = Capture(exchange, payload_digest(exchange))
         if self._digest_over != "wire":
             return self._end_on_error(self._write_digested(capture))
