@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from ipaddress import ip_address
+from typing import Any
 
 import pytest
+from scrapy.settings import Settings
 
 from webcrawl.admission.dns import ResolutionFailed
 from webcrawl.admission.guard import AddressGuard
 from webcrawl.admission.proxied import ProxyGuard, ProxyResolver, stand_in
+from webcrawl.commands.preflight import _try_proxy
+from webcrawl.config.fetch import ProxyError
 from webcrawl.fetch.http1 import Headers
 from webcrawl.fetch.proxy import Proxy, failure_of, real_address
 
@@ -98,3 +102,29 @@ def test_the_guard_refuses_private_hosts_by_their_names(host: str, admitted: boo
 def test_what_is_no_name_has_no_stand_in() -> None:
     with pytest.raises(ResolutionFailed, match="bad_name"):
         asyncio.run(ProxyResolver().resolve("a b", 0.0))
+
+
+HTTP11 = "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DOWNLOADER", "scrapy.core.downloader.Downloader"),
+        (
+            "DOWNLOAD_HANDLERS",
+            {"https": "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler"},
+        ),
+        ("DOWNLOAD_HANDLERS", {"http": None}),
+    ],
+)
+def test_a_setting_that_would_send_pages_past_the_proxy_is_refused(name: str, value: Any) -> None:
+    settings = Settings()
+    settings.setmodule("webcrawl.settings")
+    settings.set("PROXY", "http://me:secret@127.0.0.1:1")
+    if isinstance(value, dict):
+        value = settings.getdict(name) | value
+    settings.set(name, value)
+    with pytest.raises(ProxyError, match="would send requests past it") as caught:
+        _try_proxy(settings)
+    assert "secret" not in str(caught.value)

@@ -32,10 +32,12 @@ from webcrawl.config import rulesfile
 from webcrawl.config.fetch import (
     client_from,
     content_type_test,
+    has_proxy,
     headers_from,
     limits_from,
     user_agent_of,
 )
+from webcrawl.config.kinds import DIRECT
 from webcrawl.config.table import read
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.fetch.gate import Gate
@@ -235,7 +237,8 @@ def identity_from(settings: BaseSettings) -> Identity:
     path = rules_path(settings)
     rules = {"RULES": f"@{path}"} if path is not None else {}  # `scrapy explain` reads the file
     order = {"FRONTIER_ORDER": settings["FRONTIER_ORDER"]}
-    return {**order, **lists, **numbers, **switches, **rules}
+    proxy = {"PROXY": "set" if has_proxy(settings) else DIRECT} if settings.get("PROXY") else {}
+    return {**order, **lists, **numbers, **switches, **rules, **proxy}
 
 
 def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Policy:
@@ -262,7 +265,7 @@ def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Polic
 
 def guard_from(settings: BaseSettings) -> AddressGuard:
     """Which addresses the crawl may connect to, or which names through its proxy."""
-    kind = ProxyGuard if settings.get("PROXY") else AddressGuard
+    kind = ProxyGuard if has_proxy(settings) else AddressGuard
     return kind(allow_private=read(settings, "ALLOW_PRIVATE_ADDRESSES", bool))
 
 
@@ -298,7 +301,7 @@ def leads_crawl(crawler: Crawler) -> bool:
 
 def resolver_from(settings: BaseSettings, gate: Gate | None = None) -> Resolver | ProxyResolver:
     """The crawl's DNS client, behind `gate`. With a proxy, no name is looked up."""
-    if settings.get("PROXY"):
+    if has_proxy(settings):
         return ProxyResolver()
     return Resolver(read(settings, "DNS_SERVERS", list), gate=gate)
 

@@ -24,6 +24,7 @@ from webcrawl.cluster.moving.holding import Plan
 from webcrawl.cluster.running import RunningNode
 from webcrawl.cluster.steering import NodeSteering
 from webcrawl.config import build
+from webcrawl.config.fetch import has_proxy
 from webcrawl.config.table import read, typed_settings
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.disk.frontier import DiskFrontier, JobFolder
@@ -88,7 +89,7 @@ def _node_in(
     frontier = ClusterFrontier(buckets, addresses)
     agreed = settings_to_agree(typed_settings(settings)) | {
         "SUFFIX_LIST": SUFFIX_LIST,
-        "PROXY": "set" if settings.get("PROXY") else "unset",
+        "PROXY": "set" if has_proxy(settings) else "unset",
     }
     node = Node(bus, store, agreed, shards, longest_fetch_s=longest_fetch_s, clock=time.monotonic)
     tenancies = None

@@ -16,7 +16,7 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.python import without_none_values
 
 from webcrawl import openfiles
-from webcrawl.config.kinds import TLS_VERSIONS, SettingError
+from webcrawl.config.kinds import DIRECT, TLS_VERSIONS, SettingError
 from webcrawl.config.table import read
 from webcrawl.fetch.client import Client, Limits
 from webcrawl.fetch.gate import Gate
@@ -49,10 +49,15 @@ def client_from(settings: BaseSettings, limits: Limits, gate: Gate | None = None
     )
 
 
+def has_proxy(settings: BaseSettings) -> bool:
+    """Whether every request goes through a proxy, or fails."""
+    return settings.get("PROXY") not in (None, "", DIRECT)
+
+
 def proxy_from(settings: BaseSettings) -> Proxy | None:
     """The proxy of the whole crawl. SettingError, whose text has no password."""
-    value = settings.get("PROXY") or ""
-    if not value:
+    value = settings.get("PROXY")
+    if not has_proxy(settings):
         return None
     try:
         if not value.startswith("@"):

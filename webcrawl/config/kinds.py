@@ -40,6 +40,7 @@ TLS_VERSIONS = {
 
 
 _READING = ("allows", "allows_all", "crawl_delay_s", "sitemaps")  # parse.robotsparsers.Reading
+DIRECT = "direct"  # PROXY: no proxy, also in a crawl that was begun with one
 PROCESSES_MAX = 64  # each takes some 70 MB, and one core keeps one or two of them busy
 
 
@@ -263,7 +264,7 @@ def _empty_or(pattern: re.Pattern[str]) -> Callable[[Any], object]:
 def _is_proxy(value: object) -> bool:
     if isinstance(value, str) and not value.startswith("@"):
         try:
-            return not value or bool(Proxy.parse(value))
+            return value in ("", DIRECT) or bool(Proxy.parse(value))
         except ValueError:
             return False
     return not value or (isinstance(value, str) and len(value) > 1)
@@ -271,7 +272,8 @@ def _is_proxy(value: object) -> bool:
 
 def _shown_proxy(value: str) -> str:
     """The value without user name and password, for reports."""
-    return value if not value or value.startswith("@") else f"http://{Proxy.parse(value)}"
+    is_shown = value in (None, "", DIRECT) or value.startswith("@")
+    return value if is_shown else f"http://{Proxy.parse(value)}"
 
 
 def _is_file_prefix(value: object) -> bool:
@@ -302,7 +304,8 @@ BUS = Kind(_is_bus, "empty, or nats://HOST:PORT or tls://HOST:PORT")
 # Its typed value is for reports: `fetch.proxy_from` reads the setting.
 PROXY = Kind(
     _is_proxy,
-    "empty, http://HOST:PORT, http://USER:PASSWORD@HOST:PORT, or @ and a file with such a URL",
+    "empty, direct, http://HOST:PORT, http://USER:PASSWORD@HOST:PORT, or @ and a file with such"
+    " a URL",
     _shown_proxy,
     may_be_secret=True,
 )

@@ -326,7 +326,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             kinds.PROXY,
             "The HTTP proxy of the whole crawl: `http://host:port`, or `@file` with that URL, which"
             " may have `user:password@`. Pages, robots.txt and DNS go through it, nothing goes past"
-            " it. Empty: none.",
+            " it. Empty: none. `direct`: none, also in a crawl that was begun with one.",
             "identity.md#a-proxy-for-the-whole-crawl",
         ),
         Setting("DNS_SERVERS", kinds.DNS_SERVERS, "Name servers to ask. Empty: the system's."),

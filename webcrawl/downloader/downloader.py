@@ -18,6 +18,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadCancelledError, NotSupported
 from scrapy.http import Response
 
+from webcrawl.config.fetch import has_proxy
 from webcrawl.crawl.crawl import Crawl, crawl_of
 from webcrawl.crawl.outcomes import beyond_target
 from webcrawl.crawl.page_fetch import lease_of, note, page_fetch_of
@@ -34,7 +35,7 @@ class Downloader(ScrapyDownloader):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._has_proxy = bool(crawler.settings.get("PROXY"))
+        self._has_proxy = has_proxy(crawler.settings)
 
     async def _enqueue_request(self, request: Request) -> Response:
         self._refuse_bypass(request)
