@@ -15,22 +15,30 @@ from webcrawl.fetch.exchange import Exchange
 def omitter(names: Iterable[str]) -> Callable[[Exchange], None] | None:
     """A function that takes the headers `names` out of an exchange's request; None for no names.
 
-    It notes them in `headers_omitted`. 0.5 µs for a request without such headers.
+    It notes them in `headers_omitted`. Under 1 µs for a request without such headers.
     """
-    alternatives = "|".join(map(re.escape, sorted({name.lower() for name in names})))
-    if not alternatives:
+    wanted = sorted({name.lower() for name in names})
+    if not wanted:
         return None
-    line = re.compile(rf"(?:\A|(?<=\r\n))({alternatives}):[^\r\n]*\r\n".encode(), re.IGNORECASE)
+    needles = [f"\n{name}:".encode() for name in wanted]
+    alternatives = "|".join(map(re.escape, wanted))
+    line = re.compile(rf"(?<=\r\n)({alternatives}):[^\r\n]*\r\n".encode(), re.IGNORECASE)
 
     def omit(exchange: Exchange) -> None:
         request = exchange.request
-        if line.search(request) is None:
+        lower = request.lower()
+        for needle in needles:
+            if needle in lower:
+                break
+        else:
             return
         end = request.find(b"\r\n\r\n") + 2
-        head, rest = (request[:end], request[end:]) if end > 1 else (request, b"")
+        if end == 1:  # a head that has no end is none
+            return
+        head = request[:end]
         found = {match[1].decode().lower() for match in line.finditer(head)}
         if found:
-            exchange.request = line.sub(b"", head) + rest
+            exchange.request = line.sub(b"", head) + request[end:]
             exchange.headers_omitted = tuple(sorted(found))
 
     return omit
