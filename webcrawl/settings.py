@@ -18,6 +18,10 @@ COMMANDS_MODULE = "webcrawl.commands"
 
 # Identity. Put a way to reach you into USER_AGENT: "name/1.0 (+https://example.org/crawl)".
 USER_AGENT = f"webcrawl/{__version__}"
+FROM = ""  # a mail address for the From header
+BOT_AUTH_KEY = ""  # a private key: each request is signed
+BOT_AUTH_AGENT = ""
+BOT_ADDRESSES: list[str] = []  # for the page of `scrapy botpage`
 ROBOTSTXT_USER_AGENT = None  # None: the product token of USER_AGENT
 # No Accept-Language: a page is archived in its site's own language.
 DEFAULT_REQUEST_HEADERS = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
@@ -82,6 +86,7 @@ REDIRECT_MAX_TIMES = 20
 RETRY_TIMES = 2
 OUTAGE_TIMEOUT = 6 * 3600.0  # longest wait for an outage of our own network to end
 CLOSE_GRACE = 5.0  # for fetches under way when the crawl is stopped
+PROXY = ""  # http://host:port, or @file: every request goes through it
 DNS_SERVERS: list[str] = []
 ALLOW_PRIVATE_ADDRESSES = False
 DOWNLOADER = "webcrawl.downloader.Downloader"
@@ -106,6 +111,7 @@ WARC_MAX_TOTAL = 0
 DISK_FREE_MIN = 100_000_000  # enough to end the crawl and close its files
 WARC_CDXJ = True  # an index beside each WARC file
 WARC_PAYLOAD_DIGEST = "wire"  # warcio and FastWARC verify it; jwarc verifies "payload"
+WARC_OMIT_HEADERS = ["Authorization", "Cookie"]  # secrets; archives are copied and published
 WARC_COLLECTION = ""
 WARC_OPERATOR = ""
 WARC_DESCRIPTION = ""

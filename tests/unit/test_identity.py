@@ -265,3 +265,20 @@ def test_inspecting_a_foreign_folder_runs_none_of_its_code(
         list(inspection.hosts())
     inspection.close()
     assert not Path("run").exists()
+
+
+def test_a_crawl_with_a_proxy_does_not_resume_without_it(tmp_path: Path) -> None:
+    def settings(proxy: str) -> dict[str, object]:
+        return {"FRONTIER_ORDER": "level", **({"PROXY": proxy} if proxy else {})}
+
+    async def begin(proxy: str) -> None:
+        frontier = DiskFrontier(tmp_path, identity=settings(proxy))
+        await fetch(frontier, "http://a/")
+        await frontier.close()
+
+    asyncio.run(begin("set"))
+    with pytest.raises(StoreError, match="begun with PROXY, and resumes only with it"):
+        asyncio.run(begin(""))
+    asyncio.run(begin("set"))
+    asyncio.run(begin("direct"))
+    asyncio.run(begin(""))

@@ -292,3 +292,29 @@ def test_a_probe_connects_and_sends_nothing() -> None:
         assert not await connects(Target("127.0.0.1", port))
 
     run(check)
+
+
+def test_a_proxy_that_cannot_be_used_is_an_outage_whatever_the_number_of_hosts(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def check() -> None:
+        problem = "The proxy p:1 cannot be used: Connection refused"
+
+        async def connect(target: Target) -> bool:
+            return not problem
+
+        async def ask(name: str) -> bool:
+            return True
+
+        found = Outage(ask, connect, max_s=1e9, proxy_problem=lambda: problem)
+        assert await found.is_ours_for_server("a", "a", "http://a/")
+        assert found.is_on
+        assert not found._is_doubtful(), "it is never the hosts' fault"
+        assert f"{problem}, since " in caplog.text
+        problem = ""
+        await until(lambda: not found.is_on)
+        assert not await found.is_ours_for_server("b", "b", "http://b/")
+        found.close()
+
+    with caplog.at_level(logging.WARNING):
+        run(check)

@@ -13,7 +13,7 @@ from webcrawl import settings as project
 from webcrawl.config.check import check
 from webcrawl.config.kinds import parse_size
 from webcrawl.config.rulesfile import FIELDS, RulesError, load, parse, unobeyed
-from webcrawl.scope.hostrules import HostRule, Values
+from webcrawl.scope.hostrules import Auth, HostRule, Values
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,7 +59,8 @@ priority = -3
             priority=-3,
         ),
     )
-    assert None not in (getattr(rule.values, name) for name in Values.__struct_fields__)
+    others = set(Values.__struct_fields__) - {"auth"}  # its targets are hosts alone
+    assert None not in (getattr(rule.values, name) for name in others)
     assert unobeyed([rule])[-1] == "suffix museum"
 
 
@@ -103,6 +104,16 @@ MISTAKES = {
     OK + "headers = { connection = 'c' }\n": (4, "connection, which the crawler sets"),
     OK + "headers = { User-Agent = 'c' }\n": (4, "use the field user_agent"),
     OK + 'headers = { a = "secret\\nb" }\n': (4, "that of a is none"),
+    OK + "auth = 'me:secret'\n": (4, "auth cannot be used: a table with user and password"),
+    OK + "auth = { user = 'me' }\n": (4, "a table with user and password"),
+    OK + "auth = { bearer = 'secret', scheme = 'ftp' }\n": (4, "a table with user and password"),
+    OK + "auth = { bearer = 'secret b' }\n": (4, "a bearer token of letters"),
+    OK + "auth = { user = 'a:secret', password = '' }\n": (4, "a user without a colon"),
+    OK + "auth = { user = 'a', password = \"secret\\n\" }\n": (4, "texts of one line"),
+    "[[rule]]\nhost = 'a.org'\ndomain = 'a.org'\nauth = { bearer = 'secret' }\n": (
+        4,
+        "auth needs a rule whose targets are host alone",
+    ),
     OK + "headers = { a = 'b', A = 'c' }\n": (4, "each header once"),
     OK + "[rule.headers]\nHost = 'c'\n": (4, "Host, which the crawler sets itself"),
     OK.replace("a.org", "http://a.org/"): (2, "host = 'http://a.org/' cannot be used: a host name"),
@@ -138,6 +149,20 @@ def test_a_mistake_is_one_line_that_says_where_and_why(text: str) -> None:
     assert reason in said
     assert "\n" not in said
     assert "secret" not in said
+
+
+def test_a_login_is_read_for_hosts_and_shown_without_its_secret() -> None:
+    text = """[[rule]]
+host = ["a.org", "b.org"]
+auth = { user = "Aladdin", password = "open sesame" }
+[[rule]]
+host = "c.org"
+auth = { bearer = "abc.~==", scheme = "http" }
+"""
+    basic, bearer = (rule.values.auth for rule in parse(text, "rules.toml"))
+    assert basic == Auth("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==", "https")  # RFC 7617, 2
+    assert bearer == Auth("Bearer abc.~==", "http")
+    assert repr(basic) == "a login for https"
 
 
 def test_a_line_in_a_text_is_no_rule() -> None:

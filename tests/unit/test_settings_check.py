@@ -12,6 +12,7 @@ from webcrawl import settings as defaults
 from webcrawl.config.check import check, contact_warning
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.table import TABLE, read, typed_settings
+from webcrawl.fetch.signing import new_key
 from webcrawl.parse.robots import RobotsRules
 
 
@@ -210,3 +211,47 @@ def settings_with(**overrides: Any) -> Settings:
     settings = project_settings()
     settings.setdict(overrides, priority="cmdline")
     return settings
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PROXY", "socks5://me:secret@proxy"),
+        ("PROXY", "@{tmp}/secret-none"),
+        ("PROXY", "@{tmp}/proxy"),
+        ("PROXY", "@{tmp}"),
+        ("FROM", "me at example.org"),
+        ("FROM", "me@example.org\r\nX: secret"),
+        ("FROM", "me@localhost"),
+        ("BOT_AUTH_AGENT", "http://example.org/"),
+        ("BOT_AUTH_AGENT", 'https://example.org/"'),
+        ("BOT_AUTH_KEY", "{tmp}/none"),
+        ("BOT_AUTH_KEY", "{tmp}/proxy"),
+        ("BOT_ADDRESSES", "example.org"),
+        ("WARC_OMIT_HEADERS", "a b"),
+    ],
+)
+def test_a_wrong_identity_or_proxy_is_one_line_without_secrets(
+    tmp_path: Path, name: str, value: str
+) -> None:
+    (tmp_path / "proxy").write_text("http://me:secret@proxy/path")
+    agent = {"BOT_AUTH_AGENT": "https://example.org/"}
+    [line] = problems(**agent | {name: value.format(tmp=tmp_path)})
+    assert line.startswith(name)
+    assert "\n" not in line
+    assert "me:secret" not in line
+
+
+def test_a_key_needs_an_agent(tmp_path: Path) -> None:
+    new_key(tmp_path / "key")
+    key = str(tmp_path / "key")
+    assert "set BOT_AUTH_AGENT too" in problems(BOT_AUTH_KEY=key)[0]
+    assert problems(BOT_AUTH_KEY=key, BOT_AUTH_AGENT="https://example.org/.well-known/k") == []
+
+
+def test_reports_show_a_proxy_without_its_password() -> None:
+    settings = Settings()
+    settings.set("PROXY", "http://me:secret@proxy:3128/")
+    assert typed_settings(settings)["PROXY"] == "http://proxy:3128"
+    settings.set("PROXY", "socks5://me:secret@proxy")
+    assert "secret" not in str(typed_settings(settings))

@@ -173,10 +173,10 @@ class Resolver:
             del self._cache[host]
         if host in self._hosts:
             return Resolution(self._hosts[host], now + self._max_ttl_s)
-        literal = _literal(host)
+        literal = literal_of(host)
         if literal:
             return Resolution((literal,), math.inf)
-        if not _HOST.fullmatch(host):
+        if not is_host_name(host):
             return _Failure("bad_name", now)
         if self._closed:
             return _Failure("closed", now)
@@ -212,7 +212,12 @@ class Resolver:
         self._cache[host] = result
 
 
-def _literal(host: str) -> str:
+def is_host_name(host: str) -> bool:
+    """Whether `host` may be the name of a host."""
+    return _HOST.fullmatch(host) is not None
+
+
+def literal_of(host: str) -> str:
     """The address, if `host` is an IP address or localhost (RFC 6761, 6.3); else ""."""
     if host == "localhost" or host.endswith(".localhost"):
         return "127.0.0.1"
@@ -237,7 +242,7 @@ def _system_hosts() -> dict[str, tuple[str, ...]]:
     """The names of hosts(5), each with its addresses: IPv4 first."""
     hosts: dict[str, tuple[str, ...]] = {}
     for address, *names in _system_file(HOSTS_FILE):
-        if _literal(address):
+        if literal_of(address):
             for name in names:
                 hosts[name.lower()] = (*hosts.get(name.lower(), ()), address)
     return {name: tuple(sorted(found, key=lambda ip: ":" in ip)) for name, found in hosts.items()}

@@ -7,7 +7,7 @@ second look-up that could return another address (DNS rebinding).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final
@@ -75,6 +75,10 @@ class AddressGuard:
     def filter(self, addresses: Iterable[str]) -> tuple[str, ...]:
         """The `addresses` that are admitted, in their order."""
         return tuple(address for address in addresses if self._admits(address))
+
+    def admitted(self, host: str, addresses: Sequence[str]) -> tuple[str, ...]:
+        """The `addresses` of `host` that are admitted, in their order."""
+        return self.filter(addresses)
 
 
 @lru_cache(_CACHE_SIZE)

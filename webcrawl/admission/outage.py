@@ -126,6 +126,9 @@ class Outage:
     If no server has ever answered, or all failures are at one or two addresses, the hosts may also
     be the cause: after DOUBT_S all failures count as the hosts' fault, until a server answers. If
     `max_s` is 0, failures always count as the hosts' fault.
+
+    With a proxy, `proxy_problem` says why it could not be used at the last probe, "" if it could:
+    then no other evidence is needed.
     """
 
     def __init__(
@@ -135,8 +138,10 @@ class Outage:
         *,
         max_s: float,
         gate: Gate | None = None,
+        proxy_problem: Callable[[], str] | None = None,
     ) -> None:
         self._gate = gate or Gate()
+        self._proxy_problem = proxy_problem
         self.changed: Callable[[], None] = lambda: None
         self.give_up: Callable[[], None] = lambda: None
         self._names = _Kind(ask)
@@ -258,6 +263,9 @@ class Outage:
             sure = kind.answered or self._nobody_listens or len(kind.failed) >= MANY
         else:
             sure = kind.failed and len(kind.failed.keys() | kind.answered.keys()) >= MANY
+            if self._proxy_problem is not None and kind.failed and not sure:
+                await kind.is_silent(1)  # one probe tests the proxy
+                sure = bool(self._proxy_problem())
         if not sure:
             return False
         asked_at = time.monotonic()
@@ -267,14 +275,7 @@ class Outage:
         """Pause the crawl until the network is back, or until the longest pause is over."""
         self._since = since = self._silent_since(failed_at)
         began = time.strftime("%H:%M:%S", time.gmtime(time.time() - time.monotonic() + since))
-        what = "name server" if self._names.is_down else "server"
-        kind: _Kind[Any] = self._names if self._names.is_down else self._servers
-        asked = ", ".join([*{**kind.failed, **kind.answered}][:PROBES])
-        logger.warning(
-            "No answer from any %s since %s UTC (asked for %s): this is an outage of our own"
-            " network, and the crawl pauses until it is over",
-            *(what, began, asked),
-        )
+        self._log_beginning(began)
         self._judge_all(ours=True)
         self.changed()
         doubtful = self._is_doubtful()
@@ -302,6 +303,22 @@ class Outage:
             logger.warning("The network is back after %.0f s: the crawl continues", took_s)
         self.changed()
 
+    def _log_beginning(self, began: str) -> None:
+        if problem := self._proxy_problem() if self._proxy_problem is not None else "":
+            logger.warning(
+                "%s, since %s UTC: the crawl pauses until the proxy can be used again",
+                *(problem, began),
+            )
+            return
+        what = "name server" if self._names.is_down else "server"
+        kind: _Kind[Any] = self._names if self._names.is_down else self._servers
+        asked = ", ".join([*{**kind.failed, **kind.answered}][:PROBES])
+        logger.warning(
+            "No answer from any %s since %s UTC (asked for %s): this is an outage of our own"
+            " network, and the crawl pauses until it is over",
+            *(what, began, asked),
+        )
+
     def _silent_since(self, failed_at: float) -> float:
         """The time of the last answer before the first failure, which was at `failed_at`.
 
@@ -314,6 +331,8 @@ class Outage:
 
     def _is_doubtful(self) -> bool:
         """Whether hosts may be the cause: no server has ever answered, or few addresses fail."""
+        if self._proxy_problem is not None and self._proxy_problem():
+            return False
         if not self._servers.answered:
             return True
         targets = [*self._servers.failed.values(), *self._servers.answered.values()]

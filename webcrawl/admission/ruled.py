@@ -10,16 +10,21 @@ from webcrawl.fetch.http1 import Headers
 from webcrawl.scope.hostrules import Values
 
 _AGENT = b"user-agent"
+_AUTHORIZATION = b"authorization"
 
 
-def ruled_headers(headers: Headers, values: Values) -> Headers:
+def ruled_headers(headers: Headers, values: Values, url: str) -> Headers:
     """The crawl's default `headers` with those of `values` in their place, or behind them.
 
-    A header whose value is empty is left out.
+    A header whose value is empty is left out. A login is for one scheme: that of `url`, or none.
     """
-    if not (values.headers or values.user_agent):
+    auth = values.auth
+    if not (values.headers or values.user_agent or auth):
         return headers
     own = [(name.encode(), value.encode()) for name, value in values.headers or ()]
+    if auth is not None and url[: len(auth.scheme) + 3].lower() == f"{auth.scheme}://":
+        own = [pair for pair in own if pair[0].lower() != _AUTHORIZATION]
+        own.append((b"Authorization", auth.header.encode()))
     replaced = {name.lower() for name, _ in own}
     agent = []
     if values.user_agent:

@@ -15,6 +15,7 @@ from typing import TypeVar
 from webcrawl.admission.dns import ResolutionFailed, Resolver
 from webcrawl.admission.guard import AddressGuard
 from webcrawl.admission.outage import Outage
+from webcrawl.admission.proxied import ProxyResolver
 from webcrawl.admission.robotspolicy import (
     ROBOTS_EXPIRY_S,
     AllowsAll,
@@ -28,6 +29,7 @@ from webcrawl.crawllog.details import details_of
 from webcrawl.crawllog.line import NO_DETAILS
 from webcrawl.fetch.client import Client, FetchRequest
 from webcrawl.fetch.exchange import OURS, TRANSIENT, Exchange, FailureReason, FetchFailed
+from webcrawl.fetch.proxy import real_address
 from webcrawl.fetch.retryafter import asked_to_wait_s
 from webcrawl.frontier.lease import (
     Failed,
@@ -62,7 +64,7 @@ class _AllBlocked(Exception):  # noqa: N818  (an outcome, not an error of ours)
 class Admissions:
     """Runs RESOLVE, ROBOTS and HEAD leases."""
 
-    resolver: Resolver
+    resolver: Resolver | ProxyResolver
     guard: AddressGuard
     client: Client  # with the limits of robots.txt
     headers: list[tuple[bytes, bytes]]
@@ -112,7 +114,7 @@ class Admissions:
         request = FetchRequest(method, lease.url, lease.address, self.headers)
         values = self._values(lease.host)
         if values is not NO_VALUES:
-            request.headers = ruled_headers(self.headers, values)
+            request.headers = ruled_headers(self.headers, values, lease.url)
             request.limits = ruled_limits(self.client.limits, values, of_page=False)
         return request
 
@@ -135,17 +137,21 @@ class Admissions:
 
     def answered(self, exchange: Exchange, lease: Lease) -> None:
         """Note for the outage detection that a request of `lease` was answered."""
-        self.outage.server_answered(lease.host, lease.address, lease.url, exchange.ended_at)
+        self.outage.server_answered(lease.host, self._probed(lease), lease.url, exchange.ended_at)
 
     async def judge(self, failure: FetchFailed, lease: Lease) -> None:
         """Set the reason of `failure`, the end of a request of `lease`, to "outage" if our network
         is the cause.
         """
         if failure.reason in TRANSIENT and await self.outage.is_ours_for_server(
-            *(lease.host, lease.address, lease.url),
+            *(lease.host, self._probed(lease), lease.url),
             timed_out=failure.reason in ("timeout", "connect_timeout"),
         ):
             failure.reason = "outage"
+
+    def _probed(self, lease: Lease) -> str:
+        """The server of `lease`, for probes: its address, or its name if a proxy looks that up."""
+        return real_address(lease.address) or lease.host
 
     async def _resolve_lease(self, host: str) -> Resolved | Unresolved | Returned:
         began_at = time.monotonic()
@@ -174,7 +180,7 @@ class Admissions:
             raise
         if resolution.took_s:  # 0.0 for an answer from the cache
             self.outage.name_answered(host, time.monotonic(), has_address=True)
-        addresses = self.guard.filter(resolution.addresses)
+        addresses = self.guard.admitted(host, resolution.addresses)
         if not addresses:
             raise _AllBlocked
         return Resolved(addresses[:ADDRESSES_MAX], resolution.expires_at, resolution.took_s)

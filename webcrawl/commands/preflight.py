@@ -19,11 +19,12 @@ from scrapy.utils.misc import load_object
 from webcrawl import openfiles
 from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.check import check, check_live, problems_of
-from webcrawl.config.fetch import limits_from
+from webcrawl.config.fetch import ProxyError, limits_from, proxy_from
 from webcrawl.config.kinds import FREE_PORT, SettingError
 from webcrawl.config.names import check_names
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import CrawlScheduler, crawl_of
+from webcrawl.fetch.proxy import problem_of
 from webcrawl.live.listening import bind_loopback
 from webcrawl.spiders.broad import project_root
 from webcrawl.spiders.seeds import BadSeed, SeedSource
@@ -42,6 +43,7 @@ def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespac
         check_live(crawler.settings)
         fit_open_files(crawler.settings)
         _try_port(crawler.settings)
+        _try_proxy(crawler.settings)
     except (openfiles.TooFewFilesError, SettingError) as error:
         command.exitcode = 2
         _report(crawler, str(error))
@@ -140,6 +142,25 @@ def _try_port(settings: BaseSettings) -> None:
     except OSError as error:
         reason = f"{error.strerror}; 1 takes any free port"
         raise SettingError("LIVE", settings["LIVE"], reason) from None
+
+
+def _try_proxy(settings: BaseSettings) -> None:
+    """SettingError if the proxy cannot be used now, or if pages would not go through it."""
+    proxy = proxy_from(settings)
+    if proxy is None:
+        return
+    handlers = settings.getwithbase("DOWNLOAD_HANDLERS")
+    handler = "webcrawl.downloader.DownloadHandler"
+    for name, value, ours in (
+        ("DOWNLOADER", settings["DOWNLOADER"], "webcrawl.downloader.Downloader"),
+        ("DOWNLOAD_HANDLERS['http']", handlers.get("http"), handler),
+        ("DOWNLOAD_HANDLERS['https']", handlers.get("https"), handler),
+    ):
+        found = load_object(value) if value else None
+        if not (isinstance(found, type) and issubclass(found, load_object(ours))):
+            raise ProxyError(f"{name} = {value!r} would send requests past it")
+    if problem := problem_of(proxy):
+        raise ProxyError(f"{proxy}: {problem}")
 
 
 def _checked_seeds(spec: str) -> SeedSource:

@@ -26,15 +26,18 @@ from scrapy.utils.spider import DefaultSpider
 from webcrawl.admission.dns import Resolver
 from webcrawl.admission.guard import AddressGuard
 from webcrawl.admission.outage import Outage, connects
+from webcrawl.admission.proxied import ProxyGuard, ProxyProbe, ProxyResolver
 from webcrawl.admission.runner import Admissions
 from webcrawl.config import rulesfile
 from webcrawl.config.fetch import (
     client_from,
     content_type_test,
+    has_proxy,
     headers_from,
     limits_from,
     user_agent_of,
 )
+from webcrawl.config.kinds import DIRECT
 from webcrawl.config.table import read
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.fetch.gate import Gate
@@ -236,7 +239,8 @@ def identity_from(settings: BaseSettings) -> Identity:
     path = rules_path(settings)
     rules = {"RULES": f"@{path}"} if path is not None else {}  # `scrapy explain` reads the file
     order = {"FRONTIER_ORDER": settings["FRONTIER_ORDER"]}
-    return {**order, **lists, **numbers, **switches, **rules}
+    proxy = {"PROXY": "set" if has_proxy(settings) else DIRECT} if settings.get("PROXY") else {}
+    return {**order, **lists, **numbers, **switches, **rules, **proxy}
 
 
 def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Policy:
@@ -265,8 +269,9 @@ def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Polic
 
 
 def guard_from(settings: BaseSettings) -> AddressGuard:
-    """Which addresses the crawl may connect to."""
-    return AddressGuard(allow_private=read(settings, "ALLOW_PRIVATE_ADDRESSES", bool))
+    """Which addresses the crawl may connect to, or which names through its proxy."""
+    kind = ProxyGuard if has_proxy(settings) else AddressGuard
+    return kind(allow_private=read(settings, "ALLOW_PRIVATE_ADDRESSES", bool))
 
 
 def robots_token(settings: BaseSettings) -> str:
@@ -310,8 +315,10 @@ def leads_crawl(crawler: Crawler) -> bool:
     return not (is_worker(crawler.settings) or is_debugging(crawler))
 
 
-def resolver_from(settings: BaseSettings, gate: Gate | None = None) -> Resolver:
-    """The crawl's DNS client, behind `gate`."""
+def resolver_from(settings: BaseSettings, gate: Gate | None = None) -> Resolver | ProxyResolver:
+    """The crawl's DNS client, behind `gate`. With a proxy, no name is looked up."""
+    if has_proxy(settings):
+        return ProxyResolver()
     return Resolver(read(settings, "DNS_SERVERS", list), gate=gate)
 
 
@@ -328,10 +335,12 @@ def admissions_from(
     # Mostly one request per host: keep-alive for the first page took more CPU than it saved.
     limits = replace(limits_from(settings), max_size_bytes=MAX_BODY_BYTES, keep_alive_s=0.0)
     resolver = resolver_from(settings, gate)
+    client = client_from(settings, limits, gate)
+    probe = ProxyProbe(client.proxy) if client.proxy is not None else None
     return Admissions(
         resolver=resolver,
         guard=guard_from(settings),
-        client=client_from(settings, limits, gate),
+        client=client,
         headers=headers_from(settings),
         read_rules=robots_reader(settings),
         wants=content_type_test(settings),
@@ -339,9 +348,10 @@ def admissions_from(
         record=record,
         outage=Outage(
             resolver.is_answered,
-            connects,
+            probe.connects if probe is not None else connects,
             max_s=read(settings, "OUTAGE_TIMEOUT", float),
             gate=gate,
+            proxy_problem=(lambda: probe.problem) if probe is not None else None,
         ),
         denied=denied,
         rules=rules,

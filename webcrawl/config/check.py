@@ -15,7 +15,7 @@ from scrapy.settings import BaseSettings
 from webcrawl.admission.dns import read_server
 from webcrawl.config.build import job_folder, robots_token, rules_from, scope_from
 from webcrawl.config.clustercheck import address_problem, cluster_problems
-from webcrawl.config.fetch import user_agent_of
+from webcrawl.config.fetch import ProxyError, proxy_from, signer_from, user_agent_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.names import check_names
 from webcrawl.config.table import TABLE, read
@@ -37,7 +37,7 @@ def check(settings: BaseSettings, unread: Collection[str] = ()) -> list[str]:
         return problems
     if "JOBDIR" not in unread:
         problems += cluster_problems(settings)
-    for build in (scope_from, robots_token, rules_from, _steering_of):
+    for build in (scope_from, robots_token, rules_from, _steering_of, proxy_from, signer_from):
         try:
             build(settings)
         except (ScopeError, SettingError, SteeringFileError) as error:
@@ -48,6 +48,8 @@ def check(settings: BaseSettings, unread: Collection[str] = ()) -> list[str]:
 def _problem(name: str, value: object) -> str:
     if name == "CLUSTER":  # it may have a password
         return address_problem(value)
+    if name == "PROXY":
+        return str(ProxyError(TABLE[name].kind.allowed))
     return str(SettingError(name, value, TABLE[name].kind.allowed))
 
 
@@ -84,11 +86,11 @@ def check_live(settings: BaseSettings) -> None:
 def contact_warning(settings: BaseSettings) -> list[str]:
     """The warning for a crawl of public servers whose User-Agent names no contact.
 
-    Empty if the User-Agent has a URL or a mail address, and for a crawl of a test web: private
-    addresses are allowed and all name servers are on loopback.
+    Empty if the User-Agent has a URL or a mail address, with FROM, and for a crawl of a test web:
+    private addresses are allowed and all name servers are on loopback.
     """
     agent = user_agent_of(settings)
-    if _CONTACT.search(agent) or _is_test_web(settings):
+    if _CONTACT.search(agent) or settings.get("FROM") or _is_test_web(settings):
         return []
     return [
         "*" * 78,

@@ -24,6 +24,7 @@ from webcrawl.cluster.moving.holding import Plan
 from webcrawl.cluster.running import RunningNode
 from webcrawl.cluster.steering import NodeSteering
 from webcrawl.config import build
+from webcrawl.config.fetch import has_proxy
 from webcrawl.config.table import read, typed_settings
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.disk.frontier import DiskFrontier, JobFolder
@@ -87,7 +88,10 @@ def _node_in(
     addresses = _addresses_from(settings, longest_fetch_s)
     active_max = read(settings, "FRONTIER_ACTIVE_HOSTS", int)
     frontier = ClusterFrontier(buckets, addresses, active_max=active_max)
-    agreed = settings_to_agree(typed_settings(settings)) | {"SUFFIX_LIST": SUFFIX_LIST}
+    agreed = settings_to_agree(typed_settings(settings)) | {
+        "SUFFIX_LIST": SUFFIX_LIST,
+        "PROXY": "set" if has_proxy(settings) else "unset",
+    }
     node = Node(bus, store, agreed, shards, longest_fetch_s=longest_fetch_s, clock=time.monotonic)
     tenancies = None
     if addresses is not None:

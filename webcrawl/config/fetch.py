@@ -9,35 +9,91 @@ import logging
 import os
 import ssl
 import sys
+from pathlib import Path
 
 from scrapy.http import Headers
 from scrapy.settings import BaseSettings
 from scrapy.utils.python import without_none_values
 
 from webcrawl import openfiles
-from webcrawl.config.kinds import TLS_VERSIONS
+from webcrawl.config.kinds import DIRECT, TLS_VERSIONS, SettingError
 from webcrawl.config.table import read
 from webcrawl.fetch.client import Client, Limits
 from webcrawl.fetch.gate import Gate
 from webcrawl.fetch.http1 import Headers as WireHeaders
 from webcrawl.fetch.mediatypes import Wants, media_type_test
+from webcrawl.fetch.proxy import Proxy
+from webcrawl.fetch.signing import KeyFileError, Signer, read_key
 from webcrawl.fetch.tls import client_context
 
 logger = logging.getLogger(__name__)
 
 # Deviation: no br and zstd, although fetch.decode removes them: many archive tools know gzip only.
 ACCEPT_ENCODING = b"gzip, deflate"
+_PROXY_FILE_MAX = 4096
 
 
 def client_from(settings: BaseSettings, limits: Limits, gate: Gate | None = None) -> Client:
-    """A fetch client behind `gate`, with `limits`, TLS and local address from settings."""
+    """A fetch client behind `gate`, with `limits`; TLS, local address, proxy and key from settings.
+
+    SettingError.
+    """
     return Client(
         limits,
         tls_context_from(settings),
         local_address=bind_address(settings.get("DOWNLOAD_BIND_ADDRESS")),
         idle_max=openfiles.plan().idle,
         gate=gate,
+        proxy=proxy_from(settings),
+        signer=signer_from(settings),
     )
+
+
+def has_proxy(settings: BaseSettings) -> bool:
+    """Whether every request goes through a proxy, or fails."""
+    return settings.get("PROXY") not in (None, "", DIRECT)
+
+
+def proxy_from(settings: BaseSettings) -> Proxy | None:
+    """The proxy of the whole crawl. SettingError, whose text has no password."""
+    value = settings.get("PROXY")
+    if not has_proxy(settings):
+        return None
+    try:
+        if not value.startswith("@"):
+            return Proxy.parse(value)
+        with open(value[1:], encoding="utf-8") as file:
+            lines = file.read(_PROXY_FILE_MAX).split()
+        if len(lines) == 1:
+            return Proxy.parse(lines[0])
+    except OSError as error:
+        raise ProxyError(f"{value[1:]} cannot be read: {error.strerror}") from None
+    except (AttributeError, ValueError):  # no text, no URL, no UTF-8
+        pass
+    where = f"{value[1:]} has not " if str(value).startswith("@") else "it is not "
+    raise ProxyError(f"{where}one URL such as http://HOST:PORT or http://USER:PASSWORD@HOST:PORT")
+
+
+class ProxyError(SettingError):
+    """The user's fault: a proxy that cannot be used. Its text has no password."""
+
+    def __init__(self, why: str) -> None:
+        ValueError.__init__(self, f"PROXY cannot be used: {why}")
+
+
+def signer_from(settings: BaseSettings) -> Signer | None:
+    """What signs each request; None without BOT_AUTH_KEY. SettingError."""
+    path = settings.get("BOT_AUTH_KEY")
+    if not path:
+        return None
+    agent = read(settings, "BOT_AUTH_AGENT", str) if settings.get("BOT_AUTH_AGENT") else ""
+    if not agent:
+        needed = "set BOT_AUTH_AGENT too, to the https URL at which your public key is"
+        raise SettingError("BOT_AUTH_KEY", str(path), needed)
+    try:
+        return Signer(read_key(Path(path)), agent)
+    except KeyFileError as error:
+        raise SettingError("BOT_AUTH_KEY", str(path), str(error)) from None
 
 
 def bind_address(value: str | tuple[str, int] | None) -> tuple[str, int] | None:
@@ -67,6 +123,8 @@ def headers_from(settings: BaseSettings) -> WireHeaders:
     headers = Headers()
     if settings["USER_AGENT"]:
         headers["User-Agent"] = read(settings, "USER_AGENT", str)
+    if settings.get("FROM"):
+        headers["From"] = read(settings, "FROM", str)
     headers.update(without_none_values(read(settings, "DEFAULT_REQUEST_HEADERS", dict)))
     headers.setdefault("Accept-Encoding", ACCEPT_ENCODING)
     return pairs(headers)

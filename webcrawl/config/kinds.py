@@ -26,6 +26,7 @@ from scrapy.utils.python import without_none_values
 from webcrawl.admission.dns import read_server
 from webcrawl.cluster.bus import Address
 from webcrawl.crawl.crawl import CrawlScheduler
+from webcrawl.fetch.proxy import Proxy
 from webcrawl.fetch.requesthead import is_name, one_line
 from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.parse.jointrules import NAMES_MAX
@@ -42,6 +43,7 @@ TLS_VERSIONS = {
 
 _AGENT = re.compile(r"[A-Za-z0-9_.-]+")  # a product token; `parse.robots` reads such names
 _READING = ("allows", "allows_all", "crawl_delay_s", "sitemaps")  # parse.robotsparsers.Reading
+DIRECT = "direct"  # PROXY: no proxy, also in a crawl that was begun with one
 PROCESSES_MAX = 64  # each takes some 70 MB, and one core keeps one or two of them busy
 
 
@@ -59,6 +61,7 @@ class Kind(NamedTuple):
     allowed: str
     typed: Callable[[Any], object] = lambda value: value
     unit: str = ""  # "s" or "bytes"; for the documentation
+    may_be_secret: bool = False  # a value that does not fit is not shown
 
 
 def whole(least: int, unit: str = "") -> Kind:
@@ -258,6 +261,34 @@ def _is_prefix(text: str) -> bool:
         return False
 
 
+# RFC 9110, 10.1.2, without the forms that no mailbox of today has (names, comments, quotes).
+_MAIL_ADDRESS = re.compile(
+    r"(?=.{3,254}\Z)[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*"
+    r"@(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)+[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])",
+    re.ASCII,
+)
+_HTTPS_URL = re.compile(r"https://[A-Za-z0-9][A-Za-z0-9.-]*(?::\d{1,5})?(?:/[!$-;=?-Z_a-z~]*)?")
+
+
+def _empty_or(pattern: re.Pattern[str]) -> Callable[[Any], object]:
+    return lambda value: not value or (isinstance(value, str) and pattern.fullmatch(value))
+
+
+def _is_proxy(value: object) -> bool:
+    if isinstance(value, str) and not value.startswith("@"):
+        try:
+            return value in ("", DIRECT) or bool(Proxy.parse(value))
+        except ValueError:
+            return False
+    return not value or (isinstance(value, str) and len(value) > 1)
+
+
+def _shown_proxy(value: str) -> str:
+    """The value without user name and password, for reports."""
+    is_shown = value in (None, "", DIRECT) or value.startswith("@")
+    return value if is_shown else f"http://{Proxy.parse(value)}"
+
+
 def _is_file_prefix(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[^/\s\0]+", value) is not None
 
@@ -288,6 +319,21 @@ BUS = Kind(
     "empty, or nats://HOST:PORT or tls://HOST:PORT",
     lambda value: str(Address.parse(str(value))) if value else "",
 )
+# Its typed value is for reports: `fetch.proxy_from` reads the setting.
+PROXY = Kind(
+    _is_proxy,
+    "empty, direct, http://HOST:PORT, http://USER:PASSWORD@HOST:PORT, or @ and a file with such"
+    " a URL",
+    _shown_proxy,
+    may_be_secret=True,
+)
+PATH = Kind(lambda value: not value or isinstance(value, str | os.PathLike), "empty, or a file")
+MAIL_ADDRESS = Kind(_empty_or(_MAIL_ADDRESS), "empty, or a mail address, such as crawl@example.org")
+HTTPS_URL = Kind(
+    _empty_or(_HTTPS_URL),
+    "empty, or an https URL, such as"
+    " https://example.org/.well-known/http-message-signatures-directory",
+)
 CLUSTER_NAME = Kind(
     lambda value: bool(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", str(value))),
     "1 to 64 letters, digits, - and _",
@@ -297,6 +343,9 @@ AGENTS = Kind(
     _are_agents,
     f"up to {NAMES_MAX - 1} names of crawlers, such as CCBot,GPTBot, with commas between them",
     _listed,
+)
+HEADER_NAMES = list_of(
+    lambda text: is_name(text.encode()), "names of headers, such as Authorization,Cookie"
 )
 NAMES = list_of(lambda text: True, "names with commas between them, or a list in settings.py")
 SUFFIXES = list_of(re.compile(r"[^\s/:@]+").fullmatch, "ends of host names, such as .br,gov.pt")

@@ -11,6 +11,7 @@ import re
 import stat
 import sys
 import tomllib
+from base64 import b64encode
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 from webcrawl.config.kinds import SettingError, parse_size
 from webcrawl.fetch.requesthead import is_name, is_set_by_client, one_line
 from webcrawl.parse.robots import product_token
-from webcrawl.scope.hostrules import HostRule, Values, values_of
+from webcrawl.scope.hostrules import Auth, HostRule, Values, values_of
 from webcrawl.scope.rules import named_host
 
 PRIORITY_MAX = 1_000_000
@@ -128,6 +129,26 @@ def _deny(value: Any) -> bool | tuple[str, ...]:
     return tuple(expressions)
 
 
+def _auth(value: Any) -> Auth:
+    allowed = 'a table with user and password, or with bearer, and scheme = "http" if need be'
+    if not isinstance(value, dict):
+        raise _NotAllowed(allowed)
+    scheme = value.get("scheme", "https")
+    secret = {name: text for name, text in value.items() if name != "scheme"}
+    if scheme not in ("http", "https") or set(secret) not in ({"user", "password"}, {"bearer"}):
+        raise _NotAllowed(allowed)
+    if not all(isinstance(text, str) and text.isprintable() for text in secret.values()):
+        raise _NotAllowed("texts of one line")
+    if "bearer" in secret:
+        if not re.fullmatch(r"[A-Za-z0-9._~+/-]+=*", secret["bearer"]):  # RFC 6750, 2.1
+            raise _NotAllowed("a bearer token of letters, digits and ._~+/-=")
+        return Auth(f"Bearer {secret['bearer']}", scheme)
+    if ":" in secret["user"]:  # RFC 7617, 2
+        raise _NotAllowed("a user without a colon")
+    pair = f"{secret['user']}:{secret['password']}".encode()
+    return Auth(f"Basic {b64encode(pair).decode()}", scheme)
+
+
 FIELDS = {
     "delay": Field("delay_s", _seconds(0)),
     "max_pages": Field("max_pages", _whole),
@@ -137,6 +158,7 @@ FIELDS = {
     "max_size": Field("max_size_bytes", _size),
     "user_agent": Field("user_agent", _user_agent),
     "headers": Field("headers", _headers),
+    "auth": Field("auth", _auth),
     "robots_agent": Field("robots_agent", _robots_agent),
     "obey_robots": Field("obey_robots", _switch),
     "deny": Field("deny", _deny),
@@ -240,6 +262,9 @@ class _Reader:
         }
         if not values:
             raise self._mistake(line, f"a rule needs one of {', '.join(FIELDS)}")
+        if "auth" in values and set(targets) != {"hosts"}:
+            where = self._line_of("auth", line)
+            raise self._mistake(where, "auth needs a rule whose targets are host alone")
         rule = HostRule(line=line, values=Values(**values), **targets)
         self._refuse_twice(number, rule)
         return rule
@@ -248,7 +273,9 @@ class _Reader:
         try:
             return FIELDS[key].read(value)
         except _NotAllowed as error:
-            text = "" if key == "headers" else f" = {_short(value)}"  # a header may be a secret
+            text = (
+                "" if key in ("headers", "auth") else f" = {_short(value)}"
+            )  # a header may be a secret
             why = f"{key}{text} cannot be used: {error}"
             raise self._mistake(self._line_of(key, line), why) from None
 

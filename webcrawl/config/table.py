@@ -154,6 +154,33 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "Headers of each request. There is no `Accept-Language`: set it if the crawl wants one"
             " language.",
         ),
+        Setting(
+            "FROM",
+            kinds.MAIL_ADDRESS,
+            "The mail address of whoever runs the crawl, for the `From` header of each request."
+            " Empty: no such header.",
+            "identity.md#the-from-header",
+        ),
+        Setting(
+            "BOT_AUTH_KEY",
+            kinds.PATH,
+            "The file of a private Ed25519 key (PEM or JWK): each request is signed with it (Web"
+            " Bot Auth). Needs `BOT_AUTH_AGENT`. Empty: no signatures.",
+            "identity.md#signed-requests",
+        ),
+        Setting(
+            "BOT_AUTH_AGENT",
+            kinds.HTTPS_URL,
+            "The `https` URL at which your public keys are, for the `Signature-Agent` header.",
+            "identity.md#signed-requests",
+        ),
+        Setting(
+            "BOT_ADDRESSES",
+            kinds.PREFIXES,
+            "The IP addresses from which you crawl, such as `192.0.2.0/28`. Only for the page and"
+            " the list that `scrapy botpage` writes.",
+            "identity.md#the-page-of-the-crawler",
+        ),
         Setting("ROBOTSTXT_OBEY", BOOL, "Obey robots.txt (RFC 9309)."),
         Setting(
             "ROBOTSTXT_USER_AGENT",
@@ -323,6 +350,14 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         ),
         Setting("DOWNLOAD_TLS_MIN_VERSION", kinds.TLS_VERSION, "Oldest TLS version to accept."),
         Setting("DOWNLOAD_TLS_MAX_VERSION", kinds.TLS_VERSION, "Newest TLS version to offer."),
+        Setting(
+            "PROXY",
+            kinds.PROXY,
+            "The HTTP proxy of the whole crawl: `http://host:port`, or `@file` with that URL, which"
+            " may have `user:password@`. Pages, robots.txt and DNS go through it, nothing goes past"
+            " it. Empty: none. `direct`: none, also in a crawl that was begun with one.",
+            "identity.md#a-proxy-for-the-whole-crawl",
+        ),
         Setting("DNS_SERVERS", kinds.DNS_SERVERS, "Name servers to ask. Empty: the system's."),
         Setting(
             "ALLOW_PRIVATE_ADDRESSES",
@@ -391,6 +426,13 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "Write an index beside each WARC file (`NAME.cdxj`), which pywb reads as it is.",
             "warc.md#the-index",
         ),
+        Setting(
+            "WARC_OMIT_HEADERS",
+            kinds.HEADER_NAMES,
+            "Headers that are left out of the request records, since they may be secrets. Empty:"
+            " the records have all that was sent.",
+            "identity.md#secrets-and-the-archive",
+        ),
         Setting("WARC_COLLECTION", kinds.ONE_LINE, "Name of the collection (warcinfo record)."),
         Setting("WARC_OPERATOR", kinds.ONE_LINE, "Who runs the crawl (warcinfo record)."),
         Setting("WARC_DESCRIPTION", kinds.ONE_LINE, "What the crawl is for (warcinfo record)."),
@@ -452,10 +494,18 @@ def read(settings: BaseSettings, name: str, type_: type[T]) -> T:
 
 
 def typed_settings(settings: BaseSettings) -> dict[str, object]:
-    """Every setting of the table with its type. A value that cannot be used stays as it is."""
+    """Every setting of the table with its type, for reports: without the secret of a proxy.
+
+    A value that cannot be used stays as it is.
+    """
     return {
-        name: row.kind.typed(value) if row.kind.fits(value) else value
+        name: _typed(row.kind, settings.get(name))
         for name, row in TABLE.items()
         if name in settings
-        for value in (settings.get(name),)
     }
+
+
+def _typed(kind: Kind, value: object) -> object:
+    if kind.fits(value):
+        return kind.typed(value)
+    return "not shown" if kind.may_be_secret else value

@@ -14,9 +14,11 @@ import time
 
 from scrapy import Request, signals
 from scrapy.core.downloader import Downloader as ScrapyDownloader
-from scrapy.exceptions import DownloadCancelledError
+from scrapy.crawler import Crawler
+from scrapy.exceptions import DownloadCancelledError, NotSupported
 from scrapy.http import Response
 
+from webcrawl.config.fetch import has_proxy
 from webcrawl.crawl.crawl import Crawl, crawl_of
 from webcrawl.crawl.outcomes import beyond_target
 from webcrawl.crawl.page_fetch import lease_of, note, page_fetch_of
@@ -25,11 +27,18 @@ from webcrawl.fetch.exchange import FetchFailed
 from webcrawl.frontier.lease import Lease
 from webcrawl.scope import Scope
 
+_LOCAL = frozenset({"data", "file"})
+
 
 class Downloader(ScrapyDownloader):
     """Scrapy's downloader, without slots for leased Requests. `DOWNLOADER` setting."""
 
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._has_proxy = has_proxy(crawler.settings)
+
     async def _enqueue_request(self, request: Request) -> Response:
+        self._refuse_bypass(request)
         lease = lease_of(request)
         crawl = crawl_of(self.crawler)
         if crawl.gate.is_shut or (lease is not None and _is_denied(lease, crawl.scope)):
@@ -52,6 +61,14 @@ class Downloader(ScrapyDownloader):
             return response
         finally:
             send(signals.request_left_downloader, **values)
+
+    def _refuse_bypass(self, request: Request) -> None:
+        """NotSupported if the crawl has a proxy, and another handler would send `request`."""
+        if self._has_proxy:
+            scheme = request.url.partition(":")[0]
+            handler = self.handlers._get_handler(scheme)
+            if not isinstance(handler, DownloadHandler) and scheme not in _LOCAL:
+                raise NotSupported(f"{request}: not sent, as it would not go through PROXY")
 
     async def _count(self, request: Request) -> None:
         """Wait until the answer has a place of the target. Raises TargetMet if it gets no place."""

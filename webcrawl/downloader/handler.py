@@ -64,6 +64,7 @@ from webcrawl.fetch.exchange import Exchange, FailureReason, FetchFailed, is_fai
 from webcrawl.fetch.http1 import Headers as WireHeaders
 from webcrawl.fetch.http1 import content_length
 from webcrawl.fetch.mediatypes import Wants
+from webcrawl.fetch.proxy import Proxy
 from webcrawl.fetch.requesthead import (
     UnsendableError,
     header_line,
@@ -157,7 +158,7 @@ class DownloadHandler(BaseDownloadHandler):
         lease = lease_of(request)
         if lease is not None and lease.refused:
             raise refusal(lease)
-        if meta.get("proxy"):
+        if meta.get("proxy") and self.proxy is None:
             try:
                 _make_sendable(request)
             except UnsendableError as problem:
@@ -190,6 +191,11 @@ class DownloadHandler(BaseDownloadHandler):
         if own and not stopped:
             self._bodies.judge(request, exchange)
         return _response(exchange, stopped)
+
+    @property
+    def proxy(self) -> Proxy | None:
+        """The proxy of the whole crawl. With it, a Request's own `meta["proxy"]` is not used."""
+        return self._client.proxy
 
     async def close(self) -> None:
         await self._client.close()
@@ -231,7 +237,7 @@ class DownloadHandler(BaseDownloadHandler):
             raise UnsupportedURLSchemeError(str(error)) from None
         if self._crawl.admissions is not None:
             return await self._crawl.admissions.address(host)
-        return await system_address(host)
+        return await system_address(host) if self.proxy is None else ""
 
     def _values(self, request: Request, lease: Lease | None) -> Values:
         """What the rules (RULES) set for the host that is asked."""
@@ -245,7 +251,7 @@ class DownloadHandler(BaseDownloadHandler):
 
     def _request_headers(self, request: Request, values: Values) -> WireHeaders:
         """The Request's own headers, then those of the rules and the crawl that it lacks."""
-        own, headers = request.headers, ruled_headers(self._headers, values)
+        own, headers = request.headers, ruled_headers(self._headers, values, request.url)
         if not own:
             return headers
         its = [pair for pair in pairs(own) if pair[0] != b"Proxy-Authorization"]
@@ -269,7 +275,7 @@ class DownloadHandler(BaseDownloadHandler):
             with_reactor = self.crawler.settings.getbool("TWISTED_REACTOR_ENABLED")
             handler = load_object(PROXY_HANDLERS[with_reactor])
             self._proxied = build_from_crawler(handler, self.crawler)
-        headers = ruled_headers(self._headers, values)
+        headers = ruled_headers(self._headers, values, request.url)
         ruled = [pair[0] for pair in headers if pair not in self._headers]
         ruled = [name for name in ruled if name not in request.headers]
         for name, value in headers:
@@ -374,7 +380,7 @@ def _response(exchange: Exchange, stopped: StopDownload | None) -> Response:
         body=body,
         flags=_flags(exchange, stopped),
         certificate=exchange.tls.certificate if exchange.tls else None,
-        ip_address=_ip_address(exchange.ip),
+        ip_address=_ip_address(exchange.ip) if exchange.ip else None,
         protocol=f"HTTP/{exchange.http_version}",
     )
     response.headers = headers  # the constructor would copy them, slowly

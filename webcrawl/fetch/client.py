@@ -1,7 +1,8 @@
 """The HTTP client: one request, one answer, one `Exchange`, on plain asyncio.
 
 Owns sockets, TLS connections and the limits of time and size. Connects to the IP address of the
-request; looks up no name, follows no redirect, keeps no cookie. Keeps connections alive
+request, or to the crawl's `proxy`; looks up no name but the proxy's, follows no redirect, keeps no
+cookie. Signs each request anew, if it has a `signing.Signer`. Keeps connections alive
 (`connections`) if `Limits.keep_alive_s` says so.
 
 Invariants: whatever a peer sends, `fetch` returns an Exchange or raises FetchFailed. Its connection
@@ -24,11 +25,13 @@ from enum import Enum
 
 from webcrawl.fetch.connections import Connections, Server
 from webcrawl.fetch.decode import decode, decode_quickly
-from webcrawl.fetch.exchange import Exchange, FetchFailed
+from webcrawl.fetch.exchange import Exchange, FailureReason, FetchFailed
 from webcrawl.fetch.gate import Gate, Matches
 from webcrawl.fetch.http1 import Headers, ResponseReader
 from webcrawl.fetch.mediatypes import Wants
+from webcrawl.fetch.proxy import Proxy, Tunnel, failure_of, tunnel_place
 from webcrawl.fetch.requesthead import build_request, split_url
+from webcrawl.fetch.signing import Signer
 from webcrawl.fetch.tls import CertificateJudge, client_context
 from webcrawl.openfiles import IDLE, is_ours
 
@@ -64,7 +67,7 @@ class FetchRequest:
 
     method: str
     url: str
-    address: str  # IP address to connect to
+    address: str  # IP address to connect to; through a proxy, it is not used
     headers: Headers
     body: bytes = b""
     wants: Wants | None = None
@@ -84,8 +87,13 @@ class Client:
         local_address: tuple[str, int] | None = None,
         idle_max: tuple[int, int] = IDLE,
         gate: Gate | None = None,
+        proxy: Proxy | None = None,
+        signer: Signer | None = None,
     ) -> None:
+        """With `proxy` every connection is to it, whatever the request's address is."""
         self.limits = limits
+        self.proxy = proxy
+        self._signer = signer
         self._context = context or client_context()
         self._judge = judge or CertificateJudge()
         self._local_address = local_address
@@ -123,9 +131,16 @@ class Client:
             and request.method in _REPEATABLE
             and self._idle.is_reliable(server)
         )
-        wire = build_request(request.method, target, request.headers, request.body, keep=keep)
+        headers, proxy = request.headers, self.proxy
+        if self._signer is not None:
+            headers = self._signer.signed(headers, request.method, target, time.time())
+        absolute = proxy is not None and not target.secure
+        wire = build_request(
+            request.method, target, headers, request.body, keep=keep, absolute=absolute
+        )
         kept = self._idle.take(server) if keep else None
-        fetch = _Fetch(request, wire, limits, server, self._idle if keep else None, self._gate)
+        idle = self._idle if keep else None
+        fetch = _Fetch(request, wire, limits, server, idle, self._gate, proxy)
         self._under_way.add(fetch)
         try:
             await fetch.run(self._context if target.secure else None, kept)
@@ -176,7 +191,8 @@ class Client:
             status=reader.status,
             http_version=reader.http_version,
             headers=reader.headers,
-            ip=fetch.server.address,
+            ip="" if self.proxy is not None else fetch.server.address,
+            via_proxy=self.proxy is not None,
             body_skipped=fetch.body_skipped,
             truncated=reader.truncated,
             started_time=fetch.started_time,
@@ -230,9 +246,12 @@ class _Fetch(asyncio.Protocol):
         server: Server,
         idle: Connections | None,
         gate: Gate,
+        proxy: Proxy | None = None,
     ) -> None:
         self.request = request
-        self.wire = wire  # the bytes of the request
+        self.wire = wire  # the bytes of the request, without the proxy's user name and password
+        self._proxy = proxy
+        self._at_proxy = False  # connected to it
         self.limits = limits
         self.server = server
         self._idle = idle  # takes the connection if it can be used again
@@ -268,24 +287,30 @@ class _Fetch(asyncio.Protocol):
                 self._ask(kept, self.started_at)
             else:
                 self._enter(State.CONNECTING, self.started_at)
-                await self._loop.create_connection(
-                    lambda: self,
-                    server.address,
-                    server.port,
-                    ssl=context,
-                    # Python sends no SNI for an IP address.
-                    server_hostname=server.host.rstrip(".") if context else None,
-                    local_addr=server.local_address,
-                )
+                if self._proxy is not None:
+                    await self._connect_through(self._proxy, context)
+                else:
+                    await self._loop.create_connection(
+                        lambda: self,
+                        server.address,
+                        server.port,
+                        ssl=context,
+                        # Python sends no SNI for an IP address.
+                        server_hostname=server.host.rstrip(".") if context else None,
+                        local_addr=server.local_address,
+                    )
             await self._closed
         except asyncio.CancelledError:
             if self._error is None or self._task is None or self._task.uncancel():
                 raise  # not by `stop`: the caller's task is being cancelled
+        except FetchFailed as failure:  # of the tunnel
+            self._decide(failure)
         except ssl.SSLError as error:
             self._decide(FetchFailed("tls", error.reason or str(error)))
         except OSError as error:
             ours = is_ours(error) or self._lacks_port(error)
-            self._decide(FetchFailed("no_socket" if ours else "connect", str(error)))
+            theirs: FailureReason = "proxy" if self._lacks_proxy else "connect"
+            self._decide(FetchFailed("no_socket" if ours else theirs, str(error)))
         except ValueError as error:  # a name that TLS cannot ask for
             self._decide(FetchFailed("connect", str(error)))
         finally:
@@ -295,6 +320,32 @@ class _Fetch(asyncio.Protocol):
                 self._transport.abort()
         if self._error is not None:
             raise self._take_error()
+
+    async def _connect_through(self, proxy: Proxy, context: ssl.SSLContext | None) -> None:
+        """Connect to `proxy`, for https with a tunnel. Raises FetchFailed and OSError."""
+        server, connect = self.server, self._loop.create_connection
+        if context is None:
+            await connect(lambda: self, proxy.host, proxy.port, local_addr=server.local_address)
+            return
+        request = proxy.tunnel_request(tunnel_place(server.host, server.port))
+        transport, tunnel = await connect(
+            lambda: Tunnel(request), proxy.host, proxy.port, local_addr=server.local_address
+        )
+        self._at_proxy = True
+        try:
+            await tunnel.opened
+            name = server.host.rstrip(".")
+            secured = await self._loop.start_tls(transport, self, context, server_hostname=name)
+        except BaseException:
+            transport.abort()
+            raise
+        assert secured is not None  # it is, unless the transport is closing: then it raises
+        self._ask(secured, time.monotonic())
+
+    @property
+    def _lacks_proxy(self) -> bool:
+        """Whether there is a proxy, and no connection to it yet."""
+        return self._proxy is not None and not self._at_proxy
 
     def _lacks_port(self, error: OSError) -> bool:
         """Whether all local ports are in use. The system reports the same error for a local address
@@ -322,6 +373,7 @@ class _Fetch(asyncio.Protocol):
 
     def _ask(self, transport: asyncio.Transport, connected_at: float) -> None:
         self._transport = transport
+        self._at_proxy = True
         if self.state is State.DONE:  # stopped while connecting
             transport.abort()
             return
@@ -331,10 +383,14 @@ class _Fetch(asyncio.Protocol):
         self.connected_at = connected_at
         self.ssl_object = transport.get_extra_info("ssl_object")
         self._enter(State.AWAITING_ANSWER, connected_at)
-        transport.write(self.wire)
+        proxy = None if self.ssl_object else self._proxy
+        transport.write(proxy.with_authorization(self.wire) if proxy else self.wire)
 
     def data_received(self, data: bytes) -> None:
         if self.state is State.DONE:
+            return
+        if self.state is State.CONNECTING:  # through a tunnel, whose TLS is complete
+            self.stop(FetchFailed("bad_response", "data before the request"))
             return
         now = time.monotonic()
         if self.state is State.AWAITING_ANSWER:
@@ -345,6 +401,10 @@ class _Fetch(asyncio.Protocol):
             reader.feed(data)
             if reader.status and self.state is State.READING_HEAD:
                 self._enter(State.READING_BODY, now)
+                if self._proxy is not None and self.ssl_object is None:
+                    failure = failure_of(reader.status, reader.headers, tunnel=False)
+                    if failure is not None:
+                        raise failure
                 if request.wants is not None:
                     self.body_skipped = not request.wants(reader.status, reader.headers)
             if reader.status and request.on_content is not None and not self.body_skipped:
@@ -371,7 +431,7 @@ class _Fetch(asyncio.Protocol):
 
     def _on_timer(self) -> None:
         if self.state is State.CONNECTING:
-            self.stop(FetchFailed("connect_timeout"))
+            self.stop(FetchFailed("proxy" if self._lacks_proxy else "connect_timeout"))
         elif self.state is State.READING_BODY:
             self.reader.end("time")
             self.stop()

@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeGuard, get_args
 # Every reason for which a fetch can fail: each is one statistic, `webcrawl/failed/<reason>`.
 FailureReason = Literal[
     "dns",  # the host has no address, or no name server answered
+    "proxy",  # no connection to the crawl's proxy, or it refuses us: no host was asked
     "blocked_address",  # the address guard refused every address
     "connect",  # refused, unreachable, or reset while connecting
     "connect_timeout",
@@ -32,7 +33,7 @@ OURS: Final[frozenset[FailureReason]] = frozenset({"cancelled", "outage", "no_so
 
 # A retry may succeed. All other reasons describe the server itself.
 TRANSIENT: Final[frozenset[FailureReason]] = frozenset(
-    {"dns", "connect", "connect_timeout", "timeout", "reset"}
+    {"dns", "proxy", "connect", "connect_timeout", "timeout", "reset"}
 )
 
 # No server answered at this address: try the host's next address.
@@ -72,7 +73,7 @@ class Exchange:
     status: int
     http_version: str  # of the response: "1.0" or "1.1"
     headers: list[tuple[bytes, bytes]]  # order, case and repeats as sent; values stripped
-    ip: str
+    ip: str  # "" where it is not known: through a proxy
     body: bytes = b""
     payload: bytes = b""
     body_skipped: bool = False  # the head was not wanted, so the body was not read
@@ -87,6 +88,8 @@ class Exchange:
     tls: Tls | None = None
     decode_problem: str = ""  # why a content coding could not be removed in full
     codings_left: tuple[bytes, ...] = ()  # content codings still on `payload`: unknown to us
+    via_proxy: bool = False  # through the crawl's proxy (PROXY)
+    headers_omitted: tuple[str, ...] = ()  # secrets that are left out of `request`
     reconstructed: bool = False  # not from the wire: built from Scrapy's request and response
     cached: bool = False  # an HTTP cache answered: no server was asked
     body_replaced: bool = False  # a middleware gave the spider another body than `payload`

@@ -54,15 +54,22 @@ def split_url(url: str) -> Target:
 
 
 def build_request(
-    method: str, target: Target, headers: Headers, body: bytes, *, keep: bool = False
+    method: str,
+    target: Target,
+    headers: Headers,
+    body: bytes,
+    *,
+    keep: bool = False,
+    absolute: bool = False,
 ) -> bytes:
     """The bytes of the request (RFC 9112, 3 and 6). Raises UnsendableError.
 
     `headers` are sent as given, without those of connection and framing, which the client sets.
     Host is added if missing. POST, PUT and PATCH have a Content-Length even for an empty body
-    (RFC 9110, 8.6).
+    (RFC 9110, 8.6). `absolute`: with the whole URL, for a proxy (RFC 9112, 3.2.2).
     """
-    lines = [request_line(method, target.path), host_line(target.netloc)]
+    place = f"http://{target.netloc}{target.path}" if absolute else target.path
+    lines = [request_line(method, place), host_line(target.netloc)]
     if any(name.lower() == b"host" for name, _ in headers):
         del lines[1]
     lines += [line for header in headers if (line := header_line(*header))]

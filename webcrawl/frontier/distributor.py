@@ -20,6 +20,7 @@ import sys
 from collections.abc import Callable
 from math import inf
 
+from webcrawl.fetch.proxy import real_address
 from webcrawl.frontier.addresses import Addresses
 from webcrawl.frontier.backlog import Backlog, was_kept
 from webcrawl.frontier.base import SUPPLY_S, Policy
@@ -221,6 +222,8 @@ class Distributor:
         is_of_earlier_run = self._store.is_of_earlier_run(host)
         if is_of_earlier_run:
             host.asked_at = max(host.asked_at, self._began_at)
+            if not all(map(real_address, host.addresses)):  # this run may have no proxy
+                host.addresses, host.resolved_until = (), 0.0
         if is_of_earlier_run or self._policy.rules is not None:  # they may have changed since
             self.apply_delay(host)
         return host

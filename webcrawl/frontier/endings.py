@@ -17,6 +17,7 @@ from webcrawl.crawllog.line import (
     milliseconds,
     to_bytes,
 )
+from webcrawl.fetch.proxy import real_address
 from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import (
     Fetched,
@@ -84,7 +85,7 @@ class Endings:
         if isinstance(outcome, RobotsUnreachable) and details == NO_DETAILS:
             end, reason = "kept", outcome.reason
         if details == NO_DETAILS:
-            details = to_bytes(Details(ip=lease.address))
+            details = to_bytes(Details(ip=real_address(lease.address)))
         self._add(now, "robots", link, end, reason, task.tries + 1, host, details)
 
     def _unanswered(
@@ -102,7 +103,7 @@ class Endings:
         details = NO_DETAILS
         if took_s is not None:
             ip = host.addresses[0] if host is not None and host.addresses else ""
-            details = to_bytes(Details(ip=ip, total_ms=milliseconds(took_s)))
+            details = to_bytes(Details(ip=real_address(ip), total_ms=milliseconds(took_s)))
         self._add(now, "page", link, end, reason, tries, host, details)
 
     def _add(

@@ -16,6 +16,7 @@ from scrapy.exceptions import NotConfigured
 
 from webcrawl.admission.dns import ResolutionFailed, Resolver
 from webcrawl.admission.guard import AddressGuard
+from webcrawl.admission.proxied import ProxyResolver
 from webcrawl.config.build import caps_from, guard_from, resolver_from
 from webcrawl.config.table import read
 from webcrawl.frontier.caps import Caps
@@ -29,7 +30,11 @@ class IpUniqueness(Verifier):
     name = "ip_uniqueness"
 
     def __init__(
-        self, crawler: Crawler, caps: Caps, guard: AddressGuard, resolver: Resolver
+        self,
+        crawler: Crawler,
+        caps: Caps,
+        guard: AddressGuard,
+        resolver: Resolver | ProxyResolver,
     ) -> None:
         super().__init__(crawler)
         self._caps = caps
@@ -53,7 +58,7 @@ class IpUniqueness(Verifier):
             resolution = await self._resolver.resolve(host_of(url), monotonic())
         except ResolutionFailed:
             self.refuse("dns")
-        addresses = self._guard.filter(resolution.addresses)
+        addresses = self._guard.admitted(host_of(url), resolution.addresses)
         if not addresses:
             self.refuse("blocked_address")
         if not is_page(url, request) or is_counted(request, url, self.name):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from time import monotonic
 from typing import Any, Self
@@ -34,6 +34,7 @@ from webcrawl.items import Page
 from webcrawl.signals import exchange_recorded
 from webcrawl.warc.files import Position, WarcError, WarcFiles
 from webcrawl.warc.metadata import page_metadata, signal_lines, unarchived_metadata
+from webcrawl.warc.omission import omitter
 from webcrawl.warc.records import Capture, payload_digest, recorded_digest
 from webcrawl.warc.recovery import recover
 from webcrawl.warc.writer import WarcWriter
@@ -67,6 +68,7 @@ class WarcPipeline:
         self._writer: WarcWriter | None = None
         self._failed = False
         self._counters = Counters()  # the crawl's, if it has a frontier
+        self.omit: Callable[[Exchange], None] | None = None  # WARC_OMIT_HEADERS
         self._counted_bytes = 0  # this process's part of `counters.warc_bytes`
 
     @classmethod
@@ -87,6 +89,7 @@ class WarcPipeline:
             settings.get("WARC_PAYLOAD_DIGEST") or "wire",
             obeys_noarchive=settings.getbool("OBEY_NOARCHIVE"),
         )
+        pipeline.omit = omitter(settings.getlist("WARC_OMIT_HEADERS"))
         crawler.signals.connect(pipeline.exchange_recorded, exchange_recorded)
         crawler.signals.connect(pipeline.response_received, signals.response_received)
         return pipeline
@@ -115,6 +118,8 @@ class WarcPipeline:
         exchange = item.exchange
         if exchange is None or exchange.body_skipped:
             return item
+        if self.omit is not None:
+            self.omit(exchange)
         try:
             links = item.links
             if item.noarchive and self._obeys_noarchive:
@@ -176,6 +181,8 @@ class WarcPipeline:
         """A signal handler: archive a robots.txt. The sender awaits the result."""
         if self._writer is None or exchange.body_skipped:
             return None
+        if self.omit is not None:
+            self.omit(exchange)
         lines = tuple(signal_lines(exchange.signals))
         capture = Capture(exchange, payload_digest(exchange), metadata=lines)
         if self._digest_over != "wire":

@@ -27,6 +27,16 @@ HEADER = "header "  # begins the name of a header among the values of a rule
 Search = Callable[[str], re.Match[str] | None]
 
 
+class Auth(Struct, frozen=True):
+    """A login, for one host and one scheme. Its text has no secret."""
+
+    header: str  # the value of Authorization
+    scheme: str = "https"
+
+    def __repr__(self) -> str:
+        return f"a login for {self.scheme}"
+
+
 class Values(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What rules set for a host. None: the setting holds."""
 
@@ -38,6 +48,7 @@ class Values(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_size_bytes: int | None = None  # DOWNLOAD_MAXSIZE; 0: no limit
     user_agent: str | None = None  # USER_AGENT
     headers: tuple[tuple[str, str], ...] | None = None  # added to DEFAULT_REQUEST_HEADERS
+    auth: Auth | None = None  # only in rules for hosts
     robots_agent: str | None = None  # a product token: ROBOTSTXT_USER_AGENT
     obey_robots: bool | None = None  # ROBOTSTXT_OBEY
     deny: bool | tuple[str, ...] | None = None  # all URLs, or those that an expression matches

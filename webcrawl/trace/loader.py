@@ -21,6 +21,7 @@ from webcrawl.config.fetch import client_from, headers_from, limits_from
 from webcrawl.config.table import read
 from webcrawl.fetch.client import FetchRequest, Limits
 from webcrawl.fetch.exchange import UNANSWERED, Exchange, FetchFailed
+from webcrawl.fetch.proxy import real_address
 from webcrawl.fetch.requesthead import UnsendableError
 from webcrawl.parse.urls import host_of
 from webcrawl.wording import printable
@@ -105,11 +106,14 @@ class Loader:
         except ResolutionFailed as failure:
             fail(DNS_PROBLEMS.get(failure.reason, failure.reason))
         took = ms(time.monotonic() - began)
-        addresses = self._guard.filter(found)[:ADDRESSES_MAX]
+        addresses = self._guard.admitted(host, found)[:ADDRESSES_MAX]
         if not addresses:
             hint = "" if self._private else "; only ALLOW_PRIVATE_ADDRESSES=1 allows it"
-            fail(f"blocked_address: {found[0]}{hint}")
-        self._lines.end(f"done in {took} ms, found {addresses[0]}")
+            fail(f"blocked_address: {real_address(found[0]) or host}{hint}")
+        if real_address(addresses[0]):
+            self._lines.end(f"done in {took} ms, found {addresses[0]}")
+        else:
+            self._lines.end("left to the proxy")
         self._addresses[host] = addresses
         return addresses
 

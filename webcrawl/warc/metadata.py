@@ -82,6 +82,10 @@ def _connection(exchange: Exchange) -> Iterator[Line]:
 def _content(page: Page, exchange: Exchange) -> Iterator[Line]:
     if exchange.reconstructed:
         yield "reconstructed", "true"
+    if exchange.via_proxy:
+        yield "viaProxy", "true"
+    if exchange.headers_omitted:
+        yield "requestHeadersOmitted", ", ".join(exchange.headers_omitted)
     if exchange.cached:
         yield "cached", "true"
     if exchange.body_replaced:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from webcrawl.fetch.proxy import real_address
 from webcrawl.frontier.backlog import was_kept
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.hostrows import queue_of
@@ -184,7 +185,7 @@ def _of_host(host: Host, frontier: Inspection, now: float) -> Iterator[str]:
             yield f"{name} waits for a place among the active hosts, behind {before}."
         elif at <= now:
             yield f"{name} may be asked now."
-    if host.addresses:
+    if any(map(real_address, host.addresses)):
         yield f"IP address of {name}: {', '.join(host.addresses)}."
 
 

@@ -58,6 +58,11 @@ def check_folder(
         raise StoreError(
             f"{folder} was begun with FRONTIER_ORDER = {order!r}, and resumes only with that"
         )
+    if known.get("PROXY") == "set" and "PROXY" not in settings:
+        raise StoreError(
+            f"{folder} was begun with PROXY, and resumes only with it; PROXY=direct asks the hosts"
+            " directly from now on"
+        )
     warnings += [
         f"{name} is {value!r}, and was {known.get(name)!r} in the last run of this crawl"
         for name, value in settings.items()
