@@ -102,6 +102,7 @@ WARC_MAX_TOTAL = 0
 DISK_FREE_MIN = 100_000_000  # enough to end the crawl and close its files
 WARC_CDXJ = True  # an index beside each WARC file
 WARC_PAYLOAD_DIGEST = "wire"  # warcio and FastWARC verify it; jwarc verifies "payload"
+DEDUP_INDEX: list[str] = []  # earlier archives: what they hold is not stored again
 WARC_COLLECTION = ""
 WARC_OPERATOR = ""
 WARC_DESCRIPTION = ""
@@ -126,6 +127,7 @@ EXTENSIONS = {
     "webcrawl.extensions.cluster.ClusterNode": 305,
     "webcrawl.extensions.steering.SteeringExtension": 310,
     "webcrawl.extensions.rules.RulesWatch": 0,
+    "webcrawl.extensions.earlier.EarlierArchives": 0,
     "webcrawl.extensions.budgets.Budgets": 0,
     "webcrawl.extensions.allocator.OneHeap": 0,
     "webcrawl.extensions.garbage.GcTuning": 900,

@@ -28,6 +28,7 @@ from webcrawl.cluster.bus import Address
 from webcrawl.crawl.crawl import CrawlScheduler
 from webcrawl.fetch.requesthead import is_name, one_line
 from webcrawl.parse.robotsparsers import OURS, PROTEGO
+from webcrawl.warc.earlierlines import SUFFIXES as CDXJ_SUFFIXES
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})  # reported at the write that fails
 TLS_VERSIONS = {
@@ -245,6 +246,11 @@ def _is_prefix(text: str) -> bool:
         return False
 
 
+def _is_index(text: str) -> bool:
+    path = Path(text)
+    return path.is_dir() or (path.is_file() and text.endswith(CDXJ_SUFFIXES))
+
+
 def _is_file_prefix(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[^/\s\0]+", value) is not None
 
@@ -276,6 +282,9 @@ CLUSTER_NAME = Kind(
 )
 PREFIXES = list_of(_is_prefix, "prefixes, such as 192.0.2.0/24")
 NAMES = list_of(lambda text: True, "names with commas between them, or a list in settings.py")
+INDEXES = list_of(
+    _is_index, "files *.cdxj or *.cdxj.gz, or folders of them, with commas between them"
+)
 SUFFIXES = list_of(re.compile(r"[^\s/:@]+").fullmatch, "ends of host names, such as .br,gov.pt")
 MEDIA_TYPES = list_of(
     re.compile(r"[\w.+*-]+/[\w.+*-]+|\*").fullmatch,

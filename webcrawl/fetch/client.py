@@ -179,6 +179,7 @@ class Client:
             ip=fetch.server.address,
             body_skipped=fetch.body_skipped,
             truncated=reader.truncated,
+            has_surplus=reader.has_surplus,
             started_time=fetch.started_time,
             asked_at=fetch.first_byte_at,
             ended_at=fetch.ended_at,

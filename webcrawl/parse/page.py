@@ -64,7 +64,8 @@ def reads_quickly(payload: bytes) -> bool:
     return size <= QUICK_BYTES and (size <= 8 * QUICK_TAGS or payload.count(b"<") <= QUICK_TAGS)
 
 
-def _media_type(content_type: str) -> str:
+def media_type_of(content_type: str) -> str:
+    """The media type of a Content-Type, without parameters, lower case."""
     return content_type.partition(";")[0].strip().lower()
 
 
@@ -84,7 +85,7 @@ def read_page(
     A page with nofollow has `found` 0 and no links, not even the target of a meta refresh, unless
     `obey_nofollow` is off. `user_agent_token` is our name in robots rules. O(size).
     """
-    parser = PARSERS.get(_media_type(content_type))
+    parser = PARSERS.get(media_type_of(content_type))
     if parser is None:
         return ParsedPage()
     charset = sniff(payload, content_type)

@@ -23,18 +23,22 @@ from scrapy.http import Response
 from scrapy.utils.conf import closest_scrapy_cfg
 
 from webcrawl.admission.runner import REDIRECTS
-from webcrawl.config.build import robots_token
+from webcrawl.config.build import revisits, robots_token
 from webcrawl.config.table import read
 from webcrawl.crawl import PageFetchMiddleware
 from webcrawl.crawl.crawl import Crawl, CrawlScheduler, crawl_of, set_fatal_error
 from webcrawl.crawl.page_fetch import state_of
 from webcrawl.crawl.reconstruction import exchange_of
+from webcrawl.crawl.visits import compare_not_modified, is_unchanged
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Original, Page
-from webcrawl.parse.page import read_page, reads_quickly
+from webcrawl.parse.maintext import text_hash
+from webcrawl.parse.page import ParsedPage, media_type_of, read_page, reads_quickly
 from webcrawl.parse.urls import redirect_target
 from webcrawl.report.console import console_from
 from webcrawl.spiders.seeds import BadSeed, SeedSource
+from webcrawl.warc.earlier import Earlier
+from webcrawl.warc.earlierlines import EarlierError
 from webcrawl.warc.records import payload_digest, raw_digest, warc_date
 
 SEEDS_PER_BATCH = 1000  # read by the thread in one go
@@ -84,6 +88,7 @@ class _Reading(NamedTuple):
     agent: str  # the name that robots rules know this crawler by, lower case
     obey_nofollow: bool
     follow_rel_nofollow: bool
+    revisits: bool  # RECRAWL
 
 
 class BroadSpider(Spider):
@@ -111,6 +116,7 @@ class BroadSpider(Spider):
             robots_token(settings).lower(),
             read(settings, "OBEY_NOFOLLOW", bool),
             read(settings, "FOLLOW_REL_NOFOLLOW", bool),
+            revisits(settings),
         )
 
     @cached_property
@@ -204,12 +210,15 @@ class BroadSpider(Spider):
             payload_digest=payload_digest(exchange),
         )
         page.exchange = exchange
-        if response.status in REDIRECTS:
+        if exchange.is_not_modified:
+            compare_not_modified(page, exchange, page_fetch.lease.visit)
+        elif response.status in REDIRECTS:
             location = response.headers.get("Location") or b""
             page.redirect_to = redirect_target(location, response.url) or ""
         elif 200 <= response.status < 300 and response.body:
             await self._compare(page, exchange, response.body)
             await self._read_links(page, response, media_type)
+            page.unchanged = is_unchanged(page_fetch.lease.visit, page)
         return page
 
     async def _read_links(self, page: Page, response: Response, media_type: str) -> None:
@@ -219,7 +228,7 @@ class BroadSpider(Spider):
         """
         reading = self._reading
         read = partial(
-            read_page,
+            self._read_page,
             response.body,
             media_type or "text/html",  # Deviation: browsers sniff; HTML is their usual guess
             page.url,
@@ -229,14 +238,24 @@ class BroadSpider(Spider):
             user_agent_token=reading.agent,
         )
         if reads_quickly(response.body):  # 10 MiB that hold only links take three seconds
-            parsed = read()
+            parsed, page.simhash = read()
         else:
             async with self._reading_large:
-                parsed = await asyncio.to_thread(read)
+                parsed, page.simhash = await asyncio.to_thread(read)
         page.charset = parsed.charset
         page.lang = parsed.lang
         page.links = parsed.links
         page.links_found = parsed.found
+
+    def _read_page(
+        self, payload: bytes, content_type: str, url: str, **how: Any
+    ) -> tuple[ParsedPage, int | None]:
+        """The links of a page and, if pages are visited again, the hash of its main text."""
+        parsed = read_page(payload, content_type, url, **how)
+        if not self._reading.revisits:
+            return parsed, None
+        is_html = media_type_of(content_type) in ("text/html", "application/xhtml+xml")
+        return parsed, text_hash(payload, parsed.charset, is_html=is_html)
 
     async def _compare(self, page: Page, exchange: Exchange, body: bytes) -> None:
         """The content-seen test: set `page.original`, and `page.duplicate_of` for a duplicate."""
@@ -249,3 +268,23 @@ class BroadSpider(Spider):
         page.original = await self._crawl.frontier.content_seen(digest, original)
         if page.original is not None and page.original.url != exchange.url:
             page.duplicate_of = page.original.url
+        if self._crawl.earlier is not None and page.payload_digest:
+            page.original = await self._in_earlier(self._crawl.earlier, page) or page.original
+
+    async def _in_earlier(self, earlier: Earlier, page: Page) -> Original | None:
+        """The capture of an earlier archive (DEDUP_INDEX) with the same bytes on the wire.
+
+        It goes before the first page of this crawl, which is then a revisit of it itself.
+        """
+        assert self._crawl.counters is not None
+        try:
+            found = await earlier.look_up(raw_digest(page.payload_digest))
+        except EarlierError as error:  # a page that is stored once more does no harm
+            if self._crawl.earlier is not None:
+                self.logger.error("DEDUP_INDEX is not used from now on: %s", error)
+            self._crawl.earlier = None
+            self._crawl.counters.dedup["failed"] += 1
+            return None
+        if found is not None:
+            self._crawl.counters.dedup["found"] += 1
+        return found
