@@ -27,6 +27,7 @@ BITS: Final = 64
 # Hashes that differ in this many bits at most are of the same text: docs/changes.md.
 SAME_BITS: Final = 2
 TEXT_MAX_BYTES: Final = 1 << 20  # of a page: what comes after is not compared
+QUICK_BYTES: Final = 64 << 10  # a page of this size takes less than 20 ms, whatever it holds
 
 _BLOCK_WORDS = 10  # of a long block, outside links
 _LINK_WORDS = 8  # of a long block, for each of its links

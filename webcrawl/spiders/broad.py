@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -32,7 +33,7 @@ from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.crawl.visits import compare_not_modified, is_unchanged
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Original, Page
-from webcrawl.parse.maintext import text_hash
+from webcrawl.parse.maintext import QUICK_BYTES, digest, text_hash
 from webcrawl.parse.page import ParsedPage, media_type_of, read_page, reads_quickly
 from webcrawl.parse.urls import redirect_target
 from webcrawl.report.console import console_from
@@ -219,6 +220,9 @@ class BroadSpider(Spider):
             await self._compare(page, exchange, response.body)
             await self._read_links(page, response, media_type)
             page.unchanged = is_unchanged(page_fetch.lease.visit, page)
+        elif 200 <= response.status < 300 and self._reading.revisits:
+            page.simhash = digest(b"")
+            page.unchanged = is_unchanged(page_fetch.lease.visit, page)
         return page
 
     async def _read_links(self, page: Page, response: Response, media_type: str) -> None:
@@ -237,7 +241,9 @@ class BroadSpider(Spider):
             obey_nofollow=reading.obey_nofollow,
             user_agent_token=reading.agent,
         )
-        if reads_quickly(response.body):  # 10 MiB that hold only links take three seconds
+        most = QUICK_BYTES if reading.revisits else sys.maxsize
+        # 10 MiB that hold only links take three seconds.
+        if len(response.body) <= most and reads_quickly(response.body):
             parsed, page.simhash = read()
         else:
             async with self._reading_large:

@@ -10,7 +10,7 @@ After each batch, and each bucket, `building.json` says how far it is. So a buil
 goes on where it was; after a restart of the machine, or if a source has changed, it begins anew.
 
 Memory: BATCH entries while lines are read, one bucket while it is sorted: 60 MB, 100 MB for three
-billion lines. Disk: 20 bytes a line for the buckets, beside the index. Cost: 3 µs a line.
+billion lines. Disk: 20 bytes a line for the buckets, beside the index. Cost: 10 µs a line.
 """
 
 from __future__ import annotations
