@@ -17,10 +17,11 @@ import pytest
 
 from tests.adapters.rawserver import RawServer, read_request
 from tests.crawl.crawling import Result, assert_clean
-from tests.crawl.knownsite import Record, answer, records
+from tests.crawl.knownsite import Record, answer, chunked, records
 from tests.crawl.revisited import revisit
 from tests.crawl.test_replay import OWN_INDEX, PYWB, wayback
 from webcrawl.warc.check import check
+from webcrawl.warc.records import digest
 
 pytestmark = pytest.mark.slow
 
@@ -33,6 +34,9 @@ TEXT = "".join(
     f" of its own such as {word * 2} and {word * 3} to be read by people, in the year {{year}}.</p>"
     for word in ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota")
 )
+
+
+CHUNKED = b"<html>" + TEXT.format(year=1).encode() + b"<p>in chunks"
 
 
 def page(text: str = "", *fields: bytes, year: int = 2025, name: str = "") -> bytes:
@@ -101,6 +105,7 @@ PAGES: dict[str, Callable[[int, bytes], bytes]] = {
         if visit == 2
         else page("", *VALIDATORS, name="moves")
     ),
+    "/chunked": lambda *_: chunked(CHUNKED),
     "/redirected": lambda *_: answer(b"", b"Location: /validated", status=b"301 Moved"),
 }
 
@@ -156,10 +161,22 @@ def visits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Visited, 
         second = _visited(site, folder / "second", before)
         site.visit = 1
         third = _visited(
-            site, folder / "third", {}, DEDUP_INDEX=folder / "first" / "warc",
+            site, folder / "third", {}, DEDUP_INDEX=_other_digests(folder),
             JOBDIR=folder / "third" / "job",
         )  # fmt: skip
         yield first, second, third
+
+
+def _other_digests(folder: Path) -> Path:
+    """The index of the first crawl, with the digest of /chunked without framing."""
+    (path,) = (folder / "first" / "warc").glob("*.cdxj")
+    lines = path.read_text().splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        if "/chunked " in line:
+            lines[number] = re.sub(r"sha1:\w+", digest(CHUNKED), line)
+    other = folder / "other.cdxj"
+    other.write_text("".join(lines))
+    return other
 
 
 def _visited(site: Site, folder: Path, visits: dict[str, Any], **settings: Any) -> Visited:
@@ -296,7 +313,9 @@ def test_what_an_earlier_archive_has_is_a_revisit_of_it(first: Visited, third: V
         assert revisit.fields["warc-refers-to-date"] == date
         assert revisit.fields["warc-payload-digest"] == original.fields["warc-payload-digest"]
     assert third.outcomes.keys() == first.outcomes.keys()  # links are followed as ever
-    assert third.result.report["counts"]["dedup/found"] == 11
+    assert third.answers("/chunked").fields["warc-payload-digest"] == digest(CHUNKED)
+    assert third.item("/chunked")["payload_digest"] == digest(CHUNKED)
+    assert third.result.report["counts"]["dedup/found"] == 12
     assert third.item("/validated")["duplicate_of"] == ""
 
 
@@ -316,9 +335,9 @@ def test_pywb_replays_all_visits(tmp_path: Path, visits: tuple[Visited, Visited,
     (tmp_path / "config.yaml").write_text(OWN_INDEX)
     first, second, third = visits
     bodies = {path: first.answers(path).block.partition(b"\r\n\r\n")[2] for path in first.outcomes}
-    bodies[""] = b""
+    bodies["/chunked"] = CHUNKED
     with wayback(tmp_path) as port:
-        for each, path in ((first, "/validated"), (second, "/validated"), (third, "/changed")):
+        for each, path in (*((first, "/validated"), (second, "/validated"), (third, "/changed")),):
             date = re.sub(r"\D", "", each.answers(path).fields["warc-date"])[:14]
             url = f"http://127.0.0.1:{port}/test/{date}id_/{each.site.url}{path}"
             with build_opener(ProxyHandler({})).open(url, timeout=30) as reply:

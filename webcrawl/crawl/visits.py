@@ -80,6 +80,7 @@ def _captured_at(exchange: Exchange, original: Original | None) -> float:
         return 0.0
     if (
         original is not None
+        and not original.date  # an index of an earlier archive has whole seconds
         and original.payload_digest
         and original.payload_digest == exchange.digest
         and original.url == exchange.url

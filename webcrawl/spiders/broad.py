@@ -28,6 +28,7 @@ from webcrawl.config.build import revisits, robots_token
 from webcrawl.config.table import read
 from webcrawl.crawl import PageFetchMiddleware
 from webcrawl.crawl.crawl import Crawl, CrawlScheduler, crawl_of, set_fatal_error
+from webcrawl.crawl.earlier import capture_before
 from webcrawl.crawl.page_fetch import state_of
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.crawl.visits import compare_not_modified, is_unchanged
@@ -38,8 +39,6 @@ from webcrawl.parse.page import ParsedPage, media_type_of, read_page, reads_quic
 from webcrawl.parse.urls import redirect_target
 from webcrawl.report.console import console_from
 from webcrawl.spiders.seeds import BadSeed, SeedSource
-from webcrawl.warc.earlier import Earlier
-from webcrawl.warc.earlierlines import EarlierError
 from webcrawl.warc.records import payload_digest, raw_digest, warc_date
 
 SEEDS_PER_BATCH = 1000  # read by the thread in one go
@@ -275,22 +274,4 @@ class BroadSpider(Spider):
         if page.original is not None and page.original.url != exchange.url:
             page.duplicate_of = page.original.url
         if self._crawl.earlier is not None and page.payload_digest:
-            page.original = await self._in_earlier(self._crawl.earlier, page) or page.original
-
-    async def _in_earlier(self, earlier: Earlier, page: Page) -> Original | None:
-        """The capture of an earlier archive (DEDUP_INDEX) with the same bytes on the wire.
-
-        It goes before the first page of this crawl, which is then a revisit of it itself.
-        """
-        assert self._crawl.counters is not None
-        try:
-            found = await earlier.look_up(raw_digest(page.payload_digest))
-        except EarlierError as error:  # a page that is stored once more does no harm
-            if self._crawl.earlier is not None:
-                self.logger.error("DEDUP_INDEX is not used from now on: %s", error)
-            self._crawl.earlier = None
-            self._crawl.counters.dedup["failed"] += 1
-            return None
-        if found is not None:
-            self._crawl.counters.dedup["found"] += 1
-        return found
+            page.original = await capture_before(self._crawl, page, exchange) or page.original

@@ -71,11 +71,14 @@ class Capture:
 
     @property
     def is_revisit(self) -> bool:
-        """Whether a revisit record is written: the original has the same bytes on the wire."""
+        """Whether a revisit record is written: the original has the same bytes on the wire.
+
+        Of an earlier archive also by `recorded_digest`: its digests may leave the framing out.
+        """
         if self.is_not_modified:
             return True
-        original = self.original
-        return original is not None and original.payload_digest == self.payload_digest != ""
+        same = self.original.payload_digest if self.original is not None else ""
+        return same != "" and same in (self.payload_digest, self.recorded_digest)
 
     @property
     def is_large(self) -> bool:
