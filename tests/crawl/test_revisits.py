@@ -337,7 +337,8 @@ def test_pywb_replays_all_visits(tmp_path: Path, visits: tuple[Visited, Visited,
     bodies = {path: first.answers(path).block.partition(b"\r\n\r\n")[2] for path in first.outcomes}
     bodies["/chunked"] = CHUNKED
     with wayback(tmp_path) as port:
-        for each, path in (*((first, "/validated"), (second, "/validated"), (third, "/changed")),):
+        replayed = [(first, "/validated"), (second, "/validated")]
+        for each, path in [*replayed, (third, "/changed"), (third, "/chunked")]:
             date = re.sub(r"\D", "", each.answers(path).fields["warc-date"])[:14]
             url = f"http://127.0.0.1:{port}/test/{date}id_/{each.site.url}{path}"
             with build_opener(ProxyHandler({})).open(url, timeout=30) as reply:
