@@ -260,7 +260,8 @@ class DownloadHandler(BaseDownloadHandler):
             return
         counts = self._crawl.counters.conditional
         counts["not_modified" if exchange.is_conditional else "unasked"] += 1
-        counts["with_body"] += exchange.has_surplus
+        if exchange.has_surplus:
+            counts["with_body"] += 1
 
     async def _address(self, url: str) -> str:
         """The address for a Request without a lease, by the crawl's own DNS and address guard.

@@ -23,7 +23,6 @@ from xxhash import xxh3_64_digest
 
 from webcrawl.parse.charset import decode
 
-BITS: Final = 64
 # Hashes that differ in this many bits at most are of the same text: docs/changes.md.
 SAME_BITS: Final = 2
 TEXT_MAX_BYTES: Final = 1 << 20  # of a page: what comes after is not compared
