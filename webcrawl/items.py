@@ -14,6 +14,7 @@ class Original(NamedTuple):
     url: str  # its WARC-Target-URI
     started_time: float  # UTC seconds, its WARC-Date
     payload_digest: str  # its WARC-Payload-Digest, "sha1:BASE32"; "" without one
+    date: str = ""  # its WARC-Date as an index of an earlier archive has it, to the second
 
 
 @dataclass
@@ -21,7 +22,7 @@ class Page:
     """One answer, as item pipelines and feed exports see it.
 
     The fields are plain values, so that `-o pages.jsonl` works. The bytes are beside them, in the
-    attributes `exchange` and `original`, which are not fields.
+    attributes `exchange`, `original` and `simhash`, which are not fields.
     """
 
     url: str  # canonical, as asked
@@ -40,6 +41,9 @@ class Page:
     # "sha1:BASE32" of the body on the wire; after the archive's pipeline, the WARC-Payload-Digest
     payload_digest: str = ""
     duplicate_of: str = ""  # the first URL with this content
+    # Of a page that was visited before (RECRAWL): whether its main text is as it was. A 304 has the
+    # status 304, no body and no links, and is unchanged. None: a first visit, or not known
+    unchanged: bool | None = None
     redirect_to: str = ""  # canonical target of a 3xx
     links: list[str] = field(default_factory=list)  # canonical outlinks, each once, in order
     links_found: int = 0  # http(s) links, repeats included
@@ -48,5 +52,6 @@ class Page:
     signals: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.simhash: int | None = None  # with RECRAWL: of the main text (`parse.maintext`)
         self.exchange: Exchange | None = None
         self.original: Original | None = None

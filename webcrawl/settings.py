@@ -112,6 +112,7 @@ DISK_FREE_MIN = 100_000_000  # enough to end the crawl and close its files
 WARC_CDXJ = True  # an index beside each WARC file
 WARC_PAYLOAD_DIGEST = "wire"  # warcio and FastWARC verify it; jwarc verifies "payload"
 WARC_OMIT_HEADERS = ["Authorization", "Cookie"]  # secrets; archives are copied and published
+DEDUP_INDEX: list[str] = []  # earlier archives: what they hold is not stored again
 WARC_COLLECTION = ""
 WARC_OPERATOR = ""
 WARC_DESCRIPTION = ""
@@ -136,6 +137,7 @@ EXTENSIONS = {
     "webcrawl.extensions.cluster.ClusterNode": 305,
     "webcrawl.extensions.steering.SteeringExtension": 310,
     "webcrawl.extensions.rules.RulesWatch": 0,
+    "webcrawl.extensions.earlier.EarlierArchives": 0,
     "webcrawl.extensions.budgets.Budgets": 0,
     "webcrawl.extensions.allocator.OneHeap": 0,
     "webcrawl.extensions.garbage.GcTuning": 900,

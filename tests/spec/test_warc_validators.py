@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tests.exchanges import EXCHANGES, ODD_HEADS, capture, encrypted, exchange, write
 from webcrawl.items import Original
 from webcrawl.warc.check import check
+from webcrawl.warc.index import index_path
 from webcrawl.warc.records import Capture, payload_digest
 
 PLAIN = EXCHANGES["plain"]
@@ -22,6 +24,10 @@ CAPTURES = {name: capture(each) for name, each in EXCHANGES.items()} | {
     "without metadata": Capture(PLAIN, payload_digest(PLAIN)),
 }
 REVISIT = capture(exchange(PLAIN.head, url="http://b.test/copy"), ORIGINAL)
+NOT_MODIFIED = capture(
+    replace(EXCHANGES["not modified"], is_conditional=True),
+    Original(PLAIN.url, PLAIN.started_time, ORIGINAL.payload_digest),
+)
 ODD = {name: capture(each) for name, each in ODD_HEADS.items()}
 
 JUDGES = {
@@ -73,6 +79,15 @@ def test_a_revisit_is_accepted(judge: str, tmp_path: Path) -> None:
     (path,) = write(tmp_path, [CAPTURES["plain"], REVISIT])
     judged(judge, path)
     assert check(path) == []
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_a_304_that_was_asked_for_is_accepted(judge: str, tmp_path: Path) -> None:
+    """As it has no payload digest, also by those that fail a revisit."""
+    (path,) = write(tmp_path, [CAPTURES["plain"], NOT_MODIFIED], has_index=True)
+    judged(judge, path)
+    assert check(path) == []
+    assert index_path(path).read_bytes().count(b"\n") == 1  # pywb would show an empty page
 
 
 @pytest.mark.parametrize("judge", ["warcio", "FastWARC, payloads", "cdxj-indexer"])

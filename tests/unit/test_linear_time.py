@@ -21,6 +21,7 @@ import pytest
 from webcrawl.admission.dnswire import question, read_answer
 from webcrawl.admission.guard import AddressGuard
 from webcrawl.downloader.handler import _response
+from webcrawl.fetch.conditions import Validators
 from webcrawl.fetch.decode import decode
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.http1 import (
@@ -33,6 +34,7 @@ from webcrawl.fetch.http1 import (
 from webcrawl.fetch.retryafter import retry_after_s
 from webcrawl.parse.charset import sniff
 from webcrawl.parse.domains import registered_domain
+from webcrawl.parse.maintext import text_hash
 from webcrawl.parse.markup import scan_by_regex
 from webcrawl.parse.ownersignals import header_directives, header_signals, robots_signals
 from webcrawl.parse.page import read_page
@@ -297,6 +299,14 @@ def read(page: bytes) -> None:
     read_page(page, "text/html", "http://h.example/a/b")
 
 
+def main_text(page: bytes) -> None:
+    text_hash(page, "utf-8", is_html=True)
+
+
+def validators(etag: bytes) -> None:
+    Validators.of([(b"ETag", etag)])
+
+
 def scan(page: bytes) -> None:
     at = 0
     while at < len(page):
@@ -359,6 +369,11 @@ PAGES = [
     *(Reader(f"scan of {unit!r}", 256_000, filled(unit), scan) for unit in TAGS),
     *(Reader(f"page of {unit!r}", 256_000, filled(numbered(unit)), read) for unit in LINKS),
     *(
+        Reader(f"main text of {unit!r}", 512_000, filled(unit), main_text)
+        for unit in (b"<", b"<p>a", b"<div class=ad>", b"class=", b"ab ", b"\xe3", b"<a x>b c")
+    ),
+    Reader("attributes of main text", 512_000, filled(b"class=", b"<div ", b">x"), main_text),
+    *(
         Reader(f"{unit!r} in {tag!r}", 256_000, filled(unit, tag, b'">'), read)
         for unit in IN_ONE_VALUE
         for tag in (b'<a href="', b'<meta http-equiv=refresh content="1;url=', b"<link ")
@@ -419,6 +434,10 @@ OTHERS = [
     ),
     Reader(
         "metadata", 1_000_000, text(filled(b"\n")), lambda value: warc_fields([("outlink", value)])
+    ),
+    *(
+        Reader(f"etag of {unit!r}", 64_000, filled(unit), validators)
+        for unit in (b"a", b'"', b"W/")
     ),
     Reader(
         "folded type", 512_000, filled(b" b\n", b"HTTP/1.1 200 OK\nContent-Type: a\n", b"\n"),

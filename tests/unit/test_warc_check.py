@@ -112,6 +112,27 @@ def test_a_good_file_has_no_problem(tmp_path: Path) -> None:
     assert problems(tmp_path, build(capture(PLAIN, ORIGINAL))) == []
 
 
+NOTHING = b"sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        (b"WARC-Profile", b"WARC-Payload-Digest: " + NOTHING + b"\r\nWARC-Profile", "nothing"),
+        (b"HTTP/1.1 304", b"HTTP/1.1 200", "not modified, with the status 200"),
+        (b"WARC-Refers-To-Date", b"X-Date", "belong together"),
+    ],
+)
+def test_check_finds_a_fault_of_a_304(
+    before: bytes, after: bytes, problem: str, tmp_path: Path
+) -> None:
+    asked = replace(EXCHANGES["not modified"], is_conditional=True)
+    records = build(capture(asked, ORIGINAL._replace(started_time=1.0)))
+    assert problems(tmp_path, records) == []
+    edit(1, before, after)(records)
+    assert any(problem in each for each in problems(tmp_path, records))
+
+
 @pytest.mark.parametrize(
     ("fault", "problem"), [pytest.param(*each, id=each[1]) for each in [*FAULTS, *UNREADABLE]]
 )

@@ -19,6 +19,7 @@ from scrapy.utils.misc import load_object
 from webcrawl import openfiles
 from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.check import check, check_live, problems_of
+from webcrawl.config.earlier import prepare_earlier
 from webcrawl.config.fetch import ProxyError, limits_from, proxy_from
 from webcrawl.config.kinds import FREE_PORT, SettingError
 from webcrawl.config.names import check_names
@@ -44,6 +45,10 @@ def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespac
         fit_open_files(crawler.settings)
         _try_port(crawler.settings)
         _try_proxy(crawler.settings)
+        prepare_earlier(crawler.settings)
+    except KeyboardInterrupt:  # an index of DEDUP_INDEX takes minutes
+        command.exitcode = 130
+        return
     except (openfiles.TooFewFilesError, SettingError) as error:
         command.exitcode = 2
         _report(crawler, str(error))

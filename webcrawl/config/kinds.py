@@ -31,6 +31,7 @@ from webcrawl.fetch.requesthead import is_name, one_line
 from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.parse.jointrules import NAMES_MAX
 from webcrawl.parse.robotsparsers import OURS, PROTEGO
+from webcrawl.warc.earlierlines import SUFFIXES as CDXJ_SUFFIXES
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})  # reported at the write that fails
 TLS_VERSIONS = {
@@ -289,6 +290,11 @@ def _shown_proxy(value: str) -> str:
     return value if is_shown else f"http://{Proxy.parse(value)}"
 
 
+def _is_index(text: str) -> bool:
+    path = Path(text)
+    return path.is_dir() or (path.is_file() and text.endswith(CDXJ_SUFFIXES))
+
+
 def _is_file_prefix(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[^/\s\0]+", value) is not None
 
@@ -348,6 +354,9 @@ HEADER_NAMES = list_of(
     lambda text: is_name(text.encode()), "names of headers, such as Authorization,Cookie"
 )
 NAMES = list_of(lambda text: True, "names with commas between them, or a list in settings.py")
+INDEXES = list_of(
+    _is_index, "files *.cdxj or *.cdxj.gz, or folders of them, with commas between them"
+)
 SUFFIXES = list_of(re.compile(r"[^\s/:@]+").fullmatch, "ends of host names, such as .br,gov.pt")
 MEDIA_TYPES = list_of(
     re.compile(r"[\w.+*-]+/[\w.+*-]+|\*").fullmatch,

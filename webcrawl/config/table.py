@@ -445,6 +445,13 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         ),
         Setting("WARC_ENABLED", BOOL, "`False`: no archive."),
         Setting(
+            "DEDUP_INDEX",
+            kinds.INDEXES,
+            "Indexes of earlier archives: CDXJ files (`.cdxj`, `.cdxj.gz`) or folders of them. A"
+            " page that they hold in the same bytes becomes a `revisit` record that refers to it.",
+            "warc.md#earlier-archives",
+        ),
+        Setting(
             "REPORT_DIR",
             kinds.FOLDER_OR_UNSET,
             "The folder of `report.json`, `report.txt`, the crawl log and the time series; those of"

@@ -23,6 +23,7 @@ from webcrawl.frontier.lease import Link, Outcome
 from webcrawl.items import Page
 from webcrawl.scope import Scope
 from webcrawl.scope.hostrules import HostRules
+from webcrawl.warc.earlier import Earlier
 
 FATAL_ERROR_STAT = "webcrawl/problem"
 NOTHING = Counters()  # never changed
@@ -76,6 +77,7 @@ class Crawl:
         self.began_at = time.monotonic()  # this run: set again when the spider is opened
         self.node: RunningNode | None = None  # of a crawl on several machines (CLUSTER)
         self.scope: Scope | None = None  # with what `allow` and `deny` have added
+        self.earlier: Earlier | None = None  # DEDUP_INDEX; None: no earlier archives
         self.gate = Gate()
         self.is_refused = False  # this node must not join its crawl: exit code 2
         self.fatal_error = ""  # the error of the crawl, even if something else ended it; or ""

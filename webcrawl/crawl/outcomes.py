@@ -15,10 +15,20 @@ from scrapy.http import Response
 
 from webcrawl.crawl.page_fetch import PageFetch, note, state_of
 from webcrawl.crawl.reconstruction import exchange_of
+from webcrawl.crawl.visits import visited_of
 from webcrawl.crawllog.details import details_of
 from webcrawl.fetch.exchange import OURS, Exchange, FailureReason, FetchFailed
 from webcrawl.fetch.retryafter import asked_to_wait_s
-from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Outcome, Returned
+from webcrawl.frontier.lease import (
+    Dropped,
+    Failed,
+    Fetched,
+    Lease,
+    Link,
+    Outcome,
+    Returned,
+    Visited,
+)
 from webcrawl.items import Page
 
 logger = logging.getLogger(__name__)
@@ -66,7 +76,8 @@ def answered(page_fetch: PageFetch, response: Response) -> Fetched | Returned:
     exchange = exchange_of(response)
     if page_fetch.unarchived:
         return Returned(exchange.asked_at, exchange.ended_at)
-    return fetched(exchange, tuple(page_fetch.links), page_fetch.page)
+    visited = visited_of(page_fetch.lease.visit, exchange, page_fetch.page)
+    return fetched(exchange, tuple(page_fetch.links), page_fetch.page, visited)
 
 
 def beyond_target(request: Request) -> TargetMet:
@@ -131,7 +142,12 @@ def _fault_of_another_handler(
     return failure
 
 
-def fetched(exchange: Exchange, links: tuple[Link, ...] = (), page: Page | None = None) -> Fetched:
+def fetched(
+    exchange: Exchange,
+    links: tuple[Link, ...] = (),
+    page: Page | None = None,
+    visited: Visited | None = None,
+) -> Fetched:
     """The outcome of an answer. `page` is what the spider made of it."""
     return Fetched(
         exchange.status,
@@ -145,6 +161,7 @@ def fetched(exchange: Exchange, links: tuple[Link, ...] = (), page: Page | None 
         archived=exchange.archived,
         details=details_of(exchange, page),
         first_byte_s=exchange.total_s if exchange.reconstructed else exchange.first_byte_s,
+        visited=visited,
     )
 
 

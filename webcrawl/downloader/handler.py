@@ -60,7 +60,14 @@ from webcrawl.crawl.page_fetch import is_users, lease_of, note, state_of
 from webcrawl.crawl.user_requests import BodyRules
 from webcrawl.fastpath.receivers import receivers_of
 from webcrawl.fetch.client import Client, FetchRequest, Limits
-from webcrawl.fetch.exchange import Exchange, FailureReason, FetchFailed, is_failure_reason
+from webcrawl.fetch.conditions import Validators, are_conditional
+from webcrawl.fetch.exchange import (
+    NOT_MODIFIED,
+    Exchange,
+    FailureReason,
+    FetchFailed,
+    is_failure_reason,
+)
 from webcrawl.fetch.http1 import Headers as WireHeaders
 from webcrawl.fetch.http1 import content_length
 from webcrawl.fetch.mediatypes import Wants
@@ -133,6 +140,7 @@ class DownloadHandler(BaseDownloadHandler):
         self._wants = wants
         self._bodies = bodies
         self._tls_logging = tls_logging
+        self._archives = crawler.settings.getbool("WARC_ENABLED", True)
         self._proxied: BaseDownloadHandler | None = None
         crawler.signals.connect(client.abort, fetches_cut)
 
@@ -211,11 +219,13 @@ class DownloadHandler(BaseDownloadHandler):
         address = lease.address if lease is not None else await self._address(url)
         dns_s = time.monotonic() - started_at
         values = self._values(request, lease)
+        headers = self._request_headers(request, values)
+        conditions = self._conditions(request, lease, headers)
         fetch_request = FetchRequest(
             request.method,
             url,
             address,
-            self._request_headers(request, values),
+            headers + conditions,
             request.body,
             received.on_head if received else wants,
             on_content=received.on_content if received else None,
@@ -224,7 +234,40 @@ class DownloadHandler(BaseDownloadHandler):
         )
         exchange = await self._client.fetch(fetch_request)
         exchange.dns_s = dns_s
+        exchange.is_conditional = bool(conditions)
+        if exchange.status == NOT_MODIFIED and lease is not None and not is_users(request):
+            self._count_not_modified(exchange)
         return exchange
+
+    def _conditions(
+        self, request: Request, lease: Lease | None, headers: WireHeaders
+    ) -> WireHeaders:
+        """The validators of the page's last visit, if its frontier wants a conditional request.
+
+        None for a user's own Request, for a GET that has a condition already (of a middleware, of
+        the settings), and for a page that the archive of this crawl lacks: a 304 would keep it out.
+        """
+        visit = lease.visit if lease is not None else None
+        if visit is None or not visit.is_conditional or request.method != "GET":
+            return []
+        assert lease is not None
+        if is_users(request) or request.url != lease.url or are_conditional(headers):
+            return []
+        if self._archives and not visit.captured_at:
+            return []
+        validators = Validators(visit.etag, visit.last_modified)
+        conditions = validators.conditions()
+        if any(validators) and self._crawl.counters is not None:
+            self._crawl.counters.conditional["asked" if conditions else "bad_validator"] += 1
+        return conditions
+
+    def _count_not_modified(self, exchange: Exchange) -> None:
+        if self._crawl.counters is None:
+            return
+        counts = self._crawl.counters.conditional
+        counts["not_modified" if exchange.is_conditional else "unasked"] += 1
+        if exchange.has_surplus:
+            counts["with_body"] += 1
 
     async def _address(self, url: str) -> str:
         """The address for a Request without a lease, by the crawl's own DNS and address guard.

@@ -195,6 +195,7 @@ class Client:
             via_proxy=self.proxy is not None,
             body_skipped=fetch.body_skipped,
             truncated=reader.truncated,
+            has_surplus=reader.has_surplus,
             started_time=fetch.started_time,
             asked_at=fetch.first_byte_at,
             ended_at=fetch.ended_at,

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeGuard, get_args
 
+NOT_MODIFIED: Final = 304  # RFC 9110, 15.4.5
+
 # Every reason for which a fetch can fail: each is one statistic, `webcrawl/failed/<reason>`.
 FailureReason = Literal[
     "dns",  # the host has no address, or no name server answered
@@ -93,6 +95,8 @@ class Exchange:
     reconstructed: bool = False  # not from the wire: built from Scrapy's request and response
     cached: bool = False  # an HTTP cache answered: no server was asked
     body_replaced: bool = False  # a middleware gave the spider another body than `payload`
+    is_conditional: bool = False  # the crawl sent the validators of the page's last visit
+    has_surplus: bool = False  # bytes came after its end: they are ignored
     archived: bool = False  # its records are in the archive
     warc: str = ""  # the name of the WARC file
     offset: int = 0  # of the response or revisit record
@@ -105,6 +109,11 @@ class Exchange:
     def size_bytes(self) -> int:
         """The length of the answer on the wire."""
         return len(self.head) + len(self.body)
+
+    @property
+    def is_not_modified(self) -> bool:
+        """Whether it is the 304 that a conditional request of the crawl may get."""
+        return self.status == NOT_MODIFIED and self.is_conditional
 
     def header(self, name: bytes) -> bytes:
         """Value of the first header called `name` (lower case), or b"". O(headers)."""

@@ -127,6 +127,11 @@ class ResponseReader:
         return inf
 
     @property
+    def has_surplus(self) -> bool:
+        """Whether bytes came together with the end of the response, and after it."""
+        return self._surplus
+
+    @property
     def received_bytes(self) -> int:
         """Bytes of the answer that were fed so far, interim responses included."""
         return self._taken + len(self._buffer)

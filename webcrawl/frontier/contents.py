@@ -31,7 +31,7 @@ class Contents:
 
     def content_seen(self, content: bytes, original: Original) -> Original | None:
         """See `base.Frontier`. Three look-ups at most."""
-        url, _, digest = original
+        url, digest = original.url, original.payload_digest
         same = self._first(content)
         sent_first = None
         if same is not None and same.payload_digest == digest:

@@ -68,6 +68,11 @@ class Counters:
     stage_ended -- requests that have ended by STAGES; of pages only those that were answered (same)
     stage_us -- microseconds that these took, summed: of pages from request to last byte (same)
     warc_bytes -- bytes written to WARC files (WarcPipeline)
+    conditional -- conditional requests of the crawl: "asked"; of these answered by 304
+        "not_modified"; 304 to requests without a condition "unasked"; 304 with bytes after their
+        head "with_body"; "bad_validator", validators of a last visit that may not be sent (download
+        handler)
+    dedup -- "found", pages that an earlier archive (DEDUP_INDEX) has in the same bytes (spider)
     """
 
     pending: int = 0
@@ -100,6 +105,8 @@ class Counters:
     stage_under_way: Counter[str] = field(default_factory=Counter)
     stage_ended: Counter[str] = field(default_factory=Counter)
     stage_us: Counter[str] = field(default_factory=Counter)
+    conditional: Counter[str] = field(default_factory=Counter)
+    dedup: Counter[str] = field(default_factory=Counter)
 
     def count_found(self, urls: Iterable[str]) -> None:
         """Count new URLs by level."""

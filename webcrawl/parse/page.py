@@ -64,7 +64,8 @@ def reads_quickly(payload: bytes) -> bool:
     return size <= QUICK_BYTES and (size <= 8 * QUICK_TAGS or payload.count(b"<") <= QUICK_TAGS)
 
 
-def _media_type(content_type: str) -> str:
+def media_type_of(content_type: str) -> str:
+    """The media type of a Content-Type, without parameters, lower case."""
     return content_type.partition(";")[0].strip().lower()
 
 
@@ -88,7 +89,7 @@ def read_page(
     """
     agents = ("robots", user_agent_token.lower(), *robots_also)
     said = header_directives(x_robots_tag, agents) if x_robots_tag else set()
-    parser = PARSERS.get(_media_type(content_type))
+    parser = PARSERS.get(media_type_of(content_type))
     if parser is None:
         return ParsedPage(noarchive="noarchive" in said)
     charset = sniff(payload, content_type)

@@ -131,7 +131,7 @@ class WarcPipeline:
                 capture = await asyncio.to_thread(_page_capture, item, exchange)
             if self._digest_over != "wire" and capture.has_answer:
                 capture = await self._digested(capture)
-                item.payload_digest = capture.recorded_digest or item.payload_digest
+            item.payload_digest = capture.recorded_digest or item.payload_digest
             await self._write(capture, self._writer)
             self._count()
             exchange.archived = capture.has_answer
@@ -213,7 +213,12 @@ class WarcPipeline:
             _note_place(capture, await self._writer.write(capture))
 
     async def _digested(self, capture: Capture) -> Capture:
-        """`capture` with the payload digest that WARC_PAYLOAD_DIGEST selects."""
+        """`capture` with the payload digest that WARC_PAYLOAD_DIGEST selects.
+
+        A revisit of an earlier archive keeps the digest by which it was found there (6.7.2).
+        """
+        if capture.recorded_digest is not None:
+            return capture
         if len(capture.exchange.body) <= _UNCHUNK_MAX_BYTES:
             recorded = recorded_digest(capture, self._digest_over)
         else:
@@ -276,4 +281,7 @@ def _note_place(capture: Capture, place: Position) -> None:
 
 def _page_capture(page: Page, exchange: Exchange) -> Capture:
     digest = page.payload_digest or payload_digest(exchange)
-    return Capture(exchange, digest, page.original, page_metadata(page, exchange))
+    original, recorded = page.original, None
+    if original is not None and original.date:  # of an earlier archive
+        recorded = original.payload_digest if original.payload_digest != digest else None
+    return Capture(exchange, digest, original, page_metadata(page, exchange), recorded)

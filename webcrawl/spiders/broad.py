@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -23,21 +24,24 @@ from scrapy.http import Response
 from scrapy.utils.conf import closest_scrapy_cfg
 
 from webcrawl.admission.runner import REDIRECTS
-from webcrawl.config.build import robots_also, robots_token
+from webcrawl.config.build import revisits, robots_also, robots_token
 from webcrawl.config.table import read
 from webcrawl.crawl import PageFetchMiddleware
 from webcrawl.crawl.crawl import Crawl, CrawlScheduler, crawl_of, set_fatal_error
+from webcrawl.crawl.earlier import capture_before
 from webcrawl.crawl.page_fetch import state_of
 from webcrawl.crawl.reconstruction import exchange_of
+from webcrawl.crawl.visits import compare_not_modified, is_unchanged
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Original, Page
+from webcrawl.parse.maintext import QUICK_BYTES, digest, text_hash
 from webcrawl.parse.ownersignals import (
     ROBOTS_HEADER,
     bounded,
     header_directives,
     header_signals,
 )
-from webcrawl.parse.page import read_page, reads_quickly
+from webcrawl.parse.page import ParsedPage, media_type_of, read_page, reads_quickly
 from webcrawl.parse.urls import redirect_target
 from webcrawl.report.console import console_from
 from webcrawl.spiders.seeds import BadSeed, SeedSource
@@ -91,6 +95,7 @@ class _Reading(NamedTuple):
     also: tuple[str, ...]  # other names whose rules hold too (ROBOTS_ALSO)
     obey_nofollow: bool
     follow_rel_nofollow: bool
+    revisits: bool  # RECRAWL
 
 
 class BroadSpider(Spider):
@@ -119,6 +124,7 @@ class BroadSpider(Spider):
             robots_also(settings),
             read(settings, "OBEY_NOFOLLOW", bool),
             read(settings, "FOLLOW_REL_NOFOLLOW", bool),
+            revisits(settings),
         )
 
     @cached_property
@@ -218,12 +224,18 @@ class BroadSpider(Spider):
         if page.signals:
             agents = ("robots", self._reading.agent, *self._reading.also)
             page.noarchive = "noarchive" in header_directives(_x_robots_tag(response), agents)
-        if response.status in REDIRECTS:
+        if exchange.is_not_modified:
+            compare_not_modified(page, exchange, page_fetch.lease.visit)
+        elif response.status in REDIRECTS:
             location = response.headers.get("Location") or b""
             page.redirect_to = redirect_target(location, response.url) or ""
         elif 200 <= response.status < 300 and response.body:
             await self._compare(page, exchange, response.body)
             await self._read_links(page, response, media_type)
+            page.unchanged = is_unchanged(page_fetch.lease.visit, page)
+        elif 200 <= response.status < 300 and self._reading.revisits:
+            page.simhash = digest(b"")
+            page.unchanged = is_unchanged(page_fetch.lease.visit, page)
         if page.signals:
             page.signals = bounded(page.signals)
         return page
@@ -235,7 +247,7 @@ class BroadSpider(Spider):
         """
         reading = self._reading
         read = partial(
-            read_page,
+            self._read_page,
             response.body,
             media_type or "text/html",  # Deviation: browsers sniff; HTML is their usual guess
             page.url,
@@ -245,17 +257,29 @@ class BroadSpider(Spider):
             user_agent_token=reading.agent,
             robots_also=reading.also,
         )
-        if reads_quickly(response.body):  # 10 MiB that hold only links take three seconds
-            parsed = read()
+        most = QUICK_BYTES if reading.revisits else sys.maxsize
+        # 10 MiB that hold only links take three seconds.
+        if len(response.body) <= most and reads_quickly(response.body):
+            parsed, page.simhash = read()
         else:
             async with self._reading_large:
-                parsed = await asyncio.to_thread(read)
+                parsed, page.simhash = await asyncio.to_thread(read)
         page.charset = parsed.charset
         page.lang = parsed.lang
         page.links = parsed.links
         page.links_found = parsed.found
         page.noarchive |= parsed.noarchive
         page.signals += parsed.signals
+
+    def _read_page(
+        self, payload: bytes, content_type: str, url: str, **how: Any
+    ) -> tuple[ParsedPage, int | None]:
+        """The links of a page and, if pages are visited again, the hash of its main text."""
+        parsed = read_page(payload, content_type, url, **how)
+        if not self._reading.revisits:
+            return parsed, None
+        is_html = media_type_of(content_type) in ("text/html", "application/xhtml+xml")
+        return parsed, text_hash(payload, parsed.charset, is_html=is_html)
 
     async def _compare(self, page: Page, exchange: Exchange, body: bytes) -> None:
         """The content-seen test: set `page.original`, and `page.duplicate_of` for a duplicate."""
@@ -268,6 +292,8 @@ class BroadSpider(Spider):
         page.original = await self._crawl.frontier.content_seen(digest, original)
         if page.original is not None and page.original.url != exchange.url:
             page.duplicate_of = page.original.url
+        if self._crawl.earlier is not None and page.payload_digest:
+            page.original = await capture_before(self._crawl, page, exchange) or page.original
 
 
 def _x_robots_tag(response: Response) -> str:

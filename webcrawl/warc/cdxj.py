@@ -4,6 +4,10 @@ A line has the SURT key, the time in 14 digits, and a JSON object with url, mime
 length, offset and filename. It is byte for byte the line that cdxj-indexer 1.5 writes with its
 default fields, so `http_head` reads a head as warcio does, also where this project's parser reads
 it in another way. No I/O and no clock.
+
+Deviation: a revisit of profile server-not-modified has no line. With one, pywb answers with the 304
+itself, an empty page, at that time and wherever the newest capture is asked for. Without one it
+replays the capture before, which is the page as it was.
 """
 
 from __future__ import annotations
@@ -110,12 +114,19 @@ def answer_of_record(
     kind = fields.get("warc-type", "")
     if kind not in ("response", "revisit"):
         return None
+    if kind == "revisit" and is_not_modified(fields.get("warc-profile", "")):
+        return None
     url = fields.get("warc-target-uri", "")
     mime, status, size_bytes = http_head(url, block)
     if kind == "revisit":
         mime = "warc/revisit"
     digested = fields.get("warc-payload-digest") or digest_from(size_bytes)
     return Answer(url, fields.get("warc-date", ""), mime, status, digested)
+
+
+def is_not_modified(profile: str) -> bool:
+    """Whether a revisit of `profile` is a 304 (WARC 1.0 and 1.1, 6.7.3)."""
+    return profile.endswith("/revisit/server-not-modified")
 
 
 def stored_url(url: str) -> str:

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from webcrawl.fetch.decode import decode
 from webcrawl.fetch.http1 import parse_headers, transfer_codings
+from webcrawl.warc.cdxj import is_not_modified
 from webcrawl.warc.indexcheck import IndexCheck
 from webcrawl.warc.payload import unchunked
 from webcrawl.warc.reader import BadRecord, Record, read
@@ -61,6 +62,7 @@ FORBIDDEN = {
 # _STANDARD may be repeated, too.
 REPEATABLE = frozenset({"warc-concurrent-to", "warc-protocol"})
 _STANDARD = ("warc-", "content-")
+NO_PAYLOAD = "3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"  # SHA-1 of no bytes, in base 32
 MAX_DECODED = 64 << 20  # bytes; a body is decoded up to here for its digest
 TRUNCATIONS = frozenset({"length", "time", "disconnect", "unspecified"})  # 5.13
 
@@ -179,7 +181,17 @@ def _revisit_problems(record: Record) -> Iterator[str]:
                 yield f"{name} is missing"
         if record.block and record.fields.get("warc-truncated") != "length":  # 6.7.2
             yield "a revisit with a block, but without WARC-Truncated: length"
-    if record.block and not _STATUS_LINE.match(record.block):
+    status = _STATUS_LINE.match(record.block)
+    if is_not_modified(record.fields.get("warc-profile", "")):
+        if record.fields.get("warc-payload-digest", "").endswith(NO_PAYLOAD):
+            yield "the payload digest of nothing"
+        if status and status[1] != b"304":
+            yield f"not modified, with the status {status[1].decode()}"
+        if ("warc-refers-to-date" in record.fields) != (
+            "warc-refers-to-target-uri" in record.fields
+        ):
+            yield "warc-refers-to-date and -target-uri belong together"
+    if record.block and not status:
         yield f"a revisit whose block begins with {record.block[:20]!r}"
 
 

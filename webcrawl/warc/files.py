@@ -198,11 +198,12 @@ class _File:
             raise FileExistsError(self._open_path)
 
     def append_capture(self, capture: Capture, members: list[bytes]) -> int:
-        """Append the records of `capture`, the answer's first, and keep the line of the index.
+        """Append the records of `capture`, the answer's first, and keep the line of the index, if
+        it has one (`cdxj`).
 
         Room for the line is made first, so that a full disk leaves no record without its line.
         """
-        if self._index is None or not capture.has_answer:
+        if self._index is None or not capture.has_answer or capture.is_not_modified:
             return self.append(members)
         self._index.make_room()
         offset = self.append(members)

@@ -94,6 +94,8 @@ def _content(page: Page, exchange: Exchange) -> Iterator[Line]:
         yield "charsetForLinkExtraction", page.charset
     if exchange.decode_problem:
         yield "decodeProblem", exchange.decode_problem
+    if page.unchanged:
+        yield "unchanged", "true"
     if page.duplicate_of:
         yield "duplicateOf", page.duplicate_of
     if page.redirect_to:

@@ -35,6 +35,8 @@ _BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 _BASE32_PAIRS = [first + second for first in _BASE32 for second in _BASE32]
 _TO_INT_DIGITS = str.maketrans(_BASE32, "0123456789abcdefghijklmnopqrstuv")
 
+# 6.7.3: a 304 to a conditional request.
+NOT_MODIFIED_PROFILE = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"  # 6.7.2
 FORMAT = (
     ("format", "WARC File Format 1.1"),
@@ -58,16 +60,28 @@ class Capture:
 
     exchange: Exchange
     payload_digest: str  # `payload_digest(exchange)`
-    original: Original | None = None  # the first page with the same content
+    original: Original | None = None  # the first page with the same content; of a 304 the page
     metadata: tuple[tuple[str, str], ...] = ()  # lines; empty: no metadata record
     recorded_digest: str | None = None  # WARC-Payload-Digest; None: same as `payload_digest`
     has_answer: bool = True  # False: no record of the answer, but of the request and `metadata`
 
     @property
+    def is_not_modified(self) -> bool:
+        """Whether it is a 304 that the crawl has asked for."""
+        return self.exchange.is_not_modified
+
+    @property
     def is_revisit(self) -> bool:
-        """Whether a revisit record is written: the original has the same bytes on the wire."""
-        original = self.original if self.has_answer else None
-        return original is not None and original.payload_digest == self.payload_digest != ""
+        """Whether a revisit record is written: the original has the same bytes on the wire.
+
+        Of an earlier archive also by `recorded_digest`: its digests may leave the framing out.
+        """
+        if not self.has_answer:
+            return False
+        if self.is_not_modified:
+            return True
+        same = self.original.payload_digest if self.original is not None else ""
+        return same != "" and same in (self.payload_digest, self.recorded_digest)
 
     @property
     def is_large(self) -> bool:
@@ -92,7 +106,7 @@ def digest(*parts: bytes) -> str:
     sha1 = hashlib.sha1(usedforsecurity=False)
     for part in parts:
         sha1.update(part)
-    return "sha1:" + _base32(sha1.digest())
+    return labelled(sha1.digest())
 
 
 def digest_of_stream(pieces: Iterable[bytes], start: int, end: int) -> str:
@@ -102,7 +116,12 @@ def digest_of_stream(pieces: Iterable[bytes], start: int, end: int) -> str:
     for piece in pieces:
         sha1.update(piece[max(start - at, 0) : max(end - at, 0)])
         at += len(piece)
-    return "sha1:" + _base32(sha1.digest())
+    return labelled(sha1.digest())
+
+
+def labelled(sha1: bytes) -> str:
+    """A SHA-1 digest with its label, in base 32."""
+    return "sha1:" + _base32(sha1)
 
 
 def raw_digest(labelled: str) -> bytes:
@@ -117,9 +136,11 @@ def _base32(sha1: bytes) -> str:
 
 
 def payload_digest(exchange: Exchange) -> str:
-    """WARC-Payload-Digest of a response; "" if its head allows no digest (module docstring)."""
+    """WARC-Payload-Digest of a response; "" if its head allows no digest (module docstring), and
+    for a 304 that was asked for.
+    """
     head = exchange.head
-    if len(head) > MAX_HEAD or not head.endswith(b"\r\n\r\n"):
+    if exchange.is_not_modified or len(head) > MAX_HEAD or not head.endswith(b"\r\n\r\n"):
         return ""
     return digest(exchange.body)
 
@@ -138,7 +159,12 @@ def recorded_digest(capture: Capture, over: str) -> str:
 
 def target_uri(exchange: Exchange) -> str:
     """WARC-Target-URI (5.3): the URL, without characters that would end the field."""
-    return _NO_URI.sub(lambda match: f"%{ord(match[0]):02X}", exchange.url)
+    return in_field(exchange.url)
+
+
+def in_field(url: str) -> str:
+    """`url` without characters that would end the field of a record."""
+    return _NO_URI.sub(lambda match: f"%{ord(match[0]):02X}", url)
 
 
 def warc_date(time: float) -> str:
@@ -223,6 +249,8 @@ def capture_records(capture: Capture, warcinfo_id: str, new_id: NewId) -> Iterat
 
 def _answer(capture: Capture, record_id: str, where: Fields) -> bytes:
     """The response record (6.3), or the revisit record (6.7), which holds the head only."""
+    if capture.is_not_modified:
+        return _not_modified(capture, record_id, where)
     exchange = capture.exchange
     original = capture.original if capture.is_revisit else None
     fields = [
@@ -233,16 +261,37 @@ def _answer(capture: Capture, record_id: str, where: Fields) -> bytes:
     if truncated := "length" if original else exchange.truncated:  # of a revisit: 6.7.2
         fields.append(("WARC-Truncated", truncated))
     if original:
-        fields += [
-            ("WARC-Profile", REVISIT_PROFILE),
-            ("WARC-Refers-To-Target-URI", original.url),
-            ("WARC-Refers-To-Date", warc_date(original.started_time)),
-        ]
+        fields += [("WARC-Profile", REVISIT_PROFILE), *_refers_to(original)]
     recorded = capture.recorded_digest
     if digested := capture.payload_digest if recorded is None else recorded:
         fields.append(("WARC-Payload-Digest", digested))
     fields.append(("Content-Type", "application/http;msgtype=response"))
     return _record(fields, exchange.head, b"" if original else exchange.body)
+
+
+def _not_modified(capture: Capture, record_id: str, where: Fields) -> bytes:
+    """The revisit record of a 304 (6.7.3): the whole answer, which has no body and no payload.
+
+    So it is not truncated, and has no payload digest, as that would be the digest of nothing.
+    """
+    original = capture.original  # without a date: WARC_ENABLED was off, so no capture is known
+    fields = [
+        ("WARC-Type", "revisit"),
+        ("WARC-Record-ID", record_id),
+        *where,
+        ("WARC-Profile", NOT_MODIFIED_PROFILE),
+        *(_refers_to(original) if original is not None and original.started_time else ()),
+        ("Content-Type", "application/http;msgtype=response"),
+    ]
+    return _record(fields, capture.exchange.head)
+
+
+def _refers_to(original: Original) -> Fields:
+    """The capture that a revisit refers to (5.11 and 5.12)."""
+    return (
+        ("WARC-Refers-To-Target-URI", original.url),
+        ("WARC-Refers-To-Date", original.date or warc_date(original.started_time)),
+    )
 
 
 def _record(fields: Fields, *block: bytes) -> bytes:

@@ -48,6 +48,7 @@ GATHER_S: Final = 4.0  # a node that has joined looks at the record at least eac
 OWN_SETTINGS: Final[Mapping[str, str]] = {
     "JOBDIR": "a folder of the machine",
     "WARC_DIR": "a folder of the machine",
+    "DEDUP_INDEX": "files of the machine; each node looks up what it fetches",
     "WARC_PREFIX": "files of several machines may be put together: their names may tell whose",
     "WARC_MAX_SIZE": "a matter of the machine's disk",
     "WARC_MAX_TOTAL": "a budget of the machine's disk",

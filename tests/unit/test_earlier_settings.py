@@ -1,0 +1,62 @@
+"""DEDUP_INDEX: where its index is made, and what is said if it cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.settings import Settings
+
+from webcrawl.config.earlier import EARLIER_FOLDER, earlier_from, prepare_earlier
+from webcrawl.config.kinds import SettingError
+
+LINE = (
+    'test,a)/ 20260301120041 {"url": "http://a.test/", "mime": "text/html", "status": "200",'
+    ' "digest": "sha1:SBLPTWL7XW27OSKLYLCVWESR5SECX3QG", "length": "1", "offset": "0",'
+    ' "filename": "a.warc.gz"}\n'
+)
+
+
+@pytest.fixture
+def archives(tmp_path: Path) -> Path:
+    folder = tmp_path / "archives"
+    folder.mkdir()
+    (folder / "a.cdxj").write_text(LINE)
+    return folder
+
+
+def settings(**values: Any) -> Settings:
+    return Settings({"WARC_ENABLED": True, "DEDUP_INDEX": []} | values)
+
+
+@pytest.mark.parametrize("has_jobdir", [True, False])
+def test_the_index_is_made_once_and_opened(
+    archives: Path, tmp_path: Path, has_jobdir: bool
+) -> None:
+    job = tmp_path / "job"
+    chosen = settings(DEDUP_INDEX=str(archives), JOBDIR=str(job) if has_jobdir else None)
+    prepare_earlier(chosen)
+    assert (chosen[EARLIER_FOLDER] == str(job / "earlier")) is has_jobdir
+    earlier = earlier_from(chosen)
+    assert earlier is not None
+    assert earlier.entries == 1
+    earlier.close()
+
+
+def test_without_it_there_is_nothing(archives: Path) -> None:
+    assert earlier_from(settings()) is None
+    assert earlier_from(settings(DEDUP_INDEX=[archives], WARC_ENABLED=False)) is None
+
+
+def test_a_broken_line_is_named(archives: Path, tmp_path: Path) -> None:
+    (archives / "b.cdxj").write_text(LINE + "torn")
+    with pytest.raises(SettingError, match=r"^DEDUP_INDEX = .*b\.cdxj, line 2: no CDXJ"):
+        prepare_earlier(settings(DEDUP_INDEX=[str(archives)], JOBDIR=str(tmp_path / "job")))
+
+
+def test_an_index_that_is_gone_is_named(archives: Path, tmp_path: Path) -> None:
+    chosen = settings(DEDUP_INDEX=str(archives))
+    chosen.set(EARLIER_FOLDER, str(tmp_path / "gone"))
+    with pytest.raises(SettingError, match="has no index"):
+        earlier_from(chosen)

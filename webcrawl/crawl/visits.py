@@ -1,0 +1,89 @@
+"""What a page's visit says of its last one: values go in, values come out.
+
+With RECRAWL a page of the frontier is visited again. `BroadSpider` compares it with its last visit
+(`frontier.lease.Visit`), and the outcome of its lease has what the next visit needs (`Visited`).
+"""
+
+from __future__ import annotations
+
+from webcrawl.fetch.conditions import Validators
+from webcrawl.fetch.exchange import Exchange
+from webcrawl.frontier.lease import Visit, Visited
+from webcrawl.items import Original, Page
+from webcrawl.parse.maintext import is_same
+from webcrawl.warc.records import target_uri
+
+
+def compare_not_modified(page: Page, exchange: Exchange, visit: Visit | None) -> None:
+    """Say of the page of a 304 that it is unchanged, and which capture it refers to."""
+    page.unchanged = True
+    if visit is not None:
+        page.simhash = visit.simhash
+        page.original = Original(target_uri(exchange), visit.captured_at, visit.payload_digest)
+
+
+def is_unchanged(visit: Visit | None, page: Page) -> bool | None:
+    """Whether the main text of `page` is as at the last visit.
+
+    None at a first visit, for a page that the server or the network cut, and if either visit has no
+    hash: RECRAWL was off, or the user's spider made the page.
+    """
+    if visit is None or not visit.simhash or not page.simhash or page.truncated not in _WHOLE:
+        return None
+    return is_same(visit.simhash, page.simhash)
+
+
+_WHOLE = ("", "length")  # a page beyond DOWNLOAD_MAXSIZE is cut at the same place each time
+
+
+def visited_of(visit: Visit | None, exchange: Exchange, page: Page | None) -> Visited | None:
+    """What a later visit compares; None without RECRAWL, and for an answer that is no page.
+
+    So None also for a 304 that the crawl has not asked for. The page of an answer that was cut has
+    no validators: they are of the whole, which is not in the archive.
+    """
+    if page is None or page.simhash is None:
+        return None
+    now = Validators() if exchange.truncated else Validators.of(exchange.headers)
+    if exchange.is_not_modified and visit is not None:
+        return Visited(
+            now.etag or visit.etag,
+            now.last_modified or visit.last_modified,
+            visit.simhash,
+            visit.captured_at,
+            visit.payload_digest,
+            is_unchanged=True,
+            is_304=True,
+        )
+    same = is_unchanged(visit, page)
+    held = None
+    if visit is not None and not exchange.is_conditional and (visit.etag or visit.last_modified):
+        held = Validators(visit.etag, visit.last_modified).held(now)
+    return Visited(
+        now.etag,
+        now.last_modified,
+        # Small changes add up: an unchanged page is compared with what it was at its last change.
+        visit.simhash if visit is not None and same else page.simhash,
+        _captured_at(exchange, page.original),
+        str(page.payload_digest or ""),
+        is_unchanged=same,
+        validators_held=held,
+    )
+
+
+def _captured_at(exchange: Exchange, original: Original | None) -> float:
+    """The date of the capture of this URL that has the page; 0.0 if it is not in the archive.
+
+    If the bytes are those of an earlier capture of this URL, that one, which has the body.
+    """
+    if not exchange.archived:
+        return 0.0
+    if (
+        original is not None
+        and not original.date  # an index of an earlier archive has whole seconds
+        and original.payload_digest
+        and original.payload_digest == exchange.digest
+        and original.url == exchange.url
+    ):
+        return original.started_time
+    return exchange.started_time

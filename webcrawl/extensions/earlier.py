@@ -1,0 +1,50 @@
+"""Opens the index of earlier archives (DEDUP_INDEX), for the spider's comparison of each page."""
+
+from __future__ import annotations
+
+import logging
+from typing import Self
+
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import CloseSpider, NotConfigured
+
+from webcrawl.config.build import is_debugging
+from webcrawl.config.earlier import earlier_from
+from webcrawl.config.kinds import SettingError
+from webcrawl.crawl.crawl import crawl_of, set_fatal_error
+
+logger = logging.getLogger(__name__)
+
+
+class EarlierArchives:
+    """Scrapy extension of each process. If the index cannot be used, the crawl does not start."""
+
+    def __init__(self, crawler: Crawler, problem: str = "") -> None:
+        self._crawler = crawler
+        self._problem = problem
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        if not crawler.settings.get("DEDUP_INDEX") or is_debugging(crawler):
+            raise NotConfigured
+        problem = ""
+        try:
+            crawl_of(crawler).earlier = earlier_from(crawler.settings)
+        except SettingError as error:
+            problem = str(error)
+        extension = cls(crawler, problem)
+        crawler.signals.connect(extension.spider_opened, signals.spider_opened)
+        crawler.signals.connect(extension.spider_closed, signals.spider_closed)
+        return extension
+
+    def spider_opened(self) -> None:
+        if self._problem:
+            set_fatal_error(self._crawler, self._problem)
+            logger.error("%s", self._problem)
+            raise CloseSpider("settings_error")
+
+    def spider_closed(self) -> None:
+        earlier, crawl_of(self._crawler).earlier = crawl_of(self._crawler).earlier, None
+        if earlier is not None:
+            earlier.close()

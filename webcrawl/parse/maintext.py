@@ -1,0 +1,238 @@
+"""The main text of a page, and its similarity hash: whether a page has changed since its last
+visit.
+
+Owns what counts as a change. Bytes do not: counters, dates, tokens and rotating ads make every page
+new. So numbers and the words of dates are left out, and of an HTML page only the text of long
+blocks with few links counts. If there is little of it, as on a page of headlines, all text counts
+that is not beside the text (menus, footers, boxes that say that they are ads). The hash is a
+simhash (Charikar 2002) of the pairs of words: texts with most pairs in common have hashes that
+differ in few bits.
+
+docs/changes.md has what was measured. Pure. O(size) up to TEXT_MAX_BYTES, for any bytes: 30 to 50
+µs per kB of a usual page; half a second and 60 MB at worst.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha1
+from itertools import pairwise
+from typing import Final
+
+from xxhash import xxh3_64_digest
+
+from webcrawl.parse.charset import decode
+
+# Hashes that differ in this many bits at most are of the same text: docs/changes.md.
+SAME_BITS: Final = 2
+TEXT_MAX_BYTES: Final = 1 << 20  # of a page: what comes after is not compared
+QUICK_BYTES: Final = 64 << 10  # a page of this size takes less than 20 ms, whatever it holds
+
+_BLOCK_WORDS = 10  # of a long block, outside links
+_LINK_WORDS = 8  # of a long block, for each of its links
+_MAIN_SHARE = 4  # the long blocks must have one in so many words
+_ATTRIBUTES_MAX = 500  # bytes, of a tag whose class is looked at: the search is quadratic
+
+# Digits and ASCII punctuation end a word, and are left out. Letters beyond ASCII are bytes beyond.
+_LETTERS_ONLY = bytes(byte if byte > 127 or chr(byte).isalpha() else 32 for byte in range(256))
+# Chinese and Japanese have no spaces: there a character is a word (UTF-8, from U+3000 on).
+_LONG_WORD = 40  # bytes
+_characters = re.compile(rb"[\xe3-\xed][\x80-\xbf]{2}|[^\xe3-\xed]++|.", re.DOTALL).findall
+
+_SKIPPED = (
+    *("script", "style", "noscript", "template", "svg", "select", "iframe", "textarea"),
+    "head",
+)
+_ASIDE = ("nav", "aside", "footer")
+_BOXES = ("div", "section", "ul", "ol", "table", "td", "p", "form", "ins")
+_INLINE = (
+    *("abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "dfn", "em", "del"),
+    *("font", "i", "img", "kbd", "label", "mark", "q", "s", "samp", "small", "span", "br"),
+    *("strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr"),
+)
+# Boxes with such a class or id are beside the text: whole words of it, so that "with-sidebar" of a
+# page's outermost box is none.
+_is_beside = re.compile(
+    rb"""(?:class|id)\s*+=\s*+["']?(?:[^"'<>]*[\s"'])?"""
+    rb"(?:ads?|adsbygoogle|advert(?:s|isement|ising)?|ad[_-][a-z0-9_-]*|[a-z0-9_-]*[_-]ads?|banners?"
+    rb"|sponsor(?:s|ed)?|promo(?:s|tion)?|related|recommend(?:ed|ations)?|trending|popular|sidebar"
+    rb"|nav|navbar|navigation|menu|breadcrumbs?|footer|cookies?|consent|share|social|newsletter)"
+    rb"(?=[\s\"'>]|\Z)",
+    re.IGNORECASE,
+).search
+# Words of dates and ages ("3 hours ago"), whose numbers are left out as well.
+_DATES = """
+    january february march april may june july august september october november december
+    jan feb mar apr jun jul aug sep sept oct nov dec monday tuesday wednesday thursday friday
+    saturday sunday mon tue wed thu fri sat sun am pm today yesterday ago second seconds minute
+    minutes hour hours day days week weeks month months year years utc gmt
+    janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro
+    segunda terça quarta quinta sexta feira sábado domingo hoje ontem há atrás segundos minuto
+    minutos hora horas dia dias semana semanas mês meses ano anos
+    enero febrero marzo mayo junio julio septiembre octubre noviembre diciembre lunes martes
+    miércoles jueves viernes hoy ayer hace día días mes año años
+    januar februar märz mai juni juli oktober dezember montag dienstag mittwoch donnerstag freitag
+    samstag sonntag heute gestern vor uhr sekunden minuten stunde stunden tag tagen woche wochen
+    janvier février mars avril juin juillet août septembre octobre novembre décembre lundi mardi
+    mercredi jeudi vendredi samedi dimanche aujourd hui hier heure heures jour jours semaine année
+"""
+
+
+def _spellings(names: tuple[str, ...], prefix: str = "") -> tuple[bytes, ...]:
+    return tuple((prefix + each).encode() for name in names for each in (name, name.upper()))
+
+
+# What a tag does. All others end a block of text.
+_INLINE_TAG, _LINK, _LINK_END, _RAW, _ASIDE_TAG, _ASIDE_END, _BOX, _BLOCK = range(8)
+_ACTIONS = {
+    **dict.fromkeys(_spellings(_INLINE) + _spellings(_INLINE, "/"), _INLINE_TAG),
+    **dict.fromkeys(_spellings(("a",)), _LINK),
+    **dict.fromkeys(_spellings(("a",), "/"), _LINK_END),
+    **dict.fromkeys(_spellings(_SKIPPED), _RAW),
+    **dict.fromkeys(_spellings(_ASIDE), _ASIDE_TAG),
+    **dict.fromkeys(_spellings(_ASIDE, "/"), _ASIDE_END),
+    **dict.fromkeys(_spellings(_BOXES), _BOX),
+}
+_action_of = _ACTIONS.get
+_date_words = frozenset(
+    each.encode() for word in _DATES.split() for each in (word, word.capitalize(), word.upper())
+)
+# By the bit, the highest first: the bytes that lack it.
+_WITHOUT = [bytes(byte for byte in range(256) if not byte >> bit & 1) for bit in range(7, -1, -1)]
+# ASCII bytes mean ASCII characters, and letters beyond ASCII are bytes beyond ASCII.
+_READ_AS_BYTES = re.compile(
+    r"utf-8|windows-125\d|windows-874|iso-8859-\d+|koi8-[ru]|macintosh|ibm866"
+).fullmatch
+
+
+def is_same(first: int, second: int) -> bool:
+    """Whether two hashes are of the same main text."""
+    return (first ^ second).bit_count() <= SAME_BITS
+
+
+def text_hash(payload: bytes, charset: str, *, is_html: bool) -> int:
+    """The hash of a page, 64 bits, never 0.
+
+    Of HTML: the simhash of its main text. Of anything else, and of HTML without any word: a digest
+    of the bytes, which is the same only for the same bytes.
+    """
+    words = main_words(payload[:TEXT_MAX_BYTES], charset) if is_html else []
+    return (simhash(pairs(words)) if words else digest(payload)) or 1
+
+
+def digest(payload: bytes) -> int:
+    """The first 64 bits of SHA-1."""
+    return int.from_bytes(sha1(payload, usedforsecurity=False).digest()[:8])
+
+
+def main_words(payload: bytes, charset: str) -> list[bytes]:
+    """The words of the main text of an HTML page, in order; empty for a page without any word."""
+    if not _READ_AS_BYTES(charset):
+        payload = decode(payload, charset).encode("utf-8", "replace")
+    text = _Text(payload)
+    words, others = _words_of(text.main), _words_of(text.rest)
+    if len(words) * _MAIN_SHARE < len(words) + len(others):
+        words += others
+    return words or _words_of(text.beside)
+
+
+def pairs(words: list[bytes]) -> set[bytes]:
+    """The features of a text: each two neighbouring words. Of one word: that word.
+
+    Words alone would make all pages of a site that has few of them the same.
+    """
+    return set(map(b" ".join, pairwise(words))) or set(words)
+
+
+def _words_of(blocks: list[bytes]) -> list[bytes]:
+    words = b" ".join(blocks).translate(_LETTERS_ONLY).split()
+    words = [word for word in words if word not in _date_words]
+    if any(len(word) > _LONG_WORD for word in words):
+        return [part for word in words for part in _parts(word)]
+    return words
+
+
+def _parts(word: bytes) -> list[bytes]:
+    return [word] if len(word) <= _LONG_WORD else _characters(word)
+
+
+class _Text:
+    """The text of a page: long blocks, all other blocks, and what is beside the text."""
+
+    def __init__(self, payload: bytes) -> None:
+        self.main: list[bytes] = []
+        self.rest: list[bytes] = []
+        self.beside: list[bytes] = []
+        self._read(payload)
+
+    def _read(self, payload: bytes) -> None:
+        texts: list[bytes] = []  # of the block, in order
+        raw_end = b""  # the tag that ends a script
+        box = box_end = b""  # of what is beside the text, and how many of its kind are open
+        asides = boxes = link_words = links = 0
+        is_link = False
+        # "<" within an attribute or a comment is read as a tag: the same at each visit.
+        for part in payload.split(b"<"):
+            tag, _, text = part.partition(b">")
+            name, _, attributes = tag.partition(b" ")
+            if raw_end:
+                if name.lower() != raw_end:
+                    continue
+                raw_end = b""
+            action = _action_of(name, _BLOCK)
+            if action == _INLINE_TAG:
+                pass
+            elif action == _LINK:
+                is_link = True
+                links += 1
+            elif action == _LINK_END:
+                is_link = False
+            else:
+                if texts:
+                    self._end_block(texts, links, link_words, is_beside=asides > 0 or boxes > 0)
+                    texts, links, link_words = [], 0, 0
+                is_link = False
+                if action == _RAW:
+                    raw_end = b"/" + name.lower()
+                    continue
+                if action == _ASIDE_TAG:
+                    asides += 1
+                elif action == _ASIDE_END:
+                    asides = max(0, asides - 1)
+                elif boxes:
+                    boxes += (name == box) - (name == box_end)
+                elif (
+                    action == _BOX
+                    and 0 < len(attributes) <= _ATTRIBUTES_MAX
+                    and _is_beside(attributes)
+                ):
+                    box, box_end, boxes = name, b"/" + name, 1
+            if len(text) > 1 or (text and text != b"\n"):
+                texts.append(text)
+                if is_link:
+                    link_words += text.count(b" ") + 1
+        self._end_block(texts, links, link_words, is_beside=asides > 0 or boxes > 0)
+
+    def _end_block(
+        self, texts: list[bytes], links: int, link_words: int, *, is_beside: bool
+    ) -> None:
+        block = b"".join(texts)
+        words = block.count(b" ") - link_words
+        if is_beside:
+            self.beside.append(block)
+        elif words >= _BLOCK_WORDS and words >= _LINK_WORDS * links:
+            self.main.append(block)
+        else:
+            self.rest.append(block)
+
+
+def simhash(features: set[bytes]) -> int:
+    """The simhash of `features`, at least one. 0.2 µs per feature, and 30 µs."""
+    digests = b"".join(map(xxh3_64_digest, features))
+    half = len(features) / 2
+    value = 0
+    for place in range(8):
+        column = digests[place::8]
+        for bit in range(8):
+            value = value << 1 | (len(column.translate(None, _WITHOUT[bit])) > half)
+    return value
