@@ -58,6 +58,8 @@ class Link(NamedTuple):
     payload: bytes = b""  # a user's own Request, serialised by the adapter that made it
     sequence: int = 0  # hops in a row between numbered URLs of this host that led here
     kept: str = ""  # why the link was last kept for a later try; "" if it never was
+    lastmod: int = 0  # UTC seconds, by the sitemap that gave the link; 0: it names none
+    visit: bytes = b""  # the row of its last visit (frontier.visitstate); b"" if it has none
 
 
 class RobotsTask(NamedTuple):
@@ -86,6 +88,30 @@ class Lane(IntEnum):
     ADMISSIONS = 1  # RESOLVE, ROBOTS, HEAD
 
 
+class Visit(Struct, frozen=True, array_like=True, gc=False):
+    """What the last visit of a page saw. A PAGE lease of a revisit has one."""
+
+    etag: str = ""  # validators, as sent; both "" : no conditional request
+    last_modified: str = ""
+    simhash: int = 0  # of the main text, 64 bits (`parse.maintext`)
+    captured_at: float = 0.0  # UTC seconds, the WARC-Date of the capture that a revisit refers to
+    payload_digest: str = ""  # its WARC-Payload-Digest
+    is_conditional: bool = False  # whether to send the validators: the frontier decides
+
+
+class Visited(Struct, frozen=True, array_like=True, gc=False):
+    """What this visit saw: of each page that is kept, when RECRAWL is on (`crawl.visits`)."""
+
+    etag: str = ""  # of this answer; of a 304 its own, or the old one if it has none
+    last_modified: str = ""
+    simhash: int = 0
+    captured_at: float = 0.0
+    payload_digest: str = ""
+    is_unchanged: bool | None = None  # main text as at the last visit, or 304; None: not known
+    is_304: bool = False
+    validators_held: bool | None = None  # a plain GET: whether the validators were unchanged too
+
+
 class Lease(Struct, frozen=True, eq=False, array_like=True, gc=False):
     """The right to one request at one host (and one IP address), until it is released.
 
@@ -100,6 +126,7 @@ class Lease(Struct, frozen=True, eq=False, array_like=True, gc=False):
     robots_task: RobotsTask | None = None
     # Why a user's Request is not sent: its errback is called, then the lease is Dropped.
     refused: Refusal | Literal[""] = ""
+    visit: Visit | None = None  # PAGE: the last visit, if this is another one
 
 
 class _Outcome(Struct, frozen=True, array_like=True, gc=False, tag=True):
@@ -179,6 +206,7 @@ class Fetched(_Outcome, frozen=True):
     duplicate_of: str = ""  # the first URL with the same content
     archived: bool = True  # PAGE: its records are in the archive, so a later page may refer to it
     details: bytes = NO_DETAILS
+    visited: Visited | None = None  # PAGE, with RECRAWL: what a later visit compares
 
 
 class Failed(_Outcome, frozen=True):

@@ -84,7 +84,10 @@ class DiskFrontier(Frontier):
             self._folder = JobFolder(jobdir)
             opened.callback(self._folder.close)
             path, is_shard = self._folder.path / FOLDER, abroad is not None
-            self._store = DiskStore(path, identity, now=now, utc_s=utc_s, is_shard=is_shard)
+            has_visits = policy is not None and policy.recrawl is not None
+            self._store = DiskStore(
+                path, identity, now=now, utc_s=utc_s, is_shard=is_shard, has_visits=has_visits
+            )
             opened.callback(self._store.close)
             if refuses_shards and self._store.is_shard:
                 raise StoreError(
