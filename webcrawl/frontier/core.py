@@ -500,7 +500,7 @@ class CrawlState:
         host.queue.drop()
         if link.visit:  # counted once in all tests of the funnel, as any answer
             self.counters.count_visit(outcome.status)
-            self._endings.done(host, lease, outcome, now)
+            self._endings.done(host, lease, outcome, now, visits.found(link, outcome))
         else:
             self._done(host, lease, outcome, now)
         if before is not None:

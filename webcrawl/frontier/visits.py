@@ -203,6 +203,17 @@ class Visits:
 
     # What became of a page
 
+    def found(self, link: Link, outcome: Fetched) -> str:
+        """What the visit of `link` found, a key of `counters.visits`."""
+        seen, status = outcome.visited, outcome.status
+        if status >= 300 and not (seen and seen.is_304):
+            return "error" if status >= 400 else "redirect"
+        if seen is None or seen.is_unchanged is None:
+            return "unknown"
+        if not seen.is_unchanged:
+            return "changed"
+        return "not_modified" if seen.is_304 else "unchanged"
+
     def before(self, link: Link) -> tuple[VisitState | None] | None:
         """(the state of `link` before its answer,), which is None at its first visit.
 
@@ -292,28 +303,19 @@ class Visits:
 
     def _learn(self, link: Link, state: VisitState, outcome: Fetched) -> None:
         """What the answer tells of the page's rate, and of its host's honesty."""
-        seen = outcome.visited
-        visits = self._counters.visits
-        if outcome.status >= 300 and not (seen and seen.is_304):
-            visits["error" if outcome.status >= 400 else "redirect"] += 1
+        seen, found = outcome.visited, self.found(link, outcome)
+        self._counters.visits[found] += 1
+        if seen is None or found not in ("changed", "unchanged", "not_modified"):
             return
-        if seen is None:
-            is_unchanged: bool | None = bool(outcome.duplicate_of)
-        else:
-            is_unchanged = seen.is_unchanged
-        if is_unchanged is None:
-            visits["unknown"] += 1
-            return
-        kind = "not_modified" if seen and seen.is_304 else "unchanged"
-        visits[kind if is_unchanged else "changed"] += 1
-        if seen and seen.validators_held and not is_unchanged:
+        is_unchanged = found != "changed"
+        if seen.validators_held and not is_unchanged:
             self._hosts[_LIES + link.host] = 1
-            visits["lie"] += 1
+            self._counters.visits["lie"] += 1
         self._judge_claim(link.host, state.claim, is_unchanged=is_unchanged)
         if state.last_at:
             now_utc = outcome.ended_at + self._utc_s
             age_s = None
-            if seen and seen.last_modified:
+            if seen.last_modified:
                 age_s = now_utc - seconds_of(seen.last_modified)
                 age_s = age_s if age_s > _DYNAMIC_S else None
             after_s = max(now_utc - state.last_at, 1e-3)
