@@ -15,6 +15,8 @@ from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.explanation import explain
+from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.lease import (
     Dropped,
@@ -393,6 +395,33 @@ def test_adaptive_visits_what_changes(tmp_path: Path) -> None:
     assert 0.8 < count / (20 * 20) < 1.1
     still = sum(len(times) for url, times in crawl.visits.items() if "still" in url)
     assert still < count / 3
+
+
+def test_explained(tmp_path: Path) -> None:
+    def said(url: str) -> str:
+        crawl.store.close()
+        frontier = Inspection(tmp_path)
+        lines = explain(frontier, url, UTC_S + crawl.now)
+        frontier.close()
+        crawl.begin()
+        return " ".join(lines)
+
+    crawl = Crawl(tmp_path, answer=lambda lease, now: page(now, 404 if "no" in lease.url else 200))
+    crawl.put(link("http://h/"), link("http://h/no"))
+    crawl.run(150.0)
+    assert "The next visit (RECRAWL) is at 2023-11-14 22:31:41 UTC; the last" in said("http://h/")
+    assert "It seems to change each 0.0116 days (0.5 changes in" in said("http://h/")
+    crawl.answer = lambda lease, now: Failed("timeout", now, now)
+    crawl.run(90 + CYCLE_S)
+    crawl.now += 11
+    crawl.state.acquire(crawl.now, 1)
+    assert "Queued for another visit (RECRAWL), before the new URLs" in said("http://h/")
+    crawl.run(110 + CYCLE_S)
+    assert "The last 1 visit got no answer." in said("http://h/")
+    crawl.answer = lambda lease, now: page(now, 404 if "no" in lease.url else 200)
+    crawl.run(200 + 2 * CYCLE_S)
+    assert "Not visited again: it was gone, twice." in said("http://h/no")
+    crawl.store.close()
 
 
 def test_rows(tmp_path: Path) -> None:

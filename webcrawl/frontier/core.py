@@ -200,6 +200,11 @@ class CrawlState:
         return overview_of(self._bench.hosts, self._store.stored_hosts(), self._slow, now, limit)
 
     @property
+    def strangers(self) -> int:
+        """See `Visits.strangers`."""
+        return self._visits.strangers if self._visits is not None else 0
+
+    @property
     def supply(self) -> int:
         return self._bench.supply
 

@@ -109,6 +109,11 @@ class Visits:
         return self._is_on and self.count > 0
 
     @property
+    def strangers(self) -> int:
+        """Pages that earlier runs fetched without RECRAWL, and that have not joined the cycle."""
+        return self._strangers if self._is_on else 0
+
+    @property
     def _is_adaptive(self) -> bool:
         return self._settings.mode == "adaptive"
 
@@ -173,10 +178,11 @@ class Visits:
         spaces = {name: self._policy.delay_s(host) / share}
         if host.addresses:
             spaces[f"ip {host.addresses[0]}"] = self._policy.politeness.ip_delay_s / share
-        at = max(now, *(self._slots.get(each, 0.0) for each in spaces))
+        at = now
         for each, space_s in spaces.items():
-            self._slots.pop(each, None)
-            self._slots[each] = at + space_s
+            free_at = max(self._slots.pop(each, 0.0), now)
+            self._slots[each] = free_at + space_s
+            at = max(at, free_at)
         while len(self._slots) > _SLOTS_MAX:
             del self._slots[next(iter(self._slots))]
         return at
@@ -253,7 +259,8 @@ class Visits:
         state.misses, state.claim = 0, 0
         state.last_at = outcome.ended_at + self._utc_s
         self._remember(state, outcome.visited)
-        self._plan(state, is_page=200 <= outcome.status < 300)
+        is_304 = outcome.visited is not None and outcome.visited.is_304
+        self._plan(state, is_page=200 <= outcome.status < 300 or is_304)
         self._line.add(link.url, outcome.ended_at + state.planned_s, state.to_row())
 
     def failed(self, link: Link, outcome: Failed, now: float) -> None:
