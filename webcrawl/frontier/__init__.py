@@ -15,7 +15,7 @@ Read in this order
     orderings, caps, politeness, counters        which URL is best, limits, delays, numbers
     overview                                     the hosts, for a reader of a running crawl
     backlog       links that are kept for a later try
-    visits, visitstate, revisit                  which pages are visited again; of one page; why then
+    visits, visitstate, revisit                  pages that are visited again, and when
     contents, seen                               the content-seen and the URL-seen test
     mailbox       links and robots.txt that concern hosts of another shard of the crawl
     store         keeps the state of a crawl: the interface, and MemoryStore

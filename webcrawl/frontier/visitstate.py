@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import struct
-from base64 import b32decode, b32encode
+from base64 import b32encode
 from calendar import timegm
 from email.utils import parsedate_to_datetime
 from math import exp2, log2
@@ -26,6 +26,11 @@ _HEAD = struct.Struct(">B6sf4se")  # flags, last visit in ms, planned seconds, r
 _CAPTURE = struct.Struct(">QdB")  # simhash, time, length of the digest
 _SHA1: Final = "sha1:"
 _SHA1_BYTES: Final = 20
+_SHA1_BASE32: Final = re.compile(r"sha1:[A-Z2-7]{32}")
+# The digits of RFC 4648, 6, as those of `int(text, 32)`.
+_AS_INT: Final = str.maketrans(
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", "0123456789abcdefghijklmnopqrstuv"
+)
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = (
     *("Jan", "Feb", "Mar", "Apr", "May", "Jun"),
@@ -127,13 +132,8 @@ class VisitState(Struct):
 
 def _short_digest(digest: str) -> bytes:
     """20 bytes for a SHA-1 in base 32, else the text, which has more."""
-    if digest.startswith(_SHA1) and len(digest) == len(_SHA1) + 32:
-        try:
-            raw = b32decode(digest[len(_SHA1) :])
-        except ValueError:
-            raw = b""
-        if _long_digest(raw) == digest:
-            return raw
+    if _SHA1_BASE32.fullmatch(digest):  # `base64.b32decode` takes 10 µs more
+        return int(digest[len(_SHA1) :].translate(_AS_INT), 32).to_bytes(_SHA1_BYTES)
     text = digest.encode()
     return text if len(text) < 256 and len(text) != _SHA1_BYTES else b""
 
