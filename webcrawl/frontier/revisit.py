@@ -183,7 +183,7 @@ class Allowance:
         """Whole visits that are allowed now, for a crawl of `pages`. At most a burst is saved."""
         per_s = pages / self._cycle_s
         self._saved += max(now - self._at, 0.0) * per_s
-        self._at = now
+        self._at = max(self._at, now)
         return int(self._saved)
 
     def spend(self, visits: int, pages: int) -> None:

@@ -12,7 +12,8 @@ Read in this order:
 
 Rows, format 5; 1 more in a shard (`frontier.mailbox`), 2 more with visits (`frontier.visits`). The
 database has one column family. The first byte of a key is the kind of the row, a constant in
-`rows`; a host's id is its number in order of discovery. After each kind: its writer and reader in a crawl; its reader in an `Inspection`.
+`rows`; a host's id is its number in order of discovery. After each kind: its writer and reader in a
+crawl; its reader in an `Inspection`.
 
 - SEEN `s` fingerprint: a URL ever found. Empty, or its credit (`opic`), while the URL is queued or
   leased; then its status. `SeenRows`; `status`.
