@@ -338,7 +338,7 @@ class World:
         number = mix(self.spec.seed, 11, *own)
         return Page(
             title=f"{last_word or 'inicio'} {own.host}.{own.page}.{own.step}",
-            number=mix(self.spec.seed, 12, *own, version) if version else number,
+            number=number + 101 * version,  # other paragraphs (`words.Text.cut`)
             step=own.step,
             attempt=attempt,
             size_bytes=int(self.spec.page_bytes * SIZES[number & 4095]),

@@ -16,6 +16,7 @@ from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.explanation import explain
+from webcrawl.frontier.disk.identity import read_identity
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.lease import (
@@ -424,9 +425,26 @@ def test_explained(tmp_path: Path) -> None:
     crawl.store.close()
 
 
+@pytest.mark.parametrize("is_shard", [False, True])
+def test_the_format_is_raised_only_as_needed(tmp_path: Path, is_shard: bool) -> None:
+    def form(*, has_visits: bool) -> int:
+        store = DiskStore(tmp_path, is_shard=is_shard, has_visits=has_visits)
+        identity = read_identity(store._db)
+        store.close()
+        assert identity is not None
+        assert store.is_shard == is_shard
+        assert (store.visits is not None) == rows.has(identity["format"], rows.VISITS)
+        found: int = identity["format"]
+        return found
+
+    assert form(has_visits=False) == (rows.SHARD_FORMAT if is_shard else rows.FORMAT)
+    assert form(has_visits=True) == (8 if is_shard else 7)
+    assert form(has_visits=False) == (8 if is_shard else 7)
+
+
 def test_rows(tmp_path: Path) -> None:
     state = VisitState(UTC_S, Rate(0.5, 3600.0), 7200.0, 0.25, 3, True, True, -1, "W/é", "gestern")
-    state.captured_at = UTC_S
+    state.captured_at, state.sitemap = UTC_S, 2
     link_ = Link("http://h/", "h", 3, kept="timeout", visit=state.to_row())
     assert rows.read_link(rows.link_row(link_), "h") == link_
     again = VisitState.of_row(state.to_row())

@@ -40,6 +40,7 @@ _QUEUED_MAX: Final = 5_000  # pages queued or leased for a visit
 _AT_A_TIME: Final = 200  # pages that enter queues in one `due`
 _SLOTS_MAX: Final = 20_000  # hosts and addresses whose next slot is remembered
 _PLAIN: Final = 20  # of so many visits with validators one is made without, to check the server
+_SITEMAP_VISITS: Final = 4  # of a sitemap in a cycle: its dates bring visits of pages forward
 _TRUSTED: Final = 3  # dates of a host's sitemaps that must have proved right
 _DYNAMIC_S: Final = 2.0  # a Last-Modified this near to the answer is the time of the answer
 _GONE: Final = frozenset({404, 410})
@@ -167,6 +168,7 @@ class Visits:
             status.redirects if status else 0,
             status.via if status else "",
             head_done=True,
+            sitemap=state.sitemap,
             visit=state.to_row(),
         )
 
@@ -256,6 +258,7 @@ class Visits:
             self._leave(link, state)
             return
         state.is_gone = is_gone
+        state.sitemap = min(max(link.sitemap, 0), 255)
         state.misses, state.claim = 0, 0
         state.last_at = outcome.ended_at + self._utc_s
         self._remember(state, outcome.visited)
@@ -346,7 +349,9 @@ class Visits:
     def _plan(self, state: VisitState, *, is_page: bool) -> None:
         """Decide when the next visit comes. Errors and redirects: once a cycle."""
         next_s = self._settings.cycle_s
-        if self._is_adaptive and is_page:
+        if state.sitemap and is_page:
+            next_s /= _SITEMAP_VISITS
+        elif self._is_adaptive and is_page:
             next_s = self._marginal.next_s(state.rate, state.weight / self._mean_weight)
         self._marginal.plan(state.planned_s, next_s)
         state.planned_s = next_s

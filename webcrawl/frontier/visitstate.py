@@ -22,7 +22,8 @@ from webcrawl.frontier.revisit import Rate
 
 VALIDATOR_MAX: Final = 64  # bytes; a longer validator is not kept
 MISSES_MAX: Final = 7  # visits in a row without an answer that are counted
-_HEAD = struct.Struct(">B6sf4se")  # flags, last visit in ms, planned seconds, rate, log2 of weight
+# Flags, `sitemap`, last visit in ms, planned seconds, rate, log2 of weight.
+_HEAD = struct.Struct(">BB6sf4se")
 _CAPTURE = struct.Struct(">QdB")  # simhash, time, length of the digest
 _SHA1: Final = "sha1:"
 _SHA1_BYTES: Final = 20
@@ -52,6 +53,7 @@ class VisitState(Struct):
     misses -- visits in a row without an answer, MISSES_MAX at most
     is_gone -- the last answer was a 404 or 410
     is_slotted -- its due time is a slot of its host: it is not moved again
+    sitemap -- as `Link.sitemap`: 1 or more for a sitemap, 0 for a page
     claim -- of a sitemap, since the last visit: 1 "changed after it", -1 "not changed", 0 nothing
     etag, last_modified -- validators, VALIDATOR_MAX bytes at most
     simhash, captured_at, payload_digest -- of the capture that a revisit record refers to
@@ -70,6 +72,7 @@ class VisitState(Struct):
     simhash: int = 0
     captured_at: float = 0.0
     payload_digest: str = ""
+    sitemap: int = 0
 
     def to_row(self) -> bytes:
         flags = (
@@ -83,7 +86,7 @@ class VisitState(Struct):
         last_ms = int(self.last_at * 1000)
         rate = revisit.packed(self.rate, last_ms % 1009 / 1009)
         weight = log2(self.weight) if self.weight > 0 else -1000.0
-        head = _HEAD.pack(flags, last_ms.to_bytes(6), self.planned_s, rate, weight)
+        head = _HEAD.pack(flags, self.sitemap, last_ms.to_bytes(6), self.planned_s, rate, weight)
         if not self.captured_at:
             return head
         digest = _short_digest(self.payload_digest)
@@ -97,7 +100,7 @@ class VisitState(Struct):
 
     @classmethod
     def of_row(cls, row: bytes) -> VisitState:
-        flags, last, planned_s, rate, weight = _HEAD.unpack_from(row)
+        flags, sitemap, last, planned_s, rate, weight = _HEAD.unpack_from(row)
         state = cls(
             int.from_bytes(last) / 1000,
             revisit.unpacked(rate),
@@ -108,6 +111,7 @@ class VisitState(Struct):
             bool(flags & _SLOTTED),
             bool(flags & _CLAIMED_NEW) - bool(flags & _CLAIMED_OLD),
         )
+        state.sitemap = sitemap
         if flags & _HAS_CAPTURE:
             state.simhash, state.captured_at, length = _CAPTURE.unpack_from(row, _HEAD.size)
             at = _HEAD.size + _CAPTURE.size
