@@ -118,7 +118,7 @@ def _of_line(in_line: InLine, host: Host, frontier: Inspection, now: float) -> I
         return
     before = f"behind {counted(ahead, 'URL')} of its host"
     place = before if ahead else "the next of its host, or being fetched now"
-    yield f"Waiting at {frontier.order} {priority}: {place}."
+    yield f"Waiting at {frontier.order} {max(priority - frontier.shift, 0)}: {place}."
     yield _way(link.url, link.depth, link.redirects, link.via)
     if link.retries:
         yield f"Tried {counted(link.retries, 'time')} so far."
@@ -155,13 +155,17 @@ def _of_visit(url: str, status: rows.UrlStatus, frontier: Inspection, now: float
     due, state = visit
     when = f"at {_utc(due)}" if due > now else f"as soon as its host is free, due since {_utc(due)}"
     yield f"The next visit (RECRAWL) is {when}; the last one was at {_utc(state.last_at)}."
-    days = 1 / (state.rate.per_s * DAY_S)
+    rate = state.rate
     yield (
-        f"It seems to change each {days:.3g} days ({state.rate.changes:.3g} changes in"
-        f" {state.rate.seconds / DAY_S:.3g} days); its weight is {state.weight:.3g}."
+        f"It seems to change each {_span(1 / rate.per_s)} ({rate.changes:.3g} changes in"
+        f" {_span(rate.seconds)}); its weight is {state.weight:.3g}."
     )
     if state.misses:
         yield f"The last {counted(state.misses, 'visit')} got no answer."
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds / DAY_S:.3g} days" if seconds >= DAY_S else f"{seconds:.3g} s"
 
 
 def _way(url: str, depth: int, redirects: int, via: str) -> str:

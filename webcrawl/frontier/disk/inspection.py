@@ -74,6 +74,9 @@ class Inspection:
         self.begun: str = identity["created"]
         self.settings: dict[str, object] = identity["settings"]  # those that identify the crawl
         self.order = str(self.settings.get("FRONTIER_ORDER", ""))
+        # With visits the priorities of some orderings begin at 1 (`candidates`).
+        has_visits = rows.has(identity["format"], rows.VISITS)
+        self.shift = int(has_visits and self.order in ("depth", "least-visited"))
         numbers = read_numbers(self._db) or {}
         self.run: int = numbers.get("run", 0)  # number of the last run
         self.run_began: float = numbers.get("began", 0.0)
