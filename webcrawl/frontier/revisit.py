@@ -28,7 +28,7 @@ _GAIN: Final = 0.01  # change of the marginal value an hour, if twice as much is
 _DRAIN: Final = 0.01  # less planned than allowed, while visits wait for their turn
 _HOURS_MAX: Final = 24.0  # at a time, such as after a pause
 _CHANGES_MAX: Final = 30.0  # beyond it both numbers are halved: a page may change its habit
-_BURST_S: Final = 1.0  # of unused allowance, kept for later
+_BURST: Final = 0.05  # of a cycle: unused allowance that is kept, such as over a pause
 
 
 class Recrawl(NamedTuple):
@@ -189,7 +189,7 @@ class Allowance:
     def spend(self, visits: int, pages: int) -> None:
         """`visits` were used. What is left beyond a burst is lost."""
         left = self._saved - visits
-        self._saved = min(left, 1.0 + _BURST_S * pages / self._cycle_s)
+        self._saved = min(left, 1.0 + _BURST * pages)
 
 
 class Turns:
