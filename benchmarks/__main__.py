@@ -22,6 +22,7 @@ from benchmarks import (
     memory_vs_disk,
     overheads,
     parts,
+    recrawl,
     scale,
     seeds,
     shards,
@@ -52,6 +53,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "overheads": overheads,
     "seeds": seeds,
     "scale": scale,
+    "recrawl": recrawl,
 }
 
 

@@ -80,6 +80,14 @@ def _add_world(group: argparse._ArgumentGroup) -> None:
         help="default, all, none, a,b (only these) or -a,-b (without these); * matches any "
         "characters, a=9 sets a weight; see --list-features",
     )
+    group.add_argument(
+        "--changes",
+        type=float,
+        default=0.0,
+        metavar="S",
+        help="pages change: 12 %% 28 times in S seconds, 18 %% 4 times, the others seldom; the"
+        " ledger tells how fresh a crawl keeps them (%(default)s: never)",
+    )
     group.add_argument("--list-features", action="store_true", help="print the features and exit")
     group.add_argument(
         "--survey",
@@ -205,6 +213,7 @@ def options(args: argparse.Namespace) -> Options:
             seeds=args.seeds,
             host_delay_s=args.host_delay,
             token=args.token,
+            change_cycle_s=args.changes,
         )
     rules = Rules(
         host_delay_s=args.host_delay,

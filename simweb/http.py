@@ -122,7 +122,8 @@ class Connection(asyncio.Protocol):
         if host is None or method not in ("GET", "HEAD"):
             reply = answer(400 if host is None else 405)
         else:
-            reply = self._web.ledger.world.reply(host, place, attempt)
+            world = self._web.ledger.world
+            reply = world.reply(host, place, attempt, world.version(place, now))
         self._begin(place, method, reply)
 
     def _begin(self, place: Place | None, method: str, reply: Reply) -> None:

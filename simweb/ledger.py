@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from simweb.changes import Freshness
 from simweb.model import World
 from simweb.pace import Pace
 from simweb.reach import in_scope, reach
@@ -88,6 +89,8 @@ class Ledger:
         self._gets: defaultdict[Place, int] = defaultdict(int)
         self._heads: set[Place] = set()
         self._again: set[Place] = set()  # a retry of these is no violation
+        self._asked_at = 0.0
+        self._freshness = Freshness(world.changes) if world.changes is not None else None
 
     def asked(
         self,
@@ -103,6 +106,7 @@ class Ledger:
 
         `now` is monotonic seconds, `name` in lower case without a port. About 6 µs.
         """
+        self._asked_at = now
         self.totals["requests"] += 1
         self.latest.append((now, method, name, target))
         self.agents[agent] += 1
@@ -196,7 +200,9 @@ class Ledger:
             self._heads.add(place)
             return
         self._gets[place] += 1
-        if self._gets[place] > 1:
+        if self._freshness is not None:  # the crawler is to visit pages again
+            self._freshness.got(place, self._asked_at)
+        elif self._gets[place] > 1:
             if place in self._again:
                 self.totals["retries"] += 1
             else:
@@ -224,8 +230,9 @@ class Ledger:
         if method == "GET" and reply.status == 200:
             self.totals["links"] += reply.links
 
-    def report(self) -> dict[str, Any]:
-        """The whole report, for JSON."""
+    def report(self, now: float | None = None) -> dict[str, Any]:
+        """The whole report, for JSON. `now`: None is the time of the last request."""
+        now = self._asked_at if now is None else now
         got = self._gets.keys()
         return {
             "totals": dict(sorted(self.totals.items())),
@@ -240,6 +247,7 @@ class Ledger:
                 "hosts": len({place.host for place in got}),
                 "addresses": len(self._last_ip),
             },
+            **({"changes": self._freshness.report(now)} if self._freshness else {}),
             **({} if self.rules.partial else self._completeness()),
             **self.extra,
         }

@@ -19,6 +19,7 @@ from functools import lru_cache, partial
 from random import Random
 
 from simweb.addresses import DNS, DnsKind
+from simweb.changes import Changes
 from simweb.features import Draw, Feature, mix, select, unit
 from simweb.hosts import HOSTS, HostKind
 from simweb.links import LINKS, LinkStyle
@@ -60,6 +61,7 @@ class World:
         styles = Draw[LinkStyle](LINKS, weights)
         self._weaver = Weaver(spec, styles, self._tree, self._moved, hosts=self)
         self._prepared: dict[Place, Reply] = {}
+        self.changes = Changes(spec.seed, spec.change_cycle_s) if spec.change_cycle_s else None
 
     def _draw_hosts(self) -> None:
         spec = self.spec
@@ -289,7 +291,13 @@ class World:
 
     # Answers.
 
-    def reply(self, host: int, place: Place | None, attempt: int = 1) -> Reply:
+    def version(self, place: Place | None, now: float) -> int:
+        """How often the page has changed by `now`, monotonic."""
+        if self.changes is None or place is None or place.page == ROBOTS_PAGE:
+            return 0
+        return self.changes.version(place, now)[0]
+
+    def reply(self, host: int, place: Place | None, attempt: int = 1, version: int = 0) -> Reply:
         """The answer of this host to the `attempt`-th request for `place`. None: no such page."""
         kind = self.host(host).kind
         if place is not None and place.plain:
@@ -300,10 +308,10 @@ class World:
         if place.page == ROBOTS_PAGE:
             return kind.change(self.host(place.host).robots.replies[place.step])
         prepared = self._prepared.get(place) if attempt == 1 else None
-        return kind.change(prepared or self._make_reply(place, attempt))
+        return kind.change(prepared or self._make_reply(place, attempt, version))
 
-    def _make_reply(self, place: Place, attempt: int) -> Reply:
-        return self.kind(place).build(self._page(place, attempt))
+    def _make_reply(self, place: Place, attempt: int, version: int = 0) -> Reply:
+        return self.kind(place).build(self._page(place, attempt, version))
 
     def prepare(self, room_bytes: int) -> None:
         """Makes and keeps the first replies of pages, up to `room_bytes` of bodies.
@@ -321,7 +329,7 @@ class World:
                 room_bytes -= sum(len(part) for part in reply.body if isinstance(part, bytes))
                 self._prepared[place] = reply
 
-    def _page(self, place: Place, attempt: int) -> Page:
+    def _page(self, place: Place, attempt: int, version: int = 0) -> Page:
         own = self._original(place)
         onward = self.onward(own)
         back = own._replace(step=own.step - 1) if own.step else None
@@ -330,7 +338,7 @@ class World:
         number = mix(self.spec.seed, 11, *own)
         return Page(
             title=f"{last_word or 'inicio'} {own.host}.{own.page}.{own.step}",
-            number=number,
+            number=number + 101 * version,  # other paragraphs (`words.Text.cut`)
             step=own.step,
             attempt=attempt,
             size_bytes=int(self.spec.page_bytes * SIZES[number & 4095]),

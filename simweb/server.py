@@ -7,6 +7,7 @@ import json
 import signal
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from simweb.control import Control
@@ -107,7 +108,7 @@ class SimulatedWeb:
         }
         if self._survey:
             ledger.extra["survey"] = self._survey.truth()
-        return ledger.report()
+        return ledger.report(monotonic())
 
     def _reset(self) -> bytes:
         self._web.ledger = Ledger(self.world, self.options.rules)

@@ -31,6 +31,7 @@ class WorldSpec:
     seeds: int = 0  # 0: one for every ten hosts
     host_delay_s: float = 0.5  # crawl delays are multiples of this
     token: str = "webcrawl"  # the crawler's product token in robots.txt
+    change_cycle_s: float = 0.0  # pages change (`changes`); 0: never
     uniform: bool = False  # all pages of all hosts of an address behave alike; see `model`
 
 

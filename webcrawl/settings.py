@@ -101,6 +101,11 @@ FRONTIER_STORE = "disk"  # in JOBDIR, or in a temporary folder for this run; or 
 FRONTIER_ACTIVE_HOSTS = 20_000  # in memory, 2 KB each; at 30 s per host, enough for 660 pages/s
 FRONTIER_ORDER = "level"  # opic: important pages first, at less than twice the cost per link
 
+# Visits of pages that were fetched before.
+RECRAWL = "off"  # fixed: each page once a cycle; adaptive: by its changes and its importance
+RECRAWL_CYCLE = "28d"
+RECRAWL_BUDGET = 0.5  # share of requests, where new pages wait too
+
 # What is left behind.
 ITEM_PIPELINES = {"webcrawl.pipelines.warc.WarcPipeline": 300}
 WARC_ENABLED = True

@@ -74,6 +74,10 @@ def test_a_line_names_the_setting_its_value_and_the_allowed_values() -> None:
          ["", "Protego", "no.such.parser", None, 3, print, "urllib.parse.unquote"]),
         ("FRONTIER_STORE", ["memory", "disk"], ["redis://h/", "auto", "", None]),
         ("FRONTIER_ORDER", ["level", "depth", "least-visited", "opic"], ["Level", ""]),
+        ("RECRAWL", ["off", "fixed", "adaptive"], ["on", "", None, True]),
+        ("RECRAWL_CYCLE", [90, "90", "15m", "12 h", "28d", "4w", "1.5d", 0.5],
+         [0, "0", "0d", -1, "d", "1y", "1d12h", "", None, "inf", float("nan")]),
+        ("RECRAWL_BUDGET", [1, "0.5", 0.01], [0, "0", 1.1, -0.5, "", None, "half", float("nan")]),
         ("JOBDIR", [None, "", "job", Path("job")], [__file__, 3, "/proc/job"]),
         ("FRONTIER_ACTIVE_HOSTS", [1, "50000"], [0, -1, "many"]),
         ("WARC_DIR", ["warc", "/tmp", Path("x")], ["", None, 3]),
@@ -90,6 +94,11 @@ def test_values(name: str, good: list[Any], bad: list[Any]) -> None:
         (line,) = problems(**{name: value})
         assert line.startswith(f"{name} = {value!r} cannot be used: {TABLE[name].kind.allowed}")
         assert "\n" not in line
+
+
+def test_recrawl_needs_a_store_on_disk() -> None:
+    (problem,) = problems(RECRAWL="fixed", FRONTIER_STORE="memory")
+    assert problem == "RECRAWL = 'fixed' cannot be used: it needs FRONTIER_STORE = 'disk'"
 
 
 @pytest.mark.parametrize("rules", ["no.such.rule", "nothing", "json.nothing", [3]])

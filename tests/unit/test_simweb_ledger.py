@@ -312,3 +312,26 @@ def test_an_adaptive_delay_is_judged_by_the_servers_pauses_and_refusals() -> Non
             crawl.ask(place.host, crawl.world.target(place))
             crawl.ask(place.host, "/", after_s=due_s - short_s)
             assert crawl.found() == expected
+
+
+def test_pages_that_change_may_be_fetched_again() -> None:
+    world = World(WorldSpec(hosts=3, features="none", ips=3, change_cycle_s=100.0, br_share=1))
+    ledger, name = Ledger(world, Rules(partial=True)), world.names()[0]
+    place = Place(0, 0)
+    ip = world.host(0).dns.addresses[0]
+    ledger.asked(-9.0, name, ip, "GET", "/robots.txt")
+    now, bodies = 0.0, {}
+    while now < 3_000:
+        ledger.asked(now, name, ip, "GET", "/")
+        version = world.version(place, now)
+        (body,) = world.reply(0, place, version=version).body
+        assert bodies.setdefault(version, body) == body
+        now += 10.0
+    assert len({*bodies.values()}) == len(bodies) > 1
+    report = ledger.report(3_000.0)
+    assert faults(report) == []
+    changes = report["changes"]
+    assert changes["visits"] == 299
+    assert changes["changed"] == len(bodies) - 1
+    assert changes["watched_s"] == 3_000
+    assert 1_000 < changes["fresh_s"] < 3_000

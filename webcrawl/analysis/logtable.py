@@ -6,7 +6,8 @@ as parameters, and no statement is built from a value.
 Tables:
 - `line`: all lines that can be read. Fields that a line leaves out are NULL. `node` is the place of
   the node in the list of nodes.
-- `outcome`: for each URL of a page its final line, else its last one. An answer to HEAD that ended
+- `outcome`: for each URL of a page its final line, else its last one; of a page that was visited
+  again (RECRAWL) the last visit that was answered. An answer to HEAD that ended
   a URL's turn is a final line. Of a URL that two nodes have fetched (its shard was restored from a
   checkpoint) only the last one counts.
 - `answered`: of these, URLs with an HTTP status. `document`: of these, 2xx whose body was read.
@@ -38,6 +39,8 @@ THREADS = 2
 _TEXT, _COUNT, _MS = "VARCHAR", "BIGINT", "DOUBLE"
 COLUMNS = {
     "time": "TIMESTAMP",
+    "last_visit": "TIMESTAMP",
+    "visit": _TEXT,
     **dict.fromkeys(("kind", "url", "host", "end", "reason", "via"), _TEXT),
     **dict.fromkeys(("status", "depth", "level", "redirects", "tries"), "INTEGER"),
     **dict.fromkeys(("size_bytes", "body_bytes", "links", "offset"), _COUNT),
@@ -59,7 +62,8 @@ CREATE VIEW line AS
     WHERE url IS NOT NULL AND host IS NOT NULL AND "end" IS NOT NULL;
 CREATE TABLE superseded AS
     WITH kept AS (
-        SELECT DISTINCT md5_number(url) AS key FROM line WHERE "end" = 'kept'
+        SELECT DISTINCT md5_number(url) AS key FROM line
+        WHERE "end" = 'kept' OR visit IS NOT NULL
         {twice}
     )
     SELECT number FROM line SEMI JOIN kept ON md5_number(url) = key WHERE kind <> 'robots'

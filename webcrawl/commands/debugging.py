@@ -33,6 +33,7 @@ SETTINGS: dict[str, Any] = {
     "CRAWL_LOG": False,
     "CRAWL_PROCESSES": 1,
     "FRONTIER_STORE": "memory",
+    "RECRAWL": "off",
     "JOBDIR": None,
     "OUTAGE_TIMEOUT": 0,  # a person wants the error at once
     "WARC_ENABLED": False,

@@ -50,6 +50,7 @@ from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.outlinks import Outlinks
 from webcrawl.frontier.politeness import Politeness
+from webcrawl.frontier.revisit import Recrawl
 from webcrawl.frontier.shared.client import RemoteFrontier
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.urlcache import UrlCache
@@ -270,7 +271,17 @@ def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Polic
         retry_codes=frozenset(read(settings, "RETRY_HTTP_CODES", list)),
         failures_max=read(settings, "HOST_MAX_FAILURES", int),
         rules=rules,
+        recrawl=recrawl_from(settings),
     )
+
+
+def recrawl_from(settings: BaseSettings) -> Recrawl | None:
+    """RECRAWL and its settings; None if it is off, or unset."""
+    mode = read(settings, "RECRAWL", str) if settings.get("RECRAWL") else "off"
+    if mode == "off":
+        return None
+    cycle_s = read(settings, "RECRAWL_CYCLE", float)
+    return Recrawl(mode, cycle_s, read(settings, "RECRAWL_BUDGET", float))
 
 
 def guard_from(settings: BaseSettings) -> AddressGuard:

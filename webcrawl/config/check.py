@@ -35,6 +35,10 @@ def check(settings: BaseSettings, unread: Collection[str] = ()) -> list[str]:
     ]
     if problems:
         return problems
+    if settings.get("RECRAWL") in ("fixed", "adaptive") and settings["FRONTIER_STORE"] == "memory":
+        problems.append(
+            str(SettingError("RECRAWL", settings["RECRAWL"], "it needs FRONTIER_STORE = 'disk'"))
+        )
     if "JOBDIR" not in unread:
         problems += cluster_problems(settings)
     for build in (scope_from, robots_token, rules_from, _steering_of, proxy_from, signer_from):

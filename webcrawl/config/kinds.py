@@ -112,6 +112,37 @@ SIZE = Kind(
 )
 
 
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*([smhdw]?)")
+_DURATION_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+def parse_duration(value: Any) -> float | None:
+    """The seconds that `value` names: 90, "90", "15m", "28 d"; None for anything else, and for 0 or
+    less."""
+    match = (
+        _DURATION.fullmatch(str(value).strip()) if isinstance(value, int | float | str) else None
+    )
+    return float(match[1]) * _DURATION_UNITS[match[2]] or None if match else None
+
+
+DURATION = Kind(
+    lambda value: parse_duration(value) is not None,
+    "a time above 0: seconds, or a number with s, m, h, d or w (seconds to weeks), such as 28d",
+    parse_duration,
+    "s",
+)
+
+
+def _is_share(value: Any) -> bool:
+    try:
+        return 0 < float(value) <= 1
+    except (TypeError, ValueError):
+        return False
+
+
+SHARE = Kind(_is_share, "a number above 0, up to 1", float)
+
+
 def one_of(*names: str) -> Kind:
     """One of `names`."""
     return Kind(lambda value: value in names, " or ".join(names))

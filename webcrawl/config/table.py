@@ -379,6 +379,26 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "durability.md",
         ),
         Setting(
+            "RECRAWL",
+            one_of("off", "fixed", "adaptive"),
+            "Whether pages are visited again: `fixed`, each page once in `RECRAWL_CYCLE`;"
+            " `adaptive`, as many visits, where they keep most fresh. Such a crawl does not end by"
+            " itself.",
+            "recrawl.md",
+        ),
+        Setting(
+            "RECRAWL_CYCLE",
+            kinds.DURATION,
+            "Time between two visits of a page, with `adaptive` on the average: `28d`, `12h`...",
+            "recrawl.md",
+        ),
+        Setting(
+            "RECRAWL_BUDGET",
+            kinds.SHARE,
+            "Share of the requests that are visits, where both new pages and visits wait.",
+            "recrawl.md#the-budget",
+        ),
+        Setting(
             "JOBDIR",
             kinds.FOLDER_OR_UNSET,
             "The folder of the crawl's state on disk: the same command resumes the crawl. Unset: a"

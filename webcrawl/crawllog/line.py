@@ -39,6 +39,8 @@ class Turn(Struct, omit_defaults=True, gc=False):
     tries: int = 0
     via: str = ""
     dns_ms: float = 0
+    visit: str = ""  # of a page that was fetched before (RECRAWL): what the visit found
+    last_visit: str = ""  # UTC, as `time`
 
 
 class Details(Struct, omit_defaults=True, gc=False):

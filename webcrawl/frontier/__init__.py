@@ -15,6 +15,7 @@ Read in this order
     orderings, caps, politeness, counters        which URL is best, limits, delays, numbers
     overview                                     the hosts, for a reader of a running crawl
     backlog       links that are kept for a later try
+    visits, visitstate, revisit                  pages that are visited again, and when
     contents, seen                               the content-seen and the URL-seen test
     mailbox       links and robots.txt that concern hosts of another shard of the crawl
     store         keeps the state of a crawl: the interface, and MemoryStore
@@ -88,5 +89,6 @@ Glossary
     supply           pages that admitted hosts can give within SUPPLY_S seconds
     target           CLOSESPIDER_PAGECOUNT
     URL-seen         test: was this URL given to `put` before?
+    visit            a request for a page that was fetched before (RECRAWL)
     workbench        the hosts in memory and their order (BUbiNG's term)
 """

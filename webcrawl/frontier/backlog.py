@@ -17,6 +17,7 @@ link has one row, as any queued link.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import ceil
 from typing import Final
 
@@ -57,6 +58,7 @@ class Backlog:
         self.arrivals = 0  # links ever queued: the last number in the order of arrival
         self.foreign_tasks = 0  # robots tasks of hosts of other shards, for hosts of ours
         self.others_work = False  # another shard of the crawl has work
+        self.lasts: Callable[[], bool] = bool  # pages will be visited again: the crawl does not end
         self._counters = counters
         self._began_at = began_at
         self._kept = 0
@@ -72,7 +74,7 @@ class Backlog:
     @property
     def has_work(self) -> bool:
         """Whether the crawl has work other than kept links."""
-        return self.fresh > 0 or self.others_work
+        return self.fresh > 0 or self.others_work or self.lasts()
 
     def resume(self, queued: int, arrivals: int) -> None:
         """Take over the counts of an earlier run, whose kept links are ordinary links now."""

@@ -6,7 +6,8 @@ monotonic seconds and comes from the caller; no frontier reads a clock.
 What every implementation promises:
 - at most one lease per host and, with IP clocks on, one lease per IP address;
 - no lease before the clocks of its host and its address allow it;
-- a URL is leased as PAGE once, unless its outcome asks for a retry or the lease is returned;
+- a URL is leased as PAGE once, unless its outcome asks for a retry or the lease is returned; with
+  RECRAWL once more each time when a visit is due, and never twice at a time;
 - each link that `put` got and did not refuse is leased sooner or later, or counted in
   `counters.dropped`;
 - a link that failed for a reason that may pass is queued again, after its last retry as a kept
@@ -37,6 +38,7 @@ from webcrawl.frontier.lease import (
 )
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
+from webcrawl.frontier.revisit import Recrawl
 from webcrawl.items import Original
 from webcrawl.parse.jointrules import names_key
 from webcrawl.scope import HostsAndPatterns
@@ -70,6 +72,7 @@ class Policy:
         answer, a host is retired for a while
     retired_s -- seconds for which new links of a host without any address are dropped
     stale_s -- seconds, see STALE_S
+    recrawl -- RECRAWL and its settings; None: no page is visited again
     denied -- SCOPE_DENY, which URLs in line obey too; it may grow while the crawl runs
     rules -- RULES: other values for some hosts; None: no file of rules
     """
@@ -88,6 +91,7 @@ class Policy:
     retired_s: float = 3600.0
     stale_s: float = STALE_S
     rules: HostRules | None = None
+    recrawl: Recrawl | None = None
     denied: HostsAndPatterns = field(default_factory=HostsAndPatterns)
 
     def denies(self, link: Link) -> bool:
@@ -284,7 +288,8 @@ class Frontier(ABC):
 
     @abstractmethod
     def is_finished(self) -> bool:
-        """True when no link is queued, except kept links, and no lease is out."""
+        """True when no link is queued, except kept links, no lease is out, and no visit will be
+        due."""
 
     def inspect(self) -> Inspection | None:
         """The last commit, to be read in any thread until `close`; None if nothing is on disk."""

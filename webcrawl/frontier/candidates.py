@@ -14,6 +14,8 @@ Invariant: `counters.pending` is the number of queued links less those counted a
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from itertools import compress
+from operator import not_
 from typing import Literal
 
 from webcrawl.fetch.exchange import REASONS
@@ -21,7 +23,7 @@ from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.distributor import Distributor
+from webcrawl.frontier.distributor import VISIT_PRIORITY, Distributor
 from webcrawl.frontier.endings import Endings
 from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import DropReason, Link, Passed, Refusal
@@ -29,6 +31,7 @@ from webcrawl.frontier.mailbox import FoundLink, Mailbox
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.queue import Entry
 from webcrawl.frontier.store import Store
+from webcrawl.frontier.visits import Visits
 from webcrawl.parse.urls import origin_of, target_of
 
 # Module-level names, since an attribute look-up in an enumeration takes 0.1 µs.
@@ -51,8 +54,12 @@ class Candidates:
         distributor: Distributor,
         endings: Endings,
         mailbox: Mailbox | None = None,
+        visits: Visits | None = None,
     ) -> None:
         self._store = store
+        self._visits = visits
+        # With visits their priority is below that of all other links.
+        self._shift = int(visits is not None and ordering.first <= VISIT_PRIORITY)
         self._mailbox = mailbox  # None: all hosts are ours
         self._endings = endings
         self._backlog = backlog
@@ -85,6 +92,8 @@ class Candidates:
         self._counters.count_found(
             link.url for link, new in zip(links, added, strict=True) if new or force
         )
+        if self._visits is not None:
+            self._visits.known(compress(links, map(not_, added)), now)
         for link, new in zip(links, added, strict=True):
             if not new:
                 if cash is not None:
@@ -132,6 +141,16 @@ class Candidates:
                 sent += 1
         return ours, sent
 
+    def put_visit(self, link: Link, now: float) -> None:
+        """Queue `link`, which is due for a visit, before the other links of its host.
+
+        The funnel and the caps have counted it at its first visit.
+        """
+        link = link._replace(counted=_ROBOTS)
+        host = self._distributor.host(link.host)
+        host.queue.push(VISIT_PRIORITY, Entry(self._backlog.next_number(), link))
+        self._queued_one(host, VISIT_PRIORITY, link, now)
+
     def put_back(self, host: Host, link: Link, now: float) -> None:
         """Queue the leased `link` again, at its old position."""
         priority = host.queue.put_back(link)
@@ -140,7 +159,11 @@ class Candidates:
     def put_again(self, host: Host, link: Link, now: float) -> None:
         """Queue the leased `link` for a retry, behind the links of its priority."""
         host.queue.drop()
-        self._enqueue(link._replace(retries=link.retries + 1), now)
+        link = link._replace(retries=link.retries + 1)
+        if link.visit:
+            self.put_visit(link, now)
+        else:
+            self._enqueue(link, now)
 
     def keep(
         self,
@@ -184,13 +207,16 @@ class Candidates:
         """
         refused, self._refused_for_now = self._refused_for_now, []
         for host, link, reason, due_at in refused:
+            if link.visit and self._visits is not None:
+                self._put_off(self._visits, host, link, reason, due_at, now)
+                continue
             self.keep(host, link, reason, due_at, now)
         return bool(refused)
 
     def _enqueue(self, link: Link, now: float, cash: float | None = None) -> None:
         host = self._distributor.host(link.host)
         number = self._backlog.next_number()
-        priority = self._ordering.enter(link, number, cash)
+        priority = self._ordering.enter(link, number, cash) + self._shift
         host.queue.push(priority, Entry(number, link))
         self._queued_one(host, priority, link, now)
 
@@ -280,9 +306,26 @@ class Candidates:
 
         `took_s`: seconds of the try that ended its turn; None if no server was asked.
         """
-        self._ordering.forfeit(link)
-        self._count_drop(host, link, reason, now, took_s)
+        if link.visit and self._visits is not None:
+            self._put_off(self._visits, host, link, reason, 0.0, now, took_s)
+        else:
+            self._ordering.forfeit(link)
+            self._count_drop(host, link, reason, now, took_s)
         host.queue.drop()
+
+    def _put_off(
+        self,
+        visits: Visits,
+        host: Host,
+        link: Link,
+        reason: str,
+        until: float,
+        now: float,
+        took_s: float | None = None,
+    ) -> None:
+        """The visit of `link`, which `take` returned, ends without an answer."""
+        self._endings.kept(host, link, reason, now, took_s)
+        visits.refused(link, reason, until, now, is_asked=took_s is not None)
 
     def _note_failure(self, link: Link, reason: str) -> None:
         seed = not (link.via or link.depth or link.redirects or link.payload)

@@ -45,6 +45,8 @@ from webcrawl.frontier.mailbox import Abroad, FoundLink, Mail, Mailbox, Packed
 from webcrawl.frontier.orderings import Level, Ordering
 from webcrawl.frontier.overview import Overview, SlowHosts, overview_of
 from webcrawl.frontier.store import Numbers, Store, StoreError
+from webcrawl.frontier.visits import Visits
+from webcrawl.frontier.workbench import VISITS
 from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRule
 
@@ -105,9 +107,14 @@ class CrawlState:
         )
         self._log = log
         self._endings = endings = Endings(store, log, utc_s)
+        self._visits: Visits | None = None
+        if store.visits is not None:
+            self._visits = Visits(store, policy, self.counters, self._distributor, now)
+            backlog.lasts = lambda: self._visits is not None and self._visits.lasts
         self._candidates = Candidates(
             *(store, policy, ordering, caps, self.counters, backlog, self._distributor, endings),
             self._mailbox,
+            self._visits,
         )
         self.failed_seeds = self._candidates.failed_seeds
         self._resume(now)
@@ -126,13 +133,15 @@ class CrawlState:
         if not self._backlog.has_work:  # kept links are tried only beside other work
             return []
         distributor = self._distributor
+        if self._visits is not None:
+            self._queue_visits(self._visits, now)
         distributor.wake(now)
         leases: list[Lease] = []
         drops_left = _DROPS_MAX
         drops: dict[Host, int] = {}
         steps_end = self._candidates.robots_steps + _ROBOTS_STEPS_MAX
         while len(leases) < limit and drops_left and self._candidates.robots_steps < steps_end:
-            host = self._bench.pop(lane, now)
+            host = self._next_host(lane, now)
             if host is None:
                 break
             if distributor.rank(host) > host.rank:  # its rank has become worse since it was placed
@@ -159,6 +168,22 @@ class CrawlState:
             self._commit(now)
         return leases
 
+    def _queue_visits(self, visits: Visits, now: float) -> None:
+        """Queue the pages that are due for a visit, in a commit: a queue on disk reads only rows
+        that are committed."""
+        links = visits.due(now)
+        for link in links:
+            self._candidates.put_visit(link, now)
+        if links or visits.has_moved:
+            self._commit(now)
+
+    def _next_host(self, lane: Lane, now: float) -> Host | None:
+        """Pop the best host of `lane`. New pages and visits share the lane PAGES."""
+        if self._visits is None or lane is not Lane.PAGES:
+            return self._bench.pop(lane, now)
+        first, second = (VISITS, lane) if self._visits.is_turn else (lane, VISITS)
+        return self._bench.pop(first, now) or self._bench.pop(second, now)
+
     def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
         for lease, outcome in done:
             self._release(lease, outcome, now)
@@ -168,17 +193,23 @@ class CrawlState:
         return self._contents.content_seen(content, original)
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
-        return self._distributor.next_at(lane)
+        at = self._distributor.next_at(lane)
+        return min(at, self._visits.next_at()) if self._visits is not None else at
 
     def overview(self, now: float, limit: int) -> Overview:
         return overview_of(self._bench.hosts, self._store.stored_hosts(), self._slow, now, limit)
+
+    @property
+    def strangers(self) -> int:
+        """See `Visits.strangers`."""
+        return self._visits.strangers if self._visits is not None else 0
 
     @property
     def supply(self) -> int:
         return self._bench.supply
 
     def is_finished(self) -> bool:
-        return not self._backlog.fresh and not self._leases
+        return not (self._backlog.fresh or self._leases or self._backlog.lasts())
 
     def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
         """Follow `rules` from now on. Hosts in the store follow them when they are loaded."""
@@ -226,8 +257,9 @@ class CrawlState:
 
     @property
     def fresh(self) -> int:
-        """Queued URLs that are not kept, and foreign robots tasks."""
-        return self._backlog.fresh
+        """Queued URLs that are not kept, and foreign robots tasks. 1 if there are none, but visits
+        to come."""
+        return self._backlog.fresh or int(self._backlog.lasts())
 
     def receive(self, sender: int, first: int, mail: Sequence[Mail], now: float) -> int:
         """Apply `mail` of the shard `sender`, numbered from `first` on.
@@ -330,9 +362,11 @@ class CrawlState:
         place = self._log.place if self._log is not None else self._store.numbers.get("log")
         log = {"log": place} if place else {}
         mail = {"mail": self._mailbox.numbers()} if self._mailbox is not None else {}
+        visits = self._visits.numbers() if self._visits is not None else None
         return {
             **log,
             **mail,
+            **({"visits": visits} if visits is not None else {}),
             "now": now,
             "began": self._began_at,
             "queued": self._backlog.queued + out,
@@ -376,7 +410,11 @@ class CrawlState:
             return None
         link, refused = taken
         self._bench.lease(host, with_ip=True)
-        return Lease(host.name, step, link.url, address, link, refused=refused)
+        visit = None
+        if self._visits is not None:
+            self._visits.leased(link)
+            visit = self._visits.visit_of(link) if link.visit else None
+        return Lease(host.name, step, link.url, address, link, refused=refused, visit=visit)
 
     def _lease_resolve(self, host: Host, now: float) -> Lease:
         self._candidates.count_ahead(host)
@@ -439,13 +477,43 @@ class CrawlState:
             self._candidates.put(outcome.links, now, cash=0.0)
             self._candidates.put_again(host, link, now)
             return
+        if self._visits is not None and lease.step is Step.PAGE:
+            self._visited(self._visits, host, lease, outcome, now)
+            return
         links, cash = self._ordering.spend(link, outcome.links)
         self._candidates.put(links, now, cash=cash)
         host.queue.drop()
-        self.counters.count_code(status)
-        self.counters.count_ended(link.url)
+        self._done(host, lease, outcome, now)
+
+    def _done(self, host: Host, lease: Lease, outcome: Fetched, now: float) -> None:
+        """Count the final answer to a URL."""
+        self.counters.count_code(outcome.status)
+        self.counters.count_ended(lease.url)
         self._ordering.visited(host.name)
         self._endings.done(host, lease, outcome, now)
+
+    def _visited(
+        self, visits: Visits, host: Host, lease: Lease, outcome: Fetched, now: float
+    ) -> None:
+        """The final answer to a page that may be visited again, or was."""
+        link = lease.link
+        assert link is not None
+        before = visits.before(link)
+        state = before[0] if before is not None else None
+        worth = self._ordering.worth(link) if state is None else state.weight
+        if link.visit:
+            links, cash = self._ordering.spend_again(outcome.links, worth)
+        else:
+            links, cash = self._ordering.spend(link, outcome.links)
+        self._candidates.put(links, now, cash=cash)
+        host.queue.drop()
+        if link.visit:  # counted once in all tests of the funnel, as any answer
+            self.counters.count_visit(outcome.status)
+            self._endings.done(host, lease, outcome, now, visits.found(link, outcome))
+        else:
+            self._done(host, lease, outcome, now)
+        if before is not None:
+            visits.fetched(link, outcome, state, worth)
 
     def _failed(self, host: Host, lease: Lease, outcome: Failed, now: float) -> None:
         link = lease.link
@@ -466,6 +534,11 @@ class CrawlState:
 
     def _keep(self, host: Host, link: Link, outcome: Failed, now: float) -> None:
         """Keep `link`, which failed too often, for a later try. Each wait is longer."""
+        if link.visit and self._visits is not None:
+            host.queue.drop()
+            self._endings.kept(host, link, outcome.reason, now, outcome.took_s)
+            self._visits.failed(link, outcome, now)
+            return
         polite = self._policy.politeness
         deferrals = max(link.retries - self._policy.retry_times, 0) + 1
         due_at = outcome.ended_at + polite.deferral_s(deferrals)

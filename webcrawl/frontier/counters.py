@@ -61,6 +61,11 @@ class Counters:
     retried -- retries, by reason or status (core, disposition)
     robots -- answers to robots.txt, by "2xx", "4xx", "redirects" or a reason (disposition)
     kept -- URLs kept for a later try, by reason; goes up and down (backlog)
+    in_cycle -- pages that are visited again (RECRAWL); goes up and down (visits)
+    visits -- their visits by what was found: "changed", "unchanged", "not_modified" (304),
+        "unknown", "redirect", "error" (4xx and 5xx), "unanswered", "refused" (no request); and
+        "gone", pages that have left the cycle; "lie", proofs that a host's validators are false;
+        "brought_forward" by a sitemap's date (visits)
     outage_s -- seconds that the crawl waited for its own network (scheduler)
     levels -- URLs by level, "found/1" ... "found/10": new, whether a cap refuses them or not
         (candidates); "ended/1" ...: done or dropped (core, candidates). Pending is found - ended
@@ -99,6 +104,8 @@ class Counters:
     retried: Counter[str] = field(default_factory=Counter)
     robots: Counter[str] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
+    in_cycle: int = 0
+    visits: Counter[str] = field(default_factory=Counter)
     outage_s: float = 0.0
     warc_bytes: int = 0
     levels: Counter[str] = field(default_factory=Counter)
@@ -130,6 +137,14 @@ class Counters:
         self.codes[f"{family}xx" if 2 <= family <= 5 else "other"] += 1
         if status in REFUSED_ACCESS:
             self.refused_access[REFUSED_ACCESS[status]] += 1
+
+    def count_visit(self, status: int) -> None:
+        """Count the final answer to a URL that had one before, in all of the funnel."""
+        self.extracted += 1
+        self.host_passed += 1
+        self.ip_passed += 1
+        self.robots_passed += 1
+        self.count_code(status)
 
     def to_dict(self) -> dict[str, Any]:
         """All counts as JSON values: what a store keeps for the next run."""

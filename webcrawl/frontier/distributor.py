@@ -19,6 +19,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from math import inf
+from typing import Final
 
 from webcrawl.fetch.proxy import real_address
 from webcrawl.frontier.addresses import Addresses
@@ -30,11 +31,12 @@ from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import FIRST_KEPT, Lane, Link, Passed, RobotsTask, Step
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.store import Numbers, Store
-from webcrawl.frontier.workbench import Workbench
+from webcrawl.frontier.workbench import VISITS, Workbench
 from webcrawl.parse.urls import origin_of
 
 # Names of the module: an attribute of an enumeration takes 0.1 µs, and `settle` runs for each link.
 _PAGES, _ADMISSIONS, _IP = Lane.PAGES, Lane.ADMISSIONS, Passed.IP
+VISIT_PRIORITY: Final = 0  # of a link to visit again; with RECRAWL no other link has it
 _TURNS_MAX = 2_000  # hosts taken out of the store in one `wake`, per kind
 
 
@@ -66,6 +68,7 @@ class Distributor:
         self._counters = counters
         self.active_max = active_max
         self._began_at = began_at
+        self._has_visits = store.visits is not None
         polite = policy.politeness
         # The store does not keep the clocks of addresses. An earlier run may have used any address
         # until its end, so each address waits one delay.
@@ -91,6 +94,8 @@ class Distributor:
         priority = host.queue.best()[0]
         if was_kept(priority):
             return priority
+        if self._has_visits and priority == VISIT_PRIORITY:
+            return VISIT_PRIORITY
         rank = self._ordering.rank(host.name, priority)
         rules = self._policy.rules
         if rules is not None and (earlier := rules.of(host.name).priority):
@@ -182,7 +187,9 @@ class Distributor:
         if at > now and host.retired_until <= now:
             self.bench.snooze(host, at, supply)
             return
-        lane = _PAGES if step is Step.PAGE else _ADMISSIONS
+        lane: int = _PAGES if step is Step.PAGE else _ADMISSIONS
+        if self._has_visits and lane == _PAGES and rank == VISIT_PRIORITY and host.queue:
+            lane = VISITS if host.queue.best()[0] == VISIT_PRIORITY else lane
         self.bench.ready(host, lane, rank, number, supply)
 
     def wake(self, now: float) -> None:
@@ -198,7 +205,8 @@ class Distributor:
             return inf
         if self.bench.active < self.active_max and self._store.best_waiting() is not None:
             return 0.0
-        return min(self.bench.next_at(lane), self._store.next_due_at())
+        at = min(self.bench.next_at(lane), self._store.next_due_at())
+        return min(at, self.bench.next_at(VISITS)) if lane == _PAGES and self._has_visits else at
 
     def resume(self, now: float) -> None:
         """Settle the hosts that were active when an earlier run ended."""

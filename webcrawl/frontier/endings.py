@@ -29,6 +29,7 @@ from webcrawl.frontier.lease import (
     Step,
 )
 from webcrawl.frontier.store import Store
+from webcrawl.frontier.visitstate import VisitState
 from webcrawl.parse.urls import level_of
 
 
@@ -41,8 +42,11 @@ class Endings:
         self._utc_s = utc_s
         self._utc = Utc()
 
-    def done(self, host: Host, lease: Lease, outcome: Fetched, now: float) -> None:
-        """The URL of `lease` was answered, and is not asked again."""
+    def done(self, host: Host, lease: Lease, outcome: Fetched, now: float, visit: str = "") -> None:
+        """The URL of `lease` was answered, and is not asked again.
+
+        `visit`: what was found, if it was fetched before (`counters.visits`).
+        """
         link = lease.link
         assert link is not None
         is_head = lease.step is Step.HEAD
@@ -50,7 +54,8 @@ class Endings:
         self._store.record_status(link, ending, now, outcome.duplicate_of)
         if self._log is not None:
             kind: Kind = "head" if is_head else "page"
-            self._add(now, kind, link, "done", "", link.retries + 1, host, outcome.details)
+            tries, details = link.retries + 1, outcome.details
+            self._add(now, kind, link, "done", "", tries, host, details, visit)
 
     def dropped(
         self, host: Host | None, link: Link, reason: str, now: float, took_s: float | None
@@ -116,6 +121,7 @@ class Endings:
         tries: int,
         host: Host | None,
         details: bytes,
+        visit: str = "",
     ) -> None:
         assert self._log is not None
         turn = Turn(
@@ -132,6 +138,9 @@ class Endings:
             link.via,
             _dns_ms(host) if host is not None else 0,
         )
+        if link.visit:
+            turn.visit = visit or ("unanswered" if details != NO_DETAILS else "refused")
+            turn.last_visit = self._utc.text(VisitState.of_row(link.visit).last_at)
         self._log.add(joined(to_bytes(turn), details))
 
 

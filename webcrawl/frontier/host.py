@@ -10,7 +10,7 @@ from collections import deque
 from enum import Enum
 from typing import Literal, NamedTuple
 
-from webcrawl.frontier.lease import GivenUpReason, Lane, Passed, RobotsTask
+from webcrawl.frontier.lease import GivenUpReason, Passed, RobotsTask
 from webcrawl.frontier.pace import NO_PACE, Pace
 from webcrawl.frontier.queue import Queue
 
@@ -52,7 +52,7 @@ class Ip:
         self.leased = False
         self.armed = False  # the workbench has a timer that unparks the next host
         self.next_at = next_at  # the politeness clock
-        self.parked: list[tuple[int, int, int, Host, Lane]] = []  # heap of the workbench's entries
+        self.parked: list[tuple[int, int, int, Host, int]] = []  # heap of the workbench's entries
 
 
 class Host:

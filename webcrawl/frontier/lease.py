@@ -58,6 +58,12 @@ class Link(NamedTuple):
     payload: bytes = b""  # a user's own Request, serialised by the adapter that made it
     sequence: int = 0  # hops in a row between numbered URLs of this host that led here
     kept: str = ""  # why the link was last kept for a later try; "" if it never was
+    # 1: a sitemap that a robots.txt or a seed list names, 2: one that an index names, and so on;
+    # LISTED: a page that a sitemap gave; 0: any other page. `via` of a sitemap is the file that
+    # named the first of the chain: its host is the one for which the sitemap is read.
+    sitemap: int = 0
+    lastmod: int = 0  # UTC seconds, by the sitemap that gave the link; 0: it names none
+    visit: bytes = b""  # the row of its last visit (frontier.visitstate); b"" if it has none
 
 
 class RobotsTask(NamedTuple):

@@ -27,6 +27,7 @@ class Ordering(ABC):
     """The order of one crawl. All methods are O(1), or O(links of a page)."""
 
     moves_links = False  # whether `pay` may move queued links
+    first = 0  # the lowest priority that `enter` returns
 
     def open(self, store: Store) -> None:  # noqa: B027  (most orderings keep nothing)
         """Continue from the state in `store`, or begin. Called once, before any other method."""
@@ -60,6 +61,16 @@ class Ordering(ABC):
         """
         return links, None
 
+    def worth(self, page: Link) -> float:
+        """The importance of `page`, which is leased."""
+        return 1.0
+
+    def spend_again(
+        self, links: Sequence[Link], worth: float
+    ) -> tuple[Sequence[Link], float | None]:
+        """As `spend`, for a page of importance `worth` that was visited again."""
+        return links, None
+
     def pay(self, link: Link, cash: float) -> Move | None:
         """A page gives `cash` to the known `link`. Returns its move in the queue, if it moves."""
         return None
@@ -79,6 +90,8 @@ class Ordering(ABC):
 
 class Level(Ordering):
     """The lowest level first: 1 plus the words of the path, 10 at most."""
+
+    first = 1
 
     def enter(self, link: Link, number: int, cash: float | None) -> int:
         return level_of(link.url)
@@ -135,6 +148,7 @@ class Opic(Ordering):
     """
 
     moves_links = True
+    first = 1  # with less than 2^23 seeds
 
     def __init__(self) -> None:
         self._given = 0.0  # by the virtual page to each queued URL, since the crawl began
@@ -169,7 +183,20 @@ class Opic(Ordering):
 
     def spend(self, page: Link, links: Sequence[Link]) -> tuple[Sequence[Link], float]:
         self._give()
-        cash = self._collect(page)
+        return self._shared_out(self._collect(page), links)
+
+    def worth(self, page: Link) -> float:
+        credit = self._credits.get(page.url)
+        return credit[0] + self._given - credit[1] if credit is not None else 0.0
+
+    def spend_again(self, links: Sequence[Link], worth: float) -> tuple[Sequence[Link], float]:
+        """With new cash: as much as the page had when it was fetched first."""
+        self._give()
+        self._made += worth
+        self._virtual += worth
+        return self._shared_out(worth, links)
+
+    def _shared_out(self, cash: float, links: Sequence[Link]) -> tuple[Sequence[Link], float]:
         distinct = tuple({link.url: link for link in links}.values())
         return distinct, (1 - TAX) * cash / max(len(distinct), 1)
 

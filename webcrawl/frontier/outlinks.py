@@ -74,5 +74,6 @@ class Outlinks:
                 dropped["scope_sequence"] += 1
                 continue
             # The second 0 is Passed.NO_TEST: a plain number is quicker to send between processes.
-            links.append(_link((url, host, depth, redirects, via, 0, False, 0, b"", sequence, "")))
+            made = (url, host, depth, redirects, via, 0, False, 0, b"", sequence, "", 0, 0, b"")
+            links.append(_link(made))
         return links

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from math import inf
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from webcrawl.frontier.caps import Counts
 from webcrawl.frontier.host import Host, State
@@ -20,6 +20,9 @@ from webcrawl.frontier.queue import HostQueue, Queue
 from webcrawl.frontier.seen import SeenSet
 from webcrawl.items import Original
 from webcrawl.parse.robots import RobotsRules
+
+if TYPE_CHECKING:
+    from webcrawl.frontier.disk.rows import UrlStatus
 
 Numbers = dict[str, Any]  # JSON values
 # Of a queued URL: cash from pages, the virtual page's total when the URL was queued
@@ -44,17 +47,39 @@ class Credits(Protocol):
         """All of them, as of the last commit. For tests."""
 
 
+class LineOfVisits(Protocol):
+    """The pages between two visits (RECRAWL), by their time: `disk.visitrows`."""
+
+    def next_due_at(self) -> float: ...
+
+    def take_due(self, now: float, limit: int) -> list[tuple[str, bytes]]: ...
+
+    def add(self, url: str, at: float, state: bytes) -> None: ...
+
+    def find(self, url: str) -> tuple[float, bytes] | None: ...
+
+    def status(self, url: str) -> UrlStatus | None: ...
+
+    def remove(self, url: str, at: float) -> None: ...
+
+    def end(self, url: str) -> None: ...
+
+
 class Store(ABC):
     """All state of a crawl.
 
     resumed -- an earlier run began this crawl. Its hosts were asked until an unknown time
     numbers -- of the last commit of the earlier run; {} without one
     run -- how many runs of this crawl came before
+    visits -- the pages that are visited again; None without them
+    utc_s -- turns monotonic times into UTC
     """
 
     resumed: bool = False
     numbers: Numbers = {}
     run: int = 0
+    visits: LineOfVisits | None = None
+    utc_s: float = 0.0
 
     @abstractmethod
     def add_urls(self, urls: Sequence[str]) -> list[bool]:

@@ -23,12 +23,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import chain
+from typing import Final
 
 from webcrawl.frontier.addresses import Addresses
 from webcrawl.frontier.host import Host, Ip, State
 from webcrawl.frontier.lease import Lane
 
-_Entry = tuple[int, int, int, Host, Lane]  # rank, number, token, host, lane
+_Entry = tuple[int, int, int, Host, int]  # rank, number, token, host, lane
+VISITS: Final = len(Lane)  # a lane beside those of `Lane`: hosts whose next page is a visit
 _STALE_MIN = 100  # fewer stale entries are not worth a scan
 
 
@@ -55,7 +57,7 @@ class Workbench:
         self._ips_at = ips_at
         self._ip_clocks = ip_clocks
         self._ips: dict[str, Ip] = {}
-        self._lanes: tuple[list[_Entry], list[_Entry]] = ([], [])
+        self._lanes: tuple[list[_Entry], list[_Entry], list[_Entry]] = ([], [], [])
         self._timers: list[
             tuple[float, int, int, Host | Ip]
         ] = []  # time, order, token, host or address
@@ -97,7 +99,7 @@ class Workbench:
 
     # Moves. Each one invalidates the host's earlier entry.
 
-    def ready(self, host: Host, lane: Lane, rank: int, number: int, supply: int = 0) -> None:
+    def ready(self, host: Host, lane: int, rank: int, number: int, supply: int = 0) -> None:
         """Put `host` in `lane`, where the lowest (rank, number) is popped first."""
         self._move(host, State.READY, supply)
         host.rank = rank
@@ -146,7 +148,7 @@ class Workbench:
             if ip.parked:
                 self._arm(ip)
 
-    def pop(self, lane: Lane, now: float) -> Host | None:
+    def pop(self, lane: int, now: float) -> Host | None:
         """The best host of `lane` whose IP address is free. The caller must lease or place it."""
         entries = self._lanes[lane]
         if self._taken is not None:
@@ -233,7 +235,7 @@ class Workbench:
                 woken.append(waiting)
         return woken
 
-    def next_at(self, lane: Lane) -> float:
+    def next_at(self, lane: int) -> float:
         """When `pop(lane)` may give a host: 0.0 is now; inf is not before a host is placed."""
         entries = self._lanes[lane]
         while entries and entries[0][3].token != entries[0][2]:

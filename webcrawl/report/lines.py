@@ -21,6 +21,8 @@ from webcrawl.cluster.views import Whole
 from webcrawl.frontier.counters import Counters
 from webcrawl.wording import counted, printable
 
+# Keys of `Counters.visits` that count no visit.
+NO_VISITS = frozenset({"gone", "lie", "brought_forward"})
 CODES = ("2xx", "3xx", "4xx", "5xx", "other")
 
 LEGEND = (
@@ -57,8 +59,10 @@ def speed_line(pages: int, bits: int, over_s: float) -> str:
 
 
 def summary(counters: Counters, elapsed_s: float) -> list[str]:
-    """The six lines at the end of a crawl that took `elapsed_s`, and a seventh if owners have
-    refused access."""
+    """The six lines at the end of a crawl that took `elapsed_s`.
+
+    One more if owners have refused access, and one with RECRAWL.
+    """
 
     def rate(count: int) -> str:
         return f"{per_second(count, elapsed_s):.0f}/s"
@@ -76,7 +80,15 @@ def summary(counters: Counters, elapsed_s: float) -> list[str]:
         f"Parsed {c.links} links @ {rate(c.links)}",
         f"HTTP codes: {codes}",
         *([f"Refused access: {refused}"] if refused else []),
+        *([visits_line(c)] if c.in_cycle or c.visits else []),
     ]
+
+
+def visits_line(counters: Counters) -> str:
+    """The visits of pages that were fetched before (RECRAWL)."""
+    made = {kind: n for kind, n in counters.visits.items() if kind not in NO_VISITS}
+    pages = counted(counters.in_cycle, "page")
+    return f"Visited again: {by_reason(made)}; {pages} in the cycle"
 
 
 def whole_line(whole: Whole) -> str:

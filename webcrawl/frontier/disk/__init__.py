@@ -4,14 +4,16 @@ Read in this order:
 
 1. `database`: RocksDB as an ordered map of bytes with commits; its options and its memory.
 2. `rows`: the keys and values of all rows. `hostrows`: the value of a host's row.
-3. `seenrows`: the rows of URLs. `queue`: the queue of a host, and the lines of hosts that wait.
+3. `seenrows`: the rows of URLs. `visitrows`: the rows of pages that are visited again. `queue`: the
+   queue of a host, and the lines of hosts that wait.
 4. `store`: `DiskStore`, all state of `frontier.core`. `identity`: which crawl a folder belongs to.
 5. `frontier`: `DiskFrontier`, which the crawl uses: it locks the folder and runs the batches.
 6. `inspection`, `explanation`: read a folder from outside, for `scrapy frontier` and `explain`.
 
-Rows, format 5, or 6 in a shard (`frontier.mailbox`). The database has one column family. The first
-byte of a key is the kind of the row, a constant in `rows`; a host's id is its number in order of
-discovery. After each kind: its writer and reader in a crawl; its reader in an `Inspection`.
+Rows, format 5; 1 more in a shard (`frontier.mailbox`), 2 more with visits (`frontier.visits`). The
+database has one column family. The first byte of a key is the kind of the row, a constant in
+`rows`; a host's id is its number in order of discovery. After each kind: its writer and reader in a
+crawl; its reader in an `Inspection`.
 
 - SEEN `s` fingerprint: a URL ever found. Empty, or its credit (`opic`), while the URL is queued or
   leased; then its status. `SeenRows`; `status`.
@@ -37,12 +39,15 @@ discovery. After each kind: its writer and reader in a crawl; its reader in an `
   it. `DiskStore.put_mail`, `mail`. The numbers of mail are in NUMBERS.
 - ROBOTS_TASK `k` origin: a robots.txt that a host of ours is to fetch for a host of another shard.
   `DiskStore.keep_robots_task`; read once by the next run (`robots_tasks`).
+- VISIT `v` time, half a fingerprint: a page that is visited again at this time: its URL, and a
+  `visitstate`. The status of the URL has the time too. `VisitRows`; `visit`.
 
 A commit writes all changes of one batch, in rows of all kinds, or nothing. Once it has returned, a
 kill of the process loses nothing of it. A power failure may lose the last commits: all commits
 after some moment. So however a run ends, in the next one:
 
 - each link that was queued or leased has a QUEUE row and a SEEN row, and is queued;
+- each page of the cycle (RECRAWL) has either a VISIT row, or a QUEUE row with its state;
 - each host with links has exactly one WAITING, DEFERRED or ACTIVE row, any other host has no such
   row;
 - HOST, COUNT and NUMBERS rows agree with the links that have ended.

@@ -15,6 +15,7 @@ from webcrawl.frontier.disk.hostrows import queue_of
 from webcrawl.frontier.disk.inspection import InLine, Inspection
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import DropReason
+from webcrawl.frontier.revisit import DAY_S
 from webcrawl.parse.robotsparsers import decision
 from webcrawl.parse.urls import host_of, level_of, origin_of, target_of
 from webcrawl.scope import is_numbered
@@ -71,6 +72,8 @@ def explain(frontier: Inspection, url: str, now: float, values: Values = NO_VALU
     if status is not None:
         lines += _of_status(status, frontier, values)
         if not in_line:
+            lines += _of_visit(url, status, frontier, now)
+        if not in_line:
             lines.append(_way(url, status.depth, status.redirects, status.via))
     if host is not None:
         lines += [*_of_robots(url, host, frontier), *_of_host(host, frontier, now)]
@@ -111,9 +114,13 @@ def _of_line(in_line: InLine, host: Host, frontier: Inspection, now: float) -> I
         yield _of_kept(link.kept, frontier.due(in_line, host), now)
         yield _way(link.url, link.depth, link.redirects, link.via)
         return
+    if link.visit:
+        yield "Queued for another visit (RECRAWL), before the new URLs of its host."
+        yield _way(link.url, link.depth, link.redirects, link.via)
+        return
     before = f"behind {counted(ahead, 'URL')} of its host"
     place = before if ahead else "the next of its host, or being fetched now"
-    yield f"Waiting at {frontier.order} {priority}: {place}."
+    yield f"Waiting at {frontier.order} {max(priority - frontier.shift, 0)}: {place}."
     yield _way(link.url, link.depth, link.redirects, link.via)
     if link.retries:
         yield f"Tried {counted(link.retries, 'time')} so far."
@@ -136,6 +143,31 @@ def _of_status(status: rows.UrlStatus, frontier: Inspection, values: Values) -> 
         yield f"Not fetched: the last try, at {at}, ended with {outcome}."
     if status.duplicate_of:
         yield f"Duplicate: {status.duplicate_of} had the same content first."
+
+
+def _of_visit(url: str, status: rows.UrlStatus, frontier: Inspection, now: float) -> Iterator[str]:
+    """When a page is visited again, and why then (RECRAWL)."""
+    visit = frontier.visit(url)
+    if visit is None:
+        if status.visit_ms:
+            yield "Due for another visit (RECRAWL), as soon as its host is free."
+        elif frontier.counters.in_cycle and status.outcome in ("404", "410"):
+            yield "Not visited again: it was gone, twice."
+        return
+    due, state = visit
+    when = f"at {_utc(due)}" if due > now else f"as soon as its host is free, due since {_utc(due)}"
+    yield f"The next visit (RECRAWL) is {when}; the last one was at {_utc(state.last_at)}."
+    rate = state.rate
+    yield (
+        f"It seems to change each {_span(1 / rate.per_s)} ({rate.changes:.3g} changes in"
+        f" {_span(rate.seconds)}); its weight is {state.weight:.3g}."
+    )
+    if state.misses:
+        yield f"The last {counted(state.misses, 'visit')} got no answer."
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds / DAY_S:.3g} days" if seconds >= DAY_S else f"{seconds:.3g} s"
 
 
 def _way(url: str, depth: int, redirects: int, via: str) -> str:

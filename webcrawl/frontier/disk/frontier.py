@@ -84,7 +84,10 @@ class DiskFrontier(Frontier):
             self._folder = JobFolder(jobdir)
             opened.callback(self._folder.close)
             path, is_shard = self._folder.path / FOLDER, abroad is not None
-            self._store = DiskStore(path, identity, now=now, utc_s=utc_s, is_shard=is_shard)
+            has_visits = policy is not None and policy.recrawl is not None
+            self._store = DiskStore(
+                path, identity, now=now, utc_s=utc_s, is_shard=is_shard, has_visits=has_visits
+            )
             opened.callback(self._store.close)
             if refuses_shards and self._store.is_shard:
                 raise StoreError(
@@ -112,6 +115,11 @@ class DiskFrontier(Frontier):
         self.failed_seeds = self._state.failed_seeds
         self.resumed = self._store.resumed
         self.warnings = [*self._store.warnings, *self._log_warnings()]
+        if strangers := self._state.strangers:
+            self.warnings.append(
+                f"RECRAWL: {strangers:,} pages were fetched without it. Each is visited again once"
+                " a link to it is found, or it is in the seed list"
+            )
         self._executor = AdaptiveExecutor("frontier")
         self._broken: StoreError | None = None
         self._checked_at = now  # for a RETRY file

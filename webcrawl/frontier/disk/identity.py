@@ -23,15 +23,13 @@ Identity = dict[str, Any]  # settings that distinguish this crawl from others, b
 Row = dict[str, Any]  # the JSON of the identity, or of the numbers
 
 
-def check_folder(
-    folder: Path, settings: Identity, *, is_shard: bool = False
-) -> tuple[Row, list[str]]:
+def check_folder(folder: Path, settings: Identity, *, parts: int = 0) -> tuple[Row, list[str]]:
     """The identity of the crawl in `folder`, or of a new crawl, and warnings for the log.
 
-    `is_shard`: the folder gets rows of mail. Opens all files once, reads their ends and the log:
-    about a second for 100 GB.
+    `parts`: the folder gets these rows (`rows.SHARD`, `rows.VISITS`). Opens all files once, reads
+    their ends and the log: about a second for 100 GB.
     """
-    form = rows.SHARD_FORMAT if is_shard else rows.FORMAT
+    form = rows.with_parts(rows.FORMAT, parts)
     if not is_begun(folder):
         return _new(settings, form), []
     refuse_lost_files(folder)
@@ -68,7 +66,7 @@ def check_folder(
         for name, value in settings.items()
         if value != known.get(name)
     ]
-    form = max(form, before["format"])
+    form = rows.with_parts(before["format"], parts)
     return before | {"format": form, "settings": settings}, warnings
 
 

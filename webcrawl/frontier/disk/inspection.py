@@ -28,6 +28,7 @@ from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.seen import fingerprint
 from webcrawl.frontier.store import StoreError
+from webcrawl.frontier.visitstate import VisitState
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.robotsparsers import read_rules
 
@@ -73,6 +74,9 @@ class Inspection:
         self.begun: str = identity["created"]
         self.settings: dict[str, object] = identity["settings"]  # those that identify the crawl
         self.order = str(self.settings.get("FRONTIER_ORDER", ""))
+        # With visits the priorities of some orderings begin at 1 (`candidates`).
+        has_visits = rows.has(identity["format"], rows.VISITS)
+        self.shift = int(has_visits and self.order in ("depth", "least-visited"))
         numbers = read_numbers(self._db) or {}
         self.run: int = numbers.get("run", 0)  # number of the last run
         self.run_began: float = numbers.get("began", 0.0)
@@ -114,6 +118,16 @@ class Inspection:
             raise KeyError(url)
         return rows.read_status(row)
 
+    def visit(self, url: str) -> tuple[float, VisitState] | None:
+        """When `url` is visited again (UTC) and what is known of it; None if it is not waiting."""
+        status = self.status(url)
+        if status is None or not status.visit_ms:
+            return None
+        row = self._db.get(rows.visit_key(status.visit_ms, fingerprint(url, self._key)))
+        if row is None:
+            return None
+        return status.visit_ms / 1000, VisitState.of_row(rows.read_visit(row)[1])
+
     def in_line(self, url: str, queue: DiskQueue) -> InLine | None:
         """The place of `url` in `queue`, None if it is not there. O(queue)."""
         for ahead, (key, row) in enumerate(self._db.rows(rows.queue_prefix(queue.host_id))):
@@ -154,6 +168,7 @@ class Inspection:
             f"{c.crawled:10,} pages crawled",
             f"{places.total() + before:10,} URLs queued",
             f"{kept:10,} URLs kept for a later try{_by_reason(c.kept)}",
+            *([f"{c.in_cycle:10,} pages to visit again{_by_reason(c.visits)}"] * bool(c.in_cycle)),
             f"{c.dropped.total():10,} links and URLs dropped{_by_reason(c.dropped)}",
             "",
             f"{statuses.total():10,} hosts",

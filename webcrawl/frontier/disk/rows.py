@@ -1,4 +1,4 @@
-"""The rows of the frontier on disk: keys and values of each kind, as bytes (formats 5 and 6).
+"""The rows of the frontier on disk: keys and values of each kind, as bytes (formats 5 to 8).
 
 Owns the format on disk. The folder's docstring (`webcrawl.frontier.disk`) has the table of all
 kinds. Does no I/O.
@@ -10,6 +10,7 @@ UTC seconds: a monotonic time has no meaning in the next run.
 from __future__ import annotations
 
 import pickle
+from base64 import b64decode, b64encode
 from io import BytesIO
 from math import ceil
 from struct import Struct
@@ -21,15 +22,17 @@ from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 
 FORMAT = 5  # of all rows; raised by a change that an older version would misread
-SHARD_FORMAT = 6  # of a shard: 5, and mail, which an older version would lose
-FORMATS_READ = (3, 4, 5, 6)  # 3 has no kept links, 4 no totals of a host
+# Added to FORMAT for rows that an older version would lose: the mail of a shard, and visits.
+SHARD, VISITS = 1, 2
+SHARD_FORMAT = FORMAT + SHARD
+FORMATS_READ = (3, 4, 5, 6, 7, 8)  # 3 has no kept links, 4 no totals of a host
 
 SEEN, QUEUE, HOST, WAITING, DEFERRED, ACTIVE, RULES, CONTENT, COUNT = (
     *(b"s", b"q", b"h", b"w", b"t"),
     *(b"a", b"r", b"d", b"c"),
 )
 IDENTITY, NUMBERS = b"m", b"n"
-MAIL, ROBOTS_TASK = b"o", b"k"
+MAIL, ROBOTS_TASK, VISIT = b"o", b"k", b"v"
 
 # `Link.counted` of each digit in a link's row; the digit of each `Link.counted`.
 _COUNTED = (Passed.NO_TEST, Passed.ROBOTS, Passed.IP, Passed.HOST)
@@ -45,6 +48,8 @@ _WAITING_KEY = Struct(">cIQI")
 _DEFERRED_KEY = Struct(">cIQI")
 _ID_KEY = Struct(">cI")
 _MAIL_KEY = Struct(">cHQ")
+_VISIT_MARK = b"="  # begins the last number of a link's row: its visit, in base 64
+_FINGERPRINT_BYTES = 8  # of a URL, in the key of its visit, behind its time
 _CREDIT = Struct(">ddQc")  # a `store.Credit` and a line end, which no status ends with
 
 
@@ -57,6 +62,17 @@ class UrlStatus(NamedTuple):
     redirects: int = 0
     via: str = ""
     duplicate_of: str = ""
+    visit_ms: int = 0  # UTC milliseconds: the time in the key of its VISIT row; 0: it has none
+
+
+def has(form: int, part: int) -> bool:
+    """Whether a folder of format `form` has rows of `part`, SHARD or VISITS."""
+    return form > FORMAT and bool(form - FORMAT & part)
+
+
+def with_parts(form: int, parts: int) -> int:
+    """The format of a folder of format `form` that gets rows of `parts` too."""
+    return FORMAT + (max(form - FORMAT, 0) | parts)
 
 
 def credit_row(credit: tuple[float, float, int]) -> bytes:
@@ -77,20 +93,21 @@ def read_credit(row: bytes) -> tuple[float, float, int] | None:
 
 def status_row(status: UrlStatus) -> bytes:
     """A dozen bytes and the URLs. Never ends with a line end, unlike a credit."""
-    outcome, time, depth, redirects, via, duplicate_of = status
+    outcome, time, depth, redirects, via, duplicate_of, visit_ms = status
     if outcome in _REFUSED_WHEN_FOUND:
         via = ""
     head = _STATUS.pack(int(time), min(depth, 0xFFFF), min(redirects, 0xFF))
-    return head + f"{outcome}\n{via}\n{duplicate_of}".rstrip().encode()
+    due = f"\n{visit_ms}" if visit_ms else ""
+    return head + f"{outcome}\n{via}\n{duplicate_of}{due}".rstrip().encode()
 
 
 def read_status(row: bytes) -> UrlStatus | None:
     """The status in a URL's row; None while the URL is queued or leased."""
     if not row or is_credit(row):
         return None
-    outcome, via, duplicate_of, *_ = *row[_STATUS.size :].decode().split("\n"), "", ""
+    outcome, via, duplicate_of, due, *_ = *row[_STATUS.size :].decode().split("\n"), "", "", ""
     time, depth, redirects = _STATUS.unpack_from(row)
-    return UrlStatus(outcome, time, depth, redirects, via, duplicate_of)
+    return UrlStatus(outcome, time, depth, redirects, via, duplicate_of, int(due or 0))
 
 
 def queue_prefix(host_id: int) -> bytes:
@@ -144,12 +161,35 @@ def mail_number(key: bytes) -> int:
     return int.from_bytes(key[3:])
 
 
+def visit_key(at_ms: int, fingerprint: bytes) -> bytes:
+    """Of a URL that is due `at_ms`, UTC milliseconds. 15 bytes."""
+    return VISIT + at_ms.to_bytes(6) + fingerprint[:_FINGERPRINT_BYTES]
+
+
+def visit_time(key: bytes) -> int:
+    """UTC milliseconds of a visit's key."""
+    return int.from_bytes(key[1:7])
+
+
+def visit_row(url: str, state: bytes) -> bytes:
+    """URLs have no line ends."""
+    return url.encode() + b"\n" + state
+
+
+def read_visit(row: bytes) -> tuple[str, bytes]:
+    """(URL, row of its state)."""
+    url, _, state = row.partition(b"\n")
+    return url.decode(), state
+
+
 def link_row(link: Link) -> bytes:
     """Lines of text, then the payload. URLs have no line ends. The host is not in it."""
-    url, _, depth, redirects, via, retries, head_done, counted, payload, sequence, kept = link
+    url, _, depth, redirects, via, retries, head_done, counted, payload, sequence, kept, *_ = link
     numbers = f"{depth} {redirects} {retries} {head_done:d} {_DIGITS[counted]} {sequence}"
     if kept:
         numbers += f" {kept}"
+    if link.visit:
+        numbers += f" ={b64encode(link.visit).decode()}"
     head = f"{numbers}\n{via}\n{url}\n"
     return head.encode() + payload
 
@@ -157,6 +197,7 @@ def link_row(link: Link) -> bytes:
 def read_link(row: bytes, host: str) -> Link:
     numbers, via, url, payload = row.split(b"\n", 3)
     depth, redirects, retries, head_done, counted, sequence, *kept = numbers.split()
+    visit = b64decode(kept.pop()[1:]) if kept and kept[-1].startswith(_VISIT_MARK) else b""
     return Link(
         url.decode(),
         host,
@@ -169,6 +210,7 @@ def read_link(row: bytes, host: str) -> Link:
         payload,
         int(sequence),
         kept[0].decode() if kept else "",
+        visit=visit,
     )
 
 

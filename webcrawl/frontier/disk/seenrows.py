@@ -62,6 +62,14 @@ class SeenRows:
         """All credits, as of the last commit. O(URLs)."""
         return filter(None, (rows.read_credit(row) for _, row in self._db.rows(rows.SEEN)))
 
+    def status(self, url: str) -> rows.UrlStatus | None:
+        """The status of `url`; None if it has none yet, or is not known."""
+        row = self._db.get(self._key(url))
+        return rows.read_status(row) if row else None
+
+    def fingerprint(self, url: str) -> bytes:
+        return self._key(url)[len(rows.SEEN) :]
+
     def _key(self, url: str) -> bytes:
         if url is not self._last[0]:
             self._last = url, rows.SEEN + fingerprint(url, self._seen_key)

@@ -25,6 +25,7 @@ from webcrawl.frontier.disk.identity import Identity, check_folder, crawl_id, re
 from webcrawl.frontier.disk.queue import DiskQueue, HostLine
 from webcrawl.frontier.disk.seenrows import DiskCredits, SeenRows
 from webcrawl.frontier.disk.view import View
+from webcrawl.frontier.disk.visitrows import VisitRows
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.overview import StoredHosts
@@ -48,13 +49,15 @@ class DiskStore(Store):
         now: float = 0.0,
         utc_s: float = 0.0,
         is_shard: bool = False,
+        has_visits: bool = False,
     ) -> None:
         """Resume the crawl in `folder`, or begin one. StoreError if that fails.
 
         `now` is monotonic; rows have UTC, which is a monotonic time plus `utc_s`. `is_shard`: the
-        store is given mail.
+        store is given mail. `has_visits`: it is given visits.
         """
-        row, self.warnings = check_folder(folder, identity or {}, is_shard=is_shard)
+        parts = rows.SHARD * is_shard | rows.VISITS * has_visits
+        row, self.warnings = check_folder(folder, identity or {}, parts=parts)
         self._db = Database(folder)
         with ExitStack() as opened:
             opened.callback(self._db.close)
@@ -63,13 +66,13 @@ class DiskStore(Store):
             numbers = read_numbers(self._db)
             opened.pop_all()
         self.crawl_id = crawl_id(row)
-        self.is_shard = row["format"] >= rows.SHARD_FORMAT
+        self.is_shard = rows.has(row["format"], rows.SHARD)
         self.resumed = numbers is not None
         self.numbers = numbers or {}
         # If the system clock was set back since the last run, all times in the rows would lie in
         # the future and hosts would wait for them. So the crawl's time continues from its last
         # commit.
-        self._utc_s = max(utc_s, self.numbers.get("utc", 0.0) - now)
+        self.utc_s = self._utc_s = max(utc_s, self.numbers.get("utc", 0.0) - now)
         self._hosts: int = self.numbers.get("hosts", 0)
         self._hosts_before = self._hosts
         self.run = self.numbers.get("run", -1) + 1
@@ -77,6 +80,8 @@ class DiskStore(Store):
         self._deferred = HostLine(self._db, rows.DEFERRED, self._length("deferred"))
         self._lines = {rows.WAITING: self._line, rows.DEFERRED: self._deferred}
         self._seen = SeenRows(self._db, row["seen_key"])
+        if rows.has(row["format"], rows.VISITS):
+            self.visits = VisitRows(self._db, self._seen, self._utc_s)
         self._taken: set[str] = set()  # hosts taken from a line since the last commit
 
     def view(self) -> View:

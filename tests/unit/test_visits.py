@@ -1,0 +1,467 @@
+"""Visits of known pages (RECRAWL), on a store on disk and in a time of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+
+from webcrawl.frontier.base import Policy
+from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.core import CrawlState
+from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.explanation import explain
+from webcrawl.frontier.disk.identity import read_identity
+from webcrawl.frontier.disk.inspection import Inspection
+from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.lease import (
+    Dropped,
+    Failed,
+    Fetched,
+    Lane,
+    Lease,
+    Link,
+    Outcome,
+    Resolved,
+    Returned,
+    RobotsFetched,
+    Step,
+    Visited,
+)
+from webcrawl.frontier.orderings import ORDERINGS
+from webcrawl.frontier.politeness import Politeness
+from webcrawl.frontier.revisit import Rate, Recrawl
+from webcrawl.frontier.visitstate import VisitState
+from webcrawl.parse.robots import RobotsRules
+from webcrawl.parse.urls import host_of
+
+UTC_S = 1.7e9
+CYCLE_S = 1_000.0
+POLITE = Politeness(delay_s=1.0, ip_delay_s=0.0)
+
+
+def link(url: str, lastmod: int = 0) -> Link:
+    return Link(url, host_of(url), lastmod=lastmod)
+
+
+@dataclass
+class Crawl:
+    """A crawl of one run after the other, in which requests take no time.
+
+    answer -- makes the outcome of a page
+    visits -- when each URL was answered
+    asked -- by host: when it was last asked
+    """
+
+    folder: Path
+    mode: str = "fixed"
+    order: str = "level"
+    share: float = 0.5
+    now: float = 100.0
+    caps: Caps = field(default_factory=Caps)
+    answer: Callable[[Lease, float], Outcome] = lambda lease, now: page(now)
+    visits: dict[str, list[float]] = field(default_factory=dict)
+    leases: list[Lease] = field(default_factory=list)
+    asked: dict[str, float] = field(default_factory=dict)
+    on_commit: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        recrawl = Recrawl(self.mode, CYCLE_S, self.share) if self.mode != "off" else None
+        policy = Policy(politeness=POLITE, recrawl=recrawl)
+        now = self.now
+        self.store = DiskStore(self.folder, now=now, utc_s=UTC_S, has_visits=self.mode != "off")
+        ordering = ORDERINGS[self.order]()
+        self.state = CrawlState(
+            *(self.store, policy), ordering=ordering, caps=self.caps, now=now, utc_s=UTC_S
+        )
+        commit = self.store._db.commit
+
+        def noted() -> None:
+            commit()
+            self.on_commit()
+
+        self.store._db.commit = noted  # type: ignore[method-assign]
+
+    def kill(self, mode: str = "") -> None:
+        """End the run without a last commit, and begin the next one."""
+        self.store.close()
+        self.mode = mode or self.mode
+        self.begin()
+
+    def put(self, *links: Link) -> None:
+        self.state.put(links, self.now)
+
+    def run(self, until: float) -> None:
+        """Answer all leases up to the time `until`."""
+        while True:
+            done: list[tuple[Lease, Outcome]] = []
+            for lane in Lane:
+                leases = self.state.acquire(self.now, 100, lane)
+                done.extend((lease, self._outcome(lease)) for lease in leases)
+            if done:
+                self.state.release(done, self.now)
+                continue
+            self.audit()
+            at = min(self.state.next_at(lane) for lane in Lane)
+            if at > until or self.state.is_finished():
+                self.now = max(self.now, until)
+                return
+            self.now = max(at, self.now + 1e-3)
+
+    def audit(self) -> None:
+        """Each page of the cycle is on disk, or queued, and no page is both."""
+        self.state.audit()
+        visits = self.state._visits
+        if visits is not None:
+            db = self.store._db
+            waiting = [rows.read_visit(row)[0] for _, row in db.rows(rows.VISIT)]
+            links = (rows.read_link(row, "") for _, row in db.rows(rows.QUEUE))
+            queued = [link.url for link in links if link.visit]
+            assert len(queued) == visits.queued
+            assert len({*waiting, *queued}) == len(waiting) + len(queued) == visits.count
+
+    def _outcome(self, lease: Lease) -> Outcome:
+        if lease.step is Step.RESOLVE:
+            return Resolved((f"ip of {lease.host}",), self.now + 1e9)
+        assert self.now >= self.asked.get(lease.host, -1e9) + POLITE.delay_s - 1e-6
+        self.asked[lease.host] = self.now
+        if lease.step is Step.ROBOTS:
+            return RobotsFetched(RobotsRules(), self.now + 1e9, self.now, self.now)
+        self.leases.append(lease)
+        outcome = self.answer(lease, self.now)
+        if isinstance(outcome, Fetched):
+            self.visits.setdefault(lease.url, []).append(self.now)
+        return outcome
+
+    @property
+    def counted(self) -> Counter[str]:
+        return self.state.counters.visits
+
+
+def page(
+    now: float, status: int = 200, *, unchanged: bool | None = None, **seen: object
+) -> Fetched:
+    visited = Visited(is_unchanged=unchanged, captured_at=now + UTC_S, **seen)  # type: ignore[arg-type]
+    return Fetched(status, now, now, visited=visited)
+
+
+@pytest.mark.parametrize("order", sorted(ORDERINGS))
+def test_each_page_once_a_cycle(tmp_path: Path, order: str) -> None:
+    crawl = Crawl(tmp_path, order=order)
+    crawl.put(*(link(f"http://h{n % 3}/{n}") for n in range(12)))
+    crawl.run(100.0 + 5 * CYCLE_S)
+    assert len(crawl.visits) == 12
+    for times in crawl.visits.values():
+        gaps = [b - a for a, b in pairwise(times)]
+        assert len(gaps) == 4 or len(gaps) == 5
+        assert all(CYCLE_S - 1e-6 <= gap < CYCLE_S + 30 for gap in gaps), gaps
+    assert not crawl.state.is_finished()
+    counters = crawl.state.counters
+    assert counters.in_cycle == 12
+    assert counters.crawled == sum(map(len, crawl.visits.values()))
+    assert counters.extracted >= counters.host_passed >= counters.robots_passed >= counters.crawled
+    assert counters.pending == 0
+    crawl.store.close()
+
+
+def test_caps_count_a_page_once(tmp_path: Path) -> None:
+    crawl = Crawl(tmp_path, caps=Caps(per_host=4, per_domain=4, per_ip=4))
+    crawl.put(*(link(f"http://h/{n}") for n in range(9)))
+    crawl.run(100.0 + 3.5 * CYCLE_S)
+    assert len(crawl.visits) == 4
+    assert {len(times) for times in crawl.visits.values()} == {4}
+    crawl.store.close()
+
+
+def test_a_kill_at_any_commit_loses_and_repeats_no_visit(tmp_path: Path) -> None:
+    """Each commit's folder is resumed: every page is visited in the next cycle, and once."""
+    crawl = Crawl(tmp_path / "job")
+    copies: list[tuple[Path, float, dict[str, float]]] = []
+
+    def copy() -> None:
+        if crawl.now > 100 + CYCLE_S - 20 and len(copies) < 40:
+            to = tmp_path / str(len(copies))
+            copytree(crawl.folder, to)
+            last = {url: times[-1] for url, times in crawl.visits.items()}
+            copies.append((to, crawl.now, last))
+
+    crawl.put(*(link(f"http://h{n % 2}/{n}") for n in range(8)))
+    crawl.on_commit = copy
+    crawl.run(100 + 1.5 * CYCLE_S)
+    crawl.store.close()
+    assert len(copies) >= 6
+    for folder, now, last in copies:
+        again = Crawl(folder, now=now + 1)
+        again.run(now + 1.4 * CYCLE_S)
+        assert again.visits.keys() == last.keys()
+        for times in again.visits.values():
+            gaps = [b - a for a, b in pairwise(times)]
+            assert all(gap >= CYCLE_S - 1e-6 for gap in gaps), gaps
+        assert again.state.counters.in_cycle == 8
+        again.store.close()
+
+
+def test_a_returned_visit_comes_again_at_once(tmp_path: Path) -> None:
+    returned: list[str] = []
+
+    def answer(lease: Lease, now: float) -> Outcome:
+        if lease.visit and len(returned) < 3:
+            returned.append(lease.url)
+            return Returned(now, now)
+        return page(now)
+
+    crawl = Crawl(tmp_path, answer=answer)
+    crawl.put(link("http://h/"))
+    crawl.run(100 + 1.5 * CYCLE_S)
+    assert len(returned) == 3
+    assert len(crawl.visits["http://h/"]) == 2
+    crawl.store.close()
+
+
+def test_what_the_last_visit_saw_is_in_the_lease(tmp_path: Path) -> None:
+    saw = Visited('"tag"', "Mon, 23 Nov 2026 14:00:00 GMT", 1 << 63, UTC_S + 7, "sha1:" + "A" * 32)
+    crawl = Crawl(tmp_path, answer=lambda lease, now: Fetched(200, now, now, visited=saw))
+    crawl.put(link("http://h/"))
+    crawl.run(150.0)
+    crawl.kill()
+    crawl.run(100 + 1.2 * CYCLE_S)
+    first, second = (lease.visit for lease in crawl.leases)
+    assert first is None
+    assert second is not None
+    assert (second.etag, second.last_modified, second.simhash) == saw_of(saw)
+    assert (second.captured_at, second.payload_digest) == (saw.captured_at, saw.payload_digest)
+    assert crawl.leases[1].link is not None
+    assert len(crawl.leases[1].link.visit) < 80
+    crawl.store.close()
+
+
+def saw_of(visited: Visited) -> tuple[str, str, int]:
+    return visited.etag, visited.last_modified, visited.simhash
+
+
+def test_gone_twice_leaves_the_cycle(tmp_path: Path) -> None:
+    crawl = Crawl(tmp_path)
+    crawl.put(link("http://h/gone"), link("http://h/back"), link("http://h/"))
+    crawl.run(150.0)
+    missed = [0]
+
+    def answer(lease: Lease, now: float) -> Outcome:
+        missed[0] += lease.url.endswith("back")
+        is_gone = lease.url.endswith("gone") or (lease.url.endswith("back") and missed[0] % 2)
+        return page(now, 410 if is_gone else 200)
+
+    crawl.answer = answer
+    crawl.run(100 + 6.5 * CYCLE_S)
+    counts = {url: len(times) for url, times in crawl.visits.items()}
+    assert counts == {"http://h/gone": 3, "http://h/back": 7, "http://h/": 7}
+    assert crawl.state.counters.in_cycle == 2
+    assert crawl.counted["gone"] == 1
+    crawl.store.close()
+
+
+def test_failed_visits_come_again_and_cost_no_page(tmp_path: Path) -> None:
+    down = [True]
+
+    def answer(lease: Lease, now: float) -> Outcome:
+        if lease.visit and down[0]:
+            return Failed("timeout", now, now)
+        return page(now)
+
+    crawl = Crawl(tmp_path, answer=answer)
+    crawl.put(link("http://h/"), link("http://h/2"))
+    crawl.run(100 + 2 * CYCLE_S)
+    assert {len(times) for times in crawl.visits.values()} == {1}
+    assert crawl.counted["unanswered"] > 2
+    assert crawl.state.counters.in_cycle == 2
+    down[0] = False
+    crawl.run(100 + 9 * CYCLE_S)
+    assert min(len(times) for times in crawl.visits.values()) >= 2
+    crawl.store.close()
+
+
+def test_a_refused_visit_waits_for_the_next_cycle(tmp_path: Path) -> None:
+    crawl = Crawl(tmp_path)
+    crawl.put(link("http://h/"))
+    crawl.run(150.0)
+    crawl.answer = lambda lease, now: Dropped("middleware", now, now)
+    crawl.run(100 + 1.5 * CYCLE_S)
+    crawl.answer = lambda lease, now: page(now)
+    crawl.run(100 + 2.5 * CYCLE_S)
+    assert len(crawl.leases) == 3
+    assert crawl.state.counters.dropped.total() == 0
+    crawl.store.close()
+
+
+def test_conditions_are_checked_and_a_host_that_lies_loses_them(tmp_path: Path) -> None:
+    def answer(lease: Lease, now: float) -> Outcome:
+        is_check = lease.visit is not None and not lease.visit.is_conditional
+        lies = is_check and lease.host == "liar"
+        held = True if is_check else None
+        return page(now, unchanged=not lies, etag='"1"', validators_held=held)
+
+    crawl = Crawl(tmp_path, answer=answer)
+    crawl.put(*(link(f"http://{host}/{n}") for n in range(10) for host in ("honest", "liar")))
+    crawl.run(100 + 30.5 * CYCLE_S)
+    sent = Counter(
+        (lease.host, lease.visit.is_conditional) for lease in crawl.leases if lease.visit
+    )
+    assert 5 <= sent["honest", False] <= 30
+    lie = next(
+        at
+        for at, lease in enumerate(crawl.leases)
+        if lease.host == "liar" and lease.visit and not lease.visit.is_conditional
+    )
+    later = [lease.visit for lease in crawl.leases[lie + 20 :] if lease.host == "liar"]
+    assert not any(visit and visit.is_conditional for visit in later)
+    assert sent["liar", False] > 100
+    crawl.store.close()
+
+
+def test_dates_of_a_sitemap_bring_visits_forward_once_they_proved_right(tmp_path: Path) -> None:
+    changed = [False]
+    crawl = Crawl(tmp_path, answer=lambda lease, now: page(now, unchanged=not changed[0]))
+    urls = [f"http://h/{n}" for n in range(6)]
+    crawl.put(*map(link, urls))
+    crawl.run(150.0)
+    crawl.put(*(link(url, lastmod=int(UTC_S + 160)) for url in urls))
+    crawl.run(300.0)
+    assert {len(times) for times in crawl.visits.values()} == {1}, "the host is not trusted yet"
+    changed[0] = True
+    crawl.run(100 + 1.5 * CYCLE_S)
+    crawl.put(*(link(url, lastmod=int(UTC_S + crawl.now)) for url in urls))
+    crawl.run(crawl.now + 50)
+    assert {len(times) for times in crawl.visits.values()} == {3}
+    crawl.put(*(link(url, lastmod=int(UTC_S + 100)) for url in urls))
+    crawl.run(crawl.now + 50)
+    assert {len(times) for times in crawl.visits.values()} == {3}, "they are older than the visit"
+    crawl.store.close()
+
+
+def test_new_pages_and_visits_share_a_host(tmp_path: Path) -> None:
+    """20 pages are due at once while 2,000 new ones wait, each a second."""
+    crawl = Crawl(tmp_path, share=0.25)
+    crawl.put(*(link(f"http://h/{n}") for n in range(20)))
+    crawl.run(100 + 0.9 * CYCLE_S)
+    crawl.put(*(link(f"http://h/new/{n}") for n in range(2_000)))
+    crawl.run(100 + CYCLE_S + 100)
+    late = [lease for lease in crawl.leases if lease.link and lease.link.visit]
+    new = [at for url, times in crawl.visits.items() if "new" in url for at in times]
+    assert 15 <= len(late) <= 20
+    since = crawl.visits["http://h/0"][1]
+    assert sum(since <= at < since + 40 for at in new) == pytest.approx(30, abs=3)
+    crawl.store.close()
+
+
+def test_a_crawl_without_recrawl_is_continued_with_it(tmp_path: Path) -> None:
+    """The pages of its seeds and links join when they are found again."""
+    links = {"http://h/": ("http://h/a", "http://h/b"), "http://h/a": ("http://h/c",)}
+
+    def answer(lease: Lease, now: float) -> Outcome:
+        found = tuple(map(link, links.get(lease.url, ())))
+        return Fetched(200, now, now, links=found)
+
+    crawl = Crawl(tmp_path, mode="off", answer=answer)
+    crawl.put(link("http://h/"))
+    crawl.run(150.0)
+    assert crawl.state.is_finished()
+    assert not list(crawl.store._db.rows(rows.VISIT))
+    crawl.kill("fixed")
+    assert crawl.state.is_finished()
+    crawl.put(link("http://h/"))
+    assert not crawl.state.is_finished()
+    crawl.run(100 + 3 * CYCLE_S)
+    assert {url: len(times) for url, times in crawl.visits.items()} == {
+        url: pytest.approx(3, abs=1)
+        for url in ("http://h/", "http://h/a", "http://h/b", "http://h/c")
+    }
+    assert crawl.state.counters.in_cycle == 4
+    count = sum(map(len, crawl.visits.values()))
+    crawl.kill("off")
+    crawl.run(100 + 9 * CYCLE_S)
+    assert sum(map(len, crawl.visits.values())) <= count + 4, "what was queued is still visited"
+    crawl.kill("fixed")
+    crawl.run(crawl.now + 50)
+    assert sum(map(len, crawl.visits.values())) >= count + 4
+    crawl.store.close()
+
+
+def test_adaptive_visits_what_changes(tmp_path: Path) -> None:
+    """As many visits as fixed, and more of them to pages that change."""
+
+    def answer(lease: Lease, now: float) -> Outcome:
+        return page(now, unchanged="still" in lease.url)
+
+    crawl = Crawl(tmp_path, mode="adaptive", answer=answer)
+    for n in range(10):
+        crawl.put(link(f"http://h{n}/still"), link(f"http://g{n}/moves"))
+    crawl.run(100 + 20 * CYCLE_S)
+    crawl.store.close()
+    count = sum(map(len, crawl.visits.values()))
+    assert 0.8 < count / (20 * 20) < 1.1
+    still = sum(len(times) for url, times in crawl.visits.items() if "still" in url)
+    assert still < count / 3
+
+
+def test_explained(tmp_path: Path) -> None:
+    def said(url: str) -> str:
+        crawl.store.close()
+        frontier = Inspection(tmp_path)
+        lines = explain(frontier, url, UTC_S + crawl.now)
+        frontier.close()
+        crawl.begin()
+        return " ".join(lines)
+
+    crawl = Crawl(tmp_path, answer=lambda lease, now: page(now, 404 if "no" in lease.url else 200))
+    crawl.put(link("http://h/"), link("http://h/no"))
+    crawl.run(150.0)
+    assert "The next visit (RECRAWL) is at 2023-11-14 22:31:41 UTC; the last" in said("http://h/")
+    assert "It seems to change each 1e+03 s (0.5 changes in 500 s)" in said("http://h/")
+    crawl.answer = lambda lease, now: Failed("timeout", now, now)
+    crawl.run(90 + CYCLE_S)
+    crawl.now += 11
+    crawl.state.acquire(crawl.now, 1)
+    assert "Queued for another visit (RECRAWL), before the new URLs" in said("http://h/")
+    crawl.run(110 + CYCLE_S)
+    assert "The last 1 visit got no answer." in said("http://h/")
+    crawl.answer = lambda lease, now: page(now, 404 if "no" in lease.url else 200)
+    crawl.run(200 + 2 * CYCLE_S)
+    assert "Not visited again: it was gone, twice." in said("http://h/no")
+    crawl.store.close()
+
+
+@pytest.mark.parametrize("is_shard", [False, True])
+def test_the_format_is_raised_only_as_needed(tmp_path: Path, is_shard: bool) -> None:
+    def form(*, has_visits: bool) -> int:
+        store = DiskStore(tmp_path, is_shard=is_shard, has_visits=has_visits)
+        identity = read_identity(store._db)
+        store.close()
+        assert identity is not None
+        assert store.is_shard == is_shard
+        assert (store.visits is not None) == rows.has(identity["format"], rows.VISITS)
+        found: int = identity["format"]
+        return found
+
+    assert form(has_visits=False) == (rows.SHARD_FORMAT if is_shard else rows.FORMAT)
+    assert form(has_visits=True) == (8 if is_shard else 7)
+    assert form(has_visits=False) == (8 if is_shard else 7)
+
+
+def test_rows(tmp_path: Path) -> None:
+    state = VisitState(UTC_S, Rate(0.5, 3600.0), 7200.0, 0.25, 3, True, True, -1, "W/é", "gestern")
+    state.captured_at, state.sitemap = UTC_S, 2
+    link_ = Link("http://h/", "h", 3, kept="timeout", visit=state.to_row())
+    assert rows.read_link(rows.link_row(link_), "h") == link_
+    again = VisitState.of_row(state.to_row())
+    assert again.rate.per_s == pytest.approx(state.rate.per_s, rel=0.01)
+    again.rate = state.rate
+    assert again == state
+    status = rows.UrlStatus("200", UTC_S, 1, 0, "", "", 1_700_000_000_123)
+    assert rows.read_status(rows.status_row(status)) == status

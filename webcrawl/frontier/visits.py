@@ -1,0 +1,420 @@
+"""Visits pages again (RECRAWL): which are due, what a visit taught, when the next one comes.
+
+A page that was fetched waits on disk until it is due (`Store.visits`). Then it enters its host's
+queue as any link, before the new links: so clocks, robots.txt, caps and leases are those of any
+request. At most _QUEUED_MAX pages are queued for a visit at a time, and one host gets no more of
+them than its delay allows: further pages get a slot, a later time at which the host is free. When
+the visit ends, in whatever way, the page waits on disk again, or has left the cycle.
+
+Invariant: a page in the cycle is either on disk, or queued or leased with its state in the link.
+The change from one to the other is one commit. Does not know how a visit is made.
+
+Memory: _QUEUED_MAX names for slots, 2 MB; nothing per page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+from typing import Any, Final
+
+from xxhash import xxh3_64_intdigest
+
+from webcrawl.frontier.base import Policy
+from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.distributor import Distributor
+from webcrawl.frontier.lease import Failed, Fetched, Link, Visit, Visited
+from webcrawl.frontier.revisit import (
+    Allowance,
+    Marginal,
+    Recrawl,
+    Turns,
+    first_rate,
+    learned,
+)
+from webcrawl.frontier.store import LineOfVisits, Store
+from webcrawl.frontier.visitstate import MISSES_MAX, VisitState, seconds_of
+from webcrawl.parse.urls import host_of
+
+_QUEUED_MAX: Final = 5_000  # pages queued or leased for a visit
+_AT_A_TIME: Final = 200  # pages that enter queues in one `due`
+_SLOTS_MAX: Final = 20_000  # hosts and addresses whose next slot is remembered
+_PLAIN: Final = 20  # of so many visits with validators one is made without, to check the server
+_SITEMAP_VISITS: Final = 4  # of a sitemap in a cycle: its dates bring visits of pages forward
+_TRUSTED: Final = 3  # dates of a host's sitemaps that must have proved right
+_DYNAMIC_S: Final = 2.0  # a Last-Modified this near to the answer is the time of the answer
+_GONE: Final = frozenset({404, 410})
+# Reasons for which no request was or will be made: twice, and the page leaves the cycle.
+_NO_SERVER: Final = frozenset({"dns", "blocked_address"})
+
+
+class Visits:
+    """The cycle of one crawl or shard.
+
+    count -- pages in the cycle
+    queued -- of them, those that are queued or leased
+    has_moved -- the last `due` has given slots, which must be committed
+    """
+
+    has_moved = False
+
+    def __init__(
+        self,
+        store: Store,
+        policy: Policy,
+        counters: Counters,
+        distributor: Distributor,
+        now: float,
+    ) -> None:
+        assert store.visits is not None, "RECRAWL needs a store on disk"
+        self._line: LineOfVisits = store.visits
+        self._is_on = policy.recrawl is not None
+        self._settings = policy.recrawl or Recrawl("fixed", 28 * 86_400.0, 1.0)
+        self._policy = policy
+        self._counters = counters
+        self._distributor = distributor
+        self._hosts = store.counts("visits")  # "lies NAME", "right NAME", "wrong NAME"
+        self._utc_s = store.utc_s
+        numbers: dict[str, Any] = store.numbers.get("visits", {})
+        self.count: int = numbers.get("count", 0)
+        self.queued: int = numbers.get("queued", 0)
+        self._weights: float = numbers.get("weights", 0.0)  # the sum over all pages
+        # Pages that earlier runs fetched without RECRAWL: they join when a link to them is found.
+        self._strangers: int = numbers.get("strangers", 0)
+        if not numbers and store.numbers:
+            self._strangers = store.numbers["counters"]["crawled"]
+        cycle_s = self._settings.cycle_s
+        same = numbers.get("cycle_s") == cycle_s
+        value = numbers.get("value") if same else None
+        self._marginal = Marginal(cycle_s, now, value, numbers.get("planned_per_s", 0.0))
+        self._allowance = Allowance(cycle_s, now)
+        self._turns = Turns(self._settings.share)
+        self._allowed_at = 0.0  # no page is visited before
+        self._slots: dict[str, float] = {}  # by host, and by address
+
+    def numbers(self) -> dict[str, Any]:
+        """JSON values for the next run's `store.numbers["visits"]`."""
+        return {
+            "count": self.count,
+            "queued": self.queued,
+            "weights": self._weights,
+            "strangers": self._strangers,
+            "cycle_s": self._settings.cycle_s,
+            "value": self._marginal.value,
+            "planned_per_s": self._marginal.planned_per_s,
+        }
+
+    @property
+    def lasts(self) -> bool:
+        """Whether there will be visits: the crawl does not end."""
+        return self._is_on and self.count > 0
+
+    @property
+    def strangers(self) -> int:
+        """Pages that earlier runs fetched without RECRAWL, and that have not joined the cycle."""
+        return self._strangers if self._is_on else 0
+
+    @property
+    def _is_adaptive(self) -> bool:
+        return self._settings.mode == "adaptive"
+
+    @property
+    def _pages(self) -> int:
+        """Pages that the budget is for."""
+        return self.count + self._strangers
+
+    # Into the queues
+
+    def next_at(self) -> float:
+        """When `due` may return a page."""
+        if not self._is_on or self.queued >= _QUEUED_MAX:
+            return inf
+        return max(self._line.next_due_at(), self._allowed_at)
+
+    def due(self, now: float) -> list[Link]:
+        """The pages that are visited now, as links: the caller queues them, and commits."""
+        if not self._is_on:
+            return []
+        limit = min(_AT_A_TIME, _QUEUED_MAX - self.queued)
+        if self._is_adaptive:
+            limit = min(limit, self._allowance.visits(now, self._pages))
+        self.has_moved = False
+        links = []
+        for url, row in self._line.take_due(now, max(limit, 0)):
+            state = VisitState.of_row(row)
+            at = 0.0 if state.is_slotted else self._slot(host_of(url), now)
+            if at > now:
+                state.is_slotted = True
+                self._line.add(url, at, state.to_row())
+                self.has_moved = True
+            else:
+                links.append(self._link(url, state))
+        self.queued += len(links)
+        if self._is_adaptive:
+            is_more_due = self._line.next_due_at() <= now
+            self._allowance.spend(len(links), self._pages)
+            if is_more_due and not self._allowance.visits(now, self._pages):
+                self._allowed_at = now + self._settings.cycle_s / max(self._pages, 1)
+            self._marginal.steer(now, self._pages, is_more_due=is_more_due)
+        return links
+
+    def _link(self, url: str, state: VisitState) -> Link:
+        status = self._line.status(url)
+        state.is_slotted = False
+        return Link(
+            url,
+            host_of(url),
+            status.depth if status else 0,
+            status.redirects if status else 0,
+            status.via if status else "",
+            head_done=True,
+            sitemap=state.sitemap,
+            visit=state.to_row(),
+        )
+
+    def _slot(self, name: str, now: float) -> float:
+        """When the host `name` and its address have room for one more visit; takes the room."""
+        host = self._distributor.host(name)
+        self._distributor.mark_changed(host)  # so the next commit may remove it from memory
+        share = self._settings.share if host.queue else 1.0
+        spaces = {name: self._policy.delay_s(host) / share}
+        if host.addresses:
+            spaces[f"ip {host.addresses[0]}"] = self._policy.politeness.ip_delay_s / share
+        at = now
+        for each, space_s in spaces.items():
+            free_at = max(self._slots.pop(each, 0.0), now)
+            self._slots[each] = free_at + space_s
+            at = max(at, free_at)
+        while len(self._slots) > _SLOTS_MAX:
+            del self._slots[next(iter(self._slots))]
+        return at
+
+    # Leases
+
+    @property
+    def is_turn(self) -> bool:
+        """Whether the next page leased is to be a visit, if both kinds are ready."""
+        return self._turns.is_visits
+
+    def leased(self, link: Link) -> None:
+        """Count a page that is leased while both kinds are ready."""
+        self._turns.took(is_visit=bool(link.visit))
+
+    def visit_of(self, link: Link) -> Visit:
+        """The last visit of `link`, for its lease."""
+        state = VisitState.of_row(link.visit)
+        salt = int(state.last_at * 1000)
+        is_plain = xxh3_64_intdigest(link.url.encode(), salt) % _PLAIN == 0
+        return state.visit(
+            is_conditional=not (is_plain or state.is_gone or self._hosts.get(_LIES + link.host, 0))
+        )
+
+    # What became of a page
+
+    def found(self, link: Link, outcome: Fetched) -> str:
+        """What the visit of `link` found, a key of `counters.visits`."""
+        seen, status = outcome.visited, outcome.status
+        if status >= 300 and not (seen and seen.is_304):
+            return "error" if status >= 400 else "redirect"
+        if seen is None or seen.is_unchanged is None:
+            return "unknown"
+        if not seen.is_unchanged:
+            return "changed"
+        return "not_modified" if seen.is_304 else "unchanged"
+
+    def before(self, link: Link) -> tuple[VisitState | None] | None:
+        """(the state of `link` before its answer,), which is None at its first visit.
+
+        None if its answer is no visit. Call it before the status of the answer is kept.
+        """
+        if link.visit:
+            return (self._taken(link),)
+        if link.payload or not self._is_on:
+            self._strangers += not link.payload
+            return None
+        status = self._line.status(link.url)
+        if status is None or not status.visit_ms:
+            return (None,)
+        found = self._line.find(link.url)  # a user's code has asked for the page once more
+        if found is None:  # and it is queued for a visit as well
+            return None
+        self._line.remove(link.url, found[0])
+        return (VisitState.of_row(found[1]),)
+
+    def fetched(
+        self, link: Link, outcome: Fetched, state: VisitState | None, weight: float
+    ) -> None:
+        """`link` has its final answer, and its status is kept. `state` is that of `before`.
+
+        `weight`: of the page in the ordering, at its first visit.
+        """
+        if state is None:
+            state = VisitState(0.0, first_rate(self._settings.cycle_s), weight=weight)
+            self._join(state)
+        else:
+            self._learn(link, state, outcome)
+        is_gone = outcome.status in _GONE
+        if is_gone and state.is_gone:
+            self._leave(link, state)
+            return
+        state.is_gone = is_gone
+        state.sitemap = min(max(link.sitemap, 0), 255)
+        state.misses, state.claim = 0, 0
+        state.last_at = outcome.ended_at + self._utc_s
+        self._remember(state, outcome.visited)
+        is_304 = outcome.visited is not None and outcome.visited.is_304
+        self._plan(state, is_page=200 <= outcome.status < 300 or is_304)
+        self._line.add(link.url, outcome.ended_at + state.planned_s, state.to_row())
+
+    def failed(self, link: Link, outcome: Failed, now: float) -> None:
+        """A visit got no answer, and no further retry: it is tried later, as kept links are."""
+        state = self._taken(link)
+        state.misses = min(state.misses + 1, MISSES_MAX)
+        wait_s = self._policy.politeness.deferral_s(state.misses)
+        if state.misses == MISSES_MAX:
+            wait_s = max(wait_s, self._settings.cycle_s)
+        self._counters.visits["unanswered"] += 1
+        self._line.add(link.url, outcome.ended_at + wait_s, state.to_row())
+
+    def refused(
+        self, link: Link, reason: str, until: float, now: float, *, is_asked: bool = False
+    ) -> None:
+        """A visit was not made for `reason`, or (`is_asked`) can have no answer.
+
+        `until`: it may be made then; 0.0: unknown.
+        """
+        state = self._taken(link)
+        self._counters.visits["unanswered" if is_asked else "refused"] += 1
+        if reason in _NO_SERVER and not until:
+            if state.is_gone:
+                self._leave(link, state)
+                return
+            state.is_gone = True
+        at = max(until, now) if until else now + self._settings.cycle_s
+        self._line.add(link.url, at, state.to_row())
+
+    def _taken(self, link: Link) -> VisitState:
+        """The state of `link`, which is not queued any more."""
+        self.queued -= 1
+        return VisitState.of_row(link.visit)
+
+    def _join(self, state: VisitState) -> None:
+        self.count += 1
+        self._counters.in_cycle += 1
+        self._weights += state.weight
+
+    def _leave(self, link: Link, state: VisitState) -> None:
+        self.count -= 1
+        self._counters.in_cycle -= 1
+        self._weights = max(self._weights - state.weight, 0.0)
+        self._marginal.plan(state.planned_s, 0.0)
+        self._counters.visits["gone"] += 1
+        self._line.end(link.url)
+
+    def _learn(self, link: Link, state: VisitState, outcome: Fetched) -> None:
+        """What the answer tells of the page's rate, and of its host's honesty."""
+        seen, found = outcome.visited, self.found(link, outcome)
+        self._counters.visits[found] += 1
+        if seen is None or found not in ("changed", "unchanged", "not_modified"):
+            return
+        is_unchanged = found != "changed"
+        if seen.validators_held and not is_unchanged:
+            self._hosts[_LIES + link.host] = 1
+            self._counters.visits["lie"] += 1
+        self._judge_claim(link.host, state.claim, is_unchanged=is_unchanged)
+        if state.last_at:
+            now_utc = outcome.ended_at + self._utc_s
+            age_s = None
+            if seen.last_modified:
+                age_s = now_utc - seconds_of(seen.last_modified)
+                age_s = age_s if age_s > _DYNAMIC_S else None
+            after_s = max(now_utc - state.last_at, 1e-3)
+            state.rate = learned(state.rate, after_s, has_changed=not is_unchanged, age_s=age_s)
+
+    def _remember(self, state: VisitState, seen: Visited | None) -> None:
+        """Keep what the next visit compares. After a 304 the capture is the earlier one."""
+        if seen is None:
+            state.etag = state.last_modified = ""
+            return
+        state.etag = seen.etag or (state.etag if seen.is_304 else "")
+        state.last_modified = seen.last_modified or (state.last_modified if seen.is_304 else "")
+        if not seen.is_304:
+            state.simhash = seen.simhash
+            state.captured_at, state.payload_digest = seen.captured_at, seen.payload_digest
+
+    @property
+    def _mean_weight(self) -> float:
+        return self._weights / self.count if self.count and self._weights else 1.0
+
+    def _plan(self, state: VisitState, *, is_page: bool) -> None:
+        """Decide when the next visit comes. Errors and redirects: once a cycle."""
+        next_s = self._settings.cycle_s
+        if state.sitemap and is_page:
+            next_s /= _SITEMAP_VISITS
+        elif self._is_adaptive and is_page:
+            next_s = self._marginal.next_s(state.rate, state.weight / self._mean_weight)
+        self._marginal.plan(state.planned_s, next_s)
+        state.planned_s = next_s
+
+    # What links and sitemaps tell of pages that are known
+
+    def known(self, links: Iterable[Link], now: float) -> None:
+        """Links to known URLs were found: pages of runs without RECRAWL join the cycle, and a date
+        may bring a visit forward. One look-up for each, two with a date."""
+        if not self._is_on:
+            return
+        for link in links:
+            if link.lastmod:
+                self._dated(link, now)
+            elif self._strangers:
+                self._meet(link, now)
+
+    def _meet(self, link: Link, now: float) -> None:
+        """Let a page join that was fetched without RECRAWL: due a cycle after that."""
+        status = self._line.status(link.url)
+        if status is None or status.visit_ms or not status.outcome.isdigit():
+            return
+        cycle_s = self._settings.cycle_s
+        state = VisitState(status.time, first_rate(cycle_s), cycle_s, self._mean_weight)
+        self._strangers -= 1
+        self._join(state)
+        self._marginal.plan(0.0, cycle_s)
+        self._line.add(link.url, status.time - self._utc_s + cycle_s, state.to_row())
+
+    def _dated(self, link: Link, now: float) -> None:
+        """A sitemap says when the page of `link` changed."""
+        found = self._line.find(link.url)
+        if found is None:
+            if self._strangers:
+                self._meet(link, now)
+            return
+        due_at, row = found
+        state = VisitState.of_row(row)
+        says_new = link.lastmod > state.last_at
+        claim = 1 if says_new else -1
+        if says_new and due_at > now and self._is_trusted(link.host):
+            self._line.remove(link.url, due_at)
+            state.claim = claim
+            self._counters.visits["brought_forward"] += 1
+            self._line.add(link.url, now, state.to_row())
+        elif claim != state.claim:
+            self._line.remove(link.url, due_at)
+            state.claim = claim
+            self._line.add(link.url, due_at, state.to_row())
+
+    def _is_trusted(self, host: str) -> bool:
+        """Whether the dates of a host's sitemaps have proved right, four times of five."""
+        right = self._hosts.get(_RIGHT + host, 0)
+        return right >= _TRUSTED and right >= 4 * self._hosts.get(_WRONG + host, 0)
+
+    def _judge_claim(self, host: str, claim: int, *, is_unchanged: bool) -> None:
+        if claim > 0:
+            name = (_WRONG if is_unchanged else _RIGHT) + host
+        elif claim < 0 and not is_unchanged:
+            name = _WRONG + host
+        else:
+            return
+        self._hosts[name] = self._hosts.get(name, 0) + 1
+
+
+_LIES, _RIGHT, _WRONG = "lies ", "right ", "wrong "
