@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simweb.model import World
-from simweb.reach import in_scope, reach
+from simweb.reach import reach
 from simweb.reply import Reply
-from simweb.spec import ROBOTS_PAGE, Place
+from simweb.spec import ROBOTS_PAGE, SITEMAP_PAGE, Place, in_scope
 
 EXAMPLES = 20
 LATEST = 20_000
@@ -119,6 +119,8 @@ class Ledger:
             origin = (place.host, place.plain)
             self.totals["robots_again"] += target == "/robots.txt" and origin in self._robots_asked
             self._robots_asked.add(origin)
+        elif place.page == SITEMAP_PAGE:
+            self._judge_sitemap(place, host, name, target)
         else:
             self._judge_page(place, name, method, target)
         return host, place, self._gets.get(place, 1) if place else 1
@@ -149,6 +151,15 @@ class Ledger:
         if now - last < later_s - self.rules.tolerance_s:
             self._blame("early_retry", f"{now - last:.3f} s of {later_s:g}", name, target)
 
+    def _judge_sitemap(self, place: Place, host: int, name: str, target: str) -> None:
+        """`host` is asked for a sitemap of the host of `place`."""
+        self.totals["sitemaps"] += 1
+        if (host, place.plain) not in self._robots_asked:
+            self._blame("before_robots", name, target)
+        if not self.world.host(host).robots.allows(target):
+            self._blame("disallowed", name, target)
+        self._judge_repeat(place, name, target)
+
     def _judge_page(self, place: Place, name: str, method: str, target: str) -> None:
         self.totals["pages"] += 1
         if (place.host, place.plain) not in self._robots_asked:
@@ -168,6 +179,9 @@ class Ledger:
             self.totals["heads"] += 1
             self._heads.add(place)
             return
+        self._judge_repeat(place, name, target)
+
+    def _judge_repeat(self, place: Place, name: str, target: str) -> None:
         self._gets[place] += 1
         if self._gets[place] > 1:
             if place in self._again:
@@ -189,7 +203,10 @@ class Ledger:
         if place is None or place.page == ROBOTS_PAGE:
             self.totals["bytes_robots"] += sent if place else 0
             return
-        self.totals[f"pages_{reply.status // 100}xx"] += 1
+        if place.page == SITEMAP_PAGE:
+            self.totals["bytes_sitemaps"] += sent
+        else:
+            self.totals[f"pages_{reply.status // 100}xx"] += 1
         if reply.again or not whole:
             self._again.add(place)
         if method == "GET" and reply.status == 200:
@@ -197,7 +214,7 @@ class Ledger:
 
     def report(self) -> dict[str, Any]:
         """The whole report, for JSON."""
-        got = self._gets.keys()
+        got = [place for place in self._gets if place.page != SITEMAP_PAGE]
         return {
             "totals": dict(sorted(self.totals.items())),
             "statuses": {str(status): count for status, count in sorted(self.statuses.items())},

@@ -59,6 +59,7 @@ class Policy:
     retired_s -- seconds for which new links of a host without any address are dropped
     stale_s -- seconds, see STALE_S
     denied -- SCOPE_DENY, which URLs in line obey too; it may grow while the crawl runs
+    sitemaps_max -- MAX_SITEMAPS_PER_HOST; 0: no limit
     rules -- RULES: other values for some hosts; None: no file of rules
     """
 
@@ -74,6 +75,7 @@ class Policy:
     failures_max: int = 20
     retired_s: float = 3600.0
     stale_s: float = STALE_S
+    sitemaps_max: int = 0
     rules: HostRules | None = None
     denied: HostsAndPatterns = field(default_factory=HostsAndPatterns)
 

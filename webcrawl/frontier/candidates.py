@@ -17,6 +17,7 @@ from collections.abc import Container, Iterable
 from typing import Literal
 
 from webcrawl.fetch.exchange import REASONS
+from webcrawl.frontier import sitemapnames
 from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
@@ -24,7 +25,8 @@ from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.endings import Endings
 from webcrawl.frontier.host import Host
-from webcrawl.frontier.lease import DropReason, Link, Passed, Refusal
+from webcrawl.frontier.lease import LISTED, DropReason, Link, Passed, Refusal
+from webcrawl.frontier.listed import ListedUrls
 from webcrawl.frontier.mailbox import FoundLink, Mailbox
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.queue import Entry
@@ -65,6 +67,9 @@ class Candidates:
         self.robots_steps = 0  # of all checks so far (`RobotsRules.check_steps`)
         self.failed_seeds: list[tuple[str, str]] = []
         self._refused_for_now: list[tuple[Host, Link, str, float]] = []
+        self._sitemaps_max = policy.sitemaps_max
+        self._sitemaps = store.counts("sitemaps")  # by host
+        self._listed = ListedUrls()
 
     # Into the queue
 
@@ -81,11 +86,20 @@ class Candidates:
         links = [link for link in links if not self._refused_before_seen(link)]
         if self._mailbox is not None:
             links, accepted = self._send_foreign(self._mailbox, links, cash, force=force)
+        if any(link.sitemap > 0 for link in links):
+            accepted += self._put_sitemaps([link for link in links if link.sitemap > 0], now)
+            links = [link for link in links if link.sitemap <= 0]
         added = self._store.add_urls([link.url for link in links])
         self._counters.count_found(
             link.url for link, new in zip(links, added, strict=True) if new or force
         )
         for link, new in zip(links, added, strict=True):
+            if link.sitemap == LISTED:
+                if new:
+                    self._counters.sitemaps["found"] += 1
+                    self._listed.add(link.url)
+            elif not new and self._listed:
+                self._counters.sitemaps["only"] -= self._listed.linked(link.url)
             if not new:
                 if cash is not None:
                     self._pay(link, cash, now)
@@ -100,6 +114,48 @@ class Candidates:
             self._enqueue(link, now, cash)
             accepted += 1
         return accepted
+
+    def _put_sitemaps(self, links: list[Link], now: float) -> int:
+        """Queue the new ones of `links` to sitemaps. Returns their number.
+
+        A sitemap is fetched once, and once more for each other host whose robots.txt names it: only
+        then are its entries of that host followed (`sitemapnames`). The caps on pages do not count
+        it, but a full cap refuses it, since it would refuse all its entries too.
+        """
+        accepted = 0
+        store, counts = self._store, self._sitemaps
+        for link in links:
+            name = sitemapnames.name_of(link)
+            if name.is_foreign and store.is_known(name.own_only):
+                continue
+            is_new, page_is_new = store.add_urls([name.text, link.url])
+            if not is_new:
+                continue
+            self._counters.count_found((link.url,))
+            if not page_is_new:  # it is queued or was fetched as a page, or for another host
+                self._ordering.forfeit(link)
+            count = counts.get(link.host, 0)
+            refused: DropReason | Literal[""] = self._caps.is_full(link.host)
+            if self._sitemaps_max and count >= self._sitemaps_max:
+                refused = "sitemap_cap"
+            if refused:
+                self._count_drop(None, link, refused, now)
+                continue
+            counts[link.host] = count + 1
+            # As if all tests of the funnel were passed: it counts pages.
+            self._enqueue(link._replace(counted=_ROBOTS), now)
+            accepted += 1
+        return accepted
+
+    def sitemap_ended(self, link: Link, *, own_only: bool) -> None:
+        """The sitemap of `link` was read."""
+        if own_only:
+            self._store.add_urls([sitemapnames.name_of(link).own_only])
+
+    def page_ended(self, link: Link) -> None:
+        """The page of `link` was answered: count it if only a sitemap gave it, so far."""
+        if link.sitemap == LISTED and self._listed.fetched(link.url):
+            self._counters.sitemaps["only"] += 1
 
     def receive(self, links: list[Link], cash: float | None, now: float, *, force: bool) -> None:
         """`put` links that another shard has sent, with `cash` for each of them."""
@@ -319,7 +375,11 @@ class Candidates:
             limit = self._policy.refuses_next(host, link)
             if limit:
                 return limit, 0.0
-        if counted < _IP:
+        if link.sitemap > 0:
+            full = self._caps.is_full(link.host)
+            if full or self._caps.ip_is_full(host.addresses[0]):
+                return full or "ip_cap", 0.0
+        elif counted < _IP:
             refused = self._caps.take_ip(host.addresses[0])
             if refused:
                 return refused, 0.0

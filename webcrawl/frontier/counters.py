@@ -53,6 +53,9 @@ class Counters:
     failed -- tries of a page or HEAD without an answer, by reason (core)
     retried -- retries, by reason or status (core, disposition)
     robots -- answers to robots.txt, by "2xx", "4xx", "redirects" or a reason (disposition)
+    sitemaps -- of sitemaps (docs/sitemaps.md): "found", URLs that a sitemap gave first; "only",
+        answered pages that no page has linked to so far (candidates); files by "2xx" ... "5xx"
+        (core); files by format and by problem, "entries", and "foreign" entries (admissions)
     kept -- URLs kept for a later try, by reason; goes up and down (backlog)
     outage_s -- seconds that the crawl waited for its own network (scheduler)
     levels -- URLs by level, "found/1" ... "found/10": new, whether a cap refuses them or not
@@ -86,6 +89,7 @@ class Counters:
     retried: Counter[str] = field(default_factory=Counter)
     robots: Counter[str] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
+    sitemaps: Counter[str] = field(default_factory=Counter)
     outage_s: float = 0.0
     warc_bytes: int = 0
     levels: Counter[str] = field(default_factory=Counter)

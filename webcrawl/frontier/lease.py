@@ -32,7 +32,11 @@ Refusal = GivenUpReason | Literal["robots", "ip_cap", "scope_deny"] | CapReason 
 ComponentReason = Literal["middleware", "replaced", "unreadable", "unsendable"]
 # A link is never fetched, or not again. frontier.outlinks refuses links out of scope before.
 # "foreign_request": a user's own Request for a host of another shard (frontier.mailbox).
-DropReason = Refusal | ComponentReason | FailureReason | Literal["foreign_request"]
+# "sitemap_cap": MAX_SITEMAPS_PER_HOST.
+DropReason = Refusal | ComponentReason | FailureReason | Literal["foreign_request", "sitemap_cap"]
+
+
+LISTED = -1  # `Link.sitemap` of a page that a sitemap gave
 
 
 class Passed(IntEnum):
@@ -58,6 +62,11 @@ class Link(NamedTuple):
     payload: bytes = b""  # a user's own Request, serialised by the adapter that made it
     sequence: int = 0  # hops in a row between numbered URLs of this host that led here
     kept: str = ""  # why the link was last kept for a later try; "" if it never was
+    # 1: a sitemap that a robots.txt or a seed list names, 2: one that an index names, and so on;
+    # LISTED: a page that a sitemap gave; 0: any other page. `via` of a sitemap is the file that
+    # named the first of the chain: its host is the one for which the sitemap is read.
+    sitemap: int = 0
+    lastmod: int = 0  # UTC seconds, by the sitemap that gave the link; 0: it names none
 
 
 class RobotsTask(NamedTuple):
@@ -68,6 +77,7 @@ class RobotsTask(NamedTuple):
     url: str  # after a redirect it may be on another host: a lease of that host fetches it
     redirects: int = 0  # hops so far (RFC 9309, 2.3.1.2)
     tries: int = 0  # tries before this one
+    depth: int = 0  # of the link for which it is fetched: its sitemaps get the same
 
 
 class Step(Enum):
@@ -76,6 +86,7 @@ class Step(Enum):
     RESOLVE = "resolve"  # look up the host's address in DNS: no clock of the host is set
     ROBOTS = "robots"  # fetch a robots.txt from this host
     HEAD = "head"  # ask for the type of the page
+    SITEMAP = "sitemap"  # fetch a sitemap
     PAGE = "page"  # fetch the page
 
 
@@ -83,13 +94,13 @@ class Lane(IntEnum):
     """The steps that one `acquire` asks for. Each lane has its own order of hosts."""
 
     PAGES = 0  # PAGE
-    ADMISSIONS = 1  # RESOLVE, ROBOTS, HEAD
+    ADMISSIONS = 1  # RESOLVE, ROBOTS, HEAD, SITEMAP
 
 
 class Lease(Struct, frozen=True, eq=False, array_like=True, gc=False):
     """The right to one request at one host (and one IP address), until it is released.
 
-    RESOLVE has neither `url` nor `address`. ROBOTS has a `robots_task`, HEAD and PAGE a `link`.
+    RESOLVE has neither `url` nor `address`. ROBOTS has a `robots_task`, all others a `link`.
     """
 
     host: str
@@ -166,7 +177,7 @@ class RobotsUnreachable(_Outcome, frozen=True):
 
 
 class Fetched(_Outcome, frozen=True):
-    """PAGE or HEAD: the server answered with `status`."""
+    """PAGE, HEAD or SITEMAP: the server answered with `status`."""
 
     status: int
     asked_at: float
@@ -178,11 +189,13 @@ class Fetched(_Outcome, frozen=True):
     wanted: bool = True  # HEAD: a GET follows
     duplicate_of: str = ""  # the first URL with the same content
     archived: bool = True  # PAGE: its records are in the archive, so a later page may refer to it
+    # SITEMAP: the file has only URLs of its own host, so no other host's robots.txt need name it.
+    own_only: bool = False
     details: bytes = NO_DETAILS
 
 
 class Failed(_Outcome, frozen=True):
-    """PAGE or HEAD: no answer."""
+    """PAGE, HEAD or SITEMAP: no answer."""
 
     reason: FailureReason | OurFault
     asked_at: float  # 0.0 when no request can have reached the server

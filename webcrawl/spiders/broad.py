@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -23,7 +23,8 @@ from scrapy.http import Response
 from scrapy.utils.conf import closest_scrapy_cfg
 
 from webcrawl.admission.runner import REDIRECTS
-from webcrawl.config.build import robots_token
+from webcrawl.config.build import parsers_from, robots_token
+from webcrawl.config.fetch import wants_feeds
 from webcrawl.config.table import read
 from webcrawl.crawl import PageFetchMiddleware
 from webcrawl.crawl.crawl import Crawl, CrawlScheduler, crawl_of, set_fatal_error
@@ -31,7 +32,7 @@ from webcrawl.crawl.page_fetch import state_of
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Original, Page
-from webcrawl.parse.page import read_page, reads_quickly
+from webcrawl.parse.page import Parser, read_page, reads_quickly
 from webcrawl.parse.urls import redirect_target
 from webcrawl.report.console import console_from
 from webcrawl.spiders.seeds import BadSeed, SeedSource
@@ -84,12 +85,15 @@ class _Reading(NamedTuple):
     agent: str  # the name that robots rules know this crawler by, lower case
     obey_nofollow: bool
     follow_rel_nofollow: bool
+    follow_feeds: bool
+    parsers: Mapping[str, Parser]
 
 
 class BroadSpider(Spider):
     """`scrapy crawl broad -a seeds=FILE_OR_URL[,...]`"""
 
     name = "broad"
+    reads_sitemaps = True  # the scheduler asks: SITEMAPS has no effect on other spiders
 
     def __init__(self, seeds: str | SeedSource = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -111,6 +115,8 @@ class BroadSpider(Spider):
             robots_token(settings).lower(),
             read(settings, "OBEY_NOFOLLOW", bool),
             read(settings, "FOLLOW_REL_NOFOLLOW", bool),
+            wants_feeds(settings),
+            parsers_from(settings),
         )
 
     @cached_property
@@ -227,12 +233,19 @@ class BroadSpider(Spider):
             follow_rel_nofollow=reading.follow_rel_nofollow,
             obey_nofollow=reading.obey_nofollow,
             user_agent_token=reading.agent,
+            follow_feeds=reading.follow_feeds,
+            parsers=reading.parsers,
         )
-        if reads_quickly(response.body):  # 10 MiB that hold only links take three seconds
-            parsed = read()
-        else:
-            async with self._reading_large:
-                parsed = await asyncio.to_thread(read)
+        try:
+            if reads_quickly(response.body):  # 10 MiB that hold only links take three seconds
+                parsed = read()
+            else:
+                async with self._reading_large:
+                    parsed = await asyncio.to_thread(read)
+        except Exception:  # of a user's own parser (PARSERS): the page is kept, without links
+            self.logger.exception("The parser of %s failed for %s", media_type, page.url)
+            self.crawler.stats.inc_value("webcrawl/parser_failed")
+            return
         page.charset = parsed.charset
         page.lang = parsed.lang
         page.links = parsed.links

@@ -39,6 +39,8 @@ _DIGITS = tuple(map(_COUNTED.index, Passed))
 # crawl may be such URLs.
 _REFUSED_WHEN_FOUND: frozenset[CapReason] = frozenset({"host_cap", "domain_cap"})
 
+_NOT_KEPT = "-"  # in the place of a link's `kept`, where more follows
+
 _STATUS = Struct(">IHB")
 _QUEUE_KEY = Struct(">cIIQ")
 _WAITING_KEY = Struct(">cIQI")
@@ -51,7 +53,8 @@ _CREDIT = Struct(">ddQc")  # a `store.Credit` and a line end, which no status en
 class UrlStatus(NamedTuple):
     """How a URL ended, and how it was found."""
 
-    outcome: str  # a status code, "head" and one, or a reason of `counters.dropped`
+    # a status code, "head" or "sitemap" and one, or a reason of `counters.dropped`
+    outcome: str
     time: float  # UTC
     depth: int
     redirects: int = 0
@@ -146,9 +149,11 @@ def mail_number(key: bytes) -> int:
 
 def link_row(link: Link) -> bytes:
     """Lines of text, then the payload. URLs have no line ends. The host is not in it."""
-    url, _, depth, redirects, via, retries, head_done, counted, payload, sequence, kept = link
+    url, _, depth, redirects, via, retries, head_done, counted, payload, sequence, kept = link[:11]
     numbers = f"{depth} {redirects} {retries} {head_done:d} {_DIGITS[counted]} {sequence}"
-    if kept:
+    if link.sitemap or link.lastmod:
+        numbers += f" {kept or _NOT_KEPT} {link.sitemap} {link.lastmod}"
+    elif kept:
         numbers += f" {kept}"
     head = f"{numbers}\n{via}\n{url}\n"
     return head.encode() + payload
@@ -156,7 +161,9 @@ def link_row(link: Link) -> bytes:
 
 def read_link(row: bytes, host: str) -> Link:
     numbers, via, url, payload = row.split(b"\n", 3)
-    depth, redirects, retries, head_done, counted, sequence, *kept = numbers.split()
+    depth, redirects, retries, head_done, counted, sequence, *more = numbers.split()
+    kept = more[0].decode() if more else ""
+    sitemap, lastmod = map(int, more[1:3] or (0, 0))
     return Link(
         url.decode(),
         host,
@@ -168,7 +175,9 @@ def read_link(row: bytes, host: str) -> Link:
         _COUNTED[int(counted)],
         payload,
         int(sequence),
-        kept[0].decode() if kept else "",
+        "" if kept == _NOT_KEPT else kept,
+        sitemap,
+        lastmod,
     )
 
 
