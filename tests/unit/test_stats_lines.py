@@ -193,6 +193,7 @@ ONE_OF_EACH = Counters(
     retried=Counter(dns=1),
     robots=Counter(a=1),
     kept=Counter(dns=1),
+    sitemaps=Counter(found=1),
     levels=Counter({"found/1": 1}),
     stage_under_way=Counter(dns=1),
     stage_ended=Counter(dns=1),

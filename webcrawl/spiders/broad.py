@@ -101,6 +101,7 @@ class BroadSpider(Spider):
         self.crawl_arguments: tuple[tuple[Any, ...], dict[str, Any]] = (), {}
         # One large page at a time: each takes CPU away from the event loop.
         self._reading_large = asyncio.Lock()
+        self._failed_parsers: set[str] = set()  # media types
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
@@ -243,7 +244,9 @@ class BroadSpider(Spider):
                 async with self._reading_large:
                     parsed = await asyncio.to_thread(read)
         except Exception:  # of a user's own parser (PARSERS): the page is kept, without links
-            self.logger.exception("The parser of %s failed for %s", media_type, page.url)
+            if page.content_type not in self._failed_parsers:  # logged once
+                self._failed_parsers.add(page.content_type)
+                self.logger.exception("The parser of %s failed for %s", media_type, page.url)
             self.crawler.stats.inc_value("webcrawl/parser_failed")
             return
         page.charset = parsed.charset

@@ -187,6 +187,9 @@ def _are_sound_links(found: Sequence[FoundLink]) -> bool:
         return False
     if min(rest[_LASTMOD]) < 0 or max(rest[_LASTMOD]) > _LASTMOD_MAX:
         return False
+    named = [via for via, kind in zip(vias, rest[_SITEMAP], strict=True) if kind > 0 and via]
+    if not all(via.startswith(("https://", "http://")) and "/" in via[8:] for via in named):
+        return False
     for numbers in (depths, redirects, rest[_SEQUENCE]):
         if min(numbers) < 0 or max(numbers) > _NUMBER_MAX:
             return False
