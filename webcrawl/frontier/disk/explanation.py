@@ -128,7 +128,9 @@ def _of_status(status: rows.UrlStatus, frontier: Inspection, values: Values) -> 
         yield f"Refused by {by}, at {at}."
     elif outcome[-1:].isdigit():
         method, _, code = outcome.rpartition(" ")
-        asked = "Requested with HEAD only" if method else "Fetched"
+        asked = {"head": "Requested with HEAD only", "sitemap": "Read as a sitemap"}.get(
+            method, "Fetched"
+        )
         yield f"{asked} at {at}: status {code}."
     else:
         yield f"Not fetched: the last try, at {at}, ended with {outcome}."
