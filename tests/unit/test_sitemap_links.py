@@ -13,6 +13,7 @@ from webcrawl.fetch.client import FetchRequest
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
+from webcrawl.frontier.disk.rows import link_row, read_link
 from webcrawl.frontier.lease import (
     LISTED,
     Fetched,
@@ -33,13 +34,29 @@ from webcrawl.scope import Scope
 OK = b"HTTP/1.1 200 OK\r\n\r\n"
 
 
+class Others:
+    """Hosts whose name begins with "a" are of shard 0, all others of shard 1."""
+
+    def __init__(self, own: int) -> None:
+        self.own = own
+
+    def shard_of(self, host: str) -> int | None:
+        shard = int(not host.startswith("a"))
+        return None if shard == self.own else shard
+
+
 class Crawl:
     """A frontier whose hosts answer at once. `names`: the sitemaps of a host's robots.txt."""
 
     def __init__(self, names: dict[str, tuple[str, ...]], **settings: object) -> None:
         caps = Caps(per_host=int(settings.pop("per_host", 0)))  # type: ignore[call-overload]
+        shards = int(settings.pop("shards", 1))  # type: ignore[call-overload]
         policy = Policy(politeness=Politeness(delay_s=0.0, ip_delay_s=0.0), **settings)  # type: ignore[arg-type]
-        self.state = CrawlState(MemoryStore(), policy, caps=caps)
+        self.states = [
+            CrawlState(MemoryStore(), policy, caps=caps, abroad=Others(n) if shards > 1 else None)
+            for n in range(shards)
+        ]
+        self.state = self.states[0]
         self.outlinks = Outlinks(Scope(), Counter(), reads_sitemaps=True)
         self.names = names
         self.files: dict[str, list[str]] = {}
@@ -49,11 +66,22 @@ class Crawl:
     def run(self, *seeds: str) -> None:
         self.state.put(self.outlinks.of_seeds(seeds), 0.0)
         for turn in range(200):
-            for lane in Lane:
-                for lease in self.state.acquire(float(turn), 10, lane):
-                    self.state.release([(lease, self.outcome(lease))], float(turn))
-        assert self.state.is_finished()
-        self.state.audit()
+            now = float(turn)
+            for state in self.states:
+                for lane in Lane:
+                    for lease in state.acquire(now, 10, lane):
+                        state.release([(lease, self.outcome(lease))], now)
+            self.deliver(now)
+        for state in self.states:
+            assert state.is_finished()
+            state.audit()
+
+    def deliver(self, now: float) -> None:
+        """Carry the mail of each shard to the others."""
+        for number, state in enumerate(self.states):
+            for other, (first, _) in state.outbox.items():
+                mail = state.unsent(other, first - 1, 1000)
+                state.sent(other, self.states[other].receive(number, first, mail, now))
 
     def outcome(self, lease: Lease) -> Outcome:
         if lease.step is Step.RESOLVE:
@@ -138,6 +166,24 @@ def test_the_files_of_an_index_are_read_for_the_host_that_names_it() -> None:
     crawl.files["http://a/1.xml"] = ["http://b/1"]
     crawl.run("http://b/")
     assert crawl.fetched == ["http://b/", "http://a/i.xml", "http://a/1.xml", "http://b/1"]
+
+
+def test_sitemaps_and_entries_of_hosts_of_another_shard_go_by_mail() -> None:
+    crawl = Crawl({"b": ("http://a/i.xml",), "a": ("http://a/s.xml",)}, shards=2)
+    crawl.files = {"http://a/i.xml": ["http://a/b.xml"], "http://a/b.xml": ["http://b/1"]}
+    crawl.files["http://a/s.xml"] = ["http://a/2", "http://b/no"]
+    crawl.pages = {"http://a/": ["http://b/"]}
+    crawl.run("http://a/")
+    assert sorted(crawl.fetched) == sorted(
+        ["http://a/", "http://a/2", "http://b/", "http://b/1", *crawl.files]
+    )
+    assert [state.counters.sitemaps["only"] for state in crawl.states] == [1, 1]
+
+
+@pytest.mark.parametrize("kept", ["", "timeout"])
+def test_a_row_has_what_a_sitemap_says(kept: str) -> None:
+    link = Link("http://a/1", "a", via="http://a/s.xml", kept=kept, sitemap=LISTED, lastmod=7)
+    assert read_link(link_row(link), "a") == link
 
 
 def test_caps() -> None:

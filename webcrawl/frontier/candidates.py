@@ -14,6 +14,7 @@ Invariant: `counters.pending` is the number of queued links less those counted a
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from operator import attrgetter
 from typing import Literal
 
 from webcrawl.fetch.exchange import REASONS
@@ -35,6 +36,7 @@ from webcrawl.parse.urls import origin_of, target_of
 
 # Module-level names, since an attribute look-up in an enumeration takes 0.1 µs.
 _NO_TEST, _HOST, _IP, _ROBOTS = Passed
+_sitemap_of = attrgetter("sitemap")
 
 FAILURES_MAX = 10  # failed seeds that are remembered, with their reasons
 
@@ -86,20 +88,17 @@ class Candidates:
         links = [link for link in links if not self._refused_before_seen(link)]
         if self._mailbox is not None:
             links, accepted = self._send_foreign(self._mailbox, links, cash, force=force)
-        if any(link.sitemap > 0 for link in links):
+        has_sitemaps = any(map(_sitemap_of, links))  # 20 ns per link
+        if has_sitemaps:
             accepted += self._put_sitemaps([link for link in links if link.sitemap > 0], now)
             links = [link for link in links if link.sitemap <= 0]
         added = self._store.add_urls([link.url for link in links])
+        if has_sitemaps or self._listed:
+            self._count_listed(links, added)
         self._counters.count_found(
             link.url for link, new in zip(links, added, strict=True) if new or force
         )
         for link, new in zip(links, added, strict=True):
-            if link.sitemap == LISTED:
-                if new:
-                    self._counters.sitemaps["found"] += 1
-                    self._listed.add(link.url)
-            elif not new and self._listed:
-                self._counters.sitemaps["only"] -= self._listed.linked(link.url)
             if not new:
                 if cash is not None:
                     self._pay(link, cash, now)
@@ -114,6 +113,17 @@ class Candidates:
             self._enqueue(link, now, cash)
             accepted += 1
         return accepted
+
+    def _count_listed(self, links: list[Link], added: list[bool]) -> None:
+        """Count the URLs that a sitemap gave first, and those that now a page gives too."""
+        listed, counts = self._listed, self._counters.sitemaps
+        for link, new in zip(links, added, strict=True):
+            if link.sitemap == LISTED:
+                if new:
+                    counts["found"] += 1
+                    listed.add(link.url)
+            elif not new and listed.linked(link.url):
+                counts["only"] -= 1
 
     def _put_sitemaps(self, links: list[Link], now: float) -> int:
         """Queue the new ones of `links` to sitemaps. Returns their number.

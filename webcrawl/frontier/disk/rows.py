@@ -163,7 +163,10 @@ def read_link(row: bytes, host: str) -> Link:
     numbers, via, url, payload = row.split(b"\n", 3)
     depth, redirects, retries, head_done, counted, sequence, *more = numbers.split()
     kept = more[0].decode() if more else ""
-    sitemap, lastmod = map(int, more[1:3] or (0, 0))
+    sitemap = lastmod = 0
+    if len(more) > 1:
+        kept = "" if kept == _NOT_KEPT else kept
+        sitemap, lastmod = int(more[1]), int(more[2])
     return Link(
         url.decode(),
         host,
@@ -175,7 +178,7 @@ def read_link(row: bytes, host: str) -> Link:
         _COUNTED[int(counted)],
         payload,
         int(sequence),
-        "" if kept == _NOT_KEPT else kept,
+        kept,
         sitemap,
         lastmod,
     )
