@@ -19,6 +19,7 @@ import re
 from calendar import timegm
 from contextlib import suppress
 from email.utils import parsedate_tz
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 import webencodings  # type: ignore[import-untyped]  # it ships no types
@@ -83,7 +84,11 @@ class Entry(NamedTuple):
 
 def seconds_of(date: str) -> int:
     """A date of a sitemap or a feed as UTC seconds; 0 if it cannot be read. Never fails."""
-    date = date.strip()[:64]
+    return _seconds_of(date.strip()[:64])
+
+
+@lru_cache(1024)  # most entries of a file have one of a few dates
+def _seconds_of(date: str) -> int:
     match = _W3C.fullmatch(date)
     if match is None:
         with suppress(ValueError, TypeError, OverflowError, IndexError):
