@@ -186,6 +186,15 @@ def test_a_row_has_what_a_sitemap_says(kept: str) -> None:
     assert read_link(link_row(link), "a") == link
 
 
+def test_a_sitemap_that_was_found_as_a_page_is_fetched_once() -> None:
+    crawl = Crawl({"a": ("http://a/s.xml",)})
+    crawl.files = {"http://a/s.xml": ["http://a/1"]}
+    crawl.pages = {"http://b/": ["http://a/s.xml"]}
+    crawl.run("http://b/")
+    assert crawl.fetched == ["http://b/", "http://a/s.xml", "http://a/1"]
+    assert crawl.state.counters.dropped == {"sitemap": 1}
+
+
 def test_caps() -> None:
     crawl = Crawl({"a": tuple(f"http://a/{n}.xml" for n in range(5))}, sitemaps_max=2, per_host=4)
     crawl.files = {f"http://a/{n}.xml": [f"http://a/x/{n}/{m}" for m in range(9)] for n in range(5)}

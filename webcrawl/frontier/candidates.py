@@ -18,7 +18,6 @@ from operator import attrgetter
 from typing import Literal
 
 from webcrawl.fetch.exchange import REASONS
-from webcrawl.frontier import sitemapnames
 from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
@@ -26,11 +25,12 @@ from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.endings import Endings
 from webcrawl.frontier.host import Host
-from webcrawl.frontier.lease import LISTED, DropReason, Link, Passed, Refusal
+from webcrawl.frontier.lease import DropReason, Link, Passed, Refusal
 from webcrawl.frontier.listed import ListedUrls
 from webcrawl.frontier.mailbox import FoundLink, Mailbox
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.queue import Entry
+from webcrawl.frontier.sitemapnames import SitemapFiles
 from webcrawl.frontier.store import Store
 from webcrawl.parse.urls import origin_of, target_of
 
@@ -42,7 +42,9 @@ FAILURES_MAX = 10  # failed seeds that are remembered, with their reasons
 
 
 class Candidates:
-    """Tests links. `failed_seeds` has (URL, reason) of the first FAILURES_MAX that failed."""
+    """Tests links. `sitemaps` and `listed` are told what their files and pages gave.
+
+    `failed_seeds` has (URL, reason) of the first FAILURES_MAX that failed."""
 
     def __init__(
         self,
@@ -69,9 +71,8 @@ class Candidates:
         self.robots_steps = 0  # of all checks so far (`RobotsRules.check_steps`)
         self.failed_seeds: list[tuple[str, str]] = []
         self._refused_for_now: list[tuple[Host, Link, str, float]] = []
-        self._sitemaps_max = policy.sitemaps_max
-        self._sitemaps = store.counts("sitemaps")  # by host
-        self._listed = ListedUrls()
+        self.sitemaps = SitemapFiles(store, caps, policy.sitemaps_max)
+        self.listed = ListedUrls(counters)
 
     # Into the queue
 
@@ -93,8 +94,8 @@ class Candidates:
             accepted += self._put_sitemaps([link for link in links if link.sitemap > 0], now)
             links = [link for link in links if link.sitemap <= 0]
         added = self._store.add_urls([link.url for link in links])
-        if has_sitemaps or self._listed:
-            self._count_listed(links, added)
+        if has_sitemaps or self.listed:
+            self.listed.count(links, added)
         self._counters.count_found(
             link.url for link, new in zip(links, added, strict=True) if new or force
         )
@@ -114,58 +115,24 @@ class Candidates:
             accepted += 1
         return accepted
 
-    def _count_listed(self, links: list[Link], added: list[bool]) -> None:
-        """Count the URLs that a sitemap gave first, and those that now a page gives too."""
-        listed, counts = self._listed, self._counters.sitemaps
-        for link, new in zip(links, added, strict=True):
-            if link.sitemap == LISTED:
-                if new:
-                    counts["found"] += 1
-                    listed.add(link.url)
-            elif not new and listed.linked(link.url):
-                counts["only"] -= 1
-
     def _put_sitemaps(self, links: list[Link], now: float) -> int:
-        """Queue the new ones of `links` to sitemaps. Returns their number.
-
-        A sitemap is fetched once, and once more for each other host whose robots.txt names it: only
-        then are its entries of that host followed (`sitemapnames`). The caps on pages do not count
-        it, but a full cap refuses it, since it would refuse all its entries too.
-        """
+        """Queue the new ones of `links` to sitemaps. Returns their number."""
         accepted = 0
-        store, counts = self._store, self._sitemaps
         for link in links:
-            name = sitemapnames.name_of(link)
-            if name.is_foreign and store.is_known(name.own_only):
-                continue
-            is_new, page_is_new = store.add_urls([name.text, link.url])
+            is_new, was_known = self.sitemaps.add(link)
             if not is_new:
                 continue
             self._counters.count_found((link.url,))
-            if not page_is_new:  # it is queued or was fetched as a page, or for another host
+            if was_known:  # it is queued or was fetched as a page, or for another host
                 self._ordering.forfeit(link)
-            count = counts.get(link.host, 0)
-            refused: DropReason | Literal[""] = self._caps.is_full(link.host)
-            if self._sitemaps_max and count >= self._sitemaps_max:
-                refused = "sitemap_cap"
+            refused = self.sitemaps.take(link)
             if refused:
                 self._count_drop(None, link, refused, now)
                 continue
-            counts[link.host] = count + 1
             # As if all tests of the funnel were passed: it counts pages.
             self._enqueue(link._replace(counted=_ROBOTS), now)
             accepted += 1
         return accepted
-
-    def sitemap_ended(self, link: Link, *, own_only: bool) -> None:
-        """The sitemap of `link` was read."""
-        if own_only:
-            self._store.add_urls([sitemapnames.name_of(link).own_only])
-
-    def page_ended(self, link: Link) -> None:
-        """The page of `link` was answered: count it if only a sitemap gave it, so far."""
-        if link.sitemap == LISTED and self._listed.fetched(link.url):
-            self._counters.sitemaps["only"] += 1
 
     def receive(self, links: list[Link], cash: float | None, now: float, *, force: bool) -> None:
         """`put` links that another shard has sent, with `cash` for each of them."""
@@ -379,6 +346,8 @@ class Candidates:
         """
         if self._policy.denies(link):
             return "scope_deny", 0.0
+        if self.sitemaps.has_also(link):
+            return "sitemap", 0.0
         if host.retired_until > now:
             return host.retired_reason, host.retired_until if host.deferrals else 0.0
         if self._limits_hosts:

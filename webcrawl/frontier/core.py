@@ -449,7 +449,8 @@ class CrawlState:
         host.queue.drop()
         self.counters.count_code(status)
         self.counters.count_ended(link.url)
-        self._candidates.page_ended(link)
+        if link.sitemap:
+            self._candidates.listed.fetched(link.url)
         self._ordering.visited(host.name)
         self._endings.done(host, lease, outcome, now)
 
@@ -465,7 +466,7 @@ class CrawlState:
             return
         self._ordering.forfeit(link)
         self._candidates.put(outcome.links, now)
-        self._candidates.sitemap_ended(link, own_only=outcome.own_only)
+        self._candidates.sitemaps.ended(link, own_only=outcome.own_only)
         host.queue.drop()
         self.counters.sitemaps[f"{status // 100}xx"] += 1
         self.counters.count_ended(link.url)

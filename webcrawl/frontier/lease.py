@@ -27,7 +27,10 @@ GivenUpReason = UnresolvedReason | Literal["host_retired", "robots_unreachable"]
 # A rule (RULES) or a budget of its host refuses a link that is queued.
 LimitReason = Literal["deny", "depth", "host_cap", "host_bytes"]
 # The frontier refuses a link when it takes the link from the queue.
-Refusal = GivenUpReason | Literal["robots", "ip_cap", "scope_deny"] | CapReason | LimitReason
+# "sitemap": it is read as a sitemap.
+Refusal = (
+    GivenUpReason | Literal["robots", "ip_cap", "scope_deny", "sitemap"] | CapReason | LimitReason
+)
 # A component of the user's ended a page's request without an answer.
 ComponentReason = Literal["middleware", "replaced", "unreadable", "unsendable"]
 # A link is never fetched, or not again. frontier.outlinks refuses links out of scope before.

@@ -8,7 +8,11 @@ page that a link gives in a later run stays counted.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import Final
+
+from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.lease import LISTED, Link
 
 _BUCKETS: Final = 1 << 17
 _WAYS: Final = 4  # slots of a bucket
@@ -18,13 +22,25 @@ _FETCHED: Final = 1  # the lowest bit of a slot
 class ListedUrls:
     """Hashes of URLs, in buckets of four slots; false before the first. 1 µs per call."""
 
-    __slots__ = ("_slots",)
+    __slots__ = ("_counters", "_slots")
 
-    def __init__(self) -> None:
+    def __init__(self, counters: Counters) -> None:
+        """`counters.sitemaps` gets "found" and "only"."""
+        self._counters = counters
         self._slots: array[int] | None = None
 
     def __bool__(self) -> bool:
         return self._slots is not None
+
+    def count(self, links: Sequence[Link], added: Sequence[bool]) -> None:
+        """Note which of `links`, and whether each was new, are of a sitemap or of a page."""
+        for link, new in zip(links, added, strict=True):
+            if link.sitemap != LISTED:
+                if not new and self.linked(link.url):
+                    self._counters.sitemaps["only"] -= 1
+            elif new:
+                self._counters.sitemaps["found"] += 1
+                self.add(link.url)
 
     def add(self, url: str) -> None:
         """A sitemap gave `url`, which was new."""
@@ -45,14 +61,13 @@ class ListedUrls:
         self._slots[at] = 0
         return was_fetched
 
-    def fetched(self, url: str) -> bool:
-        """The page `url` was answered. Returns whether only a sitemap gave it."""
+    def fetched(self, url: str) -> None:
+        """The page `url` was answered: count it, if only a sitemap gave it."""
         at = self._find(url)
-        if at < 0:
-            return False
-        assert self._slots is not None
-        self._slots[at] |= _FETCHED
-        return True
+        if at >= 0:
+            assert self._slots is not None
+            self._slots[at] |= _FETCHED
+            self._counters.sitemaps["only"] += 1
 
     def _find(self, url: str) -> int:
         """The slot of `url`, -1 if it has none."""

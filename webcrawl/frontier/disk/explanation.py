@@ -33,6 +33,8 @@ _REFUSED: dict[DropReason, str] = {
     "robots": "Refused by robots.txt",
     "scope_deny": "Dropped from the queue: SCOPE_DENY or `scrapy ctl deny` has an entry for it",
     "deny": "Refused by a deny rule",
+    "sitemap": "Read as a sitemap, so it is not fetched as a page",
+    "sitemap_cap": "Refused by MAX_SITEMAPS_PER_HOST",
     "dns": "Dropped: its host has no address",
     "blocked_address": "Dropped: every address of its host is blocked (ALLOW_PRIVATE_ADDRESSES)",
     "middleware": "Refused by a downloader middleware",
