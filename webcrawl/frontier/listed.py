@@ -1,8 +1,8 @@
 """Which URLs only a sitemap has given so far: for the count of pages that no page links to.
 
-Memory: nothing before the first such URL, then 4 MB. Exact for some 100,000 URLs that wait for a
-link; beyond, a URL may replace another one, whose page is then not counted. It is of one run: a
-page that a link gives in a later run stays counted.
+Memory: nothing before the first such URL, then 4 MB. Exact for some 100,000 URLs at a time; beyond,
+a URL may replace another one, whose page then stays counted. It is of one run: a page stays
+counted if it is fetched in one run and linked in another.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from webcrawl.frontier.lease import LISTED, Link
 
 _BUCKETS: Final = 1 << 17
 _WAYS: Final = 4  # slots of a bucket
-_FETCHED: Final = 1  # the lowest bit of a slot
+_FETCHED, _LINKED = 1, 2  # the lowest bits of a slot
+_BITS: Final = _FETCHED | _LINKED
 
 
 class ListedUrls:
@@ -52,20 +53,25 @@ class ListedUrls:
         slots[next(free, start + (key >> 40) % _WAYS)] = key
 
     def linked(self, url: str) -> bool:
-        """A page links to `url`: forget it. Returns whether its page was counted (`fetched`)."""
+        """A page links to `url`. Returns whether its page was counted (`fetched`)."""
         at = self._find(url)
         if at < 0:
             return False
         assert self._slots is not None
         was_fetched = bool(self._slots[at] & _FETCHED)
-        self._slots[at] = 0
+        self._slots[at] = 0 if was_fetched else self._slots[at] | _LINKED
         return was_fetched
 
     def fetched(self, url: str) -> None:
-        """The page `url` was answered: count it, if only a sitemap gave it."""
+        """The page `url`, of a sitemap, was answered: count it unless a page links to it."""
         at = self._find(url)
-        if at >= 0:
-            assert self._slots is not None
+        if at < 0:  # of an earlier run
+            self.add(url)
+            at = self._find(url)
+        assert self._slots is not None
+        if self._slots[at] & _LINKED:
+            self._slots[at] = 0
+        else:
             self._slots[at] |= _FETCHED
             self._counters.sitemaps["only"] += 1
 
@@ -76,12 +82,12 @@ class ListedUrls:
             return -1
         key, start = _place(url)
         for at in range(start, start + _WAYS):
-            if slots[at] & ~_FETCHED == key:
+            if slots[at] & ~_BITS == key:
                 return at
         return -1
 
 
 def _place(url: str) -> tuple[int, int]:
-    """(a hash without the lowest bit and never 0, the first slot of its bucket)."""
-    key = hash(url) & ~_FETCHED or 2 * _FETCHED
-    return key, (key >> 1) % _BUCKETS * _WAYS
+    """(a hash without the lowest bits and never 0, the first slot of its bucket)."""
+    key = hash(url) & ~_BITS or _BITS + 1
+    return key, (key >> 2) % _BUCKETS * _WAYS
