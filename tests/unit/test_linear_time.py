@@ -33,11 +33,11 @@ from webcrawl.fetch.http1 import (
 from webcrawl.fetch.retryafter import retry_after_s
 from webcrawl.parse.charset import sniff
 from webcrawl.parse.domains import registered_domain
-from webcrawl.parse.feeds import read_xml
 from webcrawl.parse.markup import scan_by_regex
 from webcrawl.parse.page import header_says_nofollow, read_page
 from webcrawl.parse.pdf import read_pdf
 from webcrawl.parse.robots import RobotsRules
+from webcrawl.parse.sitemaps import SitemapReader
 from webcrawl.parse.urls import canonicalize, canonicalize_each, redirect_target
 from webcrawl.scope.rules import Scope
 from webcrawl.scope.traps import PathLimits, is_numbered
@@ -423,7 +423,10 @@ OTHERS = [
 
 
 def read_entries(data: bytes) -> None:
-    read_xml(data, "utf-8")
+    reader = SitemapReader()
+    for at in range(0, len(data), 1 << 16):
+        reader.feed(data[at : at + (1 << 16)])
+    reader.end()
 
 
 MAP = b"<urlset><url>"
