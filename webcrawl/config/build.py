@@ -268,7 +268,8 @@ def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Polic
 def parsers_from(settings: BaseSettings) -> dict[str, Parser]:
     """The parsers of pages by media type: ours, and those of the setting PARSERS."""
     parsers = dict(PARSERS)
-    for media_type, parser in read(settings, "PARSERS", dict).items():
+    read(settings, "PARSERS", dict)  # SettingError
+    for media_type, parser in settings.getdict("PARSERS").items():  # functions may have no path
         if parser is None:
             parsers.pop(media_type.strip().lower(), None)
         else:

@@ -181,6 +181,12 @@ def _are_loadable(value: Any) -> bool:
     return True
 
 
+def _named_parsers(value: Any) -> dict[str, str | None]:
+    """The parsers by their import paths: a function has another text in each process."""
+    parsers = _dictionary(value or {})
+    return {name: _listed([parser])[0] if parser else None for name, parser in parsers.items()}  # type: ignore[misc]
+
+
 def _are_parsers(value: Any) -> bool:
     """Tries each parser on an empty page."""
     try:
@@ -301,7 +307,7 @@ DNS_SERVERS = list_of(_is_dns_server, "addresses, such as 127.0.0.1:5353,[::1]:5
 PARSERS = Kind(
     _are_parsers,
     "a dictionary of media types and import paths of their parsers, or None for no parser",
-    _dictionary,
+    _named_parsers,
 )
 FUNCTIONS = Kind(_are_loadable, "import paths of functions, with commas between them", _listed)
 SCHEDULER = Kind(_is_scheduler, "webcrawl.scheduler.Scheduler, or a class made from it")

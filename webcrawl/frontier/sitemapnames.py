@@ -18,7 +18,7 @@ from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import Store
 from webcrawl.parse.urls import host_of
 
-_ALSO_PAGES_MAX: Final = 10_000  # beyond, such a file is asked for as a page too
+_ALSO_PAGES_MAX: Final = 2_000  # beyond, such a file is asked for as a page too
 
 
 class SitemapName(NamedTuple):
