@@ -207,6 +207,16 @@ def test_caps() -> None:
     assert alone.fetched == ["http://a/"]
 
 
+def test_other_hosts_cannot_use_up_the_places_of_a_host() -> None:
+    foreign = tuple(f"http://a/no/{n}" for n in range(9))
+    crawl = Crawl({"b": foreign, "a": ("http://a/s.xml",)}, sitemaps_max=1)
+    crawl.files = {"http://a/s.xml": ["http://a/1"]}
+    crawl.run("http://b/")
+    crawl.run("http://a/")
+    assert crawl.state.counters.dropped == {"sitemap_cap": 8, "robots": 1}
+    assert "http://a/1" in crawl.fetched
+
+
 def test_seeds() -> None:
     for seed in ("http://a/sitemap.xml.gz", "http://a/x.RSS?y", "http://a/m/Sitemap_1.txt"):
         assert looks_like_sitemap(seed), seed

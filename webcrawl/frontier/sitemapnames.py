@@ -6,7 +6,7 @@ it, beside the file's own URL, for the URL-seen test. These names have blanks: n
 one.
 
 Memory: the URLs of sitemaps that were found as pages before, _ALSO_PAGES_MAX at most. In the store
-a name for each file and host, and a number for each host.
+a name for each file and host, and two numbers for each host.
 """
 
 from __future__ import annotations
@@ -79,10 +79,13 @@ class SitemapFiles:
         full = self._caps.is_full(sitemap.host)
         if full:
             return full
-        count = self._counts.get(sitemap.host, 0)
+        # What other hosts name has a count of its own, so that they cannot use up the host's.
+        is_foreign = host_of_naming(sitemap) != sitemap.host
+        counted = f"{sitemap.host} for others" if is_foreign else sitemap.host
+        count = self._counts.get(counted, 0)
         if 0 < self._per_host <= count:
             return "sitemap_cap"
-        self._counts[sitemap.host] = count + 1
+        self._counts[counted] = count + 1
         return ""
 
     def has_also(self, page: Link) -> bool:
