@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from simweb.spec import ROBOTS_PAGE, Place
+from simweb.spec import ROBOTS_PAGE, SITEMAP_PAGE, Place
 
 # Share of the pages, and changes in a cycle.
 HABITS = ((0.12, 28.0), (0.18, 4.0), (0.30, 28 / 45), (0.40, 28 / 365))
@@ -79,7 +79,7 @@ class Freshness:
 
     def got(self, place: Place, now: float) -> None:
         """A page was asked for."""
-        if place.page == ROBOTS_PAGE:
+        if place.page in (ROBOTS_PAGE, SITEMAP_PAGE):
             return
         version, next_at = self._changes.version(place, now)
         copy = self._copies.get(place)

@@ -17,9 +17,9 @@ from typing import Any
 from simweb.changes import Freshness
 from simweb.model import World
 from simweb.pace import Pace
-from simweb.reach import in_scope, reach
+from simweb.reach import reach
 from simweb.reply import Reply
-from simweb.spec import ROBOTS_PAGE, Place
+from simweb.spec import ROBOTS_PAGE, SITEMAP_PAGE, Place, in_scope
 
 EXAMPLES = 20
 LATEST = 20_000
@@ -88,6 +88,7 @@ class Ledger:
         self._robots_asked: set[tuple[int, bool]] = set()
         self._gets: defaultdict[Place, int] = defaultdict(int)
         self._heads: set[Place] = set()
+        self._served_by: dict[Place, int] = {}  # hosts that serve another host's sitemap
         self._again: set[Place] = set()  # a retry of these is no violation
         self._asked_at = 0.0
         self._freshness = Freshness(world.changes) if world.changes is not None else None
@@ -128,6 +129,8 @@ class Ledger:
             origin = (place.host, place.plain)
             self.totals["robots_again"] += target == "/robots.txt" and origin in self._robots_asked
             self._robots_asked.add(origin)
+        elif place.page == SITEMAP_PAGE:
+            self._judge_sitemap(place, host, name, target)
         else:
             self._judge_page(place, name, method, target)
         return host, place, self._gets.get(place, 1) if place else 1
@@ -168,7 +171,8 @@ class Ledger:
         return delay_s
 
     def _learn_pace(self, place: Place, reply: Reply) -> None:
-        rules, name = self.rules, self.world.names()[place.host]
+        rules, host = self.rules, self._served_by.get(place, place.host)
+        name = self.world.names()[host]
         pause_s = reply.delay_s * rules.slowness
         if place == Place(place.host, ROBOTS_PAGE):
             self._paces[name].robots(reply.status, pause_s)
@@ -176,9 +180,20 @@ class Ledger:
             self._paces[name].answered(
                 reply.status,
                 pause_s,
-                delay_s=self._delay_s(place.host, name),
+                delay_s=self._delay_s(host, name),
                 most_s=rules.adaptive_delay_max_s,
             )
+
+    def _judge_sitemap(self, place: Place, host: int, name: str, target: str) -> None:
+        """`host` is asked for a sitemap of the host of `place`."""
+        self.totals["sitemaps"] += 1
+        if host != place.host:
+            self._served_by[place] = host
+        if (host, place.plain) not in self._robots_asked:
+            self._blame("before_robots", name, target)
+        if not self.world.host(host).robots.allows(target):
+            self._blame("disallowed", name, target)
+        self._judge_repeat(place, name, target)
 
     def _judge_page(self, place: Place, name: str, method: str, target: str) -> None:
         self.totals["pages"] += 1
@@ -199,6 +214,9 @@ class Ledger:
             self.totals["heads"] += 1
             self._heads.add(place)
             return
+        self._judge_repeat(place, name, target)
+
+    def _judge_repeat(self, place: Place, name: str, target: str) -> None:
         self._gets[place] += 1
         if self._freshness is not None:  # the crawler is to visit pages again
             self._freshness.got(place, self._asked_at)
@@ -218,13 +236,17 @@ class Ledger:
         if place and self.rules.delay_factor:
             self._learn_pace(place, reply)
         if place and reply.retry_after_s:
-            self._retry_after_s[self.world.names()[place.host]] = reply.retry_after_s
+            host = self._served_by.get(place, place.host)
+            self._retry_after_s[self.world.names()[host]] = reply.retry_after_s
         if place and place.page == ROBOTS_PAGE and not place.plain:
             self._told.add(place.host)
         if place is None or place.page == ROBOTS_PAGE:
             self.totals["bytes_robots"] += sent if place else 0
             return
-        self.totals[f"pages_{reply.status // 100}xx"] += 1
+        if place.page == SITEMAP_PAGE:
+            self.totals["bytes_sitemaps"] += sent
+        else:
+            self.totals[f"pages_{reply.status // 100}xx"] += 1
         if reply.again or not whole:
             self._again.add(place)
         if method == "GET" and reply.status == 200:
@@ -233,7 +255,7 @@ class Ledger:
     def report(self, now: float | None = None) -> dict[str, Any]:
         """The whole report, for JSON. `now`: None is the time of the last request."""
         now = self._asked_at if now is None else now
-        got = self._gets.keys()
+        got = [place for place in self._gets if place.page != SITEMAP_PAGE]
         return {
             "totals": dict(sorted(self.totals.items())),
             "statuses": {str(status): count for status, count in sorted(self.statuses.items())},

@@ -27,13 +27,14 @@ from simweb.origins import ORIGINS, OriginKind, Ports
 from simweb.pagekinds import PAGES, PageKind
 from simweb.pages import SIZES, Page
 from simweb.reply import Reply, answer
-from simweb.robots import ROBOTS, Request, Robots, RobotsKind
-from simweb.site import Site, Tree
-from simweb.spec import ROBOTS_PAGE, Host, Place, WorldSpec
+from simweb.robots import ROBOTS, Request, Robots, RobotsKind, with_sitemaps
+from simweb.site import Site, Tree, path
+from simweb.sitemaps import ORPHANS, SITEMAPS, MapKind, MapRequest, Maps
+from simweb.spec import ROBOTS_PAGE, SITEMAP_PAGE, Host, Place, WorldSpec, in_scope
 from simweb.weaving import Weaver
 from simweb.words import BR_SUFFIXES, OTHER_SUFFIXES, WORDS
 
-FEATURES: tuple[Feature, ...] = (*DNS, *ORIGINS, *ROBOTS, *HOSTS, *PAGES, *LINKS)
+FEATURES: tuple[Feature, ...] = (*DNS, *ORIGINS, *ROBOTS, *SITEMAPS, *HOSTS, *PAGES, *LINKS)
 
 _PORTS = Ports()
 _CHILD_HOSTS = 3  # links to new hosts from each sound host
@@ -53,6 +54,7 @@ class World:
         self._dns = Draw[DnsKind](DNS, weights)
         self._origins = Draw[OriginKind](ORIGINS, weights)
         self._robots = Draw[RobotsKind](ROBOTS, weights)
+        self._maps = Draw[MapKind](SITEMAPS, weights)
         self._kinds = Draw[HostKind](HOSTS, weights)
         self._pages = Draw[PageKind](PAGES, weights)
         self._draw_hosts()
@@ -76,6 +78,7 @@ class World:
             kinds = bytes(kinds[self._address_of[host]] for host in numbers)
             origins = bytes(origins[self._address_of[host]] for host in numbers)
         self._robots_of, self._kind_of, self._origin_of = robots, kinds, origins
+        self._map_of = self._maps.many(Random(mix(spec.seed, 31)), spec.hosts)
         self._moved = frozenset(host for host in numbers if self._origins.rows[origins[host]].moved)
         self._names = [self._name(host) for host in numbers]
         self._numbers = {name: host for host, name in enumerate(self._names)}
@@ -99,7 +102,7 @@ class World:
         return (
             self._dns.rows[self._dns_of[host]].sound
             and self.origin_kind(host).sound
-            and self._robots.rows[self._robots_of[host]].sound
+            and (self._has_maps(host) or self._robots.rows[self._robots_of[host]].sound)
             and self._kinds.rows[self._kind_of[host]].sound
             and (not br_only or self._names[host].endswith(".br"))
         )
@@ -132,15 +135,20 @@ class World:
             origin=self.origin_kind(host),
             draw_robots=partial(self._draw_robots, host),
             draw_site=partial(self._draw_site, host),
+            draw_maps=partial(self._draw_maps, host),
         )
 
     def _draw_robots(self, host: int) -> Robots:
         spec, kind = self.spec, self._robots.rows[self._robots_of[host]]
-        if kind.same:
+        has_maps = self._has_maps(host)
+        if kind.same and not has_maps:
             return kind.same
         elsewhere = self.origin(self._other_sound(host, 0))
-        return kind.make(
+        maps = self.host(host).maps if has_maps else Maps()
+        return (with_sitemaps if has_maps else kind.make)(
             Request(
+                sitemaps=maps.named,
+                more=maps.rules,
                 rng=Random(mix(spec.seed, 5, self._address_of[host] if spec.uniform else host)),
                 token=spec.token,
                 delay_s=spec.host_delay_s,
@@ -159,7 +167,50 @@ class World:
         else:
             drawn = self._pages.many(Random(mix(spec.seed, 6, host)), size)
             kinds = [self._pages.rows[row] for row in drawn]
-        return Site(host, self.salt(host), kinds, self.host(host).robots)
+        orphans = ORPHANS if self._has_maps(host) else 0
+        kinds += [self._pages.rows[0]] * orphans
+        return Site(host, self.salt(host), kinds, self.host(host).robots, orphans)
+
+    def _has_maps(self, host: int) -> bool:
+        """Mirrors have no sitemaps, and a uniform world has none."""
+        mirror = self._kinds.rows[self._kind_of[host]].mirror
+        return not (self.spec.uniform or mirror) and self._map_of[host] > 0
+
+    def _draw_maps(self, host: int) -> Maps:
+        if not self._has_maps(host):
+            return Maps()
+        origin, salt, size = self.origin(host), self.salt(host), self.size(host)
+        other = self._other_sound(host, 2)
+        third = next(
+            number
+            for salt in range(3, 100)
+            if (number := self._other_sound(host, salt)) not in (host, other) or salt == 99
+        )
+        ghost = f"{self.origin(third)}/fantasma/mapa"
+        return self._maps.rows[self._map_of[host]].make(
+            MapRequest(
+                url=lambda step: self.url(Place(host, SITEMAP_PAGE, step)),
+                elsewhere=f"{self.origin(other)}/mapa-de/{self._names[host]}.xml",
+                pages=[origin + path(salt, page) for page in range(min(size, 3))],
+                orphans=[origin + path(salt, page) for page in range(size, size + ORPHANS)],
+                ghosts=[f"{ghost}-1", f"{ghost}-2"],
+            )
+        )
+
+    def listed(self, host: int, scope_suffix: str = "") -> list[Place]:
+        """The pages that a crawler must find by the sitemaps of `host`."""
+        kind = self._maps.rows[self._map_of[host]]
+        if not self._has_maps(host) or not kind.sound:
+            return []
+        if kind.moves:
+            other = self.host(self._other_sound(host, 2))
+            file = f"/mapa-de/{self._names[host]}.xml"
+            if not (in_scope(other.name, scope_suffix) and other.open):
+                return []
+            if not other.robots.allows(file):
+                return []
+        size = self.size(host)
+        return [Place(host, page) for page in range(size, size + ORPHANS)]
 
     def _make_salt(self, host: int) -> int:
         """The salt of the paths of a host (`site.path`). A uniform world has few salts."""
@@ -222,6 +273,8 @@ class World:
         """Path and query of the canonical URL."""
         if place.page == ROBOTS_PAGE:
             return "/robots.txt" if place.step == 0 else f"/robots-{place.step}.txt"
+        if place.page == SITEMAP_PAGE:
+            return f"/mapa-{place.step}.xml"
         return self.host(place.host).site.target(place.page, place.step)
 
     def seeds(self) -> Iterator[str]:
@@ -239,6 +292,8 @@ class World:
     def _resolve(self, host: int, target: str) -> Place | None:
         if target.startswith("/robots"):
             return self._resolve_robots(host, target)
+        if target.startswith("/mapa-"):
+            return self._resolve_sitemap(host, target)
         found = self.host(host).site.resolve(target)
         return Place(host, *found) if found else None
 
@@ -256,6 +311,18 @@ class World:
             step = int(digits) if digits.isdecimal() else 0
         known = 0 < step < len(self.host(owner).robots.replies)
         return Place(owner, ROBOTS_PAGE, step) if known else None
+
+    def _resolve_sitemap(self, host: int, target: str) -> Place | None:
+        if target.startswith("/mapa-de/"):
+            found = self.find(target[9:-4])
+            if found is None or self._other_sound(found, 2) != host:
+                return None
+            moves = self._has_maps(found) and self._maps.rows[self._map_of[found]].moves
+            return Place(found, SITEMAP_PAGE) if moves else None
+        digits = target[6:-4]
+        step = int(digits) if digits.isdecimal() else -1
+        # A file that an index names and that is not there is 404, but not invented.
+        return Place(host, SITEMAP_PAGE, step) if 0 <= step <= 12 else None
 
     # Links.
 
@@ -307,6 +374,10 @@ class World:
             return kind.change(answer(404, b"<h1>Nada aqui</h1>"))
         if place.page == ROBOTS_PAGE:
             return kind.change(self.host(place.host).robots.replies[place.step])
+        if place.page == SITEMAP_PAGE:
+            files = self.host(place.host).maps.replies
+            known = place.step < len(files)
+            return kind.change(files[place.step] if known else answer(404, b"<h1>Nada</h1>"))
         prepared = self._prepared.get(place) if attempt == 1 else None
         return kind.change(prepared or self._make_reply(place, attempt, version))
 

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from simweb.model import World
-from simweb.spec import Place
+from simweb.spec import Place, in_scope
 
 
 @dataclass
@@ -19,12 +19,6 @@ class Reach:
     pages: set[Place] = field(default_factory=set)
     documents: set[Place] = field(default_factory=set)
     hosts: set[int] = field(default_factory=set)
-
-
-def in_scope(name: str, suffix: str) -> bool:
-    """True for `br` itself and names that end in `.br`, if `suffix` is `.br` or `br`; "": all."""
-    bare = suffix.lstrip(".")
-    return not bare or name == bare or name.endswith(f".{bare}")
 
 
 def reach(world: World, scope_suffix: str = "") -> Reach:
@@ -42,6 +36,8 @@ def reach(world: World, scope_suffix: str = "") -> Reach:
         host = world.host(place.host)
         if not in_scope(host.name, scope_suffix):
             continue
+        if place.host not in found.hosts and host.open:
+            queue.extend(world.listed(place.host, scope_suffix))
         found.hosts.add(place.host)
         if not host.open or not host.robots.allows(world.target(place)):
             continue

@@ -31,6 +31,8 @@ class Request:
     token: str  # the crawler's product token
     delay_s: float  # the crawler's own delay per host; crawl delays are longer
     elsewhere: str  # a URL on another host that serves this host's rules
+    sitemaps: Sequence[str] = ()  # that the file names
+    more: Sequence[Rule] = ()  # rules that the sitemaps need
 
 
 class Robots:
@@ -101,6 +103,13 @@ def _status(status: int, reachable: bool = True) -> Robots:
 def _disallow_some(request: Request) -> Robots:
     rules = _some(request.rng)
     return Robots(_plain(text(rules)), rules=rules)
+
+
+def with_sitemaps(request: Request) -> Robots:
+    """The robots.txt of a host with sitemaps: rules, and the lines that name them."""
+    rules = [*_some(request.rng), *request.more]
+    lines = "".join(f"SiteMap : {url}\n" for url in request.sitemaps)
+    return Robots(_plain(f"{lines}{text(rules)}"), rules=rules)
 
 
 def _wildcards(request: Request) -> Robots:

@@ -62,12 +62,17 @@ def path(salt: int, page: int) -> str:
 
 
 class Site:
-    """The pages of `host`. A mirror has the site of its original."""
+    """The pages of `host`. A mirror has the site of its original.
 
-    def __init__(self, host: int, salt: int, kinds: Sequence[PageKind], robots: Robots) -> None:
+    The last `orphans` pages are outside the tree, and no page links to them.
+    """
+
+    def __init__(
+        self, host: int, salt: int, kinds: Sequence[PageKind], robots: Robots, orphans: int = 0
+    ) -> None:
         self.host = host
         self.kinds = kinds
-        self.size = len(kinds)
+        self.size = len(kinds) - orphans  # without orphans
         self.salt = salt
         self._robots = robots
 
@@ -77,7 +82,7 @@ class Site:
         rules = self._robots.rules
         flags = (
             kind.sound and (not rules or self._robots.allows(self.path(page)))
-            for page, kind in enumerate(self.kinds)
+            for page, kind in enumerate(self.kinds[: self.size])
         )
         return Tree(flags, 4)
 
@@ -115,8 +120,8 @@ class Site:
         page = step = 0
         if path != "/":
             number = _PAGE(path)
-            page = int(number[1]) if number else self.size
-        if page >= self.size or self.path(page) != path:
+            page = int(number[1]) if number else len(self.kinds)
+        if page >= len(self.kinds) or self.path(page) != path:
             return None
         if query:
             found = _STEP(query)

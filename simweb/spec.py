@@ -12,8 +12,10 @@ from simweb.hosts import HostKind
 from simweb.origins import OriginKind
 from simweb.robots import Robots
 from simweb.site import Site
+from simweb.sitemaps import Maps
 
 ROBOTS_PAGE = -1  # Place.page of a robots.txt
+SITEMAP_PAGE = -2  # of a sitemap; `step` is its number
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Place(NamedTuple):
     """A page, independent of the spelling of its URL."""
 
     host: int
-    page: int  # ROBOTS_PAGE for robots.txt
+    page: int  # or ROBOTS_PAGE, SITEMAP_PAGE
     step: int = 0  # 0: the page's own URL; 1: `?passo=1` ...
     plain: bool = False  # requested by HTTP from a host that has moved to HTTPS
 
@@ -55,10 +57,15 @@ class Host:
     origin: OriginKind
     draw_robots: Callable[[], Robots]
     draw_site: Callable[[], Site]
+    draw_maps: Callable[[], Maps] = Maps
 
     @cached_property
     def robots(self) -> Robots:
         return self.draw_robots()
+
+    @cached_property
+    def maps(self) -> Maps:
+        return self.draw_maps()
 
     @cached_property
     def site(self) -> Site:
@@ -73,3 +80,9 @@ class Host:
     def serves(self) -> bool:
         """Whether it answers by HTTP."""
         return self.kind.reachable and self.origin.reachable
+
+
+def in_scope(name: str, suffix: str) -> bool:
+    """True for `br` itself and names that end in `.br`, if `suffix` is `.br` or `br`; "": all."""
+    bare = suffix.lstrip(".")
+    return not bare or name == bare or name.endswith(f".{bare}")

@@ -44,6 +44,8 @@ SCOPE_DENY: list[str] = []
 SCOPE_ALLOW: list[str] = []
 SCOPE_RULES: list[str] = []
 FOLLOW_LINKS = True
+SITEMAPS = True  # robots.txt names them; they give pages that no page links to
+MAX_SITEMAPS_PER_HOST = 100  # each costs the host as much time as a page, and has up to 50,000 URLs
 OBEY_NOFOLLOW = True  # meta robots and X-Robots-Tag
 OBEY_NOARCHIVE = False  # by default an archive is not a search engine's cache
 FOLLOW_REL_NOFOLLOW = True  # rel=nofollow is a hint for ranking (HTML 4.6.7.13; no RFC)
@@ -58,7 +60,12 @@ MAX_PAGES_PER_DOMAIN = 0
 MAX_PAGES_PER_IP = 0
 MAX_BYTES_PER_HOST = 0
 RULES = ""  # @rules.toml: other values for some hosts
-CONTENT_TYPES = ["text/html", "application/xhtml+xml"]
+CONTENT_TYPES = [
+    *("text/html", "application/xhtml+xml"),
+    # Feeds, by their own types and as most servers send them; other XML gives no links.
+    *("application/rss+xml", "application/atom+xml", "application/xml", "text/xml"),
+]
+PARSERS: dict[str, str | None] = {}  # more media types; webcrawl.parse.pdf.read_pdf reads PDF
 HEAD_FIRST = False
 CLOSESPIDER_PAGECOUNT = 0
 CLOSESPIDER_TIMEOUT = 0

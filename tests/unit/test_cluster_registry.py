@@ -14,7 +14,7 @@ import pytest
 from tests.properties.cluster_world import World, WorldBus
 from webcrawl.cluster.agreement.nodefile import NAME, NodeFileError, NodeStore
 from webcrawl.cluster.agreement.orders import SharedOrders
-from webcrawl.cluster.agreement.records import CRAWL, ShardRecord
+from webcrawl.cluster.agreement.records import CRAWL, PROTOCOL, ShardRecord
 from webcrawl.cluster.agreement.registry import GATHER_S, OWN_SETTINGS, Registry, settings_to_agree
 from webcrawl.cluster.bus import Refused
 from webcrawl.config.table import TABLE
@@ -123,7 +123,7 @@ def test_another_protocol_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(world: World) -> None:
         await joined(world)
         monkeypatch.setattr("webcrawl.cluster.agreement.registry.PROTOCOL", 99)
-        with pytest.raises(Refused, match="has protocol 1, and this version of webcrawl has 99"):
+        with pytest.raises(Refused, match=f"has protocol {PROTOCOL}, and this .* has 99"):
             await registry(world).join(is_alone=True)
 
     play(scene)

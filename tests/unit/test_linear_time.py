@@ -38,7 +38,9 @@ from webcrawl.parse.maintext import text_hash
 from webcrawl.parse.markup import scan_by_regex
 from webcrawl.parse.ownersignals import header_directives, header_signals, robots_signals
 from webcrawl.parse.page import read_page
+from webcrawl.parse.pdf import read_pdf
 from webcrawl.parse.robots import RobotsRules
+from webcrawl.parse.sitemaps import SitemapReader
 from webcrawl.parse.urls import canonicalize, canonicalize_each, redirect_target
 from webcrawl.scope.rules import Scope
 from webcrawl.scope.traps import PathLimits, is_numbered
@@ -445,7 +447,43 @@ OTHERS = [
     ),
 ]  # fmt: skip
 
-READERS = [*ROBOTS, *HTTP, *CODINGS, *PAGES, *OTHERS]
+
+def read_entries(data: bytes) -> None:
+    reader = SitemapReader()
+    for at in range(0, len(data), 1 << 16):
+        reader.feed(data[at : at + (1 << 16)])
+    reader.end()
+
+
+MAP = b"<urlset><url>"
+FILES = [
+    *(
+        Reader(f"sitemap: {unit!r}", size, filled(unit, MAP), read_entries)
+        for unit, size in (
+            (b"<url><loc>http://a/", 200_000),
+            (b"<", 1_000_000),
+            (b"<![CDATA[", 1_000_000),
+            (b"<!--", 1_000_000),
+            (b"<a:", 500_000),
+            (b"<loc>&", 500_000),
+            (b"<link a='b=\"", 500_000),
+        )
+    ),
+    Reader("sitemap: a name", 2_000_000, filled(b"a", MAP + b"<"), read_entries),
+    Reader("sitemap: an attribute", 2_000_000, filled(b"a", MAP + b"<link "), read_entries),
+    Reader("sitemap: attributes", 60_000, filled(b"a ", MAP + b"<link ", b"/>"), read_entries),
+    Reader("sitemap: text", 2_000_000, filled(b" ", MAP), read_entries),
+    *(
+        Reader(f"PDF: {unit!r}", 500_000, filled(unit), lambda data: read_pdf(data, ""))
+        for unit in (b"/URI(", b"/URI(" + b"a" * 8_000, b"/URI ((((a)", b"/URI<a", b"/URI(\\")
+    ),
+    Reader(
+        "PDF: streams", 300_000, filled(b"obj/ObjStm/FlateDecode stream\n"),
+        lambda data: read_pdf(data, ""),
+    ),
+]  # fmt: skip
+
+READERS = [*ROBOTS, *HTTP, *CODINGS, *PAGES, *FILES, *OTHERS]
 
 
 def cost_s(reader: Reader, case: Any, tries: int = 2) -> float:

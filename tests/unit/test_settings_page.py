@@ -26,7 +26,7 @@ def test_the_page_shows_defaults_with_their_units() -> None:
         "| `FRONTIER_ACTIVE_HOSTS` | 20,000 |",
         "| `SCOPE_DENY` | empty |",
         "| `JOBDIR` | unset |",
-        "| `CONTENT_TYPES` | `text/html, application/xhtml+xml` |",
+        "| `CONTENT_TYPES` | `text/html, application/xhtml+xml, application/rss+xml, ",
     ):
         assert row in page()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from shutil import copytree
 
@@ -20,6 +20,7 @@ from webcrawl.frontier.disk.identity import read_identity
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.lease import (
+    LISTED,
     Dropped,
     Failed,
     Fetched,
@@ -345,6 +346,66 @@ def test_dates_of_a_sitemap_bring_visits_forward_once_they_proved_right(tmp_path
     crawl.store.close()
 
 
+SITEMAP = Link("http://h/map.xml", "h", via="http://h/robots.txt", sitemap=1)
+
+
+def test_a_sitemap_is_read_again_and_its_dates_bring_visits_forward(tmp_path: Path) -> None:
+    """It is due four times a cycle. All pages change at 400 and at 1,500."""
+
+    def answer(lease: Lease, now: float) -> Outcome:
+        changed_at = 1_500 if now >= 1_500 else 400 if now >= 400 else 50
+        if lease.step is not Step.SITEMAP:
+            return page(now, unchanged=crawl.visits.get(lease.url, [now])[-1] > changed_at)
+        assert lease.visit is None
+        dated = int(UTC_S + changed_at)
+        pages = [
+            Link(f"http://h/{n}", "h", 1, via=lease.url, sitemap=LISTED, lastmod=dated)
+            for n in range(4)
+        ]
+        return Fetched(200, now, now, tuple(pages))
+
+    crawl = Crawl(tmp_path, answer=answer, caps=Caps(per_host=4))
+    crawl.put(SITEMAP)
+    crawl.run(100 + 2 * CYCLE_S)
+    sitemap = crawl.visits.pop(SITEMAP.url)
+    assert len(sitemap) == 8
+    assert all(250 <= b - a < 265 for a, b in pairwise(sitemap)), sitemap
+    assert len(crawl.visits) == 4
+    for first, second, third in crawl.visits.values():
+        assert first < 110
+        assert second - first >= CYCLE_S, "the host is not trusted yet"
+        assert 1_600 < third < 1_650
+    assert crawl.counted["brought_forward"] == 4
+    assert crawl.counted["sitemap"] == 7
+    counters = crawl.state.counters
+    assert counters.in_cycle == 5
+    assert counters.sitemaps == Counter({"2xx": 8, "found": 4, "only": 4})
+    assert counters.crawled == 12, "a sitemap is no page"
+    assert counters.pending == 0
+    crawl.store.close()
+
+
+def test_a_sitemap_of_a_run_without_recrawl_joins_when_it_is_named_again(tmp_path: Path) -> None:
+    crawl = Crawl(tmp_path, mode="off")
+    crawl.put(SITEMAP, link("http://h/"))
+    crawl.run(200.0)
+    assert {len(times) for times in crawl.visits.values()} == {1}
+    crawl.kill("fixed")
+    assert crawl.state.strangers == 1, "the page"
+    crawl.put(SITEMAP, link("http://other/"))
+    crawl.run(100 + CYCLE_S)
+    assert len(crawl.visits[SITEMAP.url]) == 4
+    crawl.answer = lambda lease, now: page(now, 404)
+    crawl.run(100 + 2 * CYCLE_S)
+    asked = len(crawl.visits[SITEMAP.url])
+    crawl.run(100 + 5 * CYCLE_S)
+    assert len(crawl.visits[SITEMAP.url]) == asked + 1, "gone twice"
+    crawl.put(SITEMAP)
+    crawl.run(100 + 8 * CYCLE_S)
+    assert len(crawl.visits[SITEMAP.url]) == asked + 1
+    crawl.store.close()
+
+
 def test_new_pages_and_visits_share_a_host(tmp_path: Path) -> None:
     """20 pages are due at once while 2,000 new ones wait, each a second."""
     crawl = Crawl(tmp_path, share=0.25)
@@ -450,15 +511,17 @@ def test_the_format_is_raised_only_as_needed(tmp_path: Path, is_shard: bool) -> 
         return found
 
     assert form(has_visits=False) == (rows.SHARD_FORMAT if is_shard else rows.FORMAT)
-    assert form(has_visits=True) == (8 if is_shard else 7)
-    assert form(has_visits=False) == (8 if is_shard else 7)
+    assert form(has_visits=True) == (10 if is_shard else 9)
+    assert form(has_visits=False) == (10 if is_shard else 9)
 
 
 def test_rows(tmp_path: Path) -> None:
     state = VisitState(UTC_S, Rate(0.5, 3600.0), 7200.0, 0.25, 3, True, True, -1, "W/é", "gestern")
     state.captured_at, state.sitemap = UTC_S, 2
-    link_ = Link("http://h/", "h", 3, kept="timeout", visit=state.to_row())
-    assert rows.read_link(rows.link_row(link_), "h") == link_
+    for kept, sitemap, lastmod in product(("", "timeout"), (0, 2, -1), (0, 1_700_000_000)):
+        link_ = Link("http://h/", "h", 3, kept=kept, sitemap=sitemap, lastmod=lastmod)
+        for each in (link_, link_._replace(visit=state.to_row())):
+            assert rows.read_link(rows.link_row(each), "h") == each
     again = VisitState.of_row(state.to_row())
     assert again.rate.per_s == pytest.approx(state.rate.per_s, rel=0.01)
     again.rate = state.rate

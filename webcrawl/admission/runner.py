@@ -1,4 +1,4 @@
-"""Admissions: the steps before a page (DNS, robots.txt, HEAD), run beside the downloads.
+"""Admissions: the steps beside the pages (DNS, robots.txt, HEAD, sitemaps).
 
 Turns one lease that is not a PAGE into its outcome. Does not call the frontier and keeps no state
 of its own. `robotspolicy` has the meaning of an answer to robots.txt.
@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
+
+from msgspec import structs
 
 from webcrawl.admission.dns import ResolutionFailed, Resolver
 from webcrawl.admission.guard import AddressGuard
@@ -25,6 +27,7 @@ from webcrawl.admission.robotspolicy import (
     robots_answer,
 )
 from webcrawl.admission.ruled import ruled_headers, ruled_limits
+from webcrawl.admission.sitemaps import Sitemaps
 from webcrawl.crawllog.details import details_of
 from webcrawl.crawllog.line import NO_DETAILS
 from webcrawl.fetch.client import Client, FetchRequest
@@ -47,7 +50,8 @@ from webcrawl.frontier.lease import (
     Unresolved,
 )
 from webcrawl.parse.robots import ALLOW_ALL, LARGE_BODY_BYTES, RobotsRules
-from webcrawl.parse.urls import host_of, redirect_target
+from webcrawl.parse.sitemaps import SIZE_MAX
+from webcrawl.parse.urls import canonicalize_each, host_of, redirect_target
 from webcrawl.scope import HostsAndPatterns
 from webcrawl.scope.hostrules import NO_VALUES, HostRules, Values
 
@@ -62,7 +66,7 @@ class _AllBlocked(Exception):  # noqa: N818  (an outcome, not an error of ours)
 
 @dataclass(slots=True)
 class Admissions:
-    """Runs RESOLVE, ROBOTS and HEAD leases."""
+    """Runs RESOLVE, ROBOTS, HEAD and SITEMAP leases."""
 
     resolver: Resolver | ProxyResolver
     guard: AddressGuard
@@ -79,22 +83,36 @@ class Admissions:
     read_rules_as: Callable[[str], Callable[[bytes], RobotsRules]] | None = None
     # By that name, if a rule gives one: from a robots.txt to what it says about the use of pages.
     read_signals: Callable[[str | None], Callable[[bytes], tuple[str, ...]]] | None = None
+    sitemaps: Sitemaps | None = None  # None: no sitemap is read
 
     async def run(self, lease: Lease) -> Outcome:
         """The outcome of `lease`. Any exception is a fault of ours."""
         if lease.step is Step.RESOLVE:
             return await self._resolve_lease(lease.host)
-        if lease.step is Step.HEAD and self.denied and self.denied.matches(lease.url, lease.host):
+        if lease.link is not None and self._is_denied(lease):
             return Returned()  # the frontier drops it
+        if lease.step is Step.SITEMAP and self.sitemaps is not None:
+            request = self._request(lease)
+            limits = request.limits or self.client.limits
+            request.limits, request.decodes = replace(limits, max_size_bytes=SIZE_MAX), False
+            with self.sitemaps.room(request):
+                return await self._fetch(lease, request)
+        return await self._fetch(lease, self._request(lease))
+
+    def _is_denied(self, lease: Lease) -> bool:
+        denied = self.denied
+        return denied is not None and bool(denied) and denied.matches(lease.url, lease.host)
+
+    async def _fetch(self, lease: Lease, request: FetchRequest) -> Outcome:
         began_at = time.monotonic()
         try:
-            exchange = await self.client.fetch(self._request(lease))
+            exchange = await self.client.fetch(request)
         except FetchFailed as failure:
             await self.judge(failure, lease)
             asked_at = failure.ended_at if failure.asked else 0.0
             if failure.reason in OURS:
                 return Returned(asked_at, failure.ended_at, failure.reason)
-            if lease.step is Step.HEAD:
+            if lease.link is not None:
                 took_s = failure.ended_at - began_at
                 return Failed(failure.reason, asked_at, failure.ended_at, took_s=took_s)
             return RobotsUnreachable(failure.reason, asked_at, failure.ended_at)
@@ -106,6 +124,9 @@ class Admissions:
         if lease.step is Step.HEAD:
             assert lease.link is not None
             return self._head(exchange, lease.link)
+        if lease.step is Step.SITEMAP:
+            assert lease.link is not None
+            return await self._sitemap(exchange, lease.link)
         assert lease.robots_task is not None
         return await self._robots(exchange, lease.robots_task)
 
@@ -198,6 +219,8 @@ class Admissions:
                 as_agent = agent and self.read_rules_as
                 read_rules = as_agent(agent) if as_agent else self.read_rules
                 rules = await read_robots(exchange.payload, read_rules)
+                if rules.sitemaps:
+                    rules = structs.replace(rules, sitemaps=self._named(rules, robots_task))
                 return RobotsFetched(
                     *(rules, expires_at, *times, "2xx", size, agent, details, *answered)
                 )
@@ -210,6 +233,32 @@ class Admissions:
             case Unreachable():
                 again_s = asked_to_wait_s(exchange)
                 return RobotsUnreachable("5xx", *times, again_s, details, *answered)
+
+    def _named(self, rules: RobotsRules, robots_task: RobotsTask) -> tuple[str, ...]:
+        """The sitemaps that the rules name: canonical, each once, and in scope."""
+        if self.sitemaps is None:
+            return ()
+        # Deviation: relative to the robots.txt; the standard asks for whole URLs.
+        urls, _ = canonicalize_each(rules.sitemaps, robots_task.origin + "/robots.txt")
+        return tuple(filter(self.sitemaps.has_scope, urls))
+
+    async def _sitemap(self, exchange: Exchange, link: Link) -> Outcome:
+        links: tuple[Link, ...] = ()
+        status, own_only = exchange.status, False
+        if self.sitemaps is not None and 200 <= status < 300:
+            links, own_only = await self.sitemaps.read(exchange, link)
+        elif self.sitemaps is not None and status in REDIRECTS:
+            target = redirect_target(exchange.header(b"location"), link.url)
+            links = self.sitemaps.moved(target, link) if target else ()
+        return Fetched(
+            *(status, exchange.asked_at, exchange.ended_at, links),
+            retry_after_s=asked_to_wait_s(exchange),
+            size_bytes=exchange.size_bytes,
+            took_s=exchange.total_s,
+            details=details_of(exchange),
+            own_only=own_only,
+            first_byte_s=exchange.first_byte_s,
+        )
 
     def _head(self, exchange: Exchange, link: Link) -> Outcome:
         """A GET follows for a wanted type, and if the server does not know HEAD (RFC 9110, 9.1)."""

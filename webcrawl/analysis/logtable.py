@@ -54,7 +54,7 @@ _OPTIONS = f"format = 'newline_delimited', ignore_errors = true, columns = {{{_S
 # A line that is no JSON object (a torn last line, for example) is a row of NULLs.
 _FILES = f"SELECT *, ?::INTEGER AS node FROM read_json(?, {_OPTIONS})"
 # URLs that more than one node has: looked for if the log is of several.
-_TWICE = """UNION ALL SELECT md5_number(url) FROM line WHERE kind <> 'robots'
+_TWICE = """UNION ALL SELECT md5_number(url) FROM line WHERE kind IN ('page', 'head')
         GROUP BY 1 HAVING min(node) < max(node)"""
 _DERIVE = """
 CREATE VIEW line AS
@@ -66,12 +66,12 @@ CREATE TABLE superseded AS
         WHERE "end" = 'kept' OR visit IS NOT NULL
         {twice}
     )
-    SELECT number FROM line SEMI JOIN kept ON md5_number(url) = key WHERE kind <> 'robots'
+    SELECT number FROM line SEMI JOIN kept ON md5_number(url) = key WHERE kind IN ('page', 'head')
     QUALIFY row_number() OVER (
         PARTITION BY md5_number(url) ORDER BY "end" = 'kept', time DESC
     ) > 1;
 CREATE VIEW outcome AS
-    SELECT * FROM line WHERE kind <> 'robots' AND number NOT IN (FROM superseded);
+    SELECT * FROM line WHERE kind IN ('page', 'head') AND number NOT IN (FROM superseded);
 CREATE VIEW answered AS
     SELECT * FROM outcome WHERE "end" = 'done' AND status IS NOT NULL;
 CREATE VIEW document AS

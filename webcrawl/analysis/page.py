@@ -169,6 +169,7 @@ def key_numbers(report: Report) -> list[tuple[str, str]]:
         ("hosts with one page, of those with any", f"{report.one_page_share:.1%}"),
         ("links found", f"{t['links_found']:,}"),
         ("duplicates of an earlier page", f"{t['duplicates']:,}"),
+        ("pages that only a sitemap gave", f"{t['pages_only_by_sitemaps']:,.0f}"),
         ("URLs dropped", f"{t['urls_dropped']:,}"),
         ("URLs kept for a later try", f"{t['urls_kept_for_a_later_try']:,}"),
         ("URLs queued", f"{t['urls_pending']:,.0f}"),

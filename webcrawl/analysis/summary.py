@@ -37,7 +37,7 @@ def totals(log: duckdb.DuckDBPyConnection, state: CrawlState) -> dict[str, float
     )
     robots, robots_bytes = one(
         log,
-        "SELECT count(*), coalesce(sum(size_bytes) FILTER (kind = 'robots'), 0)"
+        "SELECT count(*), coalesce(sum(size_bytes) FILTER (kind <> 'head'), 0)"
         " FROM line WHERE kind <> 'page'",  # an answer to HEAD is one of the answered
     )
     (links,) = one(log, "SELECT coalesce(sum(links), 0) FROM line WHERE kind = 'page'")
@@ -58,7 +58,8 @@ def totals(log: duckdb.DuckDBPyConnection, state: CrawlState) -> dict[str, float
         "links_found": links,
         "hosts_answered": hosts,
         "registered_domains_answered": domains,
-        "robots_and_head_requests": robots,
+        "robots_and_head_requests": robots,  # and sitemaps
+        "pages_only_by_sitemaps": state.counts.get("sitemaps/only", 0),
         "urls_dropped": dropped,
         "urls_kept_for_a_later_try": kept,
         "urls_pending": pending or state.counts.get("pending", 0),

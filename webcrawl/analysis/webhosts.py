@@ -8,7 +8,7 @@ from webcrawl.analysis.tables import Table, queried
 
 # Of each host: URLs requested, documents kept, bytes on the wire, and time of all its requests.
 _HOST = """SELECT host,
-        count(*) FILTER (kind <> 'robots' AND (tries > 0 OR status IS NOT NULL)
+        count(*) FILTER (kind IN ('page', 'head') AND (tries > 0 OR status IS NOT NULL)
             AND number NOT IN (FROM superseded)) AS visited_urls,
         count(*) FILTER (kind = 'page' AND "end" = 'done' AND reason IS NULL
             AND status BETWEEN 200 AND 299 AND number NOT IN (FROM superseded)) AS pages,

@@ -28,6 +28,7 @@ from webcrawl.admission.guard import AddressGuard
 from webcrawl.admission.outage import Outage, connects
 from webcrawl.admission.proxied import ProxyGuard, ProxyProbe, ProxyResolver
 from webcrawl.admission.runner import Admissions
+from webcrawl.admission.sitemaps import Sitemaps
 from webcrawl.config import rulesfile
 from webcrawl.config.fetch import (
     client_from,
@@ -56,6 +57,7 @@ from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.urlcache import UrlCache
 from webcrawl.parse.jointrules import names_key
 from webcrawl.parse.ownersignals import robots_signals
+from webcrawl.parse.page import PARSERS, Parser
 from webcrawl.parse.robots import MAX_BODY_BYTES, RobotsRules, product_token
 from webcrawl.parse.robotsparsers import OURS, PROTEGO, reader
 from webcrawl.scope import HostsAndPatterns, PathLimits, Scope
@@ -122,7 +124,10 @@ def outlinks_from(
     ordering = ORDERINGS[read(settings, "FRONTIER_ORDER", str)]
     known = None if ordering.moves_links else UrlCache(policy_from(settings, rules))
     sequence_max = read(settings, "SEQUENCE_LIMIT", int)
-    return Outlinks(scope or scope_from(settings), dropped, sequence_max, known)
+    return Outlinks(
+        *(scope or scope_from(settings), dropped, sequence_max, known),
+        reads_sitemaps=read(settings, "SITEMAPS", bool) and read(settings, "FOLLOW_LINKS", bool),
+    )
 
 
 def caps_from(settings: BaseSettings, rules: HostRules | None = None) -> Caps:
@@ -270,6 +275,7 @@ def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Polic
         retry_times=read(settings, "RETRY_TIMES", int) if retry else 0,
         retry_codes=frozenset(read(settings, "RETRY_HTTP_CODES", list)),
         failures_max=read(settings, "HOST_MAX_FAILURES", int),
+        sitemaps_max=read(settings, "MAX_SITEMAPS_PER_HOST", int),
         rules=rules,
         recrawl=recrawl_from(settings),
     )
@@ -282,6 +288,18 @@ def recrawl_from(settings: BaseSettings) -> Recrawl | None:
         return None
     cycle_s = read(settings, "RECRAWL_CYCLE", float)
     return Recrawl(mode, cycle_s, read(settings, "RECRAWL_BUDGET", float))
+
+
+def parsers_from(settings: BaseSettings) -> dict[str, Parser]:
+    """The parsers of pages by media type: ours, and those of the setting PARSERS."""
+    parsers = dict(PARSERS)
+    read(settings, "PARSERS", dict)  # SettingError
+    for media_type, parser in settings.getdict("PARSERS").items():  # functions may have no path
+        if parser is None:
+            parsers.pop(media_type.strip().lower(), None)
+        else:
+            parsers[media_type.strip().lower()] = load_object(parser)
+    return parsers
 
 
 def guard_from(settings: BaseSettings) -> AddressGuard:
@@ -346,8 +364,9 @@ def admissions_from(
     record: Callable[[Exchange], Awaitable[None]],
     denied: HostsAndPatterns | None = None,
     gate: Gate | None = None,
+    sitemaps: Sitemaps | None = None,
 ) -> Admissions:
-    """The runner of DNS, robots.txt and HEAD, beside the pages. Its requests pass `gate`."""
+    """The runner of DNS, robots.txt, HEAD and sitemaps, beside the pages. They pass `gate`."""
     # Mostly one request per host: keep-alive for the first page took more CPU than it saved.
     limits = replace(limits_from(settings), max_size_bytes=MAX_BODY_BYTES, keep_alive_s=0.0)
     resolver = resolver_from(settings, gate)
@@ -375,4 +394,5 @@ def admissions_from(
         read_signals=lambda agent: partial(
             robots_signals, names=robots_names(settings, agent or "")
         ),
+        sitemaps=sitemaps,
     )

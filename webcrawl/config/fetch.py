@@ -25,6 +25,7 @@ from webcrawl.fetch.mediatypes import Wants, media_type_test
 from webcrawl.fetch.proxy import Proxy
 from webcrawl.fetch.signing import KeyFileError, Signer, read_key
 from webcrawl.fetch.tls import client_context
+from webcrawl.parse.page import XML_TYPES
 
 logger = logging.getLogger(__name__)
 
@@ -146,6 +147,12 @@ def pairs(headers: Headers) -> WireHeaders:
 def content_type_test(settings: BaseSettings) -> Wants:
     """A test of media types: whether CONTENT_TYPES wants the body of an answer."""
     return media_type_test(read(settings, "CONTENT_TYPES", list))
+
+
+def wants_feeds(settings: BaseSettings) -> bool:
+    """Whether CONTENT_TYPES names a type of feeds: only then are the feeds of a page links."""
+    wants = content_type_test(settings)
+    return any(wants(200, [(b"Content-Type", each.encode())]) for each in XML_TYPES)
 
 
 def tls_context_from(settings: BaseSettings) -> ssl.SSLContext:

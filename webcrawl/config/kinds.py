@@ -224,6 +224,25 @@ def _are_loadable(value: Any) -> bool:
     return True
 
 
+def _named_parsers(value: Any) -> dict[str, str | None]:
+    """The parsers by their import paths: a function has another text in each process."""
+    parsers = _dictionary(value or {})
+    return {name: _listed([parser])[0] if parser else None for name, parser in parsers.items()}  # type: ignore[misc]
+
+
+def _are_parsers(value: Any) -> bool:
+    """Tries each parser on an empty page."""
+    try:
+        for media_type, parser in _dictionary(value or {}).items():
+            if re.fullmatch(r"[\w.+-]+/[\w.+-]+", media_type.strip()) is None:
+                return False
+            if parser is not None:
+                load_object(parser)(b"", "utf-8", follow_rel_nofollow=True).hrefs  # noqa: B018
+    except Exception:  # from a user's code
+        return False
+    return True
+
+
 def _is_robots_parser(value: Any) -> bool:
     """Tries a parser of a user's own on an empty robots.txt."""
     if value in (OURS, PROTEGO):
@@ -399,6 +418,11 @@ HTTP_CODES = list_of(
     "codes, such as 429,503; but not 401, 402 and 451, by which an owner refuses access",
 )._replace(typed=lambda value: [int(str(code)) for code in _listed(value)])
 DNS_SERVERS = list_of(_is_dns_server, "addresses, such as 127.0.0.1:5353,[::1]:53")
+PARSERS = Kind(
+    _are_parsers,
+    "a dictionary of media types and import paths of their parsers, or None for no parser",
+    _named_parsers,
+)
 FUNCTIONS = Kind(_are_loadable, "import paths of functions, with commas between them", _listed)
 SCHEDULER = Kind(_is_scheduler, "webcrawl.scheduler.Scheduler, or a class made from it")
 TLS_VERSION = Kind(

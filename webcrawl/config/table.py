@@ -61,6 +61,19 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             BOOL,
             "`False`: fetch the seed list only; redirects are not followed either.",
         ),
+        Setting(
+            "SITEMAPS",
+            BOOL,
+            "Follow the sitemaps that robots.txt names, and seeds that are sitemaps or feeds. No"
+            " effect with `FOLLOW_LINKS=False`.",
+            "sitemaps.md",
+        ),
+        Setting(
+            "MAX_SITEMAPS_PER_HOST",
+            whole(0),
+            "Maximum number of sitemaps, those of index files too, per host. 0: no limit.",
+            "sitemaps.md",
+        ),
         Setting("OBEY_NOFOLLOW", BOOL, "Obey `nofollow` in meta robots and `X-Robots-Tag`."),
         Setting(
             "OBEY_NOARCHIVE",
@@ -130,6 +143,13 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             kinds.MEDIA_TYPES,
             "Answers of other types are dropped at the header; their body is not read. `image/*`"
             " is all images; `*`, `*/*` or an empty value is everything.",
+        ),
+        Setting(
+            "PARSERS",
+            kinds.PARSERS,
+            "Parsers of more media types: `{'application/pdf': 'webcrawl.parse.pdf.read_pdf'}`."
+            " Name the types in `CONTENT_TYPES` too.",
+            "extending.md#a-parser",
         ),
         Setting("HEAD_FIRST", BOOL, "Ask with HEAD before GET, and GET only wanted types."),
         Setting(

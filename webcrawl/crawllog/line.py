@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.json import Encoder
 from msgspec.structs import asdict
 
-Kind = Literal["page", "robots", "head"]
+Kind = Literal["page", "robots", "head", "sitemap"]
 End = Literal["done", "dropped", "kept"]
 
 NO_DETAILS: Final = b"{}"

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from webcrawl.fetch.connections import Connections, Server
-from webcrawl.fetch.decode import decode, decode_quickly
+from webcrawl.fetch.decode import codings_of, decode, decode_quickly
 from webcrawl.fetch.exchange import Exchange, FailureReason, FetchFailed
 from webcrawl.fetch.gate import Gate, Matches
 from webcrawl.fetch.http1 import Headers, ResponseReader
@@ -73,6 +73,7 @@ class FetchRequest:
     wants: Wants | None = None
     on_content: OnContent | None = None
     limits: Limits | None = None  # None: the client's
+    decodes: bool = True  # False: the payload keeps its content codings
     local_address: tuple[str, int] | None = None  # None: the client's
 
 
@@ -205,7 +206,12 @@ class Client:
         )
         if fetch.ssl_object is not None:
             exchange.tls = self._judge.describe(fetch.ssl_object, fetch.server.host)
-        if not fetch.body_skipped:
+        if not fetch.body_skipped and not fetch.request.decodes:
+            exchange.body = reader.body
+            exchange.payload = reader.content if reader.chunked else exchange.body
+            exchange.codings_left = tuple(codings_of(reader.headers))
+            exchange.decode_problem = reader.problem
+        elif not fetch.body_skipped:
             exchange.body = reader.body
             content = reader.content if reader.chunked else exchange.body
             what = content, reader.headers, fetch.limits.max_size_bytes

@@ -74,6 +74,7 @@ class Policy:
     stale_s -- seconds, see STALE_S
     recrawl -- RECRAWL and its settings; None: no page is visited again
     denied -- SCOPE_DENY, which URLs in line obey too; it may grow while the crawl runs
+    sitemaps_max -- MAX_SITEMAPS_PER_HOST; 0: no limit
     rules -- RULES: other values for some hosts; None: no file of rules
     """
 
@@ -90,6 +91,7 @@ class Policy:
     failures_max: int = 20
     retired_s: float = 3600.0
     stale_s: float = STALE_S
+    sitemaps_max: int = 0
     rules: HostRules | None = None
     recrawl: Recrawl | None = None
     denied: HostsAndPatterns = field(default_factory=HostsAndPatterns)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from itertools import compress
-from operator import not_
+from operator import attrgetter, not_
 from typing import Literal
 
 from webcrawl.fetch.exchange import REASONS
@@ -27,21 +27,26 @@ from webcrawl.frontier.distributor import VISIT_PRIORITY, Distributor
 from webcrawl.frontier.endings import Endings
 from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import DropReason, Link, Passed, Refusal
+from webcrawl.frontier.listed import ListedUrls
 from webcrawl.frontier.mailbox import FoundLink, Mailbox
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.queue import Entry
+from webcrawl.frontier.sitemapnames import SitemapFiles
 from webcrawl.frontier.store import Store
 from webcrawl.frontier.visits import Visits
 from webcrawl.parse.urls import origin_of, target_of
 
 # Module-level names, since an attribute look-up in an enumeration takes 0.1 µs.
 _NO_TEST, _HOST, _IP, _ROBOTS = Passed
+_sitemap_of = attrgetter("sitemap")
 
 FAILURES_MAX = 10  # failed seeds that are remembered, with their reasons
 
 
 class Candidates:
-    """Tests links. `failed_seeds` has (URL, reason) of the first FAILURES_MAX that failed."""
+    """Tests links. `sitemaps` and `listed` are told what their files and pages gave.
+
+    `failed_seeds` has (URL, reason) of the first FAILURES_MAX that failed."""
 
     def __init__(
         self,
@@ -72,6 +77,8 @@ class Candidates:
         self.robots_steps = 0  # of all checks so far (`RobotsRules.check_steps`)
         self.failed_seeds: list[tuple[str, str]] = []
         self._refused_for_now: list[tuple[Host, Link, str, float]] = []
+        self.sitemaps = SitemapFiles(store, caps, policy.sitemaps_max)
+        self.listed = ListedUrls(counters)
 
     # Into the queue
 
@@ -88,7 +95,13 @@ class Candidates:
         links = [link for link in links if not self._refused_before_seen(link)]
         if self._mailbox is not None:
             links, accepted = self._send_foreign(self._mailbox, links, cash, force=force)
+        has_sitemaps = any(map(_sitemap_of, links))  # 20 ns per link
+        if has_sitemaps:
+            accepted += self._put_sitemaps([link for link in links if link.sitemap > 0], now)
+            links = [link for link in links if link.sitemap <= 0]
         added = self._store.add_urls([link.url for link in links])
+        if has_sitemaps or self.listed:
+            self.listed.count(links, added)
         self._counters.count_found(
             link.url for link, new in zip(links, added, strict=True) if new or force
         )
@@ -107,6 +120,27 @@ class Candidates:
                 self._count_drop(None, link, refused, now)
                 continue
             self._enqueue(link, now, cash)
+            accepted += 1
+        return accepted
+
+    def _put_sitemaps(self, links: list[Link], now: float) -> int:
+        """Queue the new ones of `links` to sitemaps. Returns their number."""
+        accepted = 0
+        for link in links:
+            is_new, was_known = self.sitemaps.add(link)
+            if not is_new:
+                if self._visits is not None:
+                    self._visits.known_sitemap(link, now)
+                continue
+            self._counters.count_found((link.url,))
+            if was_known:  # it is queued or was fetched as a page, or for another host
+                self._ordering.forfeit(link)
+            refused = self.sitemaps.take(link)
+            if refused:
+                self._count_drop(None, link, refused, now)
+                continue
+            # As if all tests of the funnel were passed: it counts pages.
+            self._enqueue(link._replace(counted=_ROBOTS), now)
             accepted += 1
         return accepted
 
@@ -356,13 +390,19 @@ class Candidates:
         """
         if self._policy.denies(link):
             return "scope_deny", 0.0
+        if self.sitemaps.has_also(link):
+            return "sitemap", 0.0
         if host.retired_until > now:
             return host.retired_reason, host.retired_until if host.deferrals else 0.0
         if self._limits_hosts:
             limit = self._policy.refuses_next(host, link)
             if limit:
                 return limit, 0.0
-        if counted < _IP:
+        if link.sitemap > 0 and not link.visit:
+            full = self._caps.is_full(link.host)
+            if full or self._caps.ip_is_full(host.addresses[0]):
+                return full or "ip_cap", 0.0
+        elif counted < _IP:
             refused = self._caps.take_ip(host.addresses[0])
             if refused:
                 return refused, 0.0

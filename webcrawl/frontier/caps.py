@@ -47,6 +47,16 @@ class Caps:
         self.counts: Counts = {}
         self.shared: Addresses | None = None
 
+    def is_full(self, host: str) -> CapReason | Literal[""]:
+        """The cap for which `take_url` would refuse a URL of `host`, or ""."""
+        counts, per_host = self.counts, self.per_host
+        if self._rules is not None and (ruled := self._rules.of(host).max_pages) is not None:
+            per_host = ruled
+        if per_host and counts.get("host " + host, 0) >= per_host:
+            return "host_cap"
+        domain = "domain " + registered_domain(host) if self.per_domain else ""
+        return "domain_cap" if domain and counts.get(domain, 0) >= self.per_domain else ""
+
     def take_url(self, host: str) -> CapReason | Literal[""]:
         """Count a URL of `host`; "", or "host_cap" or "domain_cap" if that cap refuses it. O(1)."""
         counts, per_host = self.counts, self.per_host

@@ -41,13 +41,15 @@ from webcrawl.frontier.lease import (
     Step,
     Unresolved,
 )
-from webcrawl.frontier.mailbox import Abroad, FoundLink, Mail, Mailbox, Packed
+from webcrawl.frontier.mailbox import Abroad, FoundLink, Mail, Mailbox, Packed, RobotsAnswered
 from webcrawl.frontier.orderings import Level, Ordering
 from webcrawl.frontier.overview import Overview, SlowHosts, overview_of
 from webcrawl.frontier.store import Numbers, Store, StoreError
 from webcrawl.frontier.visits import Visits
 from webcrawl.frontier.workbench import VISITS
 from webcrawl.items import Original
+from webcrawl.parse.robots import RobotsRules
+from webcrawl.parse.urls import host_of
 from webcrawl.scope.hostrules import HostRule
 
 _DROPS_MAX = 2_000  # URLs dropped in one `acquire`, before the event loop runs other tasks
@@ -279,6 +281,8 @@ class CrawlState:
                 for each in part:
                     assert not isinstance(each, FoundLink)
                     self._disposition.received(each, now)
+                    if isinstance(each, RobotsAnswered):
+                        self._put_sitemaps(each.robots_task, each.read(), now)
             else:
                 cash, force = terms
                 links = [each.link for each in part if isinstance(each, FoundLink)]
@@ -411,7 +415,7 @@ class CrawlState:
         link, refused = taken
         self._bench.lease(host, with_ip=True)
         visit = None
-        if self._visits is not None:
+        if self._visits is not None and step is Step.PAGE:
             self._visits.leased(link)
             visit = self._visits.visit_of(link) if link.visit else None
         return Lease(host.name, step, link.url, address, link, refused=refused, visit=visit)
@@ -441,6 +445,8 @@ class CrawlState:
             case RobotsFetched():
                 self._endings.robots(host, lease, outcome, now)
                 disposition.robots_fetched(_robots_task(lease), outcome, now)
+                if outcome.rules.sitemaps and disposition.is_ours(_robots_task(lease)):
+                    self._put_sitemaps(_robots_task(lease), outcome.rules, now)
             case RobotsMoved():
                 self._endings.robots(host, lease, outcome, now)
                 disposition.robots_moved(_robots_task(lease), outcome, now)
@@ -469,6 +475,9 @@ class CrawlState:
             return
         if lease.step is Step.PAGE:
             self._slow.add(host.name, outcome.took_s)
+        elif lease.step is Step.SITEMAP:
+            self._sitemap_fetched(host, lease, outcome, now)
+            return
         status, wait_s = outcome.status, outcome.retry_after_s
         if status in self._policy.retry_codes:
             self._disposition.back_off(host, link.retries + 1, outcome.ended_at, wait_s)
@@ -486,9 +495,12 @@ class CrawlState:
         self._done(host, lease, outcome, now)
 
     def _done(self, host: Host, lease: Lease, outcome: Fetched, now: float) -> None:
-        """Count the final answer to a URL."""
+        """Count the final answer to a page or HEAD."""
+        assert lease.link is not None
         self.counters.count_code(outcome.status)
         self.counters.count_ended(lease.url)
+        if lease.link.sitemap:
+            self._candidates.listed.fetched(lease.url)
         self._ordering.visited(host.name)
         self._endings.done(host, lease, outcome, now)
 
@@ -514,6 +526,41 @@ class CrawlState:
             self._done(host, lease, outcome, now)
         if before is not None:
             visits.fetched(link, outcome, state, worth)
+
+    def _sitemap_fetched(self, host: Host, lease: Lease, outcome: Fetched, now: float) -> None:
+        """As `_fetched`. No page, so neither the funnel nor the ordering counts it."""
+        link, status, wait_s = lease.link, outcome.status, outcome.retry_after_s
+        assert link is not None
+        if status in self._policy.retry_codes:
+            self._disposition.back_off(host, link.retries + 1, outcome.ended_at, wait_s)
+        if self._policy.asks_again(status, link.retries, wait_s):
+            self.counters.retried[str(status)] += 1
+            self._candidates.put_again(host, link, now)
+            return
+        if not link.visit:
+            self._ordering.forfeit(link)
+            self.counters.count_ended(link.url)
+        self._candidates.put(outcome.links, now)
+        self._candidates.sitemaps.ended(link, own_only=outcome.own_only)
+        host.queue.drop()
+        visits = self._visits
+        before = visits.before(link) if visits is not None else None
+        self.counters.sitemaps[f"{status // 100}xx"] += 1
+        found = visits.found(link, outcome) if visits is not None and link.visit else ""
+        self._endings.done(host, lease, outcome, now, found)
+        if visits is not None and before is not None:
+            visits.fetched(link, outcome, *before, visits.mean_weight)
+
+    def _put_sitemaps(self, robots_task: RobotsTask, rules: RobotsRules, now: float) -> None:
+        """Queue the sitemaps that a robots.txt of ours names: canonical and in scope, by then."""
+        via = robots_task.origin + "/robots.txt"
+        depth_max = self._policy.depth_max
+        if not depth_max or robots_task.depth < depth_max:  # else all its pages are too deep
+            links = [
+                Link(url, host_of(url), robots_task.depth, via=via, sitemap=1)
+                for url in rules.sitemaps
+            ]
+            self._candidates.put(links, now)
 
     def _failed(self, host: Host, lease: Lease, outcome: Failed, now: float) -> None:
         link = lease.link

@@ -60,12 +60,16 @@ class Counters:
     failed -- tries of a page or HEAD without an answer, by reason (core)
     retried -- retries, by reason or status (core, disposition)
     robots -- answers to robots.txt, by "2xx", "4xx", "redirects" or a reason (disposition)
+    sitemaps -- of sitemaps (docs/sitemaps.md): "found", URLs that a sitemap gave first; "only",
+        answered pages that no page has linked to so far (candidates); files by "2xx" ... "5xx"
+        (core); files by format and by problem, "entries", and "foreign" entries (admissions)
     kept -- URLs kept for a later try, by reason; goes up and down (backlog)
-    in_cycle -- pages that are visited again (RECRAWL); goes up and down (visits)
+    in_cycle -- pages and sitemaps that are visited again (RECRAWL); goes up and down (visits)
     visits -- their visits by what was found: "changed", "unchanged", "not_modified" (304),
-        "unknown", "redirect", "error" (4xx and 5xx), "unanswered", "refused" (no request); and
-        "gone", pages that have left the cycle; "lie", proofs that a host's validators are false;
-        "brought_forward" by a sitemap's date (visits)
+        "unknown", "redirect", "error" (4xx and 5xx), "unanswered", "refused" (no request);
+        "sitemap", sitemaps that were read again; and "gone", pages that have left the cycle;
+        "lie", proofs that a host's validators are false; "brought_forward" by a sitemap's date
+        (visits)
     outage_s -- seconds that the crawl waited for its own network (scheduler)
     levels -- URLs by level, "found/1" ... "found/10": new, whether a cap refuses them or not
         (candidates); "ended/1" ...: done or dropped (core, candidates). Pending is found - ended
@@ -104,6 +108,7 @@ class Counters:
     retried: Counter[str] = field(default_factory=Counter)
     robots: Counter[str] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
+    sitemaps: Counter[str] = field(default_factory=Counter)
     in_cycle: int = 0
     visits: Counter[str] = field(default_factory=Counter)
     outage_s: float = 0.0

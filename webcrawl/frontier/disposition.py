@@ -219,7 +219,7 @@ class Disposition:
             self._counters.retried["robots"] += 1
             home.unmark_elsewhere(robots_task.origin)
             url = robots_task.origin + "/robots.txt"
-            home.add_robots_task(RobotsTask(robots_task.origin, robots_task.home, url, tries=tries))
+            home.add_robots_task(robots_task._replace(url=url, redirects=0, tries=tries))
         else:
             self._robots_unavailable(robots_task, reason, now)
         # Links that are refused from now on need not wait for the clock before they are dropped.
@@ -263,6 +263,10 @@ class Disposition:
         home.rules[robots_task.origin] = rules
         home.crawl_delay_s = max(rules.crawl_delay_s for rules in home.rules.values())
         self._distributor.apply_delay(home)
+
+    def is_ours(self, robots_task: RobotsTask) -> bool:
+        """Whether the rules of `robots_task` are for a host of ours."""
+        return self._shard_of(robots_task.home) is None
 
     def _home(self, robots_task: RobotsTask) -> Host:
         """The host whose robots.txt the task is for. It is ours."""

@@ -132,9 +132,13 @@ class Distributor:
                 self._counters.robots_attempted += 1
                 tries = self._policy.retry_times if known is not None and known.losses else 0
                 host.add_robots_task(
-                    RobotsTask(origin, host.name, origin + "/robots.txt", tries=tries)
+                    RobotsTask(
+                        *(origin, host.name, origin + "/robots.txt"), tries=tries, depth=link.depth
+                    )
                 )
                 return Step.ROBOTS
+        if link.sitemap > 0:
+            return Step.SITEMAP
         if policy.head_first and not link.head_done and not link.payload:
             return Step.HEAD
         return Step.PAGE

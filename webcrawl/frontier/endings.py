@@ -5,6 +5,8 @@ Decides nothing: `core` and `candidates` decide how a turn ends, and call this m
 
 from __future__ import annotations
 
+from typing import Final
+
 from webcrawl.crawllog.files import CrawlLog
 from webcrawl.crawllog.line import (
     NO_DETAILS,
@@ -32,6 +34,12 @@ from webcrawl.frontier.store import Store
 from webcrawl.frontier.visitstate import VisitState
 from webcrawl.parse.urls import level_of
 
+_KINDS: Final[dict[Step, Kind]] = {
+    Step.PAGE: "page",
+    Step.HEAD: "head",
+    Step.SITEMAP: "sitemap",
+}
+
 
 class Endings:
     """Writes ends to `store`, and to `log` if there is one. `utc_s` plus monotonic time is UTC."""
@@ -49,11 +57,10 @@ class Endings:
         """
         link = lease.link
         assert link is not None
-        is_head = lease.step is Step.HEAD
-        ending = f"head {outcome.status}" if is_head else str(outcome.status)
+        kind = _KINDS[lease.step]
+        ending = str(outcome.status) if kind == "page" else f"{kind} {outcome.status}"
         self._store.record_status(link, ending, now, outcome.duplicate_of)
         if self._log is not None:
-            kind: Kind = "head" if is_head else "page"
             tries, details = link.retries + 1, outcome.details
             self._add(now, kind, link, "done", "", tries, host, details, visit)
 
@@ -109,7 +116,8 @@ class Endings:
         if took_s is not None:
             ip = host.addresses[0] if host is not None and host.addresses else ""
             details = to_bytes(Details(ip=real_address(ip), total_ms=milliseconds(took_s)))
-        self._add(now, "page", link, end, reason, tries, host, details)
+        kind: Kind = "sitemap" if link.sitemap > 0 else "page"
+        self._add(now, kind, link, end, reason, tries, host, details)
 
     def _add(
         self,

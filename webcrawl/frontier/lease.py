@@ -27,12 +27,19 @@ GivenUpReason = UnresolvedReason | Literal["host_retired", "robots_unreachable"]
 # A rule (RULES) or a budget of its host refuses a link that is queued.
 LimitReason = Literal["deny", "depth", "host_cap", "host_bytes"]
 # The frontier refuses a link when it takes the link from the queue.
-Refusal = GivenUpReason | Literal["robots", "ip_cap", "scope_deny"] | CapReason | LimitReason
+# "sitemap": it is read as a sitemap.
+Refusal = (
+    GivenUpReason | Literal["robots", "ip_cap", "scope_deny", "sitemap"] | CapReason | LimitReason
+)
 # A component of the user's ended a page's request without an answer.
 ComponentReason = Literal["middleware", "replaced", "unreadable", "unsendable"]
 # A link is never fetched, or not again. frontier.outlinks refuses links out of scope before.
 # "foreign_request": a user's own Request for a host of another shard (frontier.mailbox).
-DropReason = Refusal | ComponentReason | FailureReason | Literal["foreign_request"]
+# "sitemap_cap": MAX_SITEMAPS_PER_HOST.
+DropReason = Refusal | ComponentReason | FailureReason | Literal["foreign_request", "sitemap_cap"]
+
+
+LISTED = -1  # `Link.sitemap` of a page that a sitemap gave
 
 
 class Passed(IntEnum):
@@ -74,6 +81,7 @@ class RobotsTask(NamedTuple):
     url: str  # after a redirect it may be on another host: a lease of that host fetches it
     redirects: int = 0  # hops so far (RFC 9309, 2.3.1.2)
     tries: int = 0  # tries before this one
+    depth: int = 0  # of the link for which it is fetched: its sitemaps get the same
 
 
 class Step(Enum):
@@ -82,6 +90,7 @@ class Step(Enum):
     RESOLVE = "resolve"  # look up the host's address in DNS: no clock of the host is set
     ROBOTS = "robots"  # fetch a robots.txt from this host
     HEAD = "head"  # ask for the type of the page
+    SITEMAP = "sitemap"  # fetch a sitemap
     PAGE = "page"  # fetch the page
 
 
@@ -89,7 +98,7 @@ class Lane(IntEnum):
     """The steps that one `acquire` asks for. Each lane has its own order of hosts."""
 
     PAGES = 0  # PAGE
-    ADMISSIONS = 1  # RESOLVE, ROBOTS, HEAD
+    ADMISSIONS = 1  # RESOLVE, ROBOTS, HEAD, SITEMAP
 
 
 class Visit(Struct, frozen=True, array_like=True, gc=False):
@@ -119,7 +128,7 @@ class Visited(Struct, frozen=True, array_like=True, gc=False):
 class Lease(Struct, frozen=True, eq=False, array_like=True, gc=False):
     """The right to one request at one host (and one IP address), until it is released.
 
-    RESOLVE has neither `url` nor `address`. ROBOTS has a `robots_task`, HEAD and PAGE a `link`.
+    RESOLVE has neither `url` nor `address`. ROBOTS has a `robots_task`, all others a `link`.
     """
 
     host: str
@@ -203,7 +212,7 @@ class RobotsUnreachable(_Outcome, frozen=True):
 
 
 class Fetched(_Outcome, frozen=True):
-    """PAGE or HEAD: the server answered with `status`."""
+    """PAGE, HEAD or SITEMAP: the server answered with `status`."""
 
     status: int
     asked_at: float
@@ -215,13 +224,15 @@ class Fetched(_Outcome, frozen=True):
     wanted: bool = True  # HEAD: a GET follows
     duplicate_of: str = ""  # the first URL with the same content
     archived: bool = True  # PAGE: its records are in the archive, so a later page may refer to it
+    # SITEMAP: the file has only URLs of its own host, so no other host's robots.txt need name it.
+    own_only: bool = False
     details: bytes = NO_DETAILS
     first_byte_s: float = 0.0  # from the request to the first byte; 0.0: not known
     visited: Visited | None = None  # PAGE, with RECRAWL: what a later visit compares
 
 
 class Failed(_Outcome, frozen=True):
-    """PAGE or HEAD: no answer."""
+    """PAGE, HEAD or SITEMAP: no answer."""
 
     reason: FailureReason | OurFault
     asked_at: float  # 0.0 when no request can have reached the server

@@ -7,15 +7,37 @@ tested before the URL-seen test: the same URL may be accepted later, when fewer 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
+from typing import Final, NamedTuple
 
-from webcrawl.frontier.lease import Link
+from webcrawl.frontier.lease import LISTED, Link
+from webcrawl.frontier.sitemapnames import host_of_naming
 from webcrawl.frontier.urlcache import UrlCache
 from webcrawl.parse.urls import host_of
 from webcrawl.scope import Scope, is_numbered
 
 _link = Link._make  # takes 0.21 µs, Link(...) 0.37
+
+
+SITEMAP_MARK: Final = "sitemap:"  # before a URL of a seed list
+Listed = tuple[str, int]  # canonical URL and lastmod of an entry
+_SITEMAP_PATH = re.compile(
+    r".*(?:\.(?:xml|rss|atom)(?:\.gz)?|/[^/]*sitemap[^/]*\.txt(?:\.gz)?)", re.IGNORECASE
+)
+
+
+class OfSitemap(NamedTuple):
+    """`foreign`: entries of hosts whose robots.txt does not name the file."""
+
+    links: list[Link]
+    foreign: int
+
+
+def looks_like_sitemap(url: str) -> bool:
+    """Whether a seed is read as a sitemap or feed, by the end of its path."""
+    return _SITEMAP_PATH.fullmatch(url.partition("?")[0]) is not None
 
 
 class Outlinks:
@@ -24,6 +46,7 @@ class Outlinks:
     dropped -- counts the refusals
     sequence_max -- SEQUENCE_LIMIT; 0: no limit
     url_cache -- URLs in it are left out of a page's links; None: the ordering needs all links
+    reads_sitemaps -- SITEMAPS
     """
 
     def __init__(
@@ -32,10 +55,13 @@ class Outlinks:
         dropped: Counter[str],
         sequence_max: int = 0,
         url_cache: UrlCache | None = None,
+        *,
+        reads_sitemaps: bool = False,
     ) -> None:
         self._scope = scope
         self._dropped = dropped
         self._sequence_max = sequence_max
+        self.reads_sitemaps = reads_sitemaps
         self.url_cache = url_cache
 
     def refuses(self, url: str, host: str) -> bool:
@@ -46,9 +72,51 @@ class Outlinks:
         return bool(reason)
 
     def of_seeds(self, urls: Iterable[str]) -> list[Link]:
-        """The links of a seed list, without those out of scope."""
-        seeds = (Link(url, host_of(url)) for url in urls)
+        """The links of a seed list, without those out of scope.
+
+        A URL behind SITEMAP_MARK is a sitemap, and so is one that looks like one.
+        """
+        seeds = []
+        for text in urls:
+            url = text.removeprefix(SITEMAP_MARK)
+            is_sitemap = self.reads_sitemaps and (url != text or looks_like_sitemap(url))
+            seeds.append(Link(url, host_of(url), sitemap=int(is_sitemap)))
         return [seed for seed in seeds if not self.refuses(seed.url, seed.host)]
+
+    def of_sitemap(self, entries: Iterable[Listed], sitemap: Link, *, is_index: bool) -> OfSitemap:
+        """The links of a sitemap. About 2 µs per entry.
+
+        An entry is followed if it is of the sitemap's own host, or of the host whose robots.txt
+        names it. The pages are one hop further than the sitemap; the files of an index are as deep
+        as it is, and are read for the same host.
+        """
+        hosts = {sitemap.host, host_of_naming(sitemap)}
+        depth = sitemap.depth if is_index else sitemap.depth + 1
+        kind = sitemap.sitemap + 1 if is_index else LISTED
+        via = (sitemap.via or sitemap.url) if is_index else sitemap.url
+        links, foreign = [], 0
+        for url, lastmod in entries:
+            host = host_of(url)
+            if host not in hosts:
+                foreign += 1
+            elif not self.refuses(url, host):
+                links.append(Link(url, host, depth, via=via, sitemap=kind, lastmod=lastmod))
+        return OfSitemap(links, foreign)
+
+    def names_sitemap(self, url: str) -> bool:
+        """Whether a sitemap at `url`, which a robots.txt names, is in scope. Counts a refusal."""
+        return self.reads_sitemaps and not self.refuses(url, host_of(url))
+
+    def of_moved_sitemap(self, url: str, sitemap: Link) -> Link | None:
+        """The link of a redirect from `sitemap` to `url`, read for the same host; None if scope
+        refuses it.
+        """
+        host = host_of(url)
+        if self.refuses(url, host):
+            return None
+        via = sitemap.via or sitemap.url
+        hops = sitemap.redirects + 1
+        return Link(url, host, sitemap.depth, hops, via, sitemap=sitemap.sitemap)
 
     def of_page(self, urls: Iterable[str], page: Link) -> list[Link]:
         """The links from `page` to `urls`. O(length) per URL: about 1 µs for a new one."""

@@ -36,6 +36,9 @@ class SeenSet:
     def __len__(self) -> int:
         return len(self._seen)
 
+    def __contains__(self, url: str) -> bool:
+        return fingerprint(url, self._key) in self._seen
+
     def add(self, url: str) -> bool:
         """True if `url` (canonical) is new. It is known from then on."""
         before = len(self._seen)

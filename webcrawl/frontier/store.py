@@ -86,12 +86,16 @@ class Store(ABC):
         """The URL-seen test: whether each of `urls` (canonical) is new. Then all are known."""
 
     @abstractmethod
+    def is_known(self, url: str) -> bool:
+        """Whether `add_urls` got `url` before."""
+
+    @abstractmethod
     def record_status(self, link: Link, outcome: str, now: float, duplicate_of: str = "") -> None:
         """Keep the end of a URL for `scrapy explain`: `outcome` is a status code or drop reason."""
 
     @abstractmethod
     def counts(self, kind: str) -> Counts:
-        """The numbers of one kind ("caps", "pages"), by name."""
+        """The numbers of one kind ("caps", "pages", "sitemaps"), by name."""
 
     def counts_under(self, kind: str, prefix: str) -> list[tuple[str, int]]:
         """The numbers whose name begins with `prefix`, as of the last commit. Of a shard."""
@@ -211,6 +215,9 @@ class MemoryStore(Store):
 
     def add_urls(self, urls: Sequence[str]) -> list[bool]:
         return [self._seen.add(url) for url in urls]
+
+    def is_known(self, url: str) -> bool:
+        return url in self._seen
 
     def record_status(self, link: Link, outcome: str, now: float, duplicate_of: str = "") -> None:
         """Does nothing: `scrapy explain` reads stores on disk only."""

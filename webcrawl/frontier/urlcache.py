@@ -41,9 +41,10 @@ class UrlCache:
         """Add `links`, which the frontier has got.
 
         Leaves out links beyond DEPTH_LIMIT or REDIRECT_MAX_TIMES: with fewer hops the frontier
-        accepts the same URL later.
+        accepts the same URL later. Leaves out the links of sitemaps: the frontier counts the pages
+        to which no page links (`listed`).
         """
         for link in links:
-            if not self._policy.refuses_way(link):
+            if not link.sitemap and not self._policy.refuses_way(link):
                 key = hash(link.url)
                 self._hashes[key & _SLOTS - 1] = key

@@ -214,6 +214,8 @@ class Visits:
     def found(self, link: Link, outcome: Fetched) -> str:
         """What the visit of `link` found, a key of `counters.visits`."""
         seen, status = outcome.visited, outcome.status
+        if link.sitemap > 0 and status < 300:
+            return "sitemap"
         if status >= 300 and not (seen and seen.is_304):
             return "error" if status >= 400 else "redirect"
         if seen is None or seen.is_unchanged is None:
@@ -230,7 +232,7 @@ class Visits:
         if link.visit:
             return (self._taken(link),)
         if link.payload or not self._is_on:
-            self._strangers += not link.payload
+            self._strangers += not (link.payload or link.sitemap > 0)
             return None
         status = self._line.status(link.url)
         if status is None or not status.visit_ms:
@@ -343,7 +345,7 @@ class Visits:
             state.captured_at, state.payload_digest = seen.captured_at, seen.payload_digest
 
     @property
-    def _mean_weight(self) -> float:
+    def mean_weight(self) -> float:
         return self._weights / self.count if self.count and self._weights else 1.0
 
     def _plan(self, state: VisitState, *, is_page: bool) -> None:
@@ -352,7 +354,7 @@ class Visits:
         if state.sitemap and is_page:
             next_s /= _SITEMAP_VISITS
         elif self._is_adaptive and is_page:
-            next_s = self._marginal.next_s(state.rate, state.weight / self._mean_weight)
+            next_s = self._marginal.next_s(state.rate, state.weight / self.mean_weight)
         self._marginal.plan(state.planned_s, next_s)
         state.planned_s = next_s
 
@@ -367,26 +369,43 @@ class Visits:
             if link.lastmod:
                 self._dated(link, now)
             elif self._strangers:
-                self._meet(link, now)
+                self._meet(link)
 
-    def _meet(self, link: Link, now: float) -> None:
+    def known_sitemap(self, link: Link, now: float) -> None:
+        """As `known`, of a sitemap that robots.txt or an index names."""
+        if not self._is_on:
+            return
+        if link.lastmod:
+            self._dated(link, now)
+        status = self._line.status(link.url)
+        # One that is gone does not join again.
+        if status is None or not status.outcome.startswith(("sitemap 2", "sitemap 3")):
+            return
+        if not status.visit_ms:
+            self._admit(link, status.time, self._settings.cycle_s / _SITEMAP_VISITS)
+
+    def _meet(self, link: Link) -> None:
         """Let a page join that was fetched without RECRAWL: due a cycle after that."""
         status = self._line.status(link.url)
-        if status is None or status.visit_ms or not status.outcome.isdigit():
-            return
-        cycle_s = self._settings.cycle_s
-        state = VisitState(status.time, first_rate(cycle_s), cycle_s, self._mean_weight)
-        self._strangers -= 1
+        if status is not None and not status.visit_ms and status.outcome.isdigit():
+            self._strangers -= 1
+            self._admit(link, status.time, self._settings.cycle_s)
+
+    def _admit(self, link: Link, fetched_time: float, next_s: float) -> None:
+        """Let what an earlier run fetched join: due `next_s` after that."""
+        rate = first_rate(self._settings.cycle_s)
+        state = VisitState(fetched_time, rate, next_s, self.mean_weight)
+        state.sitemap = min(max(link.sitemap, 0), 255)
         self._join(state)
-        self._marginal.plan(0.0, cycle_s)
-        self._line.add(link.url, status.time - self._utc_s + cycle_s, state.to_row())
+        self._marginal.plan(0.0, next_s)
+        self._line.add(link.url, fetched_time - self._utc_s + next_s, state.to_row())
 
     def _dated(self, link: Link, now: float) -> None:
-        """A sitemap says when the page of `link` changed."""
+        """A sitemap says when the page, or file, of `link` changed."""
         found = self._line.find(link.url)
         if found is None:
             if self._strangers:
-                self._meet(link, now)
+                self._meet(link)
             return
         due_at, row = found
         state = VisitState.of_row(row)

@@ -16,6 +16,7 @@ from webcrawl.parse.markup import attributes_of, tags, value_finder
 from webcrawl.parse.references import unescape
 
 _LINKED_PAGES = frozenset(("canonical", "next", "prev"))
+_FEEDS = frozenset(("application/rss+xml", "application/atom+xml", "application/rdf+xml"))
 _link_target = {
     b"a": value_finder("href"),
     b"area": value_finder("href"),
@@ -35,6 +36,7 @@ class Markup:
     """The links and robots directives of a page, unresolved. All text is decoded."""
 
     hrefs: list[str] = field(default_factory=list)  # in document order, repeats kept
+    feeds: list[str] = field(default_factory=list)  # of <link rel=alternate type=...>
     base: str = ""  # the first <base href>
     robots: list[tuple[str, str]] = field(
         default_factory=list
@@ -66,15 +68,27 @@ def _read(payload: bytes, charset: str, follow_rel_nofollow: bool, *, xml: bool)
                 page.hrefs.append(_text(found[found.lastindex], charset))
         elif name == b"link":
             values = attributes_of(attributes)
-            rel = decode(values.get(b"rel", b""), charset).lower().split()
-            if b"href" in values and not _LINKED_PAGES.isdisjoint(rel):
-                page.hrefs.append(_text(values[b"href"], charset))
+            _read_link(page, values, charset)
         elif name == b"meta":
             _read_meta(page, {k: _text(v, charset) for k, v in attributes_of(attributes).items()})
         elif name == b"base" and base is None:
             base = attributes_of(attributes).get(b"href")
     page.base = _text(base, charset) if base else ""
     return page
+
+
+def _read_link(page: Markup, values: dict[bytes, bytes], charset: str) -> None:
+    """<link>: a page, the same page in another language (hreflang), or a feed."""
+    if b"href" not in values:
+        return
+    rel = decode(values.get(b"rel", b""), charset).lower().split()
+    is_alternate = "alternate" in rel and "stylesheet" not in rel
+    if not _LINKED_PAGES.isdisjoint(rel) or (is_alternate and b"hreflang" in values):
+        page.hrefs.append(_text(values[b"href"], charset))
+    elif is_alternate:
+        media_type = _text(values.get(b"type", b""), charset).partition(";")[0].strip().lower()
+        if media_type in _FEEDS:
+            page.feeds.append(_text(values[b"href"], charset))
 
 
 def _read_meta(page: Markup, values: dict[bytes, str]) -> None:

@@ -1,14 +1,17 @@
 """Reads one page: its links in canonical form, and whether it forbids following them.
 
-Owns the choice of a parser by media type. To add a media type, put its parser into `PARSERS`.
+Owns the choice of a parser by media type. The setting PARSERS adds parsers of other media types to
+`PARSERS` (docs/extending.md).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from webcrawl.parse.charset import sniff
+from webcrawl.parse.feeds import read_xml
 from webcrawl.parse.language import declared_language
 from webcrawl.parse.links import Markup, read_html, read_xhtml
 from webcrawl.parse.ownersignals import (
@@ -37,9 +40,12 @@ class Parser(Protocol):
     ) -> Markup: ...
 
 
+# Of feeds; many servers send them as plain XML.
+XML_TYPES = ("application/rss+xml", "application/atom+xml", "application/xml", "text/xml")
 PARSERS: dict[str, Parser] = {
     "text/html": read_html,
     "application/xhtml+xml": read_xhtml,
+    **dict.fromkeys(XML_TYPES, read_xml),
 }
 
 
@@ -79,17 +85,19 @@ def read_page(
     obey_nofollow: bool = True,
     user_agent_token: str = "",
     robots_also: tuple[str, ...] = (),
+    follow_feeds: bool = True,
+    parsers: Mapping[str, Parser] = PARSERS,
 ) -> ParsedPage:
     """Links of the page at `url` (canonical) with the Content-Type `content_type`.
 
     `x_robots_tag` is the value of that header; several headers are joined by newlines (or commas).
     A page with nofollow has `found` 0 and no links, not even the target of a meta refresh, unless
     `obey_nofollow` is off. `user_agent_token` is our name in robots rules, `robots_also` has other
-    names whose rules hold too. O(size).
+    names whose rules hold too. `follow_feeds`: the feeds of an HTML page are links too. O(size).
     """
     agents = ("robots", user_agent_token.lower(), *robots_also)
     said = header_directives(x_robots_tag, agents) if x_robots_tag else set()
-    parser = PARSERS.get(media_type_of(content_type))
+    parser = parsers.get(media_type_of(content_type))
     if parser is None:
         return ParsedPage(noarchive="noarchive" in said)
     charset = sniff(payload, content_type)
@@ -106,5 +114,6 @@ def read_page(
     # A base that is not http(s) is ignored (HTML, 4.2.3: data: and javascript: are).
     base = (markup.base and canonicalize(markup.base, url)) or url
     room = min(MAX_PAGE_LENGTH, _LINKS_ROOM + 3 * len(payload))
-    page.links, page.found = canonicalize_each(markup.hrefs, base, page.charset, room)
+    hrefs = markup.hrefs + markup.feeds if follow_feeds else markup.hrefs
+    page.links, page.found = canonicalize_each(hrefs, base, page.charset, room)
     return page

@@ -33,7 +33,7 @@ MAX_WILDCARDS: Final = 5_000
 # rule.
 MAX_CHECK_STEPS: Final = 50_000_000
 LARGE_BODY_BYTES: Final = 64 * 1024
-MAX_SITEMAPS: Final = 20
+MAX_SITEMAPS: Final = 100
 MAX_SITEMAP_BYTES: Final = 2048
 
 _NOTHING: Final = (b"", b"")

@@ -46,6 +46,7 @@ logger = logging.getLogger(__name__)
 _LINKS_MAX = 20_000
 _LINKS_LENGTH_MAX = 4_000_000  # characters
 _UNCHUNK_MAX_BYTES = 64 << 10
+_DIGEST_MAX_BYTES = 10 << 20  # 8 ms
 
 
 class WarcPipeline:
@@ -178,11 +179,13 @@ class WarcPipeline:
         )
 
     def exchange_recorded(self, exchange: Exchange) -> Awaitable[None] | None:
-        """A signal handler: archive a robots.txt. The sender awaits the result."""
+        """A signal handler: archive a robots.txt or a sitemap. The sender awaits the result."""
         if self._writer is None or exchange.body_skipped:
             return None
         if self.omit is not None:
             self.omit(exchange)
+        if len(exchange.body) > _DIGEST_MAX_BYTES:  # a sitemap
+            return self._end_on_error(self._write_large(exchange))
         lines = tuple(signal_lines(exchange.signals))
         capture = Capture(exchange, payload_digest(exchange), metadata=lines)
         if self._digest_over != "wire":
@@ -206,6 +209,13 @@ class WarcPipeline:
         if counters is not None:
             counters.warc_bytes += size - self._counted_bytes
             self._counted_bytes = size
+
+    async def _write_large(self, exchange: Exchange) -> None:
+        capture = Capture(exchange, await asyncio.to_thread(payload_digest, exchange))
+        if self._digest_over != "wire":
+            capture = await self._digested(capture)
+        if self._writer is not None:
+            _note_place(capture, await self._writer.write(capture))
 
     async def _write_digested(self, capture: Capture) -> None:
         capture = await self._digested(capture)

@@ -147,11 +147,19 @@ def outcome_line(counters: Counters, elapsed_s: float) -> str:
     dropped = {
         reason: count for reason, count in c.dropped.items() if not reason.startswith("scope_")
     }
+    share = ""
+    if only := c.sitemaps["only"]:
+        share = f"; only sitemaps gave {only} of these pages ({only_sitemaps_share(c):.1%})"
     return (
         f"{c.crawled} pages in {elapsed_s:.1f} s, {mean_request_s(c):.3f} s a request on average,"
         f" {c.html_pages} HTML pages kept ({c.html_bytes / 1e6:.2f} MB);"
-        f" URLs dropped: {by_reason(dropped)}; kept for a later try: {by_reason(c.kept)}"
+        f" URLs dropped: {by_reason(dropped)}; kept for a later try: {by_reason(c.kept)}{share}"
     )
+
+
+def only_sitemaps_share(counters: Counters) -> float:
+    """The share of the pages to which no page links, so far."""
+    return counters.sitemaps["only"] / counters.crawled if counters.crawled else 0.0
 
 
 def by_reason(counts: Mapping[str, int]) -> str:
@@ -199,4 +207,7 @@ def named_rates(counters: Counters, elapsed_s: float) -> dict[str, float]:
     """The rates and the mean of the summary, by name."""
     names = ("extracted", "lookups", "robots_attempted", "crawled", "links")
     rates = {f"{name}_per_s": per_second(getattr(counters, name), elapsed_s) for name in names}
-    return rates | {"mean_request_s": mean_request_s(counters)}
+    rates["mean_request_s"] = mean_request_s(counters)
+    if counters.sitemaps:
+        rates["only_sitemaps_share"] = only_sitemaps_share(counters)
+    return rates

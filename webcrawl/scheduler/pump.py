@@ -33,7 +33,12 @@ from webcrawl.signals import crawl_closing, fetches_cut
 
 logger = logging.getLogger(__name__)
 
-_STAGES = {Step.RESOLVE: "dns", Step.ROBOTS: "robots", Step.HEAD: "head"}
+_STAGES = {
+    Step.RESOLVE: "dns",
+    Step.ROBOTS: "robots",
+    Step.HEAD: "head",
+    Step.SITEMAP: "robots",  # files about a site, beside its pages
+}
 _POLL_S = 0.25  # longest pause between two turns: each checks whether the engine is closing
 _ORPHANS_S = 1.0  # interval of the search for leases without a Request in the engine
 _NO_SOCKET_S = 0.5  # pause after a request found no socket

@@ -27,6 +27,7 @@ from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from webcrawl.admission.sitemaps import Sitemaps
 from webcrawl.cluster.bus import Refused
 from webcrawl.cluster.running import RunningNode
 from webcrawl.config import build
@@ -101,6 +102,10 @@ class Scheduler(BaseScheduler):
         frontier, orders, problem = open_frontier(crawler, scope, rules)
         follow = read(settings, "FOLLOW_LINKS", bool)
         outlinks = build.outlinks_from(settings, frontier.counters.dropped, scope, rules)
+        # Only a spider that makes pages of all URLs can do something with those of a sitemap.
+        outlinks.reads_sitemaps &= bool(getattr(crawler.spidercls, "reads_sitemaps", False))
+        outlinks.reads_sitemaps &= not build.is_debugging(crawler)
+        reads_sitemaps = outlinks.reads_sitemaps
         admissions = build.admissions_from(
             settings,
             rules=rules,
@@ -108,6 +113,7 @@ class Scheduler(BaseScheduler):
             record=_recorder(crawler, frontier.counters),
             denied=scope.denied,
             gate=crawl.gate,
+            sitemaps=Sitemaps(outlinks, frontier.counters.sitemaps) if reads_sitemaps else None,
         )
         pump = Pump(
             crawler,

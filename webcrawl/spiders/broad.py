@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -24,7 +24,8 @@ from scrapy.http import Response
 from scrapy.utils.conf import closest_scrapy_cfg
 
 from webcrawl.admission.runner import REDIRECTS
-from webcrawl.config.build import revisits, robots_also, robots_token
+from webcrawl.config.build import parsers_from, revisits, robots_also, robots_token
+from webcrawl.config.fetch import wants_feeds
 from webcrawl.config.table import read
 from webcrawl.crawl import PageFetchMiddleware
 from webcrawl.crawl.crawl import Crawl, CrawlScheduler, crawl_of, set_fatal_error
@@ -33,7 +34,9 @@ from webcrawl.crawl.page_fetch import state_of
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.crawl.visits import compare_not_modified, is_unchanged
 from webcrawl.fetch.exchange import Exchange
+from webcrawl.frontier.lease import Link
 from webcrawl.items import Original, Page
+from webcrawl.parse.charset import sniff
 from webcrawl.parse.maintext import QUICK_BYTES, digest, text_hash
 from webcrawl.parse.ownersignals import (
     ROBOTS_HEADER,
@@ -41,7 +44,7 @@ from webcrawl.parse.ownersignals import (
     header_directives,
     header_signals,
 )
-from webcrawl.parse.page import ParsedPage, media_type_of, read_page, reads_quickly
+from webcrawl.parse.page import ParsedPage, Parser, media_type_of, read_page, reads_quickly
 from webcrawl.parse.urls import redirect_target
 from webcrawl.report.console import console_from
 from webcrawl.spiders.seeds import BadSeed, SeedSource
@@ -95,13 +98,24 @@ class _Reading(NamedTuple):
     also: tuple[str, ...]  # other names whose rules hold too (ROBOTS_ALSO)
     obey_nofollow: bool
     follow_rel_nofollow: bool
+    follow_feeds: bool
+    parsers: Mapping[str, Parser]
     revisits: bool  # RECRAWL
+
+
+class _Parsed(NamedTuple):
+    """What the body of a page says. `simhash`: of its main text; None without RECRAWL."""
+
+    page: ParsedPage
+    simhash: int | None
+    has_failed: bool  # the parser raised an exception
 
 
 class BroadSpider(Spider):
     """`scrapy crawl broad -a seeds=FILE_OR_URL[,...]`"""
 
     name = "broad"
+    reads_sitemaps = True  # the scheduler asks: SITEMAPS has no effect on other spiders
 
     def __init__(self, seeds: str | SeedSource = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -109,6 +123,7 @@ class BroadSpider(Spider):
         self.crawl_arguments: tuple[tuple[Any, ...], dict[str, Any]] = (), {}
         # One large page at a time: each takes CPU away from the event loop.
         self._reading_large = asyncio.Lock()
+        self._failed_parsers: set[str] = set()  # media types
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
@@ -124,6 +139,8 @@ class BroadSpider(Spider):
             robots_also(settings),
             read(settings, "OBEY_NOFOLLOW", bool),
             read(settings, "FOLLOW_REL_NOFOLLOW", bool),
+            wants_feeds(settings),
+            parsers_from(settings),
             revisits(settings),
         )
 
@@ -203,67 +220,41 @@ class BroadSpider(Spider):
         page_fetch = state_of(response.request).page_fetch
         assert page_fetch is not None
         assert page_fetch.lease.link is not None
-        link = page_fetch.lease.link
-        media_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
-        page = Page(
-            url=response.url,
-            status=response.status,
-            content_type=media_type.partition(";")[0].strip().lower(),
-            size_bytes=len(response.body),
-            depth=link.depth,
-            redirects=link.redirects,
-            via=link.via,
-            ip=exchange.ip,
-            fetched_at=warc_date(exchange.started_time)[:-1] + "+00:00",
-            fetch_s=round(exchange.total_s, 6),
-            truncated=exchange.truncated,
-            payload_digest=payload_digest(exchange),
-        )
-        page.exchange = exchange
-        page.signals = header_signals(exchange.headers)
-        if page.signals:
-            agents = ("robots", self._reading.agent, *self._reading.also)
-            page.noarchive = "noarchive" in header_directives(_x_robots_tag(response), agents)
+        visit = page_fetch.lease.visit
+        page = _new_page(response, exchange, page_fetch.lease.link)
+        self._note_signals(page, response)
         if exchange.is_not_modified:
-            compare_not_modified(page, exchange, page_fetch.lease.visit)
+            compare_not_modified(page, exchange, visit)
         elif response.status in REDIRECTS:
             location = response.headers.get("Location") or b""
             page.redirect_to = redirect_target(location, response.url) or ""
-        elif 200 <= response.status < 300 and response.body:
-            await self._compare(page, exchange, response.body)
-            await self._read_links(page, response, media_type)
-            page.unchanged = is_unchanged(page_fetch.lease.visit, page)
-        elif 200 <= response.status < 300 and self._reading.revisits:
-            page.simhash = digest(b"")
-            page.unchanged = is_unchanged(page_fetch.lease.visit, page)
+        elif 200 <= response.status < 300:
+            await self._read_body(page, response, exchange)
+            page.unchanged = is_unchanged(visit, page)
         if page.signals:
             page.signals = bounded(page.signals)
         return page
 
-    async def _read_links(self, page: Page, response: Response, media_type: str) -> None:
-        """Set the page's links and charset, and add the signals of its meta elements.
+    def _note_signals(self, page: Page, response: Response) -> None:
+        """What the owner says in the headers about the use of the page."""
+        assert page.exchange is not None
+        page.signals = header_signals(page.exchange.headers)
+        if page.signals:
+            agents = ("robots", self._reading.agent, *self._reading.also)
+            page.noarchive = "noarchive" in header_directives(_x_robots_tag(response), agents)
+
+    async def _read_body(self, page: Page, response: Response, exchange: Exchange) -> None:
+        """The content-seen test, the links, and what later visits compare.
 
         A duplicate is read too: its URL differs, so its relative links are other URLs.
         """
-        reading = self._reading
-        read = partial(
-            self._read_page,
-            response.body,
-            media_type or "text/html",  # Deviation: browsers sniff; HTML is their usual guess
-            page.url,
-            x_robots_tag=_x_robots_tag(response),
-            follow_rel_nofollow=reading.follow_rel_nofollow,
-            obey_nofollow=reading.obey_nofollow,
-            user_agent_token=reading.agent,
-            robots_also=reading.also,
-        )
-        most = QUICK_BYTES if reading.revisits else sys.maxsize
-        # 10 MiB that hold only links take three seconds.
-        if len(response.body) <= most and reads_quickly(response.body):
-            parsed, page.simhash = read()
-        else:
-            async with self._reading_large:
-                parsed, page.simhash = await asyncio.to_thread(read)
+        if not response.body:
+            page.simhash = digest(b"") if self._reading.revisits else None
+            return
+        await self._compare(page, exchange, response.body)
+        parsed, page.simhash, has_failed = await self._parsed(page, response)
+        if has_failed:
+            self.crawler.stats.inc_value("webcrawl/parser_failed")
         page.charset = parsed.charset
         page.lang = parsed.lang
         page.links = parsed.links
@@ -271,15 +262,46 @@ class BroadSpider(Spider):
         page.noarchive |= parsed.noarchive
         page.signals += parsed.signals
 
-    def _read_page(
-        self, payload: bytes, content_type: str, url: str, **how: Any
-    ) -> tuple[ParsedPage, int | None]:
-        """The links of a page and, if pages are visited again, the hash of its main text."""
-        parsed = read_page(payload, content_type, url, **how)
+    async def _parsed(self, page: Page, response: Response) -> _Parsed:
+        """What the body says. One that takes long is read on a thread."""
+        reading, body = self._reading, response.body
+        read = partial(
+            self._parse_body,
+            body,
+            # Deviation: browsers sniff; HTML is their usual guess.
+            _content_type(response) or "text/html",
+            page.url,
+            x_robots_tag=_x_robots_tag(response),
+            follow_rel_nofollow=reading.follow_rel_nofollow,
+            obey_nofollow=reading.obey_nofollow,
+            user_agent_token=reading.agent,
+            robots_also=reading.also,
+            follow_feeds=reading.follow_feeds,
+            parsers=reading.parsers,
+        )
+        most = QUICK_BYTES if reading.revisits else sys.maxsize
+        if len(body) <= most and reads_quickly(body):
+            return read()
+        async with self._reading_large:  # 10 MiB that hold only links take three seconds
+            return await asyncio.to_thread(read)
+
+    def _parse_body(self, body: bytes, content_type: str, url: str, **how: Any) -> _Parsed:
+        """The links of a page and, if pages are visited again, the hash of its main text.
+
+        A user's own parser (PARSERS) may fail: then the page is kept, without links.
+        """
+        media_type, has_failed = media_type_of(content_type), False
+        try:
+            parsed = read_page(body, content_type, url, **how)
+        except Exception:
+            parsed, has_failed = ParsedPage(sniff(body, content_type)), True
+            if media_type not in self._failed_parsers:  # logged once
+                self._failed_parsers.add(media_type)
+                self.logger.exception("The parser of %s failed for %s", content_type, url)
         if not self._reading.revisits:
-            return parsed, None
-        is_html = media_type_of(content_type) in ("text/html", "application/xhtml+xml")
-        return parsed, text_hash(payload, parsed.charset, is_html=is_html)
+            return _Parsed(parsed, None, has_failed)
+        is_html = media_type in ("text/html", "application/xhtml+xml")
+        return _Parsed(parsed, text_hash(body, parsed.charset, is_html=is_html), has_failed)
 
     async def _compare(self, page: Page, exchange: Exchange, body: bytes) -> None:
         """The content-seen test: set `page.original`, and `page.duplicate_of` for a duplicate."""
@@ -294,6 +316,30 @@ class BroadSpider(Spider):
             page.duplicate_of = page.original.url
         if self._crawl.earlier is not None and page.payload_digest:
             page.original = await capture_before(self._crawl, page, exchange) or page.original
+
+
+def _new_page(response: Response, exchange: Exchange, link: Link) -> Page:
+    """The Page of an answer whose body is not read yet."""
+    page = Page(
+        url=response.url,
+        status=response.status,
+        content_type=_content_type(response).partition(";")[0].strip().lower(),
+        size_bytes=len(response.body),
+        depth=link.depth,
+        redirects=link.redirects,
+        via=link.via,
+        ip=exchange.ip,
+        fetched_at=warc_date(exchange.started_time)[:-1] + "+00:00",
+        fetch_s=round(exchange.total_s, 6),
+        truncated=exchange.truncated,
+        payload_digest=payload_digest(exchange),
+    )
+    page.exchange = exchange
+    return page
+
+
+def _content_type(response: Response) -> str:
+    return (response.headers.get("Content-Type") or b"").decode("latin-1")
 
 
 def _x_robots_tag(response: Response) -> str:

@@ -34,6 +34,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
+from webcrawl.frontier.outlinks import SITEMAP_MARK
 from webcrawl.parse.urls import canonicalize
 
 ACCEPTED = (
@@ -47,6 +48,7 @@ MAX_EXAMPLES = 10
 _LIST_ENDINGS = (".txt", ".gz", ".csv", ".tsv", ".lst", ".list", ".seeds", ".urls")
 _PAGE_ENDINGS = (".html", ".htm", ".shtml", ".php", ".asp", ".aspx", ".jsp", ".pdf", ".xml")
 _SCHEMES = ("http:", "https:")
+_MARKED = tuple(SITEMAP_MARK + scheme for scheme in _SCHEMES)  # "sitemap" alone may be a host
 
 # A host with an optional port: a name with a dot whose last label is not a number, a word with a
 # port, or an IP address.
@@ -151,7 +153,13 @@ class SeedSource:
 
 
 def line_url(text: str) -> str | None:
-    """The canonical URL of one line, None if it is not a URL. A bare host gets http://."""
+    """The canonical URL of one line, None if it is not a URL. A bare host gets http://.
+
+    The mark of a sitemap before it stays.
+    """
+    if text.startswith(_MARKED):
+        url = canonicalize(text.removeprefix(SITEMAP_MARK))
+        return url and SITEMAP_MARK + url
     if _BLANK_OR_CONTROL.search(text):
         return None
     if not text[:6].lower().startswith(_SCHEMES):
@@ -195,7 +203,8 @@ def _names(spec: str, folders: list[Path]) -> list[str]:
         return [spec]
     names: list[str] = []
     for part in spec.split(","):
-        if names and _URL_WITH_PATH.match(names[-1]) and not _begins_source(part, folders):
+        before = names[-1].removeprefix(SITEMAP_MARK) if names else ""
+        if _URL_WITH_PATH.match(before) and not _begins_source(part, folders):
             names[-1] += f",{part}"
         else:
             names.append(part)
@@ -207,7 +216,7 @@ def _begins_source(part: str, folders: list[Path]) -> bool:
     part = part.strip()
     return (
         part == "-"
-        or part.lower().startswith(_SCHEMES)
+        or part.lower().startswith((*_SCHEMES, *_MARKED))
         or part.endswith(_LIST_ENDINGS)
         or (_is_bare_host(part) and not part.endswith(_PAGE_ENDINGS))
         or _find(part, folders) is not None

@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 from webcrawl.cluster.bus import Bus, BusError, Entry
 from webcrawl.cluster.views import NodeView
 
-PROTOCOL: Final = 1  # of records and messages; a node with another is refused
+PROTOCOL: Final = 2  # of records and messages; a node with another is refused
 
 CRAWL: Final = "crawl"
 NODES: Final = "nodes."

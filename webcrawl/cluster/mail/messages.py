@@ -30,7 +30,7 @@ from isal.igzip_lib import IsalError
 from msgspec import Meta, Struct
 from msgspec.msgpack import Decoder, Encoder
 
-from webcrawl.frontier.lease import Link
+from webcrawl.frontier.lease import LISTED, Link
 from webcrawl.frontier.mailbox import (
     FoundLink,
     Mail,
@@ -170,15 +170,26 @@ _NUMBER_MAX = 1 << 31
 _FRESH = Link("", "")[5:]  # a link that was never leased, and has no payload
 _VISIBLE = bytes(range(0x21, 0x7F))  # the characters of a canonical URL
 _HOST = bytes(set(_VISIBLE) - set(b"/\\?#@%") - set(range(ord("A"), ord("Z") + 1)))
-_SEQUENCE = 9 - 5  # the place of `Link.sequence` in the rest of a link
+# The places of numbers in the rest of a link.
+_NUMBER_PLACES = _SEQUENCE, _SITEMAP, _LASTMOD = tuple(
+    Link._fields[5:].index(name) for name in ("sequence", "sitemap", "lastmod")
+)
+_LASTMOD_MAX = 1 << 40
 
 
 def _are_sound_links(found: Sequence[FoundLink]) -> bool:
     """Column by column: 0.6 µs a link."""
     urls, hosts, depths, redirects, vias, *rest = zip(*(row.link for row in found), strict=True)
     for n, (column, fresh) in enumerate(zip(rest, _FRESH, strict=True)):
-        if n != _SEQUENCE and column.count(fresh) != len(found):
+        if n not in _NUMBER_PLACES and column.count(fresh) != len(found):
             return False
+    if min(rest[_SITEMAP]) < LISTED or max(rest[_SITEMAP]) > _NUMBER_MAX:
+        return False
+    if min(rest[_LASTMOD]) < 0 or max(rest[_LASTMOD]) > _LASTMOD_MAX:
+        return False
+    named = [via for via, kind in zip(vias, rest[_SITEMAP], strict=True) if kind > 0 and via]
+    if not all(via.startswith(("https://", "http://")) and "/" in via[8:] for via in named):
+        return False
     for numbers in (depths, redirects, rest[_SEQUENCE]):
         if min(numbers) < 0 or max(numbers) > _NUMBER_MAX:
             return False
@@ -212,7 +223,7 @@ def _is_sound(row: RobotsAsked | RobotsAnswered | RobotsFailed) -> bool:
     if not (
         all(len(text) <= MAX_LENGTH and _has_only(text, _VISIBLE) for text in texts)
         and all(text.startswith(("https://", "http://")) for text in (task.origin, task.url))
-        and all(0 <= number <= _NUMBER_MAX for number in (task.redirects, task.tries))
+        and all(0 <= number <= _NUMBER_MAX for number in (task.redirects, task.tries, task.depth))
     ):
         return False
     if isinstance(row, RobotsFailed):

@@ -36,6 +36,8 @@ _REFUSED: dict[DropReason, str] = {
     "robots": "Refused by robots.txt",
     "scope_deny": "Dropped from the queue: SCOPE_DENY or `scrapy ctl deny` has an entry for it",
     "deny": "Refused by a deny rule",
+    "sitemap": "Read as a sitemap, so it is not fetched as a page",
+    "sitemap_cap": "Refused by MAX_SITEMAPS_PER_HOST",
     "dns": "Dropped: its host has no address",
     "blocked_address": "Dropped: every address of its host is blocked (ALLOW_PRIVATE_ADDRESSES)",
     "middleware": "Refused by a downloader middleware",
@@ -137,7 +139,9 @@ def _of_status(status: rows.UrlStatus, frontier: Inspection, values: Values) -> 
         yield f"Refused by {by}, at {at}."
     elif outcome[-1:].isdigit():
         method, _, code = outcome.rpartition(" ")
-        asked = "Requested with HEAD only" if method else "Fetched"
+        asked = {"head": "Requested with HEAD only", "sitemap": "Read as a sitemap"}.get(
+            method, "Fetched"
+        )
         yield f"{asked} at {at}: status {code}."
     else:
         yield f"Not fetched: the last try, at {at}, ended with {outcome}."
@@ -158,10 +162,11 @@ def _of_visit(url: str, status: rows.UrlStatus, frontier: Inspection, now: float
     when = f"at {_utc(due)}" if due > now else f"as soon as its host is free, due since {_utc(due)}"
     yield f"The next visit (RECRAWL) is {when}; the last one was at {_utc(state.last_at)}."
     rate = state.rate
-    yield (
-        f"It seems to change each {_span(1 / rate.per_s)} ({rate.changes:.3g} changes in"
-        f" {_span(rate.seconds)}); its weight is {state.weight:.3g}."
-    )
+    if not state.sitemap:
+        yield (
+            f"It seems to change each {_span(1 / rate.per_s)} ({rate.changes:.3g} changes in"
+            f" {_span(rate.seconds)}); its weight is {state.weight:.3g}."
+        )
     if state.misses:
         yield f"The last {counted(state.misses, 'visit')} got no answer."
 

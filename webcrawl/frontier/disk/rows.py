@@ -1,4 +1,4 @@
-"""The rows of the frontier on disk: keys and values of each kind, as bytes (formats 5 to 8).
+"""The rows of the frontier on disk: keys and values of each kind, as bytes (formats 7 to 10).
 
 Owns the format on disk. The folder's docstring (`webcrawl.frontier.disk`) has the table of all
 kinds. Does no I/O.
@@ -21,11 +21,13 @@ from webcrawl.frontier.lease import Link, Passed
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 
-FORMAT = 5  # of all rows; raised by a change that an older version would misread
-# Added to FORMAT for rows that an older version would lose: the mail of a shard, and visits.
+FORMAT = 7  # of all rows; raised by a change that an older version would misread
+# Added to FORMAT for rows that not all folders have: the mail of a shard, and visits.
 SHARD, VISITS = 1, 2
 SHARD_FORMAT = FORMAT + SHARD
-FORMATS_READ = (3, 4, 5, 6, 7, 8)  # 3 has no kept links, 4 no totals of a host
+_FORMAT_BEFORE = 5  # and 6 of a shard
+# 3 has no kept links, 4 no totals of a host, 5 and 6 no sitemaps.
+FORMATS_READ = (3, 4, 5, 6, 7, 8, 9, 10)
 
 SEEN, QUEUE, HOST, WAITING, DEFERRED, ACTIVE, RULES, CONTENT, COUNT = (
     *(b"s", b"q", b"h", b"w", b"t"),
@@ -42,6 +44,8 @@ _DIGITS = tuple(map(_COUNTED.index, Passed))
 # crawl may be such URLs.
 _REFUSED_WHEN_FOUND: frozenset[CapReason] = frozenset({"host_cap", "domain_cap"})
 
+_NOT_KEPT = "-"  # in the place of a link's `kept`, where more follows
+
 _STATUS = Struct(">IHB")
 _QUEUE_KEY = Struct(">cIIQ")
 _WAITING_KEY = Struct(">cIQI")
@@ -56,7 +60,8 @@ _CREDIT = Struct(">ddQc")  # a `store.Credit` and a line end, which no status en
 class UrlStatus(NamedTuple):
     """How a URL ended, and how it was found."""
 
-    outcome: str  # a status code, "head" and one, or a reason of `counters.dropped`
+    # a status code, "head" or "sitemap" and one, or a reason of `counters.dropped`
+    outcome: str
     time: float  # UTC
     depth: int
     redirects: int = 0
@@ -67,12 +72,17 @@ class UrlStatus(NamedTuple):
 
 def has(form: int, part: int) -> bool:
     """Whether a folder of format `form` has rows of `part`, SHARD or VISITS."""
-    return form > FORMAT and bool(form - FORMAT & part)
+    return bool(_parts(form) & part)
 
 
 def with_parts(form: int, parts: int) -> int:
     """The format of a folder of format `form` that gets rows of `parts` too."""
-    return FORMAT + (max(form - FORMAT, 0) | parts)
+    return FORMAT + (_parts(form) | parts)
+
+
+def _parts(form: int) -> int:
+    first = FORMAT if form >= FORMAT else _FORMAT_BEFORE
+    return max(form - first, 0)
 
 
 def credit_row(credit: tuple[float, float, int]) -> bytes:
@@ -184,9 +194,11 @@ def read_visit(row: bytes) -> tuple[str, bytes]:
 
 def link_row(link: Link) -> bytes:
     """Lines of text, then the payload. URLs have no line ends. The host is not in it."""
-    url, _, depth, redirects, via, retries, head_done, counted, payload, sequence, kept, *_ = link
+    url, _, depth, redirects, via, retries, head_done, counted, payload, sequence, kept = link[:11]
     numbers = f"{depth} {redirects} {retries} {head_done:d} {_DIGITS[counted]} {sequence}"
-    if kept:
+    if link.sitemap or link.lastmod:
+        numbers += f" {kept or _NOT_KEPT} {link.sitemap} {link.lastmod}"
+    elif kept:
         numbers += f" {kept}"
     if link.visit:
         numbers += f" ={b64encode(link.visit).decode()}"
@@ -196,8 +208,13 @@ def link_row(link: Link) -> bytes:
 
 def read_link(row: bytes, host: str) -> Link:
     numbers, via, url, payload = row.split(b"\n", 3)
-    depth, redirects, retries, head_done, counted, sequence, *kept = numbers.split()
-    visit = b64decode(kept.pop()[1:]) if kept and kept[-1].startswith(_VISIT_MARK) else b""
+    depth, redirects, retries, head_done, counted, sequence, *more = numbers.split()
+    visit = b64decode(more.pop()[1:]) if more and more[-1].startswith(_VISIT_MARK) else b""
+    kept = more[0].decode() if more else ""
+    sitemap = lastmod = 0
+    if len(more) > 1:
+        kept = "" if kept == _NOT_KEPT else kept
+        sitemap, lastmod = int(more[1]), int(more[2])
     return Link(
         url.decode(),
         host,
@@ -209,8 +226,10 @@ def read_link(row: bytes, host: str) -> Link:
         _COUNTED[int(counted)],
         payload,
         int(sequence),
-        kept[0].decode() if kept else "",
-        visit=visit,
+        kept,
+        sitemap,
+        lastmod,
+        visit,
     )
 
 

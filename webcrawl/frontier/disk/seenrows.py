@@ -44,6 +44,10 @@ class SeenRows:
             added.append(new)
         return added
 
+    def has(self, url: str) -> bool:
+        key = self._key(url)
+        return self._recent.get(key) is not None or self._db.get(key) is not None
+
     def keep(self, url: str, row: bytes) -> None:
         """Write the row of `url`: a credit, a status, or an empty row."""
         key = self._key(url)

@@ -97,6 +97,9 @@ class DiskStore(Store):
     def add_urls(self, urls: Sequence[str]) -> list[bool]:
         return self._seen.add_each(urls)
 
+    def is_known(self, url: str) -> bool:
+        return self._seen.has(url)
+
     def record_status(self, link: Link, outcome: str, now: float, duplicate_of: str = "") -> None:
         time = now + self._utc_s
         status = rows.UrlStatus(outcome, time, link.depth, link.redirects, link.via, duplicate_of)

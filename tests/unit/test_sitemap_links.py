@@ -1,0 +1,279 @@
+"""Sitemaps in the frontier and the admissions: which are fetched, how deep, and for whom."""
+
+from __future__ import annotations
+
+import gzip
+from collections import Counter
+
+import pytest
+
+from tests.exchanges import exchange
+from webcrawl.admission.sitemaps import SHARED_BYTES, SIZE_MAX, Sitemaps, read_file
+from webcrawl.fetch.client import FetchRequest
+from webcrawl.frontier.base import Policy
+from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.core import CrawlState
+from webcrawl.frontier.disk.rows import link_row, read_link
+from webcrawl.frontier.lease import (
+    LISTED,
+    Fetched,
+    Lane,
+    Lease,
+    Link,
+    Outcome,
+    Resolved,
+    RobotsFetched,
+    Step,
+)
+from webcrawl.frontier.outlinks import Outlinks, looks_like_sitemap
+from webcrawl.frontier.politeness import Politeness
+from webcrawl.frontier.store import MemoryStore
+from webcrawl.parse.robots import RobotsRules
+from webcrawl.scope import Scope
+
+OK = b"HTTP/1.1 200 OK\r\n\r\n"
+
+
+class Others:
+    """Hosts whose name begins with "a" are of shard 0, all others of shard 1."""
+
+    def __init__(self, own: int) -> None:
+        self.own = own
+
+    def shard_of(self, host: str) -> int | None:
+        shard = int(not host.startswith("a"))
+        return None if shard == self.own else shard
+
+
+class Crawl:
+    """A frontier whose hosts answer at once. `names`: the sitemaps of a host's robots.txt."""
+
+    def __init__(self, names: dict[str, tuple[str, ...]], **settings: object) -> None:
+        caps = Caps(per_host=int(settings.pop("per_host", 0)))  # type: ignore[call-overload]
+        shards = int(settings.pop("shards", 1))  # type: ignore[call-overload]
+        policy = Policy(politeness=Politeness(delay_s=0.0, ip_delay_s=0.0), **settings)  # type: ignore[arg-type]
+        self.states = [
+            CrawlState(MemoryStore(), policy, caps=caps, abroad=Others(n) if shards > 1 else None)
+            for n in range(shards)
+        ]
+        self.state = self.states[0]
+        self.outlinks = Outlinks(Scope(), Counter(), reads_sitemaps=True)
+        self.names = names
+        self.files: dict[str, list[str]] = {}
+        self.pages: dict[str, list[str]] = {}
+        self.fetched: list[str] = []
+
+    def run(self, *seeds: str) -> None:
+        self.state.put(self.outlinks.of_seeds(seeds), 0.0)
+        for turn in range(200):
+            now = float(turn)
+            for state in self.states:
+                for lane in Lane:
+                    for lease in state.acquire(now, 10, lane):
+                        state.release([(lease, self.outcome(lease))], now)
+            self.deliver(now)
+        for state in self.states:
+            assert state.is_finished()
+            state.audit()
+
+    def deliver(self, now: float) -> None:
+        """Carry the mail of each shard to the others."""
+        for number, state in enumerate(self.states):
+            for other, (first, _) in state.outbox.items():
+                mail = state.unsent(other, first - 1, 1000)
+                state.sent(other, self.states[other].receive(number, first, mail, now))
+
+    def outcome(self, lease: Lease) -> Outcome:
+        if lease.step is Step.RESOLVE:
+            return Resolved((f"ip of {lease.host}",), 1e9)
+        if lease.step is Step.ROBOTS:
+            rules = RobotsRules("-/no", sitemaps=self.names.get(lease.host, ()))
+            return RobotsFetched(rules, 1e9, 0.0, 0.0)
+        assert lease.link is not None
+        self.fetched.append(lease.url)
+        if lease.step is Step.PAGE:
+            links = self.outlinks.of_page(self.pages.get(lease.url, ()), lease.link)
+            return Fetched(200, 0.0, 0.0, tuple(links))
+        entries = [(url, 7) for url in self.files[lease.url]]
+        is_index = any(url.endswith(".xml") for url, _ in entries)
+        found = self.outlinks.of_sitemap(entries, lease.link, is_index=is_index)
+        own_only = not is_index and all(link.host == lease.host for link in found.links)
+        own_only = own_only and not found.foreign
+        return Fetched(200, 0.0, 0.0, tuple(found.links), own_only=own_only)
+
+
+def test_the_pages_of_a_sitemap_are_one_hop_deeper() -> None:
+    crawl = Crawl({"a": ("http://a/s.xml", "http://a/no.xml")}, depth_max=1)
+    crawl.files = {"http://a/s.xml": ["http://a/1", "http://a/2"]}
+    crawl.pages = {"http://a/": ["http://a/2", "http://b/"]}
+    crawl.names["b"] = ("http://b/s.xml",)  # b has depth 1: its sitemap could give nothing
+    crawl.run("http://a/")
+    assert sorted(crawl.fetched) == [
+        "http://a/",
+        "http://a/1",
+        "http://a/2",
+        "http://a/s.xml",
+        "http://b/",
+    ]
+    counters = crawl.state.counters
+    assert counters.sitemaps == {"found": 1, "only": 1, "2xx": 1}
+    assert counters.dropped == {"robots": 1}
+    assert counters.crawled == 4
+    assert counters.extracted == counters.robots_passed == 4, "a sitemap is no page"
+
+
+def test_a_page_that_is_linked_later_is_no_longer_only_of_a_sitemap() -> None:
+    crawl = Crawl({"a": ("http://a/s.xml",)})
+    crawl.files = {"http://a/s.xml": ["http://a/1", "http://a/x/2", "http://a/x/3"]}
+    crawl.pages = {"http://a/x/3": ["http://a/1"]}
+    crawl.run("http://a/")
+    assert crawl.state.counters.sitemaps["found"] == 3
+    assert crawl.state.counters.sitemaps["only"] == 2
+
+
+@pytest.mark.parametrize(
+    ("names", "files"),
+    [
+        ({"a": ("http://a/s.xml",)}, ["http://a/s.xml"]),  # b does not name it
+        ({"a": ("http://a/s.xml",), "b": ("http://a/s.xml",)}, ["http://a/s.xml"] * 2),
+        ({"b": ("http://a/s.xml",)}, ["http://a/s.xml"]),
+    ],
+)
+def test_entries_of_another_host_need_its_robots_txt(
+    names: dict[str, tuple[str, ...]], files: list[str]
+) -> None:
+    crawl = Crawl(names)
+    crawl.files = {"http://a/s.xml": ["http://a/1", "http://b/2", "http://c/3"]}
+    crawl.run("http://a/", "http://b/")
+    assert [url for url in crawl.fetched if url.endswith(".xml")] == files
+    assert ("http://b/2" in crawl.fetched) is ("b" in names)
+    assert "http://a/1" in crawl.fetched
+    assert "http://c/3" not in crawl.fetched
+
+
+def test_a_file_of_its_own_host_only_is_fetched_once_for_all() -> None:
+    subdomains = [f"s{number}.a" for number in range(5)]
+    crawl = Crawl(dict.fromkeys(["a", *subdomains], ("http://a/s.xml",)))
+    crawl.files = {"http://a/s.xml": ["http://a/1"]}
+    crawl.run("http://a/")
+    crawl.run(*(f"http://{name}/" for name in subdomains))
+    assert crawl.fetched.count("http://a/s.xml") == 1
+
+
+def test_the_files_of_an_index_are_read_for_the_host_that_names_it() -> None:
+    crawl = Crawl({"b": ("http://a/i.xml",)})
+    crawl.files = {"http://a/i.xml": ["http://a/1.xml", "http://c/2.xml"]}
+    crawl.files["http://a/1.xml"] = ["http://b/1"]
+    crawl.run("http://b/")
+    assert crawl.fetched == ["http://b/", "http://a/i.xml", "http://a/1.xml", "http://b/1"]
+
+
+def test_sitemaps_and_entries_of_hosts_of_another_shard_go_by_mail() -> None:
+    crawl = Crawl({"b": ("http://a/i.xml",), "a": ("http://a/s.xml",)}, shards=2)
+    crawl.files = {"http://a/i.xml": ["http://a/b.xml"], "http://a/b.xml": ["http://b/1"]}
+    crawl.files["http://a/s.xml"] = ["http://a/2", "http://b/no"]
+    crawl.pages = {"http://a/": ["http://b/"]}
+    crawl.run("http://a/")
+    assert sorted(crawl.fetched) == sorted(
+        ["http://a/", "http://a/2", "http://b/", "http://b/1", *crawl.files]
+    )
+    assert [state.counters.sitemaps["only"] for state in crawl.states] == [1, 1]
+
+
+@pytest.mark.parametrize("kept", ["", "timeout"])
+def test_a_row_has_what_a_sitemap_says(kept: str) -> None:
+    link = Link("http://a/1", "a", via="http://a/s.xml", kept=kept, sitemap=LISTED, lastmod=7)
+    assert read_link(link_row(link), "a") == link
+
+
+def test_a_sitemap_that_was_found_as_a_page_is_fetched_once() -> None:
+    crawl = Crawl({"a": ("http://a/s.xml",)})
+    crawl.files = {"http://a/s.xml": ["http://a/1"]}
+    crawl.pages = {"http://b/": ["http://a/s.xml"]}
+    crawl.run("http://b/")
+    assert crawl.fetched == ["http://b/", "http://a/s.xml", "http://a/1"]
+    assert crawl.state.counters.dropped == {"sitemap": 1}
+
+
+def test_caps() -> None:
+    crawl = Crawl({"a": tuple(f"http://a/{n}.xml" for n in range(5))}, sitemaps_max=2, per_host=4)
+    crawl.files = {f"http://a/{n}.xml": [f"http://a/x/{n}/{m}" for m in range(9)] for n in range(5)}
+    crawl.run("http://a/")
+    assert crawl.state.counters.crawled == 4
+    assert crawl.state.counters.dropped["sitemap_cap"] == 3
+    assert sum(url.endswith(".xml") for url in crawl.fetched) == 1, "the second is not needed"
+    alone = Crawl({"a": ("http://a/0.xml",)}, per_host=1)
+    alone.run("http://a/")
+    assert alone.fetched == ["http://a/"]
+
+
+def test_other_hosts_cannot_use_up_the_places_of_a_host() -> None:
+    foreign = tuple(f"http://a/no/{n}" for n in range(9))
+    crawl = Crawl({"b": foreign, "a": ("http://a/s.xml",)}, sitemaps_max=1)
+    crawl.files = {"http://a/s.xml": ["http://a/1"]}
+    crawl.run("http://b/")
+    crawl.run("http://a/")
+    assert crawl.state.counters.dropped == {"sitemap_cap": 8, "robots": 1}
+    assert "http://a/1" in crawl.fetched
+
+
+def test_seeds() -> None:
+    for seed in ("http://a/sitemap.xml.gz", "http://a/x.RSS?y", "http://a/m/Sitemap_1.txt"):
+        assert looks_like_sitemap(seed), seed
+    for seed in ("http://a/robots.txt", "http://a/", "http://a/xml", "http://a/sitemap/"):
+        assert not looks_like_sitemap(seed), seed
+    crawl = Crawl({})
+    crawl.files = {"http://a/map": ["http://a/1", "http://b/2"]}
+    crawl.run("sitemap:http://a/map")
+    assert crawl.fetched == ["http://a/map", "http://a/1"]
+    off = Outlinks(Scope(), Counter()).of_seeds(["sitemap:http://a/map", "http://a/s.xml"])
+    assert off == [Link("http://a/map", "a"), Link("http://a/s.xml", "a")]
+
+
+def test_a_moved_sitemap_is_read_for_the_same_host() -> None:
+    outlinks = Outlinks(Scope(), Counter(), reads_sitemaps=True)
+    named = Link("http://a/s.xml", "a", 3, via="http://a/robots.txt", sitemap=1)
+    moved = outlinks.of_moved_sitemap("http://c/s.xml", named)
+    assert moved == Link("http://c/s.xml", "c", 3, 1, "http://a/robots.txt", sitemap=1)
+    found = outlinks.of_sitemap([("http://a/1", 7), ("http://d/", 0)], moved, is_index=False)
+    assert found.links == [
+        Link("http://a/1", "a", 4, 0, "http://c/s.xml", sitemap=LISTED, lastmod=7)
+    ]
+    assert found.foreign == 1
+
+
+# Answers
+
+URLSET = b"<urlset><url><loc>http://a.test/1</loc></url><url><loc>/2</loc></url></urlset>"
+ENTRIES = [("http://a.test/1", 0), ("http://a.test/2", 0)]
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (URLSET, ""),
+        (gzip.compress(URLSET), ""),
+        (gzip.compress(gzip.compress(URLSET)), ""),
+        (gzip.compress(URLSET[:50]) + gzip.compress(URLSET[50:]), ""),
+        (gzip.compress(URLSET)[:-9], "damaged"),
+        (gzip.compress(URLSET) + gzip.compress(b" " * (SIZE_MAX + 1)), "too_large"),
+    ],
+)
+def test_gzip_is_unpacked_in_bounded_pieces(body: bytes, problem: str) -> None:
+    file = read_file(exchange(OK, body))
+    assert (file.entries, file.problem) == (ENTRIES, problem)
+
+
+def test_room_for_bodies_is_shared() -> None:
+    sitemaps = Sitemaps(Outlinks(Scope(), Counter()), Counter())
+    first, second = (FetchRequest("GET", "http://a/", "", []) for _ in "ab")
+    part = bytes(1 << 20)
+    with sitemaps.room(first), sitemaps.room(second):
+        assert first.on_content is not None
+        assert second.on_content is not None
+        parts = SHARED_BYTES >> 20
+        assert all(first.on_content(part) for _ in range(parts + 1))
+        assert second.on_content(part), "its own megabyte"
+        assert not second.on_content(part)
+    with sitemaps.room(second):
+        assert second.on_content(part * 2), "the room is free again"
