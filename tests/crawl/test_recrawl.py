@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import socket
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from simweb import Running, faults, running
+from tests.adapters.rawserver import RawServer, read_request
 from tests.crawl.crawling import Crawl, assert_clean
 from tests.crawl.crawllog import log_lines
+from tests.crawl.knownsite import answer
 
 CYCLE_S = 3
 WORLD = (
@@ -70,3 +76,71 @@ def test_pages_are_visited_again_also_after_a_kill(
     assert visits == {kind: n for kind, n in of_counts.items() if kind != "gone"}
     assert all(line["last_visit"] < line["time"] for line in lines if "visit" in line)
     assert "Visited again: " in result.output
+
+
+@dataclass
+class DatedSite:
+    """Six pages that only a sitemap gives, with the date of their last change.
+
+    All change `changes_s` after the first request. asked -- by path, when: seconds after that
+    """
+
+    changes_s: tuple[float, ...]
+    began_time: float = 0.0
+    asked: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    @property
+    def paths(self) -> list[str]:
+        return [f"/page-{n}" for n in range(6)]
+
+    def serve(self, connection: socket.socket) -> None:
+        path = read_request(connection).split(b" ")[1].decode()
+        self.began_time = self.began_time or time.time()
+        now_s = time.time() - self.began_time
+        self.asked[path].append(now_s)
+        connection.sendall(answer(self._body(path, now_s)))
+
+    def _body(self, path: str, now_s: float) -> bytes:
+        past = [change_s for change_s in self.changes_s if change_s <= now_s]
+        if path == "/robots.txt":
+            return b"Sitemap: /map.xml"
+        if path == "/map.xml":
+            changed_time = self.began_time + max(past, default=-100.0)
+            date = datetime.fromtimestamp(changed_time, UTC).isoformat(timespec="seconds")
+            each = (f"<url><loc>{to}</loc><lastmod>{date}</lastmod></url>" for to in self.paths)
+            return f"<urlset>{''.join(each)}</urlset>".encode()
+        random = Random(f"{path} {len(past)}")
+        words = (f"word{random.randrange(10**6)}" for _ in range(300))
+        return f"<html><p>{' '.join(words)}".encode()
+
+
+@pytest.mark.slow
+def test_a_sitemap_is_read_again_and_brings_visits_forward(tmp_path: Path) -> None:
+    """The dates are trusted once those of the first change have proved right."""
+    site = DatedSite(changes_s=(5.0, 21.0))
+    with RawServer(site.serve) as server:
+        crawl = Crawl(
+            tmp_path,
+            f"http://127.0.0.1:{server.port}/",
+            JOBDIR=tmp_path / "job",
+            ALLOW_PRIVATE_ADDRESSES=1,
+            RECRAWL="fixed",
+            RECRAWL_CYCLE="16s",
+        )
+        deadline = time.monotonic() + 60
+        while not all(len(site.asked[path]) > 2 for path in site.paths):
+            assert time.monotonic() < deadline, site.asked
+            time.sleep(0.1)
+        crawl.interrupt()
+        result = crawl.wait()
+    assert_clean(result)
+    for path in site.paths:
+        first, second, third, *_ = site.asked[path]
+        assert second - first >= 16, "the host is not trusted yet"
+        assert third < second + 15, "a cycle is 16 s"
+        assert third > 21
+    assert len(site.asked["/map.xml"]) >= 6
+    counts = result.report["counts"]
+    assert counts["visits/brought_forward"] == len(site.paths)
+    assert counts["visits/sitemap"] == len(site.asked["/map.xml"]) - 1
+    assert counts["in_cycle"] == len(site.paths) + 2, "the seed and the sitemap too"

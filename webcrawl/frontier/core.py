@@ -549,7 +549,7 @@ class CrawlState:
         found = visits.found(link, outcome) if visits is not None and link.visit else ""
         self._endings.done(host, lease, outcome, now, found)
         if visits is not None and before is not None:
-            visits.fetched(link, outcome, *before, visits.mean_weight)
+            visits.fetched(link, outcome, *before, weight=0.0)
 
     def _put_sitemaps(self, robots_task: RobotsTask, rules: RobotsRules, now: float) -> None:
         """Queue the sitemaps that a robots.txt of ours names: canonical and in scope, by then."""

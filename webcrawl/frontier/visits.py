@@ -248,7 +248,7 @@ class Visits:
     ) -> None:
         """`link` has its final answer, and its status is kept. `state` is that of `before`.
 
-        `weight`: of the page in the ordering, at its first visit.
+        `weight`: of the page in the ordering, at its first visit; 0.0 of a sitemap, which has none.
         """
         if state is None:
             state = VisitState(0.0, first_rate(self._settings.cycle_s), weight=weight)
@@ -345,7 +345,7 @@ class Visits:
             state.captured_at, state.payload_digest = seen.captured_at, seen.payload_digest
 
     @property
-    def mean_weight(self) -> float:
+    def _mean_weight(self) -> float:
         return self._weights / self.count if self.count and self._weights else 1.0
 
     def _plan(self, state: VisitState, *, is_page: bool) -> None:
@@ -354,7 +354,7 @@ class Visits:
         if state.sitemap and is_page:
             next_s /= _SITEMAP_VISITS
         elif self._is_adaptive and is_page:
-            next_s = self._marginal.next_s(state.rate, state.weight / self.mean_weight)
+            next_s = self._marginal.next_s(state.rate, state.weight / self._mean_weight)
         self._marginal.plan(state.planned_s, next_s)
         state.planned_s = next_s
 
@@ -382,19 +382,19 @@ class Visits:
         if status is None or not status.outcome.startswith(("sitemap 2", "sitemap 3")):
             return
         if not status.visit_ms:
-            self._admit(link, status.time, self._settings.cycle_s / _SITEMAP_VISITS)
+            self._admit(link, status.time, self._settings.cycle_s / _SITEMAP_VISITS, 0.0)
 
     def _meet(self, link: Link) -> None:
         """Let a page join that was fetched without RECRAWL: due a cycle after that."""
         status = self._line.status(link.url)
         if status is not None and not status.visit_ms and status.outcome.isdigit():
             self._strangers -= 1
-            self._admit(link, status.time, self._settings.cycle_s)
+            self._admit(link, status.time, self._settings.cycle_s, self._mean_weight)
 
-    def _admit(self, link: Link, fetched_time: float, next_s: float) -> None:
+    def _admit(self, link: Link, fetched_time: float, next_s: float, weight: float) -> None:
         """Let what an earlier run fetched join: due `next_s` after that."""
         rate = first_rate(self._settings.cycle_s)
-        state = VisitState(fetched_time, rate, next_s, self.mean_weight)
+        state = VisitState(fetched_time, rate, next_s, weight)
         state.sitemap = min(max(link.sitemap, 0), 255)
         self._join(state)
         self._marginal.plan(0.0, next_s)
