@@ -515,6 +515,18 @@ def test_the_format_is_raised_only_as_needed(tmp_path: Path, is_shard: bool) -> 
     assert form(has_visits=False) == (10 if is_shard else 9)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "with_visits"),
+    [(3, 7, 9), (5, 7, 9), (6, 8, 10), (7, 7, 9), (8, 8, 10), (9, 9, 9), (10, 10, 10)],
+)
+def test_a_folder_keeps_its_parts_in_a_later_format(
+    before: int, after: int, with_visits: int
+) -> None:
+    assert rows.with_parts(before, 0) == after
+    assert rows.with_parts(before, rows.VISITS) == with_visits
+    assert rows.has(before, rows.SHARD) == (before in (6, 8, 10))
+
+
 def test_rows(tmp_path: Path) -> None:
     state = VisitState(UTC_S, Rate(0.5, 3600.0), 7200.0, 0.25, 3, True, True, -1, "W/é", "gestern")
     state.captured_at, state.sitemap = UTC_S, 2

@@ -155,7 +155,7 @@ def _of_visit(url: str, status: rows.UrlStatus, frontier: Inspection, now: float
     if visit is None:
         if status.visit_ms:
             yield "Due for another visit (RECRAWL), as soon as its host is free."
-        elif frontier.counters.in_cycle and status.outcome in ("404", "410"):
+        elif frontier.counters.in_cycle and status.outcome[-3:] in ("404", "410"):
             yield "Not visited again: it was gone, twice."
         return
     due, state = visit
