@@ -125,6 +125,14 @@ def test_a_text_is_loaded_too_and_has_no_links(scrapy: Scrapy) -> None:
     )
 
 
+def test_parsers_of_the_settings_are_used(scrapy: Scrapy) -> None:
+    parsers = '{"text/plain": "webcrawl.parse.links.read_html"}'
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n" + LINKS
+    code, out, _, _ = trace(scrapy, answering(answer), "-s", f"PARSERS={parsers}")
+    assert code == 0
+    assert "+ Parsing page... done in N ms with 3 links\n" in out
+
+
 def test_other_answers_have_no_body_lines(scrapy: Scrapy) -> None:
     answer = b"HTTP/1.0 404 Not Found\r\nServer: \x1b[31mred\x07 \xc3\xa9 \xe9\xc2\x9b\r\n\r\nno"
     code, out, _, url = trace(scrapy, answering(answer))

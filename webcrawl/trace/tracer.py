@@ -24,8 +24,8 @@ from webcrawl.admission.robotspolicy import (
     robots_answer,
 )
 from webcrawl.admission.runner import REDIRECTS, read_robots
-from webcrawl.config.build import robots_also, robots_reader, robots_token
-from webcrawl.config.fetch import content_type_test
+from webcrawl.config.build import parsers_from, robots_also, robots_reader, robots_token
+from webcrawl.config.fetch import content_type_test, wants_feeds
 from webcrawl.config.table import read
 from webcrawl.fetch.decode import codings_of
 from webcrawl.fetch.exchange import Exchange
@@ -145,16 +145,21 @@ class Tracer:
         self._lines.begin("Parsing page", "+ ")
         x_robots_tag = b"\n".join(_values(exchange, b"x-robots-tag"))
         began = time.monotonic()
-        page = read_page(
-            exchange.payload,
-            _last(exchange, b"content-type").decode("latin-1") or "text/html",
-            exchange.url,
-            x_robots_tag=x_robots_tag.decode("latin-1"),
-            follow_rel_nofollow=read(settings, "FOLLOW_REL_NOFOLLOW", bool),
-            obey_nofollow=read(settings, "OBEY_NOFOLLOW", bool),
-            user_agent_token=robots_token(settings).lower(),
-            robots_also=robots_also(settings),
-        )
+        try:
+            page = read_page(
+                exchange.payload,
+                _last(exchange, b"content-type").decode("latin-1") or "text/html",
+                exchange.url,
+                x_robots_tag=x_robots_tag.decode("latin-1"),
+                follow_rel_nofollow=read(settings, "FOLLOW_REL_NOFOLLOW", bool),
+                obey_nofollow=read(settings, "OBEY_NOFOLLOW", bool),
+                user_agent_token=robots_token(settings).lower(),
+                robots_also=robots_also(settings),
+                follow_feeds=wants_feeds(settings),
+                parsers=parsers_from(settings),
+            )
+        except Exception as error:  # of a user's own parser (PARSERS)
+            fail(f"an exception of its parser: {printable(repr(error))}")
         took = ms(time.monotonic() - began)
         self._lines.end(f"done in {took} ms with {page.found} links")
         if page.nofollow:
