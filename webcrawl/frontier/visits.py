@@ -373,15 +373,13 @@ class Visits:
 
     def known_sitemap(self, link: Link, now: float) -> None:
         """As `known`, of a sitemap that robots.txt or an index names."""
-        if not self._is_on:
+        status = self._line.status(link.url) if self._is_on else None
+        if status is None:
             return
-        if link.lastmod:
-            self._dated(link, now)
-        status = self._line.status(link.url)
-        # One that is gone does not join again.
-        if status is None or not status.outcome.startswith(("sitemap 2", "sitemap 3")):
-            return
-        if not status.visit_ms:
+        if status.visit_ms:
+            if link.lastmod:
+                self._dated(link, now)
+        elif status.outcome.startswith(("sitemap 2", "sitemap 3")):  # of a run without RECRAWL
             self._admit(link, status.time, self._settings.cycle_s / _SITEMAP_VISITS, 0.0)
 
     def _meet(self, link: Link) -> None:
