@@ -25,10 +25,16 @@ class _Past:
     rate: float  # a second
     next_at: float  # of its next change
     version: int = 0
+    changed_at: float = 0.0  # last; 0.0: not yet
 
 
 class Changes:
-    """The versions of all pages. Memory: 3 KB for each page ever asked for."""
+    """The versions of all pages. Memory: 3 KB for each page ever asked for.
+
+    `utc_s` turns monotonic times into UTC.
+    """
+
+    utc_s = 0.0
 
     def __init__(self, seed: int, cycle_s: float) -> None:
         self.cycle_s = cycle_s
@@ -45,8 +51,17 @@ class Changes:
             self._pages[place] = past
         while past.next_at <= now:
             past.version += 1
+            past.changed_at = past.next_at
             past.next_at += past.random.expovariate(past.rate)
         return past.version, past.next_at
+
+    def changed_time(self, place: Place, now: float) -> float:
+        """When the page changed last, UTC; 0.0 if it has not, since it was asked for first."""
+        past = self._pages.get(place)
+        if past is None:
+            return 0.0
+        self.version(place, now)
+        return past.changed_at and past.changed_at + self.utc_s
 
     def rate(self, random: Random) -> float:
         """Draw the rate of a page."""

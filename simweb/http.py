@@ -123,7 +123,7 @@ class Connection(asyncio.Protocol):
             reply = answer(400 if host is None else 405)
         else:
             world = self._web.ledger.world
-            reply = world.reply(host, place, attempt, world.version(place, now))
+            reply = world.reply(host, place, attempt, world.version(place, now), now)
         self._begin(place, method, reply)
 
     def _begin(self, place: Place | None, method: str, reply: Reply) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache, partial
 from random import Random
+from urllib.parse import urlsplit
 
 from simweb.addresses import DNS, DnsKind
 from simweb.changes import Changes
@@ -29,7 +30,7 @@ from simweb.pages import SIZES, Page
 from simweb.reply import Reply, answer
 from simweb.robots import ROBOTS, Request, Robots, RobotsKind, with_sitemaps
 from simweb.site import Site, Tree, path
-from simweb.sitemaps import ORPHANS, SITEMAPS, MapKind, MapRequest, Maps
+from simweb.sitemaps import ORPHANS, SITEMAPS, MapKind, MapRequest, Maps, dated
 from simweb.spec import ROBOTS_PAGE, SITEMAP_PAGE, Host, Place, WorldSpec, in_scope
 from simweb.weaving import Weaver
 from simweb.words import BR_SUFFIXES, OTHER_SUFFIXES, WORDS
@@ -364,8 +365,28 @@ class World:
             return 0
         return self.changes.version(place, now)[0]
 
-    def reply(self, host: int, place: Place | None, attempt: int = 1, version: int = 0) -> Reply:
-        """The answer of this host to the `attempt`-th request for `place`. None: no such page."""
+    def _changed_time(self, now: float, url: str) -> float:
+        """When the page at `url` changed last, UTC."""
+        parts = urlsplit(url)
+        host = self.find(parts.hostname or "")
+        target = url.partition("://")[2].partition("/")[2]
+        place = None if host is None else self.resolve(host, f"/{target}", parts.scheme == "https")
+        if self.changes is None or place is None:
+            return 0.0
+        return self.changes.changed_time(place, now)
+
+    def reply(
+        self,
+        host: int,
+        place: Place | None,
+        attempt: int = 1,
+        version: int = 0,
+        now: float | None = None,
+    ) -> Reply:
+        """The answer of this host to the `attempt`-th request for `place`. None: no such page.
+
+        `now`: with it, a sitemap of pages that change has true dates.
+        """
         kind = self.host(host).kind
         if place is not None and place.plain:
             https = self.url(place._replace(plain=False))
@@ -376,8 +397,12 @@ class World:
             return kind.change(self.host(place.host).robots.replies[place.step])
         if place.page == SITEMAP_PAGE:
             files = self.host(place.host).maps.replies
-            known = place.step < len(files)
-            return kind.change(files[place.step] if known else answer(404, b"<h1>Nada</h1>"))
+            if place.step >= len(files):
+                return kind.change(answer(404, b"<h1>Nada</h1>"))
+            file = files[place.step]
+            if self.changes is not None and now is not None:
+                file = dated(file, partial(self._changed_time, now))
+            return kind.change(file)
         prepared = self._prepared.get(place) if attempt == 1 else None
         return kind.change(prepared or self._make_reply(place, attempt, version))
 

@@ -7,7 +7,7 @@ import json
 import signal
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from typing import Any
 
 from simweb.control import Control
@@ -57,6 +57,8 @@ class SimulatedWeb:
         if not self._listeners.ipv6:
             spec = replace(spec, features=f"{spec.features},-dns-ipv6")
         self.world = World(spec, self._listeners.ports)
+        if self.world.changes is not None:
+            self.world.changes.utc_s = time() - monotonic()
         self.world.prepare(options.prepared_bytes)
         self._survey = Survey(self.world, options.survey_lines) if options.survey_lines else None
         self._names = Names(self.world)

@@ -8,10 +8,12 @@ may ask for: a file lists it without the leave of its host.
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import repeat
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, unescape
 
 from simweb.features import Feature
 from simweb.reply import Reply, answer, head
@@ -20,6 +22,7 @@ ORPHANS = 3  # of each host with a sitemap
 _XML = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _XMLNS = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 _LASTMOD = "2026-05-04T03:02:01+00:00"
+_DATED = re.compile(rb"(<loc>([^<]+)</loc><lastmod>)[^<]{%d}" % len(_LASTMOD))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,19 @@ def urlset(urls: Sequence[str]) -> bytes:
 def index(urls: Sequence[str]) -> bytes:
     each = (f"<sitemap><loc>{escape(url)}</loc></sitemap>\n" for url in urls)
     return f"{_XML}<sitemapindex {_XMLNS}>\n{''.join(each)}</sitemapindex>\n".encode()
+
+
+def dated(reply: Reply, changed_time: Callable[[str], float]) -> Reply:
+    """`reply` with the times, in UTC, at which its URLs changed. Only of a plain sitemap."""
+
+    def entry(found: re.Match[bytes]) -> bytes:
+        date = datetime.fromtimestamp(changed_time(unescape(found[2].decode())), UTC)
+        return found[1] + date.isoformat(timespec="seconds").encode()
+
+    if not isinstance(reply.body, tuple):
+        return reply
+    parts = (_DATED.sub(entry, part) if isinstance(part, bytes) else part for part in reply.body)
+    return replace(reply, body=tuple(parts))
 
 
 def _rss(urls: Sequence[str]) -> bytes:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 
 from simweb.ledger import VIOLATIONS, Ledger, Rules, faults
 from simweb.model import World
 from simweb.reply import Reply, answer
-from simweb.spec import Place, WorldSpec
+from simweb.spec import SITEMAP_PAGE, Place, WorldSpec
 
 
 class Crawl:
@@ -335,3 +337,26 @@ def test_pages_that_change_may_be_fetched_again() -> None:
     assert changes["changed"] == len(bodies) - 1
     assert changes["watched_s"] == 3_000
     assert 1_000 < changes["fresh_s"] < 3_000
+
+
+def test_the_sitemap_of_pages_that_change_has_their_dates() -> None:
+    features = "none,robots-some=1,map-plain=1,map-none=0.1"
+    world = World(WorldSpec(hosts=9, features=features, change_cycle_s=100.0))
+    assert world.changes is not None
+    world.changes.utc_s = 1_700_000_000.0
+    host = next(host for host in range(9) if world.listed(host))
+    place = world.listed(host)[0]
+    entry = f"<loc>{world.url(place)}</loc><lastmod>"
+
+    def date(now: float) -> str:
+        reply = world.reply(host, Place(host, SITEMAP_PAGE), now=now)
+        (body,) = reply.body
+        assert isinstance(body, bytes)
+        assert b"Content-Length: %d\r\n" % len(body) in reply.head
+        return body.decode().partition(entry)[2][:25]
+
+    assert date(0.0) == "1970-01-01T00:00:00+00:00"
+    _, changes_at = world.changes.version(place, 0.0)
+    assert date(changes_at - 1) == "1970-01-01T00:00:00+00:00"
+    changed = datetime.fromisoformat(date(changes_at + 1e-3)).timestamp()
+    assert changed == int(1_700_000_000 + changes_at)
