@@ -17,10 +17,11 @@ from tests.adapters.rawserver import RawServer, read_request
 from tests.crawl.crawling import Crawl, assert_clean
 from tests.crawl.crawllog import log_lines
 from tests.crawl.knownsite import answer
+from webcrawl.report.lines import NO_VISITS
 
 CYCLE_S = 3
 WORLD = (
-    *("--seed", "7", "--hosts", "5", "--pages-per-host", "6", "--features", "none,page-404"),
+    *("--seed", "7", "--hosts", "5", "--pages-per-host", "6"),
     *("--page-bytes", "3000", "--host-delay", "0.1", "--partial", "--changes", str(CYCLE_S)),
 )
 
@@ -37,11 +38,18 @@ def until_visited(web: Running, times: int) -> None:
         time.sleep(0.2)
 
 
-@pytest.mark.parametrize(("mode", "processes"), [("fixed", 2), ("adaptive", 1)])
+PLAIN, WITH_MAPS = "none,page-404", "none,page-404,robots-some=1,map-none=0.1,map-plain=1"
+
+
+@pytest.mark.parametrize(
+    ("mode", "processes", "features"),
+    [("fixed", 2, PLAIN), ("adaptive", 1, PLAIN), ("adaptive", 2, WITH_MAPS)],
+    ids=["fixed", "adaptive", "sitemaps"],
+)
 def test_pages_are_visited_again_also_after_a_kill(
-    tmp_path: Path, mode: str, processes: int
+    tmp_path: Path, mode: str, processes: int, features: str
 ) -> None:
-    with running(*WORLD) as web:
+    with running(*WORLD, "--features", features) as web:
 
         def start() -> Crawl:
             return Crawl(
@@ -69,11 +77,13 @@ def test_pages_are_visited_again_also_after_a_kill(
     assert changes["visited"] > 0.8 * changes["pages"], "a kill loses no page"
     assert 0.3 < changes["fresh_s"] / changes["watched_s"] <= 1
     counts = result.report["counts"]
-    assert 0 < counts["in_cycle"] <= changes["pages"]
-    lines = [line for line in log_lines(tmp_path / "warc") if line["kind"] == "page"]
+    sitemaps = 5 if features == WITH_MAPS else 0
+    assert 0 < counts["in_cycle"] <= changes["pages"] + sitemaps
+    assert (counts.get("visits/sitemap", 0) > 0) == (features == WITH_MAPS)
+    lines = [line for line in log_lines(tmp_path / "warc") if line["kind"] in ("page", "sitemap")]
     visits = Counter(line["visit"] for line in lines if "visit" in line)
     of_counts = {name[7:]: n for name, n in counts.items() if name.startswith("visits/")}
-    assert visits == {kind: n for kind, n in of_counts.items() if kind != "gone"}
+    assert visits == {kind: n for kind, n in of_counts.items() if kind not in NO_VISITS}
     assert all(line["last_visit"] < line["time"] for line in lines if "visit" in line)
     assert "Visited again: " in result.output
 
