@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from string import ascii_lowercase
 
 import pytest
 
@@ -120,7 +121,7 @@ class DatedSite:
             each = (f"<url><loc>{to}</loc><lastmod>{date}</lastmod></url>" for to in self.paths)
             return f"<urlset>{''.join(each)}</urlset>".encode()
         random = Random(f"{path} {len(past)}")
-        words = (f"word{random.randrange(10**6)}" for _ in range(300))
+        words = ("".join(random.choices(ascii_lowercase, k=6)) for _ in range(300))
         return f"<html><p>{' '.join(words)}".encode()
 
 
