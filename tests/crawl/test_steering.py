@@ -398,7 +398,7 @@ def test_the_command_of_a_user(tmp_path: Path) -> None:
 
     with running(*WEB) as web:
         crawl = Steered(tmp_path, web=web)
-        crawl.ctl("status")
+        crawl.ctl("pause")  # a busy machine takes seconds to start a command
         jobdir = str(crawl.jobdir)
         done = ctl(jobdir, "pause")
         assert (done.returncode, done.stdout.startswith("paused"), done.stderr) == (0, True, "")
