@@ -75,6 +75,19 @@ def page_of(name: str, **fields: Any) -> Page:
     return page
 
 
+def test_files_of_machines_with_one_host_name_and_process_id_have_names_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As containers have them; the folders of a crawl's machines are put together."""
+    monkeypatch.setattr(time, "time", lambda: 1.7e9)
+    names: list[str] = []
+    for machine in ("one", "other"):
+        crawler = crawler_for(tmp_path / machine, CLUSTER="nats://bus.test")
+        with_pipeline(crawler, lambda pipeline: pipeline.process_item(page_of("plain")))
+        names += [path.name for path in (tmp_path / machine / "warc").glob("*.warc.gz")]
+    assert len(set(names)) == len(names) == 2
+
+
 def records(folder: Path) -> list[Record]:
     paths = sorted((folder / "warc").glob("*.warc.gz"))
     assert [problem for path in paths for problem in check(path)] == []

@@ -29,20 +29,14 @@ def benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-LINES = {
-    "vs-scrapy": (
-        rf"vs-scrapy: \d+ pages: webcrawl {COSTS}, plain Scrapy {NUMBER}, {NUMBER} times"
-        rf" \(target 12\); {NUMBER} times with {NUMBER} and {NUMBER} s to start"
-    ),
-    "floor": (rf"floor: \d+ pages: by Scrapy {COSTS}, its parts alone {NUMBER}, {NUMBER} times"),
-}
-
-
-@pytest.mark.parametrize("name", LINES)
-def test_a_benchmark_prints_its_line(name: str) -> None:
-    done = benchmark(name, "--hosts=8", "--pages-per-host=6", "--turns=1")
+def test_a_benchmark_prints_its_line() -> None:
+    done = benchmark("vs-scrapy", "--hosts=8", "--pages-per-host=6", "--turns=1")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.fullmatch(LINES[name] + "\n", done.stdout), done.stdout
+    line = (
+        rf"vs-scrapy: \d+ pages: webcrawl {COSTS}, plain Scrapy {NUMBER}, {NUMBER} times"
+        rf" \(target 12\); {NUMBER} times with {NUMBER} and {NUMBER} s to start\n"
+    )
+    assert re.fullmatch(line, done.stdout), done.stdout
 
 
 def test_the_plan_for_many_nodes_prints_its_line(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from tests.contracts.natsserver import NatsServer
 from tests.crawl.crawling import Crawl, assert_clean, assert_faultless
 from webcrawl.cluster.agreement.nodefile import NodeStore
 from webcrawl.cluster.bus import BusError, bus_from
-from webcrawl.cluster.moving.mover import MoveError, order
+from webcrawl.cluster.errors import MoveError
+from webcrawl.cluster.moving.mover import order
 
 pytestmark = pytest.mark.slow
 WORLD = (

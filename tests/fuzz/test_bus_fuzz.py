@@ -15,10 +15,11 @@ from webcrawl.cluster.agreement.members import Members
 from webcrawl.cluster.agreement.records import NodeRecord, ShardRecord, decode, encode, shards_of
 from webcrawl.cluster.agreement.tenancy import Tenancies, _Mail
 from webcrawl.cluster.bus import BusError, Entry
+from webcrawl.cluster.errors import MoveError
 from webcrawl.cluster.explaining import Explanations
 from webcrawl.cluster.moving.desk import number_of
 from webcrawl.cluster.moving.folders import Folders
-from webcrawl.cluster.moving.mover import Ask, MoveError, Mover, Offer, Order, Taken
+from webcrawl.cluster.moving.mover import Ask, Mover, Offer, Order, Taken
 
 NO_UNICODE = b"\x81\xa4node\xa1\xff"
 NESTED = b"\x91" * 100_000 + b"\xc0"

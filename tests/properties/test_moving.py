@@ -22,10 +22,11 @@ from webcrawl.cluster.agreement.node import Node
 from webcrawl.cluster.agreement.nodefile import NodeStore
 from webcrawl.cluster.agreement.shards import Event, Park
 from webcrawl.cluster.bus import BusError, Refused, Unreachable
+from webcrawl.cluster.errors import MoveError
 from webcrawl.cluster.moving import mover
 from webcrawl.cluster.moving.checkpoints import copy_checkpoint
 from webcrawl.cluster.moving.folders import Folders
-from webcrawl.cluster.moving.mover import MoveError, Mover
+from webcrawl.cluster.moving.mover import Mover
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.frontier import FOLDER
 

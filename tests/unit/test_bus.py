@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -216,12 +214,3 @@ def test_no_revision_is_given_again_after_a_wipe() -> None:
             assert await bus.update("a", b"", old) is None
 
     asyncio.run(check())
-
-
-def test_a_crawl_without_a_bus_loads_no_client() -> None:
-    modules = "webcrawl.scheduler.scheduler", "webcrawl.extensions.cluster", "webcrawl.config.check"
-    code = f"import sys, {', '.join(modules)}; print(*sys.modules, sep='\\n')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = done.stdout.splitlines()
-    assert "webcrawl.cluster.running" in loaded
-    assert [name for name in loaded if name.startswith("webcrawl.cluster.bus.nats")] == []

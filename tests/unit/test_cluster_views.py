@@ -14,7 +14,8 @@ import pytest
 from tests.contracts.memorybus import MemoryHub
 from webcrawl.cluster.agreement.records import NodeRecord, encode
 from webcrawl.cluster.buckets import Buckets
-from webcrawl.cluster.explaining import Answer, Explanations, NoAnswerError, Question
+from webcrawl.cluster.errors import NoAnswerError
+from webcrawl.cluster.explaining import Answer, Explanations, Question
 from webcrawl.cluster.frontier import ClusterFrontier
 from webcrawl.cluster.views import (
     OTHERS,
@@ -220,8 +221,8 @@ async def nodes(hub: MemoryHub, crawl: str = "id") -> tuple[Explanations, Explan
 async def test_a_node_asks_another_one() -> None:
     one, other = await nodes(MemoryHub())
 
-    async def here(url: str) -> Answer:
-        return Answer([url, "Fetched."])
+    async def here(url: str) -> list[str]:
+        return [url, "Fetched."]
 
     other.here = here
     assert await one.ask(B, "http://a.example/") == ["http://a.example/", "Fetched."]
@@ -233,8 +234,8 @@ async def test_what_the_other_node_cannot_answer_is_one_line() -> None:
     with pytest.raises(NoAnswerError, match=r"^node bbb: it has no spider yet"):
         await one.ask(B, "http://a.example/")
 
-    async def refuses(url: str) -> Answer:
-        return Answer([], "it does not use shard 3")
+    async def refuses(url: str) -> list[str]:
+        raise NoAnswerError("it does not use shard 3")
 
     other.here = refuses
     with pytest.raises(NoAnswerError, match=r"^node bbb: it does not use shard 3$"):
@@ -246,7 +247,7 @@ async def test_a_question_of_another_crawl_or_none_is_refused() -> None:
     hub = MemoryHub()
     _, other = await nodes(hub)
 
-    async def here(url: str) -> Answer:
+    async def here(url: str) -> list[str]:
         raise AssertionError
 
     other.here = here

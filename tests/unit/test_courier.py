@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from webcrawl.cluster.errors import OffsetsError
 from webcrawl.cluster.mail.courier import (
     ARRIVED_BYTES_MAX,
     BATCHES_MAX,
@@ -17,7 +18,7 @@ from webcrawl.cluster.mail.courier import (
     Courier,
 )
 from webcrawl.cluster.mail.messages import ROWS_MAX, Batch, Watermark, pack, read, write
-from webcrawl.cluster.mail.offsets import NAME, Offsets, OffsetsError
+from webcrawl.cluster.mail.offsets import NAME, Offsets
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.mailbox import FoundLink, Mail, Packed, encode
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -38,7 +39,7 @@ ADAPTER_LAYERS = (
 LAYERS = CORE_LAYERS + ADAPTER_LAYERS
 # The same within `cluster`.
 CLUSTER_LAYERS = (
-    {"bus", "buckets", "views", "addresses", "nodelog", "synced"},
+    {"bus", "buckets", "views", "addresses", "errors", "nodelog", "synced"},
     {"mail", "agreement"},
     {"frontier", "process", "putting", "explaining", "notices"},
     {"keeping", "steering"},
@@ -225,6 +226,20 @@ def test_the_simulated_web_knows_nothing_of_the_crawler() -> None:
         "webcrawl",
         "scrapy",
     } == set()
+
+
+def test_only_a_crawl_with_cluster_loads_the_node() -> None:
+    """It takes 0.1 s. Scrapy loads all commands and, at each crawl, all extensions."""
+    text = (
+        "import sys\n"
+        "from scrapy.utils.misc import walk_modules\n"
+        "for package in ('commands', 'extensions', 'middlewares', 'pipelines', 'scheduler'):\n"
+        "    walk_modules(f'webcrawl.{package}')\n"
+        "assert 'webcrawl.cluster.bus.base' in sys.modules\n"
+        "late = ('running', 'frontier', 'moving', 'mail', 'bus.natsbus', 'agreement.node')\n"
+        "assert [name for name in late if f'webcrawl.cluster.{name}' in sys.modules] == []\n"
+    )
+    subprocess.run([sys.executable, "-c", text], cwd=ROOT, check=True, timeout=120)
 
 
 def test_requirements_name_what_is_imported(house: Modules) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.frontier_parts import FOREVER, link
 from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.errors import CopyError
 from webcrawl.cluster.frontier import ClusterFrontier
 from webcrawl.cluster.moving.checkpoints import (
     Checkpoint,
@@ -18,7 +19,7 @@ from webcrawl.cluster.moving.checkpoints import (
     make_checkpoint,
     read_checkpoint,
 )
-from webcrawl.cluster.moving.folders import CopyError, Folders, check_files, files_of, read_mark
+from webcrawl.cluster.moving.folders import Folders, check_files, files_of, read_mark
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier

@@ -7,6 +7,7 @@ a link, and a round with the bus.
 Read in this order; each imports only what stands above it (`tests/unit/test_house.py`)
     buckets       the shard of a host
     bus/          what the nodes need of a bus, and NATS
+    errors        what a node cannot do, in one line each
     views         each node's counts, and their sum
     addresses     the IP addresses of a node: one clock for all its shards
     mail/         the mail between shards

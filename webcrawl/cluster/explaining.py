@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 
 from webcrawl.cluster.agreement.records import UNREADABLE, encode
 from webcrawl.cluster.bus import Bus, BusError
+from webcrawl.cluster.errors import NoAnswerError
 from webcrawl.parse.urls import MAX_LENGTH
 
 TIMEOUT_S: Final = 10.0
@@ -35,18 +36,14 @@ class Answer(Struct, frozen=True):
     problem: Annotated[str, Meta(max_length=_LINE_MAX)] = ""
 
 
-class NoAnswerError(Exception):
-    """One line for the user."""
-
-
 class Explanations:
     """Questions and answers of one node.
 
-    here -- explains a URL of a shard of this node; it tests the URL again
+    here -- explains a URL of a shard of this node, and tests the URL again. NoAnswerError
     """
 
     def __init__(self, bus: Bus, node: str, crawl: Callable[[], str]) -> None:
-        self.here: Callable[[str], Awaitable[Answer]] | None = None
+        self.here: Callable[[str], Awaitable[list[str]]] | None = None
         self._bus = bus
         self._node = node
         self._crawl = crawl
@@ -64,9 +61,11 @@ class Explanations:
             return encode(Answer([], "it is of another crawl"))
         if self.here is None:
             return encode(Answer([], "it has no spider yet, or none any more"))
-        answer = await self.here(question.url)
-        lines = [line[:_LINE_MAX] for line in answer.lines[:LINES_MAX]]
-        return encode(Answer(lines, answer.problem[:_LINE_MAX]))
+        try:
+            lines = await self.here(question.url)
+        except NoAnswerError as error:
+            return encode(Answer([], str(error)[:_LINE_MAX]))
+        return encode(Answer([line[:_LINE_MAX] for line in lines[:LINES_MAX]]))
 
     async def ask(self, node: str, url: str) -> list[str]:
         """The lines of `node` about canonical `url`. NoAnswerError, within TIMEOUT_S."""

@@ -35,11 +35,12 @@ from webcrawl.cluster.agreement.nodefile import NodeFileError
 from webcrawl.cluster.agreement.shards import Event, Use
 from webcrawl.cluster.agreement.tenancy import Tenancies
 from webcrawl.cluster.bus import Bus, BusError, Refused, Unreachable
+from webcrawl.cluster.errors import NodeError, OffsetsError, one_line
 from webcrawl.cluster.explaining import Explanations
 from webcrawl.cluster.frontier import ClusterFrontier
 from webcrawl.cluster.keeping import Keeping
 from webcrawl.cluster.mail.courier import Courier, subject_of
-from webcrawl.cluster.mail.offsets import Offsets, OffsetsError
+from webcrawl.cluster.mail.offsets import Offsets
 from webcrawl.cluster.moving.desk import Desk
 from webcrawl.cluster.moving.holding import PROBLEMS, Holding, Plan
 from webcrawl.cluster.notices import AGAIN_AT_START_S, Notices, Repeated
@@ -66,16 +67,6 @@ _ARRIVED = {"moved": "has moved to", "empty": "is begun on"}
 _SLOW_S = 6.0  # a start that takes longer is explained; GATHER_S and a heartbeat are usual
 
 OpenShard = Callable[[int, Path, str], DiskFrontier]  # number, folder, ID of the crawl
-
-
-class NodeError(Exception):
-    """The node must end: one line for the user."""
-
-
-def one_line(error: Exception) -> str:
-    """`error` as a line that names the setting."""
-    line = str(error)
-    return line if line.startswith("CLUSTER") else f"CLUSTER: {line}"
 
 
 class RunningNode:

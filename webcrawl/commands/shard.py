@@ -15,8 +15,7 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.cluster.agreement.nodefile import NodeFileError, read_node
 from webcrawl.cluster.bus import Bus, BusError, bus_from
-from webcrawl.cluster.moving.desk import listing, move
-from webcrawl.cluster.moving.mover import MoveError
+from webcrawl.cluster.errors import MoveError
 from webcrawl.config.table import read
 from webcrawl.live.client import NotRunning, Refused, ask
 from webcrawl.report.console import discard_output
@@ -89,6 +88,11 @@ class Command(ScrapyCommand):
         return str(answer["message"] if isinstance(answer, dict) else answer)
 
     def _over_bus(self, url: str, order: list[str]) -> str:
+        from webcrawl.cluster.moving.desk import (  # noqa: PLC0415  (each command loads this one)
+            listing,
+            move,
+        )
+
         assert self.settings is not None
         try:
             bus = bus_from(url, read(self.settings, "CLUSTER_NAME", str))

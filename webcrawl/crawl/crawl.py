@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from scrapy.crawler import Crawler
 
 from webcrawl.admission.runner import Admissions
-from webcrawl.cluster.running import RunningNode
 from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.crawl.steering import Steering
 from webcrawl.fetch.gate import Gate
@@ -24,6 +23,9 @@ from webcrawl.items import Page
 from webcrawl.scope import Scope
 from webcrawl.scope.hostrules import HostRules
 from webcrawl.warc.earlier import Earlier
+
+if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
+    from webcrawl.cluster.running import RunningNode
 
 FATAL_ERROR_STAT = "webcrawl/problem"
 NOTHING = Counters()  # never changed

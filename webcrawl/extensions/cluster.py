@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.cluster.running import RunningNode
-from webcrawl.cluster.views import NodeView
 from webcrawl.config.build import leads_crawl
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.extensions.nodeview import NodeDescription
 from webcrawl.frontier.shared.server import FrontierServer
+
+if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
+    from webcrawl.cluster.running import RunningNode
+    from webcrawl.cluster.views import NodeView
 
 logger = logging.getLogger(__name__)
 

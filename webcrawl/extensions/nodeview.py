@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import TYPE_CHECKING
 
 from scrapy.crawler import Crawler
 
-from webcrawl.cluster.running import RunningNode
 from webcrawl.cluster.views import NodeView, machine_name
 from webcrawl.config.build import processes_from, warc_folder
 from webcrawl.crawl.crawl import crawl_of
@@ -15,6 +15,9 @@ from webcrawl.frontier.store import StoreError
 from webcrawl.live.diskuse import free_bytes
 from webcrawl.live.processstat import process_stats
 from webcrawl.report.lines import done_since, per_second
+
+if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
+    from webcrawl.cluster.running import RunningNode
 
 
 class NodeDescription:

@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from time import monotonic
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
@@ -19,7 +19,6 @@ from scrapy.exceptions import NotConfigured
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.asyncio import create_looping_call
 
-from webcrawl.cluster.views import Whole
 from webcrawl.config.build import leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
@@ -39,6 +38,9 @@ from webcrawl.report.lines import (
     whole_line,
     whole_summary,
 )
+
+if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
+    from webcrawl.cluster.views import Whole
 
 logger = logging.getLogger(__name__)
 

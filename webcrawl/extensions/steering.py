@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 from msgspec.structs import replace
 from scrapy import signals
@@ -20,7 +20,6 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.cluster.bus import BusError
-from webcrawl.cluster.steering import Called, NodeSteering
 from webcrawl.config.build import job_folder, leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
@@ -34,6 +33,9 @@ from webcrawl.scope import Scope, ScopeError
 from webcrawl.scope.rules import entries_of, named_host
 from webcrawl.spiders.broad import in_daemon
 from webcrawl.wording import counted, utc_now
+
+if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
+    from webcrawl.cluster.steering import Called, NodeSteering
 
 T = TypeVar("T")
 

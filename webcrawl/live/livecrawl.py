@@ -9,17 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 from webcrawl.cluster.bus import BusError
-from webcrawl.cluster.explaining import Answer, NoAnswerError
-from webcrawl.cluster.moving.folders import CopyError
-from webcrawl.cluster.moving.mover import MoveError
-from webcrawl.cluster.running import RunningNode
+from webcrawl.cluster.errors import CopyError, MoveError, NoAnswerError
 from webcrawl.config.explanation import explained
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.steering import SteeringError
@@ -32,6 +29,9 @@ from webcrawl.live.snapshot import Snapshots
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.scope import ScopeError
 from webcrawl.wording import printable
+
+if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
+    from webcrawl.cluster.running import RunningNode
 
 SNAPSHOT_S: Final = 1.0
 EXPLANATIONS_MAX: Final = 8  # waiting for the thread
@@ -113,18 +113,18 @@ class LiveCrawl:
         lines = await self._explain(url, node.frontier.shards[shard].inspect)
         return [*lines, f"Of shard {shard}, on node {node.node.members.node}."]
 
-    async def explain_here(self, url: str) -> Answer:
-        """For another node, whose question may be anything."""
+    async def explain_here(self, url: str) -> list[str]:
+        """`explain` for another node, whose question may be anything. NoAnswerError."""
         node = crawl_of(self._crawler).node
         if canonicalize(url) != url or node is None:
-            return Answer([], "the URL is not canonical")
+            raise NoAnswerError("the URL is not canonical")
         shard = node.frontier.shard_of(host_of(url))
         if shard not in node.frontier.shards:
-            return Answer([], f"it does not use shard {shard}, whose URL this is")
+            raise NoAnswerError(f"it does not use shard {shard}, whose URL this is")
         try:
-            return Answer(await self.explain(url))
+            return await self.explain(url)
         except RefusalError as error:
-            return Answer([], str(error))
+            raise NoAnswerError(str(error)) from None
 
     async def _explain(self, url: str, inspect: Callable[[], Inspection | None]) -> list[str]:
         if self._explaining >= EXPLANATIONS_MAX:

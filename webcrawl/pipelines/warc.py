@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -83,6 +84,8 @@ class WarcPipeline:
             settings.getint("WARC_MAX_SIZE") or 1_000_000_000,
             warcinfo(settings),
             has_index=settings.getbool("WARC_CDXJ", True),
+            # Containers and copied machines may have one host name, and the same process IDs.
+            mark=os.urandom(4).hex() if settings.get("CLUSTER") else "",
         )
         pipeline = cls(
             crawler,

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from webcrawl.cluster.views import Whole
 from webcrawl.frontier.counters import Counters
 from webcrawl.wording import counted, printable
+
+if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
+    from webcrawl.cluster.views import Whole
 
 # Keys of `Counters.visits` that count no visit.
 NO_VISITS = frozenset({"gone", "lie", "brought_forward"})

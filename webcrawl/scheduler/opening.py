@@ -10,10 +10,8 @@ from scrapy.settings import BaseSettings
 
 from webcrawl.cluster.agreement.nodefile import NodeFileError
 from webcrawl.cluster.bus import BusError, Refused
-from webcrawl.cluster.mail.offsets import OffsetsError
-from webcrawl.cluster.running import NodeError, one_line
+from webcrawl.cluster.errors import NodeError, OffsetsError, one_line
 from webcrawl.config import build
-from webcrawl.config.cluster import cluster_from
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.steeringfile import NAME as STEERING
@@ -64,7 +62,9 @@ def open_frontier(crawler: Crawler, scope: Scope, rules: HostRules | None) -> Op
     try:
         orders, target = _steered_before(settings, scope)
         cluster = None
-        if build.leads_crawl(crawler):
+        if settings.get("CLUSTER") and build.leads_crawl(crawler):
+            from webcrawl.config.cluster import cluster_from  # noqa: PLC0415  (it takes 0.1 s)
+
             cluster = cluster_from(settings, scope, rules, crawl_of(crawler).gate)
         own = cluster.frontier if cluster is not None else None
         frontier = build.frontier_from(settings, scope, target, rules, own)

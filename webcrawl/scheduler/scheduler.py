@@ -15,7 +15,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
 from scrapy import Request, Spider, signals
@@ -29,7 +29,6 @@ from twisted.python.failure import Failure
 
 from webcrawl.admission.sitemaps import Sitemaps
 from webcrawl.cluster.bus import Refused
-from webcrawl.cluster.running import RunningNode
 from webcrawl.config import build
 from webcrawl.config.ignored import unused
 from webcrawl.config.table import read
@@ -54,6 +53,9 @@ from webcrawl.scheduler.controls import Controls
 from webcrawl.scheduler.opening import CLUSTER_ERRORS, open_frontier, problem_of
 from webcrawl.scheduler.pump import Pump
 from webcrawl.signals import exchange_recorded
+
+if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
+    from webcrawl.cluster.running import RunningNode
 
 logger = logging.getLogger(__name__)
 

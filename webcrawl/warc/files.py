@@ -63,7 +63,8 @@ class Written:
 class WarcFiles:
     """WARC files in one folder, one after the other.
 
-    `info` goes into each warcinfo record. `has_index`: each file gets an index.
+    `info` goes into each warcinfo record. `has_index`: each file gets an index. `mark`: letters and
+    digits behind the host in the names, for machines that share its name.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class WarcFiles:
         info: Fields = (),
         *,
         has_index: bool = False,
+        mark: str = "",
     ) -> None:
         self.folder = folder
         self.has_index = has_index
@@ -81,6 +83,8 @@ class WarcFiles:
         self._prefix = prefix
         self._max_size = max_size_bytes
         self._info = tuple(info)
+        host = re.sub(r"[^A-Za-z0-9]+", "_", socket.gethostname().partition(".")[0])
+        self._host = f"{host}_{mark}" if mark else host
         self._serial = 0
         self._file: _File | None = None
 
@@ -143,10 +147,9 @@ class WarcFiles:
         return file
 
     def _create(self, stamp: str) -> _File:
-        """A new file. Its name is unique, also among several machines."""
-        host = re.sub(r"[^A-Za-z0-9]+", "_", socket.gethostname().partition(".")[0])
+        """A new file. Its name is unique in the folder, and with a mark among all machines."""
         while True:
-            name = f"{self._prefix}-{stamp}-{self._serial:05d}-{host}-{os.getpid()}.warc.gz"
+            name = f"{self._prefix}-{stamp}-{self._serial:05d}-{self._host}-{os.getpid()}.warc.gz"
             self._serial += 1
             try:
                 return _File(self.folder / name, self.has_index)

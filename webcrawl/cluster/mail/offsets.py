@@ -14,13 +14,10 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from webcrawl.cluster.errors import OffsetsError
 from webcrawl.cluster.synced import replace_file
 
 NAME: Final = "courier.json"
-
-
-class OffsetsError(Exception):
-    """The file cannot be read or written: one line for the user."""
 
 
 class _Content(Struct):

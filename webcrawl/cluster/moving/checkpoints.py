@@ -21,8 +21,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from webcrawl.cluster.errors import CopyError
 from webcrawl.cluster.mail.offsets import NAME as OFFSETS
-from webcrawl.cluster.moving.folders import CopyError, Folders, files_of
+from webcrawl.cluster.moving.folders import Folders, files_of
 from webcrawl.cluster.synced import copy_file, sync_file, sync_folder, write_file
 from webcrawl.frontier.disk.frontier import FOLDER
 

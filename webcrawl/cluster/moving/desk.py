@@ -29,10 +29,10 @@ from webcrawl.cluster.agreement.records import (
     shards_of,
 )
 from webcrawl.cluster.bus import Bus, BusError
+from webcrawl.cluster.errors import CopyError, MoveError
 from webcrawl.cluster.moving.checkpoints import copy_checkpoint, find_checkpoint, read_checkpoint
-from webcrawl.cluster.moving.folders import CopyError
 from webcrawl.cluster.moving.holding import Holding
-from webcrawl.cluster.moving.mover import MoveError, order
+from webcrawl.cluster.moving.mover import order
 
 WAITS_S: Final = 50.0  # for the end of a move, before the answer
 _ANSWER_S: Final = 5.0

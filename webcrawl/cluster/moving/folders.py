@@ -23,6 +23,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from webcrawl.cluster.errors import CopyError
 from webcrawl.cluster.mail.offsets import NAME as OFFSETS
 from webcrawl.cluster.synced import sync_folder, write_file
 from webcrawl.frontier.disk.database import Database
@@ -36,10 +37,6 @@ _NAME = re.compile(rf"{FOLDER}/[A-Za-z0-9][A-Za-z0-9._-]{{0,99}}|{re.escape(OFFS
 _LEFT_OUT = re.compile(r"LOCK|LOG(\.old\.\d+)?")
 
 Files = list[tuple[str, int]]  # name in the folder of the shard, and size in bytes
-
-
-class CopyError(Exception):
-    """A copy cannot be made or read: one line for the user."""
 
 
 class Mark(Struct, frozen=True):

@@ -23,18 +23,18 @@ from webcrawl.cluster.agreement.node import Node
 from webcrawl.cluster.agreement.nodefile import SHARDS, NodeFileError
 from webcrawl.cluster.agreement.shards import Park, moves
 from webcrawl.cluster.bus import Bus, BusError
+from webcrawl.cluster.errors import CopyError, MoveError, OffsetsError
 from webcrawl.cluster.frontier import ClusterFrontier
 from webcrawl.cluster.keeping import Keeping
 from webcrawl.cluster.mail.courier import Courier
-from webcrawl.cluster.mail.offsets import OffsetsError
 from webcrawl.cluster.moving.checkpoints import (
     Checkpoint,
     folder_of,
     make_checkpoint,
     read_checkpoint,
 )
-from webcrawl.cluster.moving.folders import CopyError, Folders
-from webcrawl.cluster.moving.mover import MoveError, Mover
+from webcrawl.cluster.moving.folders import Folders
+from webcrawl.cluster.moving.mover import Mover
 from webcrawl.cluster.process import NoProcess, Process
 from webcrawl.crawllog.files import LogError
 from webcrawl.fetch.gate import Gate

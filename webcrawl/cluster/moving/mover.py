@@ -41,9 +41,9 @@ from xxhash import xxh3_64_digest
 from webcrawl.cluster.agreement.node import Node
 from webcrawl.cluster.agreement.records import SHARDS, UNREADABLE, Copy, NodeID, ShardRecord, read
 from webcrawl.cluster.bus import Bus, BusError
+from webcrawl.cluster.errors import CopyError, MoveError
 from webcrawl.cluster.moving.folders import (
     FILES_MAX,
-    CopyError,
     Files,
     Folders,
     check_files,
@@ -63,10 +63,6 @@ _SPARE_BYTES: Final = 256 << 20  # that a copy leaves free on the taker's disk
 _SUM: Final = 8  # bytes of a checksum
 
 logger = logging.getLogger(__name__)
-
-
-class MoveError(Exception):
-    """A shard was not moved: one line for the user. It stays where it was."""
 
 
 _Number = Annotated[int, Meta(ge=0, lt=1 << 62)]
