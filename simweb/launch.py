@@ -39,6 +39,13 @@ class Running:
         """Begins a new ledger."""
         self.ask("/reset")
 
+    def hold(self, pages: int) -> None:
+        """Give no answer any more when so many pages have been asked for, until `release`."""
+        self.ask(f"/hold?{pages}")
+
+    def release(self) -> None:
+        self.ask("/release")
+
     def ask(self, path: str) -> bytes:
         """A page of the control port."""
         # A proxy of the environment is not used.

@@ -10,12 +10,16 @@ from typing import Any, Self
 import pytest
 
 from simweb import Running
-from tests.crawl.crawling import Crawl
+from tests.crawl.crawling import Crawl, Result
 from webcrawl.live.client import NotRunning, Refused, ask
 
 
 class Steered(Crawl):
-    """A crawl in the folder `job`, which `ctl` steers."""
+    """A crawl in the folder `job`, which `ctl` steers.
+
+    It cannot end between `after` and the commands behind it, however busy the machine is: the
+    servers give no answer until it is paused or stopped, or the test waits for what it does.
+    """
 
     def __init__(self, folder: Path, *seeds: str, web: Running, **settings: Any) -> None:
         self.web = web
@@ -35,6 +39,8 @@ class Steered(Crawl):
                 time.sleep(0.05)
             else:
                 assert isinstance(answer, dict)
+                if command in ("pause", "stop"):
+                    self.web.release()
                 return str(answer["message"])
 
     def refusal(self, command: str, *arguments: str) -> str:
@@ -44,11 +50,30 @@ class Steered(Crawl):
         return str(refused.value)
 
     def after(self, pages: int) -> Self:
-        """Wait until servers were asked so often."""
-        self.until_true(lambda: self.web.ledger()["totals"].get("pages", 0) >= pages)
+        """Wait until servers were asked so often. They answer nothing from then on."""
+        self.web.release()
+        self.web.hold(pages)
+        self._until_true(lambda: self.web.ledger()["totals"].get("pages", 0) >= pages)
         return self
 
+    def wait(self, seconds: float = 600) -> Result:
+        self.web.release()
+        return super().wait(seconds)
+
+    def interrupt(self) -> None:
+        self.web.release()
+        super().interrupt()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.web.release()
+
     def until_true(self, condition: Callable[[], bool]) -> None:
+        self.web.release()
+        self._until_true(condition)
+
+    def _until_true(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 120
         while not condition():
             assert time.monotonic() < deadline, self._err.read_text()[-3000:]

@@ -40,11 +40,6 @@ def queries(crawl: Steered) -> int:
     return int(crawl.web.ledger()["dns"]["queries"])
 
 
-def kill(crawl: Steered) -> None:
-    crawl.process.send_signal(signal.SIGKILL)
-    crawl.process.wait()
-
-
 def failing(folder: Path, method: str, *, in_worker: bool) -> dict[str, Any]:
     """Settings of a crawl in which the first call of this method of the gate fails."""
     code = f"""
@@ -190,6 +185,7 @@ def test_a_command_that_fails_is_answered_and_another_one_repairs_it(
         (tmp_path / "failed").unlink()
         time.sleep(PAUSE_S)
         assert crawl.requests_since(paused_at) == []
+        crawl.web.hold(0)
         assert crawl.ctl("resume") == "resumed"
         assert "The next pause, resume" in crawl.refusal("pause")
         assert crawl.ctl("resume") == "resumed"
@@ -236,7 +232,7 @@ def test_denied_urls_are_not_requested_although_they_wait(tmp_path: Path, proces
         assert f"{len(denied)} entries added" in crawl.ctl("deny", *denied)
         denied_at = time.monotonic()
         crawl.until_true(lambda: len(crawl.requests_since(denied_at)) > 30)
-        kill(crawl)
+        crawl.kill()
         asked = crawl.requests_since(denied_at)
         assert [url for url in asked if url.startswith(tuple(denied))] == []
         again = Steered(tmp_path, web=web, **few(processes))
@@ -323,7 +319,7 @@ def test_allow_extends_the_scope(tmp_path: Path, processes: int) -> None:
         assert crawl.ctl("seeds", *web.seeds).startswith("1 seed added")
         crawl.ctl("resume")
         crawl.after(20)
-        kill(crawl)
+        crawl.kill()
         again = Steered(tmp_path, web=web, **settings)
         assert_ended(again.wait(120))
         asked = {url.partition("/")[0] for url in crawl.requests_since(0)}
@@ -357,7 +353,7 @@ def test_a_target_outlives_a_kill(tmp_path: Path, processes: int) -> None:
         crawl = Steered(tmp_path, web=web, **few(processes))
         crawl.ctl("target", "60")
         crawl.after(30)
-        kill(crawl)
+        crawl.kill()
         again = Steered(tmp_path, web=web, **few(processes))
         result = again.wait(120)
         assert_ended(result)
@@ -437,7 +433,7 @@ def test_the_servers_see_no_fault_while_commands_come_and_go(
             assert crawl.requests_since(paused_at) == []
             crawl.ctl("resume")
             crawl.ctl("deny", f"/nothing-{pages}/")
-        assert crawl.ctl("target", "0").startswith("there is no target any more")
+        assert crawl.after(130).ctl("target", "0").startswith("there is no target any more")
         assert_ended(crawl.wait(120))
         ledger = web.ledger()
         assert not faults(ledger), json.dumps(faults(ledger), indent=1)
