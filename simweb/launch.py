@@ -27,6 +27,11 @@ class Running:
         report: dict[str, Any] = json.loads(self.ask("/ledger"))
         return report
 
+    def totals(self) -> dict[str, int]:
+        """The totals of the report so far: quick, for those who ask often."""
+        totals: dict[str, int] = json.loads(self.ask("/totals"))
+        return totals
+
     def latest(self) -> list[tuple[float, str, str, str]]:
         """The latest requests: when (monotonic seconds), method, host, target."""
         return [tuple(each) for each in json.loads(self.ask("/latest"))]

@@ -67,6 +67,7 @@ class SimulatedWeb:
         self._control = Control(
             {
                 "/ledger": lambda _: json.dumps(self.report()).encode(),
+                "/totals": lambda _: json.dumps(self._web.ledger.totals).encode(),
                 "/seeds": lambda _: "\n".join(self.seeds()).encode() + b"\n",
                 "/latest": lambda _: json.dumps([*self._web.ledger.latest]).encode(),
                 "/reset": self._reset,

@@ -17,8 +17,8 @@ from webcrawl.live.client import NotRunning, Refused, ask
 class Steered(Crawl):
     """A crawl in the folder `job`, which `ctl` steers.
 
-    It cannot end between `after` and the commands behind it, however busy the machine is: the
-    servers give no answer until it is paused or stopped, or the test waits for what it does.
+    It cannot end between `after` and the command behind it, however busy the machine is: the
+    servers give no answer meanwhile.
     """
 
     def __init__(self, folder: Path, *seeds: str, web: Running, **settings: Any) -> None:
@@ -28,6 +28,7 @@ class Steered(Crawl):
 
     def ctl(self, command: str, *arguments: str) -> str:
         """The answer to a command. It waits until the crawl listens."""
+        self.web.release()  # a pause and a deny wait some time for answers
         deadline = time.monotonic() + 60
         while True:
             try:
@@ -39,8 +40,6 @@ class Steered(Crawl):
                 time.sleep(0.05)
             else:
                 assert isinstance(answer, dict)
-                if command in ("pause", "stop"):
-                    self.web.release()
                 return str(answer["message"])
 
     def refusal(self, command: str, *arguments: str) -> str:
@@ -53,7 +52,7 @@ class Steered(Crawl):
         """Wait until servers were asked so often. They answer nothing from then on."""
         self.web.release()
         self.web.hold(pages)
-        self._until_true(lambda: self.web.ledger()["totals"].get("pages", 0) >= pages)
+        self._until_true(lambda: self.web.totals().get("pages", 0) >= pages)
         return self
 
     def wait(self, seconds: float = 600) -> Result:

@@ -23,7 +23,7 @@ from tests.crawl.userscode import HEAD
 pytestmark = pytest.mark.slow
 
 # No host of this world is much larger than the others, so that none makes each crawl long.
-WORLD = ("--seed", "6", "--hosts", "30", "--seeds", "30", "--pages-per-host", "12", "--menu", "3")
+WORLD = ("--seed", "6", "--hosts", "20", "--seeds", "20", "--pages-per-host", "12", "--menu", "3")
 FEATURES = ("--features", "none,page-slow=10,page-302,page-404,page-503,page-gzip,robots-none")
 WEB = (*WORLD, *FEATURES, "--host-delay", "0.1", "--slowness", "0.3")
 PAUSE_S = 2.0
@@ -185,7 +185,6 @@ def test_a_command_that_fails_is_answered_and_another_one_repairs_it(
         (tmp_path / "failed").unlink()
         time.sleep(PAUSE_S)
         assert crawl.requests_since(paused_at) == []
-        crawl.web.hold(0)
         assert crawl.ctl("resume") == "resumed"
         assert "The next pause, resume" in crawl.refusal("pause")
         assert crawl.ctl("resume") == "resumed"
@@ -289,10 +288,10 @@ def test_seeds_that_are_added_late_are_fetched(tmp_path: Path, processes: int) -
         crawl.ctl("pause")  # so that it has not finished
         late = str(tmp_path / "late.txt")
         answer = crawl.ctl("seeds", late, web.seeds[1])
-        assert answer == "29 seeds added, 2 known, 1 out of scope, 1 not a URL"
+        assert answer == "19 seeds added, 2 known, 1 out of scope, 1 not a URL"
         crawl.ctl("resume")
         assert_ended(crawl.wait(120))
-        assert len({url.partition("/")[0] for url in crawl.requests_since(0)}) >= 30
+        assert len({url.partition("/")[0] for url in crawl.requests_since(0)}) >= 20
 
 
 def test_a_crawl_with_nothing_left_waits_while_it_is_paused(tmp_path: Path) -> None:
@@ -424,7 +423,7 @@ def test_the_servers_see_no_fault_while_commands_come_and_go(
 ) -> None:
     with running(*WEB) as web:
         crawl = Steered(tmp_path, web=web, **settings)
-        for pages in range(10, 130, 10):
+        for pages in range(10, 70, 10):
             crawl.after(pages)
             crawl.ctl("pause")
             paused_at = time.monotonic()
@@ -433,7 +432,7 @@ def test_the_servers_see_no_fault_while_commands_come_and_go(
             assert crawl.requests_since(paused_at) == []
             crawl.ctl("resume")
             crawl.ctl("deny", f"/nothing-{pages}/")
-        assert crawl.after(130).ctl("target", "0").startswith("there is no target any more")
+        assert crawl.after(70).ctl("target", "0").startswith("there is no target any more")
         assert_ended(crawl.wait(120))
         ledger = web.ledger()
         assert not faults(ledger), json.dumps(faults(ledger), indent=1)
