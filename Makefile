@@ -10,6 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:  # several install into one environment
+unexport PYTHONDONTWRITEBYTECODE  # or each of the tests' thousand processes compiles all modules
 .PHONY: help demo cluster bench install check test fuzz lint format clean
 
 help: ## this list

@@ -1,11 +1,11 @@
-"""The control port: `GET /ledger`, `/latest`, `/seeds`, `/reset` and `/quit` on loopback."""
+"""The control port on loopback: looks at the simulated web, and steers it. One GET a page."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
 
-Page = Callable[[], bytes]
+Page = Callable[[str], bytes]  # of the query
 
 
 class Control:
@@ -23,8 +23,9 @@ class Control:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             path = head.split(b" ", 2)[1].decode("latin-1")
+            path, _, query = path.partition("?")
             page = self._pages.get(path)
-            status, body = (b"200 OK", page()) if page else (b"404 Not Found", b"")
+            status, body = (b"200 OK", page(query)) if page else (b"404 Not Found", b"")
             writer.write(
                 b"HTTP/1.1 %b\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
                 % (status, len(body))

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from math import inf
 from struct import pack
 from time import monotonic
 from typing import Any, TextIO, cast
@@ -36,6 +37,25 @@ class Web:
         self.journal = journal
         self.open = 0
         self.most_open = 0
+        self._hold_at = inf  # pages
+        self._held: list[Callable[[], None]] = []
+
+    def hold(self, pages: int) -> None:
+        """Give no answer any more when so many pages have been asked for, until `release`."""
+        self._hold_at = pages
+
+    def held(self, give: Callable[[], None]) -> bool:
+        """Whether answers are held; `give` is called at the release."""
+        if self.ledger.totals["pages"] < self._hold_at:
+            return False
+        self._held.append(give)
+        return True
+
+    def release(self) -> None:
+        self._hold_at = inf
+        held, self._held = self._held, []
+        for give in held:
+            give()
 
     def note(self, journal: TextIO, name: str, **what: Any) -> None:
         """Write a line. Of a request: its time `at` (monotonic), method, target and the lines of
@@ -134,8 +154,12 @@ class Connection(asyncio.Protocol):
         if reply.status:
             head += b"\r\n" if self._keep else b"Connection: close\r\n\r\n"
         self._parts = _parts(head, () if method == "HEAD" else reply.body)
-        if reply.delay_s:
-            self._wait(reply.delay_s)
+        if not self._web.held(self._start):
+            self._start()
+
+    def _start(self) -> None:
+        if self._answer and self._answer[2].delay_s:
+            self._wait(self._answer[2].delay_s)
         else:
             self._go_on()
 

@@ -27,6 +27,11 @@ class Running:
         report: dict[str, Any] = json.loads(self.ask("/ledger"))
         return report
 
+    def totals(self) -> dict[str, int]:
+        """The totals of the report so far: quick, for those who ask often."""
+        totals: dict[str, int] = json.loads(self.ask("/totals"))
+        return totals
+
     def latest(self) -> list[tuple[float, str, str, str]]:
         """The latest requests: when (monotonic seconds), method, host, target."""
         return [tuple(each) for each in json.loads(self.ask("/latest"))]
@@ -38,6 +43,13 @@ class Running:
     def reset(self) -> None:
         """Begins a new ledger."""
         self.ask("/reset")
+
+    def hold(self, pages: int) -> None:
+        """Give no answer any more when so many pages have been asked for, until `release`."""
+        self.ask(f"/hold?{pages}")
+
+    def release(self) -> None:
+        self.ask("/release")
 
     def ask(self, path: str) -> bytes:
         """A page of the control port."""

@@ -69,10 +69,13 @@ class SimulatedWeb:
         self._web = Web(Ledger(self.world, options.rules), options.slowness, journal)
         self._control = Control(
             {
-                "/ledger": lambda: json.dumps(self.report()).encode(),
-                "/seeds": lambda: "\n".join(self.seeds()).encode() + b"\n",
-                "/latest": lambda: json.dumps([*self._web.ledger.latest]).encode(),
+                "/ledger": lambda _: json.dumps(self.report()).encode(),
+                "/totals": lambda _: json.dumps(self._web.ledger.totals).encode(),
+                "/seeds": lambda _: "\n".join(self.seeds()).encode() + b"\n",
+                "/latest": lambda _: json.dumps([*self._web.ledger.latest]).encode(),
                 "/reset": self._reset,
+                "/hold": self._hold,
+                "/release": self._release,
                 "/quit": self._quit,
             }
         )
@@ -112,13 +115,21 @@ class SimulatedWeb:
             ledger.extra["survey"] = self._survey.truth()
         return ledger.report(monotonic())
 
-    def _reset(self) -> bytes:
+    def _reset(self, _: str) -> bytes:
         self._web.ledger = Ledger(self.world, self.options.rules)
         self._web.most_open = self._web.open
         self._names.asked.clear()
         return b"{}\n"
 
-    def _quit(self) -> bytes:
+    def _hold(self, pages: str) -> bytes:
+        self._web.hold(int(pages))
+        return b"{}\n"
+
+    def _release(self, _: str) -> bytes:
+        self._web.release()
+        return b"{}\n"
+
+    def _quit(self, _: str) -> bytes:
         self.stop()
         return b"{}\n"
 

@@ -10,12 +10,16 @@ from typing import Any, Self
 import pytest
 
 from simweb import Running
-from tests.crawl.crawling import Crawl
+from tests.crawl.crawling import Crawl, Result
 from webcrawl.live.client import NotRunning, Refused, ask
 
 
 class Steered(Crawl):
-    """A crawl in the folder `job`, which `ctl` steers."""
+    """A crawl in the folder `job`, which `ctl` steers.
+
+    It cannot end between `after` and the command behind it, however busy the machine is: the
+    servers give no answer meanwhile.
+    """
 
     def __init__(self, folder: Path, *seeds: str, web: Running, **settings: Any) -> None:
         self.web = web
@@ -24,6 +28,7 @@ class Steered(Crawl):
 
     def ctl(self, command: str, *arguments: str) -> str:
         """The answer to a command. It waits until the crawl listens."""
+        self.web.release()  # a pause and a deny wait some time for answers
         deadline = time.monotonic() + 60
         while True:
             try:
@@ -44,11 +49,30 @@ class Steered(Crawl):
         return str(refused.value)
 
     def after(self, pages: int) -> Self:
-        """Wait until servers were asked so often."""
-        self.until_true(lambda: self.web.ledger()["totals"].get("pages", 0) >= pages)
+        """Wait until servers were asked so often. They answer nothing from then on."""
+        self.web.release()
+        self.web.hold(pages)
+        self._until_true(lambda: self.web.totals().get("pages", 0) >= pages)
         return self
 
+    def wait(self, seconds: float = 600) -> Result:
+        self.web.release()
+        return super().wait(seconds)
+
+    def interrupt(self) -> None:
+        self.web.release()
+        super().interrupt()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.web.release()
+
     def until_true(self, condition: Callable[[], bool]) -> None:
+        self.web.release()
+        self._until_true(condition)
+
+    def _until_true(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 120
         while not condition():
             assert time.monotonic() < deadline, self._err.read_text()[-3000:]

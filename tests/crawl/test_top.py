@@ -22,7 +22,7 @@ from tests.crawl.crawling import ROOT, Crawl
 
 pytestmark = pytest.mark.slow
 
-WORLD = ("--hosts", "60", "--seeds", "60", "--pages-per-host", "20", "--features", "none")
+WORLD = ("--hosts", "60", "--seeds", "60", "--pages-per-host", "300", "--features", "none")
 SETTINGS = {"DOWNLOAD_DELAY": 0.5, "IP_DELAY": 0}
 ESCAPES = re.compile(rb"\x1b(\[[0-?]*[ -/]*[@-~]|[()].|[=>78])")
 

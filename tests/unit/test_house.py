@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 # A package may import itself and what stands in the rows above it.
 CORE_LAYERS = (
-    {"parse", "executor", "openfiles", "wording"},
+    {"parse", "executor", "openfiles", "textfile", "wording"},
     {"scope", "fetch"},
     {"warc", "crawllog"},
     {"frontier"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,14 @@ def test_a_list_that_is_no_text_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ScopeError, match="SCOPE_DENY"):
         Scope(deny=[f"@{path}"])
+
+
+def test_a_list_in_a_pipe_or_a_device_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ScopeError, match=r"SCOPE_DENY = .*pipe is a pipe: give a file"):
+        Scope(deny=[f"@{tmp_path / 'pipe'}"])
+    with pytest.raises(ScopeError, match="/dev/zero is a device: give a file"):
+        Scope(allow=["@/dev/zero"])
 
 
 def test_a_host_longer_than_any_name() -> None:

@@ -108,7 +108,8 @@ def _defaults() -> set[str]:
 
 def _given(settings: BaseSettings) -> set[str]:
     """Names that users gave: with -s, in custom_settings, in a settings module or a script."""
-    return {name for name in settings if settings.getpriority(name) in _USERS and name[:1] != "_"}
+    names = {name for name in settings if settings.getpriority(name) in _USERS}
+    return {name for name in names if name[:1] != "_"} - {"SETTINGS_MODULE"}  # set by Scrapy
 
 
 def _squeezed(name: str) -> str:

@@ -6,9 +6,7 @@ from a file with a mistake.
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 import sys
 import tomllib
 from base64 import b64encode
@@ -24,6 +22,7 @@ from webcrawl.fetch.requesthead import is_name, is_set_by_client, one_line
 from webcrawl.parse.robots import product_token
 from webcrawl.scope.hostrules import Auth, HostRule, Values, values_of
 from webcrawl.scope.rules import named_host
+from webcrawl.textfile import NotAFile, read_text
 
 PRIORITY_MAX = 1_000_000
 _WHOLE_END = 10**18  # the messages to the workers have numbers of 64 bits
@@ -188,25 +187,12 @@ def stamp(path: Path) -> tuple[int, ...]:
 @lru_cache(1)
 def _load(path: Path, _: tuple[int, ...]) -> tuple[HostRule, ...]:
     try:
-        text = _content(path).decode("utf-8-sig")
+        text = read_text(path)
+    except NotAFile as error:
+        raise RulesError(str(error)) from None
     except UnicodeDecodeError as error:
         raise RulesError(f"{path} is not UTF-8 text: {error}") from None
     return parse(text, path.name)
-
-
-def _content(path: Path) -> bytes:
-    """The bytes of the file at `path`. RulesError if it is none, OSError."""
-    with open(path, "rb", opener=_without_waiting) as file:
-        mode = os.fstat(file.fileno()).st_mode
-        if not stat.S_ISREG(mode):  # a device, such as /dev/zero, may have no end
-            kind = "a pipe" if stat.S_ISFIFO(mode) else "a device"
-            raise RulesError(f"{path} is {kind}: give a file, which the crawl can read again")
-        return file.read()
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """Open `path`; a pipe without waiting for its writer."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows has no such pipes
 
 
 def parse(text: str, file: str) -> tuple[HostRule, ...]:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from webcrawl.parse.urls import canonicalize, host_of
+from webcrawl.textfile import read_text
 
 Rule = Callable[[str, str], str]  # (url, host) -> the reason of a refusal, or ""
 
@@ -131,7 +132,7 @@ def entries_of(setting: str, entries: Iterable[str]) -> Iterator[str]:
             lines = [entry]
         else:
             try:
-                lines = Path(entry[1:]).read_text("utf-8-sig").splitlines()
+                lines = read_text(Path(entry[1:])).splitlines()
             except (OSError, ValueError) as error:  # a NUL in the path, or not UTF-8
                 raise ScopeError(
                     setting, entry, f"@ and the path of a UTF-8 text file: {error}"
