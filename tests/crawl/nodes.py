@@ -75,7 +75,7 @@ class Node:
         self.logs.append(self.log)
         wait_for_servers(self._web.port)
 
-    def wait(self, seconds: float = 200) -> Result:
+    def wait(self, seconds: float = 400) -> Result:
         return self.crawl.wait(seconds)
 
 

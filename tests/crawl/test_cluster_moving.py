@@ -35,7 +35,7 @@ def test_a_node_that_joins_late_gets_shards(tmp_path: Path) -> None:
         first.until("Shard 3 is begun")
         first.until(" C  ")
         late = node(tmp_path / "late", web, bus, CLUSTER_SHARDS=4, DOWNLOAD_DELAY=0.4)
-        results = [first.wait(120), late.wait(60)]
+        results = [first.wait(300), late.wait(300)]
         ledger = assert_faultless(web)
     for result in results:
         assert result.exit_code == 0, result.log[-3000:]
@@ -55,7 +55,7 @@ def test_a_target_is_met_exactly_while_shards_move(tmp_path: Path) -> None:
         for crawl in crawls:
             crawl.until("is begun on this node")
         asyncio.run(move_until_the_end(bus, crawls))
-        results = [crawl.wait(60) for crawl in crawls]
+        results = [crawl.wait(300) for crawl in crawls]
         totals = web.ledger()["totals"]
     assert [result.exit_code for result in results] == [0, 0]
     assert sum(totals.get(f"pages_{kind}xx", 0) for kind in (2, 3, 4)) == 150

@@ -59,8 +59,8 @@ def test_a_command_holds_for_all_nodes_and_one_that_leaves_is_waited_for(
         one.until_true(lambda: len(one.requests_since(paused_at)) > 5)
 
         other.interrupt()
-        assert_ended(other.wait(60))
-        refused = node(tmp_path / "c", bus, web, MAX_PAGES_PER_HOST=3).wait(60)
+        assert_ended(other.wait(300))
+        refused = node(tmp_path / "c", bus, web, MAX_PAGES_PER_HOST=3).wait(300)
         assert refused.exit_code == 2
         line = refused.log.splitlines()[-1]
         assert line.startswith("CLUSTER: MAX_PAGES_PER_HOST = 3, and the nodes of the crawl ")
@@ -82,7 +82,7 @@ def test_a_stop_ends_all_nodes_and_the_target_is_that_of_all_runs(
             each.until("is begun on this node")
         nodes[0].after(10)
         assert nodes[0].ctl("stop").startswith("stopping on 2 nodes: ")
-        assert_ended(*(each.wait(60) for each in nodes))
+        assert_ended(*(each.wait(300) for each in nodes))
         again = [node(tmp_path / name, bus, web, CLOSESPIDER_PAGECOUNT=60) for name in "ab"]
         results = [each.wait(120) for each in again]
         assert_ended(*results)
