@@ -13,6 +13,8 @@ from webcrawl.items import Original, Page
 from webcrawl.parse.maintext import is_same
 from webcrawl.warc.records import target_uri
 
+_WHOLE = ("", "length")  # a page beyond DOWNLOAD_MAXSIZE is cut at the same place each time
+
 
 def compare_not_modified(page: Page, exchange: Exchange, visit: Visit | None) -> None:
     """Say of the page of a 304 that it is unchanged, and which capture it refers to."""
@@ -31,9 +33,6 @@ def is_unchanged(visit: Visit | None, page: Page) -> bool | None:
     if visit is None or not visit.simhash or not page.simhash or page.truncated not in _WHOLE:
         return None
     return is_same(visit.simhash, page.simhash)
-
-
-_WHOLE = ("", "length")  # a page beyond DOWNLOAD_MAXSIZE is cut at the same place each time
 
 
 def visited_of(visit: Visit | None, exchange: Exchange, page: Page | None) -> Visited | None:

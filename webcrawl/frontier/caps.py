@@ -49,9 +49,7 @@ class Caps:
 
     def is_full(self, host: str) -> CapReason | Literal[""]:
         """The cap for which `take_url` would refuse a URL of `host`, or ""."""
-        counts, per_host = self.counts, self.per_host
-        if self._rules is not None and (ruled := self._rules.of(host).max_pages) is not None:
-            per_host = ruled
+        counts, per_host = self.counts, self._per_host_of(host)
         if per_host and counts.get("host " + host, 0) >= per_host:
             return "host_cap"
         domain = "domain " + registered_domain(host) if self.per_domain else ""
@@ -59,9 +57,7 @@ class Caps:
 
     def take_url(self, host: str) -> CapReason | Literal[""]:
         """Count a URL of `host`; "", or "host_cap" or "domain_cap" if that cap refuses it. O(1)."""
-        counts, per_host = self.counts, self.per_host
-        if self._rules is not None and (ruled := self._rules.of(host).max_pages) is not None:
-            per_host = ruled
+        counts, per_host = self.counts, self._per_host_of(host)
         if per_host:
             of_host = counts.get("host " + host, 0)
             if of_host >= per_host:
@@ -93,6 +89,11 @@ class Caps:
             return False
         taken = self.pages_at(ip)
         return taken >= self.per_ip or (self.shared is not None and self.shared.is_full(ip, taken))
+
+    def _per_host_of(self, host: str) -> int:
+        """MAX_PAGES_PER_HOST, or a rule's in its place."""
+        ruled = self._rules.of(host).max_pages if self._rules is not None else None
+        return self.per_host if ruled is None else ruled
 
     def pages_at(self, ip: str) -> int:
         """URLs counted at the address; 0 without a cap."""

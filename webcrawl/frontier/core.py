@@ -1,8 +1,9 @@
 """The frontier's core: leads each URL from `put` to its last `release`.
 
-Owns leases, retries, and the numbers that the next run reads. Plain calls in one thread; the time
-is an argument. `candidates` tests and counts links, `distributor` places hosts,
-`disposition` judges DNS, robots.txt and failures, and `store` keeps the state.
+Owns leases, commits, and the numbers that the next run reads. Plain calls in one thread; the time
+is an argument. `candidates` tests and counts links, `distributor` places hosts, `disposition` has
+the effect of an outcome on its host, `urloutcomes` that on its URL, `visits` says which pages are
+fetched again, and `store` keeps the state.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from collections.abc import Container, Iterable, Sequence
 from itertools import groupby
 
 from webcrawl.crawllog.files import CrawlLog, LogError
-from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.addresses import Addresses
 from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
@@ -44,12 +44,13 @@ from webcrawl.frontier.lease import (
 from webcrawl.frontier.mailbox import Abroad, FoundLink, Mail, Mailbox, Packed, RobotsAnswered
 from webcrawl.frontier.orderings import Level, Ordering
 from webcrawl.frontier.overview import Overview, SlowHosts, overview_of
+from webcrawl.frontier.sitemapnames import links_of_robots
 from webcrawl.frontier.store import Numbers, Store, StoreError
+from webcrawl.frontier.urloutcomes import UrlOutcomes
 from webcrawl.frontier.visits import Visits
 from webcrawl.frontier.workbench import VISITS
 from webcrawl.items import Original
 from webcrawl.parse.robots import RobotsRules
-from webcrawl.parse.urls import host_of
 from webcrawl.scope.hostrules import HostRule
 
 _DROPS_MAX = 2_000  # URLs dropped in one `acquire`, before the event loop runs other tasks
@@ -109,14 +110,18 @@ class CrawlState:
         )
         self._log = log
         self._endings = endings = Endings(store, log, utc_s)
-        self._visits: Visits | None = None
+        self._visits = visits = None
         if store.visits is not None:
-            self._visits = Visits(store, policy, self.counters, self._distributor, now)
-            backlog.lasts = lambda: self._visits is not None and self._visits.lasts
+            self._visits = visits = Visits(store, policy, self.counters, self._distributor, now)
+            backlog.lasts = lambda: visits.lasts
         self._candidates = Candidates(
             *(store, policy, ordering, caps, self.counters, backlog, self._distributor, endings),
             self._mailbox,
-            self._visits,
+            visits,
+        )
+        self._url_outcomes = UrlOutcomes(
+            *(policy, ordering, self.counters, self._candidates, self._disposition, endings),
+            visits,
         )
         self.failed_seeds = self._candidates.failed_seeds
         self._resume(now)
@@ -445,7 +450,7 @@ class CrawlState:
             case RobotsFetched():
                 self._endings.robots(host, lease, outcome, now)
                 disposition.robots_fetched(_robots_task(lease), outcome, now)
-                if outcome.rules.sitemaps and disposition.is_ours(_robots_task(lease)):
+                if disposition.is_ours(_robots_task(lease)):
                     self._put_sitemaps(_robots_task(lease), outcome.rules, now)
             case RobotsMoved():
                 self._endings.robots(host, lease, outcome, now)
@@ -454,9 +459,11 @@ class CrawlState:
                 self._endings.robots(host, lease, outcome, now)
                 disposition.robots_unreachable(host, _robots_task(lease), outcome, now)
             case Fetched():
-                self._fetched(host, lease, outcome, now)
+                if lease.step is Step.PAGE:
+                    self._slow.add(host.name, outcome.took_s)
+                self._url_outcomes.fetched(host, lease, outcome, now)
             case Failed():
-                self._failed(host, lease, outcome, now)
+                self._url_outcomes.failed(host, lease, outcome, now)
             case Dropped():
                 assert lease.link is not None
                 took_s = 0.0 if outcome.asked_at > 0 else None
@@ -467,132 +474,11 @@ class CrawlState:
         disposition.flush_denied(host, now)
         self._distributor.settle(host, now)
 
-    def _fetched(self, host: Host, lease: Lease, outcome: Fetched, now: float) -> None:
-        link = lease.link
-        assert link is not None
-        if lease.step is Step.HEAD and outcome.wanted:
-            self._candidates.put_back(host, link._replace(head_done=True), now)
-            return
-        if lease.step is Step.PAGE:
-            self._slow.add(host.name, outcome.took_s)
-        elif lease.step is Step.SITEMAP:
-            self._sitemap_fetched(host, lease, outcome, now)
-            return
-        status, wait_s = outcome.status, outcome.retry_after_s
-        if status in self._policy.retry_codes:
-            self._disposition.back_off(host, link.retries + 1, outcome.ended_at, wait_s)
-        if self._policy.asks_again(status, link.retries, wait_s):
-            self.counters.retried[str(status)] += 1
-            self._candidates.put(outcome.links, now, cash=0.0)
-            self._candidates.put_again(host, link, now)
-            return
-        if self._visits is not None and lease.step is Step.PAGE:
-            self._visited(self._visits, host, lease, outcome, now)
-            return
-        links, cash = self._ordering.spend(link, outcome.links)
-        self._candidates.put(links, now, cash=cash)
-        host.queue.drop()
-        self._done(host, lease, outcome, now)
-
-    def _done(self, host: Host, lease: Lease, outcome: Fetched, now: float) -> None:
-        """Count the final answer to a page or HEAD."""
-        assert lease.link is not None
-        self.counters.count_code(outcome.status)
-        self.counters.count_ended(lease.url)
-        if lease.link.sitemap:
-            self._candidates.listed.fetched(lease.url)
-        self._ordering.visited(host.name)
-        self._endings.done(host, lease, outcome, now)
-
-    def _visited(
-        self, visits: Visits, host: Host, lease: Lease, outcome: Fetched, now: float
-    ) -> None:
-        """The final answer to a page that may be visited again, or was."""
-        link = lease.link
-        assert link is not None
-        before = visits.before(link)
-        state = before[0] if before is not None else None
-        worth = self._ordering.worth(link) if state is None else state.weight
-        if link.visit:
-            links, cash = self._ordering.spend_again(outcome.links, worth)
-        else:
-            links, cash = self._ordering.spend(link, outcome.links)
-        self._candidates.put(links, now, cash=cash)
-        host.queue.drop()
-        if link.visit:  # counted once in all tests of the funnel, as any answer
-            self.counters.count_visit(outcome.status)
-            self._endings.done(host, lease, outcome, now, visits.found(link, outcome))
-        else:
-            self._done(host, lease, outcome, now)
-        if before is not None:
-            visits.fetched(link, outcome, state, worth)
-
-    def _sitemap_fetched(self, host: Host, lease: Lease, outcome: Fetched, now: float) -> None:
-        """As `_fetched`. No page, so neither the funnel nor the ordering counts it."""
-        link, status, wait_s = lease.link, outcome.status, outcome.retry_after_s
-        assert link is not None
-        if status in self._policy.retry_codes:
-            self._disposition.back_off(host, link.retries + 1, outcome.ended_at, wait_s)
-        if self._policy.asks_again(status, link.retries, wait_s):
-            self.counters.retried[str(status)] += 1
-            self._candidates.put_again(host, link, now)
-            return
-        if not link.visit:
-            self._ordering.forfeit(link)
-            self.counters.count_ended(link.url)
-        self._candidates.put(outcome.links, now)
-        self._candidates.sitemaps.ended(link, own_only=outcome.own_only)
-        host.queue.drop()
-        visits = self._visits
-        before = visits.before(link) if visits is not None else None
-        self.counters.sitemaps[f"{status // 100}xx"] += 1
-        found = visits.found(link, outcome) if visits is not None and link.visit else ""
-        self._endings.done(host, lease, outcome, now, found)
-        if visits is not None and before is not None:
-            visits.fetched(link, outcome, *before, weight=0.0)
-
     def _put_sitemaps(self, robots_task: RobotsTask, rules: RobotsRules, now: float) -> None:
-        """Queue the sitemaps that a robots.txt of ours names: canonical and in scope, by then."""
-        via = robots_task.origin + "/robots.txt"
-        depth_max = self._policy.depth_max
-        if not depth_max or robots_task.depth < depth_max:  # else all its pages are too deep
-            links = [
-                Link(url, host_of(url), robots_task.depth, via=via, sitemap=1)
-                for url in rules.sitemaps
-            ]
+        """Queue the sitemaps that a robots.txt of one of our hosts names."""
+        if rules.sitemaps:
+            links = links_of_robots(robots_task, rules, self._policy.depth_max)
             self._candidates.put(links, now)
-
-    def _failed(self, host: Host, lease: Lease, outcome: Failed, now: float) -> None:
-        link = lease.link
-        assert link is not None
-        self.counters.failed[outcome.reason] += 1
-        self._disposition.failed(host, now)
-        if self._disposition.try_next_address(host, outcome.reason) and not outcome.final:
-            self._candidates.put_back(host, link, now)
-            return
-        if self._policy.tries_again(outcome.reason, link.retries) and not outcome.final:
-            self._disposition.back_off(host, link.retries + 1, outcome.ended_at)
-            self.counters.retried[outcome.reason] += 1
-            self._candidates.put_again(host, link, now)
-        elif outcome.reason in TRANSIENT and not (link.payload or outcome.final):
-            self._keep(host, link, outcome, now)
-        else:
-            self._candidates.drop(host, link, outcome.reason, now, outcome.took_s)
-
-    def _keep(self, host: Host, link: Link, outcome: Failed, now: float) -> None:
-        """Keep `link`, which failed too often, for a later try. Each wait is longer."""
-        if link.visit and self._visits is not None:
-            host.queue.drop()
-            self._endings.kept(host, link, outcome.reason, now, outcome.took_s)
-            self._visits.failed(link, outcome, now)
-            return
-        polite = self._policy.politeness
-        deferrals = max(link.retries - self._policy.retry_times, 0) + 1
-        due_at = outcome.ended_at + polite.deferral_s(deferrals)
-        link = link._replace(retries=link.retries + 1)
-        host.queue.drop()
-        due_at = max(due_at, host.retired_until)
-        self._candidates.keep(host, link, outcome.reason, due_at, now, outcome.took_s)
 
     def _returned(self, host: Host, lease: Lease, now: float) -> None:
         if lease.step is Step.RESOLVE and _is_first_look_up(host):

@@ -14,8 +14,9 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple
 
 from webcrawl.frontier.caps import CapReason, Caps
-from webcrawl.frontier.lease import Link
+from webcrawl.frontier.lease import Link, RobotsTask
 from webcrawl.frontier.store import Store
+from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.urls import host_of
 
 _ALSO_PAGES_MAX: Final = 2_000  # beyond, such a file is asked for as a page too
@@ -32,6 +33,17 @@ class SitemapName(NamedTuple):
     text: str
     own_only: str
     is_foreign: bool
+
+
+def links_of_robots(robots_task: RobotsTask, rules: RobotsRules, depth_max: int) -> list[Link]:
+    """The links to the sitemaps that a robots.txt names: canonical and in scope already.
+
+    None if all their pages would be deeper than `depth_max`; 0: no limit.
+    """
+    if depth_max and robots_task.depth >= depth_max:
+        return []
+    depth, via = robots_task.depth, robots_task.origin + "/robots.txt"
+    return [Link(url, host_of(url), depth, via=via, sitemap=1) for url in rules.sitemaps]
 
 
 def host_of_naming(sitemap: Link) -> str:

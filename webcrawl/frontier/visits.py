@@ -224,34 +224,32 @@ class Visits:
             return "changed"
         return "not_modified" if seen.is_304 else "unchanged"
 
-    def before(self, link: Link) -> tuple[VisitState | None] | None:
-        """(the state of `link` before its answer,), which is None at its first visit.
+    def before(self, link: Link) -> VisitState | None:
+        """The state of `link`, which was answered, before its answer; for `fetched`.
 
-        None if its answer is no visit. Call it before the status of the answer is kept.
+        None if it is not visited again. Call it before the status of the answer is kept.
         """
         if link.visit:
-            return (self._taken(link),)
+            return self._taken(link)
         if link.payload or not self._is_on:
             self._strangers += not (link.payload or link.sitemap > 0)
             return None
         status = self._line.status(link.url)
         if status is None or not status.visit_ms:
-            return (None,)
+            return VisitState(0.0, first_rate(self._settings.cycle_s), weight=0.0)
         found = self._line.find(link.url)  # a user's code has asked for the page once more
         if found is None:  # and it is queued for a visit as well
             return None
         self._line.remove(link.url, found[0])
-        return (VisitState.of_row(found[1]),)
+        return VisitState.of_row(found[1])
 
-    def fetched(
-        self, link: Link, outcome: Fetched, state: VisitState | None, weight: float
-    ) -> None:
-        """`link` has its final answer, and its status is kept. `state` is that of `before`.
+    def fetched(self, link: Link, outcome: Fetched, state: VisitState) -> None:
+        """`link` has its final answer, and its status is kept.
 
-        `weight`: of the page in the ordering, at its first visit; 0.0 of a sitemap, which has none.
+        `state` is that of `before`. Of a page that `is_first` it has the weight in the ordering; a
+        sitemap has none.
         """
-        if state is None:
-            state = VisitState(0.0, first_rate(self._settings.cycle_s), weight=weight)
+        if state.is_first:
             self._join(state)
         else:
             self._learn(link, state, outcome)
@@ -268,7 +266,7 @@ class Visits:
         self._plan(state, is_page=200 <= outcome.status < 300 or is_304)
         self._line.add(link.url, outcome.ended_at + state.planned_s, state.to_row())
 
-    def failed(self, link: Link, outcome: Failed, now: float) -> None:
+    def failed(self, link: Link, outcome: Failed) -> None:
         """A visit got no answer, and no further retry: it is tried later, as kept links are."""
         state = self._taken(link)
         state.misses = min(state.misses + 1, MISSES_MAX)
@@ -324,14 +322,13 @@ class Visits:
             self._hosts[_LIES + link.host] = 1
             self._counters.visits["lie"] += 1
         self._judge_claim(link.host, state.claim, is_unchanged=is_unchanged)
-        if state.last_at:
-            now_utc = outcome.ended_at + self._utc_s
-            age_s = None
-            if seen.last_modified:
-                age_s = now_utc - seconds_of(seen.last_modified)
-                age_s = age_s if age_s > _DYNAMIC_S else None
-            after_s = max(now_utc - state.last_at, 1e-3)
-            state.rate = learned(state.rate, after_s, has_changed=not is_unchanged, age_s=age_s)
+        now_utc = outcome.ended_at + self._utc_s
+        age_s = None
+        if seen.last_modified:
+            age_s = now_utc - seconds_of(seen.last_modified)
+            age_s = age_s if age_s > _DYNAMIC_S else None
+        after_s = max(now_utc - state.last_at, 1e-3)
+        state.rate = learned(state.rate, after_s, has_changed=not is_unchanged, age_s=age_s)
 
     def _remember(self, state: VisitState, seen: Visited | None) -> None:
         """Keep what the next visit compares. After a 304 the capture is the earlier one."""

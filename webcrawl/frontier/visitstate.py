@@ -47,7 +47,7 @@ _MISSES_SHIFT: Final = 5
 class VisitState(Struct):
     """What the frontier knows of a page that it will visit again.
 
-    last_at -- of the last answer
+    last_at -- of the last answer; 0.0: the first answer has just come
     planned_s -- from the last visit to the next, as the policy decided; 0.0: it did not
     rate, weight -- see `frontier.revisit`. `weight` is in the units of the ordering
     misses -- visits in a row without an answer, MISSES_MAX at most
@@ -73,6 +73,11 @@ class VisitState(Struct):
     captured_at: float = 0.0
     payload_digest: str = ""
     sitemap: int = 0
+
+    @property
+    def is_first(self) -> bool:
+        """Whether its first answer has just come, so it is no visit yet."""
+        return not self.last_at
 
     def to_row(self) -> bytes:
         flags = (
