@@ -23,8 +23,9 @@ from webcrawl.admission.runner import REDIRECTS
 from webcrawl.config import build
 from webcrawl.config.fetch import content_type_test, headers_from, limits_from
 from webcrawl.crawl.outcomes import fetched
-from webcrawl.fetch.client import Client, FetchRequest
+from webcrawl.fetch.client import Client
 from webcrawl.fetch.exchange import Exchange, FetchFailed
+from webcrawl.fetch.request import FetchRequest
 from webcrawl.frontier.lease import Failed, Lane, Lease, Link, Outcome
 from webcrawl.frontier.outbox import Outbox
 from webcrawl.items import Original, Page

@@ -24,11 +24,13 @@ from tests.adapters.rawserver import (
     server_context,
     until,
 )
-from webcrawl.fetch.client import Client, FetchRequest, Limits, State, _Fetch
+from webcrawl.fetch.client import Client
 from webcrawl.fetch.decode import Decoded, decode
 from webcrawl.fetch.exchange import Exchange, FetchFailed
+from webcrawl.fetch.request import FetchRequest, Limits
 from webcrawl.fetch.requesthead import Target, build_request, split_url
 from webcrawl.fetch.tls import CertificateJudge, client_context
+from webcrawl.fetch.transfer import State, Transfer
 
 GENEROUS = Limits()
 QUICK = Limits(timeout_s=0.3, connect_timeout_s=0.3)
@@ -99,15 +101,15 @@ def test_an_exchange_has_the_bytes_of_the_wire(run: Run) -> None:
 
 @pytest.fixture
 def entered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The states that fetches enter, as their `repr` says them."""
+    """The states that transfers enter, as their `repr` says them."""
     states: list[str] = []
-    enter = _Fetch._enter
+    enter = Transfer._enter
 
-    def noting(fetch: _Fetch, state: State, now: float) -> None:
-        enter(fetch, state, now)
-        states.append(repr(fetch).split("/ ")[1])
+    def noting(transfer: Transfer, state: State, now: float) -> None:
+        enter(transfer, state, now)
+        states.append(repr(transfer).split("/ ")[1])
 
-    monkeypatch.setattr(_Fetch, "_enter", noting)
+    monkeypatch.setattr(Transfer, "_enter", noting)
     return states
 
 
@@ -634,15 +636,15 @@ def test_reading_costly_bytes_yields_to_other_tasks(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is lost, whether the answer ends with a length or with the connection."""
-    monkeypatch.setattr("webcrawl.fetch.client._TURN_S", 0.0)
+    monkeypatch.setattr("webcrawl.fetch.transfer._TURN_S", 0.0)
     turns = []
-    give_turn = _Fetch._give_turn
+    give_turn = Transfer._give_turn
 
-    def counting(fetch: _Fetch) -> None:
-        turns.append(fetch)
-        give_turn(fetch)
+    def counting(transfer: Transfer) -> None:
+        turns.append(transfer)
+        give_turn(transfer)
 
-    monkeypatch.setattr(_Fetch, "_give_turn", counting)
+    monkeypatch.setattr(Transfer, "_give_turn", counting)
     body = b"5\r\nhello\r\n" * 100_000 + b"0\r\n\r\n"
     head = b"HTTP/1.1 200 OK\r\n"
     chunked = get(run, answering(head + b"Transfer-Encoding: chunked\r\n\r\n", body))

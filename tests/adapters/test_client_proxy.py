@@ -15,9 +15,10 @@ from tests.adapters.rawserver import RawServer, Run, identity, read_request, ser
 from tests.proxyserver import ProxyServer
 from webcrawl.admission.outage import Target
 from webcrawl.admission.proxied import ProxyProbe
-from webcrawl.fetch.client import Client, FetchRequest, Limits
+from webcrawl.fetch.client import Client
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.proxy import Proxy, problem_of
+from webcrawl.fetch.request import FetchRequest, Limits
 
 HEADERS = [(b"User-Agent", b"webcrawl")]
 NOWHERE = "100::1"  # a client that connects to it itself fails

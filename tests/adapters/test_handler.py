@@ -39,8 +39,8 @@ from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.outcomes import NotSent
 from webcrawl.crawl.page_fetch import PageFetch, note, state_of
 from webcrawl.downloader.handler import FAILURES, DownloadHandler, _make_sendable
-from webcrawl.fetch.client import FetchRequest
 from webcrawl.fetch.exchange import REASONS, Exchange, FetchFailed
+from webcrawl.fetch.request import FetchRequest
 from webcrawl.frontier.lease import Lease, Step
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"

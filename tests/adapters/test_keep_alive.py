@@ -23,9 +23,10 @@ from tests.adapters.rawserver import (
     until,
 )
 from webcrawl.fetch import connections
-from webcrawl.fetch.client import Client, FetchRequest, Limits
+from webcrawl.fetch.client import Client
 from webcrawl.fetch.connections import Connections
 from webcrawl.fetch.exchange import Exchange, FetchFailed
+from webcrawl.fetch.request import FetchRequest, Limits
 
 LIMITS = Limits(keep_alive_s=60.0, max_size_bytes=1000)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

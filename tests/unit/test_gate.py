@@ -13,9 +13,10 @@ from unittest.mock import Mock
 import pytest
 from msgspec.structs import replace
 
-from webcrawl.fetch.client import Client, FetchRequest, Limits
+from webcrawl.fetch.client import Client
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.gate import Gate
+from webcrawl.fetch.request import FetchRequest, Limits
 from webcrawl.frontier.shared.wire import Orders
 from webcrawl.scheduler.controls import Controls
 from webcrawl.scope import Scope

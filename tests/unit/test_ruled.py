@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from webcrawl.admission.ruled import ruled_headers, ruled_limits
-from webcrawl.fetch.client import Limits
+from webcrawl.fetch.request import Limits
 from webcrawl.scope.hostrules import NO_VALUES, Auth, Values
 
 URL = "http://www.example.com/"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.exchanges import exchange
 from webcrawl.admission.sitemaps import SHARED_BYTES, SIZE_MAX, Sitemaps, read_file
-from webcrawl.fetch.client import FetchRequest
+from webcrawl.fetch.request import FetchRequest
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState

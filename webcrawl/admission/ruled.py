@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-from webcrawl.fetch.client import Limits
 from webcrawl.fetch.http1 import Headers
+from webcrawl.fetch.request import Limits
 from webcrawl.scope.hostrules import Values
 
 _AGENT = b"user-agent"

@@ -30,9 +30,10 @@ from webcrawl.admission.ruled import ruled_headers, ruled_limits
 from webcrawl.admission.sitemaps import Sitemaps
 from webcrawl.crawllog.details import details_of
 from webcrawl.crawllog.line import NO_DETAILS
-from webcrawl.fetch.client import Client, FetchRequest
+from webcrawl.fetch.client import Client
 from webcrawl.fetch.exchange import OURS, TRANSIENT, Exchange, FailureReason, FetchFailed
 from webcrawl.fetch.proxy import real_address
+from webcrawl.fetch.request import FetchRequest
 from webcrawl.fetch.retryafter import asked_to_wait_s
 from webcrawl.frontier.lease import (
     Failed,

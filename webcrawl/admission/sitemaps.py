@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from webcrawl.fetch.client import FetchRequest
 from webcrawl.fetch.decode import codings_of, decode
 from webcrawl.fetch.exchange import Exchange
+from webcrawl.fetch.request import FetchRequest
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.outlinks import Listed, OfSitemap, Outlinks
 from webcrawl.parse.sitemaps import SIZE_MAX, Entry, Format, SitemapReader

@@ -18,11 +18,12 @@ from scrapy.utils.python import without_none_values
 from webcrawl import openfiles
 from webcrawl.config.kinds import DIRECT, TLS_VERSIONS, SettingError
 from webcrawl.config.table import read
-from webcrawl.fetch.client import Client, Limits
+from webcrawl.fetch.client import Client
 from webcrawl.fetch.gate import Gate
 from webcrawl.fetch.http1 import Headers as WireHeaders
 from webcrawl.fetch.mediatypes import Wants, media_type_test
 from webcrawl.fetch.proxy import Proxy
+from webcrawl.fetch.request import Limits
 from webcrawl.fetch.signing import KeyFileError, Signer, read_key
 from webcrawl.fetch.tls import client_context
 from webcrawl.parse.page import XML_TYPES

@@ -59,7 +59,7 @@ from webcrawl.crawl.outcomes import NotSent
 from webcrawl.crawl.page_fetch import is_users, lease_of, note, state_of
 from webcrawl.crawl.user_requests import BodyRules
 from webcrawl.fastpath.receivers import receivers_of
-from webcrawl.fetch.client import Client, FetchRequest, Limits
+from webcrawl.fetch.client import Client
 from webcrawl.fetch.conditions import Validators, are_conditional
 from webcrawl.fetch.exchange import (
     NOT_MODIFIED,
@@ -72,6 +72,7 @@ from webcrawl.fetch.http1 import Headers as WireHeaders
 from webcrawl.fetch.http1 import content_length
 from webcrawl.fetch.mediatypes import Wants
 from webcrawl.fetch.proxy import Proxy
+from webcrawl.fetch.request import FetchRequest, Limits
 from webcrawl.fetch.requesthead import (
     UnsendableError,
     header_line,

@@ -1,11 +1,11 @@
 """The proxy of a whole crawl (PROXY): what is sent to it, and what its answers mean.
 
 An http URL is asked by its absolute form (RFC 9112, 3.2.2), an https URL through a tunnel (CONNECT:
-RFC 9110, 9.3.6). With a proxy, `client` opens no connection to any other address, and no name of a
-host is looked up: the proxy does.
+RFC 9110, 9.3.6). With a proxy, `transfer` opens no connection to any other address, and no name of
+a host is looked up: the proxy does.
 
 The user name and the password of the proxy are in no text: not in a `repr`, an error or a record.
-Owns the grammar and the tunnel's protocol; `client` opens the connections.
+Owns the grammar and the tunnel's protocol; `transfer` opens the connections.
 """
 
 from __future__ import annotations
