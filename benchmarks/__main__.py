@@ -18,6 +18,7 @@ from benchmarks import (
     floor,
     https,
     mail,
+    main_text,
     memory,
     memory_vs_disk,
     overheads,
@@ -54,6 +55,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "seeds": seeds,
     "scale": scale,
     "recrawl": recrawl,
+    "main-text": main_text,
 }
 
 
