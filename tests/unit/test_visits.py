@@ -37,6 +37,7 @@ from webcrawl.frontier.lease import (
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Rate, Recrawl
+from webcrawl.frontier.store import UrlStatus
 from webcrawl.frontier.visitstate import VisitState
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.urls import host_of
@@ -538,5 +539,5 @@ def test_rows(tmp_path: Path) -> None:
     assert again.rate.per_s == pytest.approx(state.rate.per_s, rel=0.01)
     again.rate = state.rate
     assert again == state
-    status = rows.UrlStatus("200", UTC_S, 1, 0, "", "", 1_700_000_000_123)
+    status = UrlStatus("200", UTC_S, 1, 0, "", "", 1_700_000_000_123)
     assert rows.read_status(rows.status_row(status)) == status

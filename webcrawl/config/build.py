@@ -217,11 +217,6 @@ def _own_frontier_from(settings: BaseSettings, scope: Scope, rules: HostRules | 
     )
 
 
-def revisits(settings: BaseSettings) -> bool:
-    """Whether pages are visited again (RECRAWL)."""
-    return str(settings.get("RECRAWL") or "off") != "off"
-
-
 def job_folder(settings: BaseSettings) -> Path | None:
     """JOBDIR; None for a crawl that cannot be resumed."""
     return Path(settings["JOBDIR"]) if settings.get("JOBDIR") else None

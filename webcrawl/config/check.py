@@ -13,7 +13,7 @@ from scrapy import Spider
 from scrapy.settings import BaseSettings
 
 from webcrawl.admission.dns import read_server
-from webcrawl.config.build import job_folder, robots_token, rules_from, scope_from
+from webcrawl.config.build import job_folder, recrawl_from, robots_token, rules_from, scope_from
 from webcrawl.config.clustercheck import address_problem, cluster_problems
 from webcrawl.config.fetch import ProxyError, proxy_from, signer_from, user_agent_of
 from webcrawl.config.kinds import SettingError
@@ -35,7 +35,7 @@ def check(settings: BaseSettings, unread: Collection[str] = ()) -> list[str]:
     ]
     if problems:
         return problems
-    if settings.get("RECRAWL") in ("fixed", "adaptive") and settings["FRONTIER_STORE"] == "memory":
+    if recrawl_from(settings) is not None and settings["FRONTIER_STORE"] == "memory":
         problems.append(
             str(SettingError("RECRAWL", settings["RECRAWL"], "it needs FRONTIER_STORE = 'disk'"))
         )

@@ -9,13 +9,17 @@ Read in this order
     core          the way of a URL: put, acquire, release
     candidates    tests each link: limits, URL-seen, caps, IP cap, robots.txt; drops links
     disposition   the effect of an outcome on its host: clocks, addresses, rules, back-off
+    urloutcomes   the effect of an outcome on its URL: done, asked again, kept, dropped
     distributor   decides the state of each host, and its next step
     workbench     the hosts in memory, by rank, clock and IP address
     host, queue   one host, and its links in order
     orderings, caps, politeness, counters        which URL is best, limits, delays, numbers
+    pace          how fast a host answers, for DELAY_FACTOR
+    endings       notes the end of each URL's turn, for `scrapy explain` and the crawl log
     overview                                     the hosts, for a reader of a running crawl
     backlog       links that are kept for a later try
     visits, visitstate, revisit                  pages that are visited again, and when
+    sitemapnames, listed                         which sitemaps are read; what only they gave
     contents, seen                               the content-seen and the URL-seen test
     mailbox       links and robots.txt that concern hosts of another shard of the crawl
     store         keeps the state of a crawl: the interface, and MemoryStore
@@ -49,6 +53,7 @@ The life of a lease
               RESOLVE   look up the address; before the first request, and when it has expired
               ROBOTS    fetch a robots.txt; before the first page of an origin, and each 24 hours
               HEAD      with HEAD_FIRST only
+              SITEMAP   fetch the URL, which is a sitemap
               PAGE      fetch the page
               PAGE leases are in the lane PAGES, all others in the lane ADMISSIONS.
     outcome   exactly one, made by the caller: Resolved, Unresolved | RobotsFetched, RobotsMoved,
@@ -57,7 +62,7 @@ The life of a lease
               retried, kept or dropped; the outlinks of a page are queued. Then `settle` runs.
 
 Glossary
-    admission        the steps before a page: RESOLVE, ROBOTS, HEAD
+    admission        the steps beside the pages: RESOLVE, ROBOTS, HEAD, SITEMAP
     candidates       links that enter or leave a queue; "funnel" is the statistic of their tests
     cash, credit     the importance that pages give to a queued URL with FRONTIER_ORDER opic, and
                      its record

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from math import inf
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from webcrawl.frontier.caps import Counts
 from webcrawl.frontier.host import Host, State
@@ -20,9 +20,6 @@ from webcrawl.frontier.queue import HostQueue, Queue
 from webcrawl.frontier.seen import SeenSet
 from webcrawl.items import Original
 from webcrawl.parse.robots import RobotsRules
-
-if TYPE_CHECKING:
-    from webcrawl.frontier.disk.rows import UrlStatus
 
 Numbers = dict[str, Any]  # JSON values
 # Of a queued URL: cash from pages, the virtual page's total when the URL was queued
@@ -47,22 +44,45 @@ class Credits(Protocol):
         """All of them, as of the last commit. For tests."""
 
 
+class UrlStatus(NamedTuple):
+    """How a URL ended, and how it was found."""
+
+    # a status code, "head" or "sitemap" and one, or a reason of `counters.dropped`
+    outcome: str
+    time: float  # UTC
+    depth: int
+    redirects: int = 0
+    via: str = ""
+    duplicate_of: str = ""
+    visit_ms: int = 0  # UTC milliseconds of its next visit; 0: it is not visited again
+
+
 class LineOfVisits(Protocol):
-    """The pages between two visits (RECRAWL), by their time: `disk.visitrows`."""
+    """The pages between two visits (RECRAWL), by their time: `disk.visitrows`.
 
-    def next_due_at(self) -> float: ...
+    Times are monotonic seconds; states are rows of `visitstate`.
+    """
 
-    def take_due(self, now: float, limit: int) -> list[tuple[str, bytes]]: ...
+    def next_due_at(self) -> float:
+        """When the next page is due; inf if there is none."""
 
-    def add(self, url: str, at: float, state: bytes) -> None: ...
+    def take_due(self, now: float, limit: int) -> list[tuple[str, bytes]]:
+        """Remove up to `limit` pages that are due: (URL, state), in the order of their times."""
 
-    def find(self, url: str) -> tuple[float, bytes] | None: ...
+    def add(self, url: str, at: float, state: bytes) -> None:
+        """`url`, whose status is kept and which is not in the line, is due at `at`."""
 
-    def status(self, url: str) -> UrlStatus | None: ...
+    def find(self, url: str) -> tuple[float, bytes] | None:
+        """(when it is due, state); None if `url` is not in the line, as while it is queued."""
 
-    def remove(self, url: str, at: float) -> None: ...
+    def status(self, url: str) -> UrlStatus | None:
+        """How `url` ended; None if it did not, or is not known."""
 
-    def end(self, url: str) -> None: ...
+    def remove(self, url: str, at: float) -> None:
+        """Remove what `find` has found."""
+
+    def end(self, url: str) -> None:
+        """`url`, which is not in the line, is not visited again."""
 
 
 class Store(ABC):

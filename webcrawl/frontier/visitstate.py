@@ -16,11 +16,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from webcrawl.fetch.conditions import VALIDATOR_MAX
 from webcrawl.frontier import revisit
 from webcrawl.frontier.lease import Visit
 from webcrawl.frontier.revisit import Rate
 
-VALIDATOR_MAX: Final = 64  # bytes; a longer validator is not kept
 MISSES_MAX: Final = 7  # visits in a row without an answer that are counted
 # Flags, `sitemap`, last visit in ms, planned seconds, rate, log2 of weight.
 _HEAD = struct.Struct(">BB6sf4se")

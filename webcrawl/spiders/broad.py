@@ -24,7 +24,7 @@ from scrapy.http import Response
 from scrapy.utils.conf import closest_scrapy_cfg
 
 from webcrawl.admission.runner import REDIRECTS
-from webcrawl.config.build import parsers_from, revisits, robots_also, robots_token
+from webcrawl.config.build import parsers_from, recrawl_from, robots_also, robots_token
 from webcrawl.config.fetch import wants_feeds
 from webcrawl.config.table import read
 from webcrawl.crawl import PageFetchMiddleware
@@ -141,7 +141,7 @@ class BroadSpider(Spider):
             read(settings, "FOLLOW_REL_NOFOLLOW", bool),
             wants_feeds(settings),
             parsers_from(settings),
-            revisits(settings),
+            recrawl_from(settings) is not None,
         )
 
     @cached_property

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 
 from webcrawl.fetch.proxy import real_address
 from webcrawl.frontier.backlog import was_kept
-from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.hostrows import queue_of
 from webcrawl.frontier.disk.inspection import InLine, Inspection
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import DropReason
 from webcrawl.frontier.revisit import DAY_S
+from webcrawl.frontier.store import UrlStatus
 from webcrawl.parse.robotsparsers import decision
 from webcrawl.parse.urls import host_of, level_of, origin_of, target_of
 from webcrawl.scope import is_numbered
@@ -128,7 +128,7 @@ def _of_line(in_line: InLine, host: Host, frontier: Inspection, now: float) -> I
         yield f"Tried {counted(link.retries, 'time')} so far."
 
 
-def _of_status(status: rows.UrlStatus, frontier: Inspection, values: Values) -> Iterator[str]:
+def _of_status(status: UrlStatus, frontier: Inspection, values: Values) -> Iterator[str]:
     at, outcome = _utc(status.time), status.outcome
     if outcome in _REFUSED:
         yield f"{_REFUSED[outcome]}, at {at}."
@@ -149,7 +149,7 @@ def _of_status(status: rows.UrlStatus, frontier: Inspection, values: Values) -> 
         yield f"Duplicate: {status.duplicate_of} had the same content first."
 
 
-def _of_visit(url: str, status: rows.UrlStatus, frontier: Inspection, now: float) -> Iterator[str]:
+def _of_visit(url: str, status: UrlStatus, frontier: Inspection, now: float) -> Iterator[str]:
     """When a page is visited again, and why then (RECRAWL)."""
     visit = frontier.visit(url)
     if visit is None:

@@ -27,7 +27,7 @@ from webcrawl.frontier.disk.queue import DiskQueue
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.seen import fingerprint
-from webcrawl.frontier.store import StoreError
+from webcrawl.frontier.store import StoreError, UrlStatus
 from webcrawl.frontier.visitstate import VisitState
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.robotsparsers import read_rules
@@ -111,7 +111,7 @@ class Inspection:
         """The links of `pending`, without the names of their hosts."""
         return (rows.read_link(row, "") for _, row in self._db.rows(rows.QUEUE))
 
-    def status(self, url: str) -> rows.UrlStatus | None:
+    def status(self, url: str) -> UrlStatus | None:
         """The outcome of `url`, None before it has one. KeyError if it was never queued."""
         row = self._db.get(rows.SEEN + fingerprint(url, self._key))
         if row is None:

@@ -14,11 +14,11 @@ from base64 import b64decode, b64encode
 from io import BytesIO
 from math import ceil
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any
 
 from webcrawl.frontier.caps import CapReason
 from webcrawl.frontier.lease import Link, Passed
-from webcrawl.frontier.store import StoreError
+from webcrawl.frontier.store import StoreError, UrlStatus
 from webcrawl.items import Original
 
 FORMAT = 7  # of all rows; raised by a change that an older version would misread
@@ -55,19 +55,6 @@ _MAIL_KEY = Struct(">cHQ")
 _VISIT_MARK = b"="  # begins the last number of a link's row: its visit, in base 64
 _FINGERPRINT_BYTES = 8  # of a URL, in the key of its visit, behind its time
 _CREDIT = Struct(">ddQc")  # a `store.Credit` and a line end, which no status ends with
-
-
-class UrlStatus(NamedTuple):
-    """How a URL ended, and how it was found."""
-
-    # a status code, "head" or "sitemap" and one, or a reason of `counters.dropped`
-    outcome: str
-    time: float  # UTC
-    depth: int
-    redirects: int = 0
-    via: str = ""
-    duplicate_of: str = ""
-    visit_ms: int = 0  # UTC milliseconds: the time in the key of its VISIT row; 0: it has none
 
 
 def has(form: int, part: int) -> bool:

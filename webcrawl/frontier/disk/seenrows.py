@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.seen import RecentRows, fingerprint
-from webcrawl.frontier.store import Credit
+from webcrawl.frontier.store import Credit, UrlStatus
 
 
 class SeenRows:
@@ -66,7 +66,7 @@ class SeenRows:
         """All credits, as of the last commit. O(URLs)."""
         return filter(None, (rows.read_credit(row) for _, row in self._db.rows(rows.SEEN)))
 
-    def status(self, url: str) -> rows.UrlStatus | None:
+    def status(self, url: str) -> UrlStatus | None:
         """The status of `url`; None if it has none yet, or is not known."""
         row = self._db.get(self._key(url))
         return rows.read_status(row) if row else None
@@ -80,7 +80,7 @@ class SeenRows:
         return self._last[1]
 
     def _remember(self, key: bytes, row: bytes) -> None:
-        """Cache credits only: a crawl never reads a status."""
+        """Cache credits only: nearly no status is read by a crawl without RECRAWL."""
         self._recent[key] = row if rows.is_credit(row) else b""
 
 

@@ -30,7 +30,7 @@ from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.overview import StoredHosts
 from webcrawl.frontier.seen import RecentRows
-from webcrawl.frontier.store import Credits, Numbers, Store
+from webcrawl.frontier.store import Credits, Numbers, Store, UrlStatus
 from webcrawl.items import Original
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.robotsparsers import read_rules
@@ -102,7 +102,7 @@ class DiskStore(Store):
 
     def record_status(self, link: Link, outcome: str, now: float, duplicate_of: str = "") -> None:
         time = now + self._utc_s
-        status = rows.UrlStatus(outcome, time, link.depth, link.redirects, link.via, duplicate_of)
+        status = UrlStatus(outcome, time, link.depth, link.redirects, link.via, duplicate_of)
         self._seen.keep(link.url, rows.status_row(status))
 
     def counts(self, kind: str) -> Counts:

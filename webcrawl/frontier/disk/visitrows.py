@@ -16,6 +16,7 @@ from math import ceil, inf
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.seenrows import SeenRows
+from webcrawl.frontier.store import UrlStatus
 
 _HEAD_MAX = 1000
 _END = rows.VISIT + b"\xff"
@@ -70,7 +71,7 @@ class VisitRows:
             return None
         return status.visit_ms / 1000 - self._utc_s, rows.read_visit(row)[1]
 
-    def status(self, url: str) -> rows.UrlStatus | None:
+    def status(self, url: str) -> UrlStatus | None:
         """How the URL ended; None if it did not, or is not known."""
         return self._seen.status(url)
 
