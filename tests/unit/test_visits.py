@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from email.utils import formatdate
 from itertools import pairwise, product
 from pathlib import Path
 from shutil import copytree
@@ -34,7 +35,7 @@ from webcrawl.frontier.lease import (
     Step,
     Visited,
 )
-from webcrawl.frontier.orderings import ORDERINGS
+from webcrawl.frontier.orderings import ORDERINGS, Opic
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Rate, Recrawl
 from webcrawl.frontier.store import UrlStatus
@@ -55,6 +56,7 @@ def link(url: str, lastmod: int = 0) -> Link:
 class Crawl:
     """A crawl of one run after the other, in which requests take no time.
 
+    address -- of all hosts; "": each has its own
     answer -- makes the outcome of a page
     visits -- when each URL was answered
     asked -- by host: when it was last asked
@@ -66,6 +68,8 @@ class Crawl:
     share: float = 0.5
     now: float = 100.0
     caps: Caps = field(default_factory=Caps)
+    polite: Politeness = POLITE
+    address: str = ""
     answer: Callable[[Lease, float], Outcome] = lambda lease, now: page(now)
     visits: dict[str, list[float]] = field(default_factory=dict)
     leases: list[Lease] = field(default_factory=list)
@@ -77,7 +81,7 @@ class Crawl:
 
     def begin(self) -> None:
         recrawl = Recrawl(self.mode, CYCLE_S, self.share) if self.mode != "off" else None
-        policy = Policy(politeness=POLITE, recrawl=recrawl)
+        policy = Policy(politeness=self.polite, recrawl=recrawl, failures_max=1_000)
         now = self.now
         self.store = DiskStore(self.folder, now=now, utc_s=UTC_S, has_visits=self.mode != "off")
         ordering = ORDERINGS[self.order]()
@@ -124,15 +128,26 @@ class Crawl:
         visits = self.state._visits
         if visits is not None:
             db = self.store._db
-            waiting = [rows.read_visit(row)[0] for _, row in db.rows(rows.VISIT)]
+            waiting = dict(rows.read_visit(row) for _, row in db.rows(rows.VISIT))
             links = (rows.read_link(row, "") for _, row in db.rows(rows.QUEUE))
-            queued = [link.url for link in links if link.visit]
+            queued = {link.url: link.visit for link in links if link.visit}
             assert len(queued) == visits.queued
-            assert len({*waiting, *queued}) == len(waiting) + len(queued) == visits.count
+            assert len(waiting | queued) == len(waiting) + len(queued) == visits.count
+            states = list(map(VisitState.of_row, (*waiting.values(), *queued.values())))
+            planned = sum(1 / state.planned_s for state in states if state.planned_s)
+            assert visits._marginal.planned_per_s == pytest.approx(planned, rel=1e-3, abs=1e-9)
+            weights = sum(state.weight for state in states)
+            assert visits._weights == pytest.approx(weights, rel=0.01, abs=1e-9)
+
+    def rate(self, url: str) -> Rate:
+        """What was learned of a page between two visits."""
+        found = self.store.visits.find(url) if self.store.visits is not None else None
+        assert found is not None
+        return VisitState.of_row(found[1]).rate
 
     def _outcome(self, lease: Lease) -> Outcome:
         if lease.step is Step.RESOLVE:
-            return Resolved((f"ip of {lease.host}",), self.now + 1e9)
+            return Resolved((self.address or f"ip of {lease.host}",), self.now + 1e9)
         assert self.now >= self.asked.get(lease.host, -1e9) + POLITE.delay_s - 1e-6
         self.asked[lease.host] = self.now
         if lease.step is Step.ROBOTS:
@@ -344,6 +359,139 @@ def test_dates_of_a_sitemap_bring_visits_forward_once_they_proved_right(tmp_path
     crawl.put(*(link(url, lastmod=int(UTC_S + 100)) for url in urls))
     crawl.run(crawl.now + 50)
     assert {len(times) for times in crawl.visits.values()} == {3}, "they are older than the visit"
+    crawl.store.close()
+
+
+@pytest.mark.parametrize("kind", ["says new, is not", "says old, is new"])
+def test_a_host_whose_dates_are_wrong_more_than_once_in_five_is_not_trusted(
+    tmp_path: Path, kind: str
+) -> None:
+    """Three dates prove right, three prove wrong."""
+    says_new = kind.startswith("says new")
+    wrong = ("http://h/3", "http://h/4", "http://h/5")
+    crawl = Crawl(
+        tmp_path,
+        answer=lambda lease, now: page(now, unchanged=says_new and lease.url in wrong),
+    )
+    right = ("http://h/0", "http://h/1", "http://h/2")
+    crawl.put(*map(link, (*right, *wrong)))
+    crawl.run(150.0)
+    crawl.put(*(link(url, lastmod=int(UTC_S + 160)) for url in right))
+    crawl.put(*(link(url, lastmod=int(UTC_S + (160 if says_new else 50))) for url in wrong))
+    crawl.run(100 + 1.5 * CYCLE_S)
+    assert {len(times) for times in crawl.visits.values()} == {2}
+    crawl.put(*(link(url, lastmod=int(UTC_S + crawl.now)) for url in (*right, *wrong)))
+    crawl.run(crawl.now + 50)
+    assert {len(times) for times in crawl.visits.values()} == {2}
+    assert not crawl.counted["brought_forward"]
+    crawl.store.close()
+
+
+def test_a_last_modified_that_is_the_time_of_the_answer_tells_nothing(tmp_path: Path) -> None:
+    """Servers of pages that are computed send it. An older one tells when the change was."""
+    ages = {"computed": 0.0, "old": 600.0}
+
+    def answer(lease: Lease, now: float) -> Outcome:
+        age_s = ages.get(lease.host)
+        date = formatdate(UTC_S + now - age_s, usegmt=True) if age_s is not None else ""
+        return page(now, unchanged=False, last_modified=date)
+
+    crawl = Crawl(tmp_path, answer=answer)
+    hosts = ("computed", "old", "silent")
+    crawl.put(*(link(f"http://{host}/") for host in hosts))
+    crawl.run(100 + 4.5 * CYCLE_S)
+    computed, old, silent = (crawl.rate(f"http://{host}/").changes for host in hosts)
+    assert computed == pytest.approx(silent, rel=0.01)
+    assert old < 0.95 * silent
+    crawl.store.close()
+
+
+def test_visits_to_one_address_are_queued_one_after_the_other(tmp_path: Path) -> None:
+    """Else they would stand before the new pages of all hosts there."""
+    crawl = Crawl(tmp_path, polite=replace(POLITE, ip_delay_s=5.0), address="192.0.2.1")
+    crawl.put(*(link(f"http://h{n}/") for n in range(20)))
+    crawl.run(100 + 0.9 * CYCLE_S)
+    visits = crawl.state._visits
+    assert visits is not None
+    queued = []
+    while crawl.now < 100 + 1.5 * CYCLE_S:
+        crawl.run(crawl.now + 10)
+        queued.append(visits.queued)
+    assert max(queued) <= 2
+    assert {len(times) for times in crawl.visits.values()} == {2}
+    crawl.store.close()
+
+
+def test_a_page_without_a_server_twice_leaves_the_cycle(tmp_path: Path) -> None:
+    crawl = Crawl(tmp_path)
+    crawl.put(link("http://h/"))
+    crawl.run(150.0)
+    crawl.answer = lambda lease, now: Dropped("blocked_address", 0.0, now)
+    crawl.run(100 + 1.5 * CYCLE_S)
+    assert crawl.state.counters.in_cycle == 1
+    crawl.run(100 + 5.5 * CYCLE_S)
+    assert crawl.state.counters.in_cycle == 0
+    assert crawl.counted == {"refused": 2, "gone": 1}
+    assert len(crawl.leases) == 3
+    assert crawl.state.is_finished()
+    crawl.store.close()
+
+
+def test_from_the_seventh_failure_on_a_page_is_tried_once_a_cycle(tmp_path: Path) -> None:
+    polite = replace(POLITE, deferral_max_s=20.0)
+    crawl = Crawl(
+        tmp_path,
+        polite=polite,
+        answer=lambda lease, now: Failed("timeout", now, now) if lease.visit else page(now),
+    )
+    crawl.put(link("http://h/"))
+    crawl.run(100 + 1.9 * CYCLE_S)
+    assert crawl.counted["unanswered"] == 7
+    crawl.run(100 + 4.9 * CYCLE_S)
+    assert crawl.counted["unanswered"] == 10
+    crawl.store.close()
+
+
+def test_adaptive_visits_that_are_due_at_once_are_spread(tmp_path: Path) -> None:
+    """100 visits a cycle are allowed: one in ten seconds, and at first a burst of five."""
+    crawl = Crawl(tmp_path, mode="adaptive")
+    crawl.put(*(link(f"http://h{n}/") for n in range(100)))
+    while crawl.now < 100 + CYCLE_S + 100:
+        crawl.run(crawl.now + 10)
+    again = sum(len(times) - 1 for times in crawl.visits.values())
+    assert 10 <= again <= 20
+    crawl.kill()
+    crawl.audit()
+    crawl.store.close()
+
+
+def test_new_pages_and_visits_of_different_hosts_share_the_leases(tmp_path: Path) -> None:
+    """Visits may be ten turns behind, since at first there were none."""
+    crawl = Crawl(tmp_path, share=0.25)
+    crawl.put(*(link(f"http://visited{n}/") for n in range(150)))
+    crawl.run(100 + 0.9 * CYCLE_S)
+    crawl.put(*(link(f"http://new{n}/") for n in range(150)))
+    while admitted := crawl.state.acquire(crawl.now, 100, Lane.ADMISSIONS):
+        crawl.state.release([(lease, crawl._outcome(lease)) for lease in admitted], crawl.now)
+        crawl.now += 2.0
+    leases = crawl.state.acquire(100 + 1.1 * CYCLE_S, 120)
+    assert len(leases) == 120
+    assert 30 <= sum(lease.visit is not None for lease in leases) <= 30 + 15
+    crawl.store.close()
+
+
+def test_with_opic_a_visit_gives_its_links_new_cash(tmp_path: Path) -> None:
+    crawl = Crawl(tmp_path, order="opic")
+    crawl.put(link("http://h/"))
+    crawl.run(150.0)
+    crawl.answer = lambda lease, now: Fetched(200, now, now, links=(link("http://g/"),))
+    ordering = crawl.state._ordering
+    assert isinstance(ordering, Opic)
+    made = ordering._made
+    crawl.run(100 + 1.1 * CYCLE_S)
+    assert len(crawl.visits["http://h/"]) == 2
+    assert ordering._made > made
+    ordering.audit()
     crawl.store.close()
 
 

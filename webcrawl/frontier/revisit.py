@@ -28,7 +28,7 @@ _GAIN: Final = 0.01  # change of the marginal value an hour, if twice as much is
 _DRAIN: Final = 0.01  # less planned than allowed, while visits wait for their turn
 _HOURS_MAX: Final = 24.0  # at a time, such as after a pause
 _CHANGES_MAX: Final = 30.0  # beyond it both numbers are halved: a page may change its habit
-_BURST: Final = 0.05  # of a cycle: unused allowance that is kept, such as over a pause
+_BURST: Final = 0.05  # of a cycle: allowance that is kept although visits could have used it
 
 
 class Recrawl(NamedTuple):
@@ -172,7 +172,11 @@ class Marginal:
 
 
 class Allowance:
-    """How many visits are allowed: each page once in a cycle, on the average."""
+    """How many visits are allowed: each page once in a cycle, on the average.
+
+    Nothing is lost while nobody asks, as in a pause: then visits are overdue. What `spend` leaves
+    over is kept up to a burst.
+    """
 
     def __init__(self, cycle_s: float, now: float) -> None:
         self._cycle_s = cycle_s
@@ -180,7 +184,7 @@ class Allowance:
         self._saved = 1.0
 
     def visits(self, now: float, pages: int) -> int:
-        """Whole visits that are allowed now, for a crawl of `pages`. At most a burst is saved."""
+        """Whole visits that are allowed now, for a crawl of `pages`."""
         per_s = pages / self._cycle_s
         self._saved += max(now - self._at, 0.0) * per_s
         self._at = max(self._at, now)

@@ -197,7 +197,7 @@ class Visits:
         return self._turns.is_visits
 
     def leased(self, link: Link) -> None:
-        """Count a page that is leased while both kinds are ready."""
+        """Count a page that is leased, a new one or a visit."""
         self._turns.took(is_visit=bool(link.visit))
 
     def visit_of(self, link: Link) -> Visit:
