@@ -411,11 +411,12 @@ def test_visits_to_one_address_are_queued_one_after_the_other(tmp_path: Path) ->
     crawl = Crawl(tmp_path, polite=replace(POLITE, ip_delay_s=5.0), address="192.0.2.1")
     crawl.put(*(link(f"http://h{n}/") for n in range(20)))
     crawl.run(100 + 0.9 * CYCLE_S)
+    crawl.now = 100 + 1.2 * CYCLE_S  # all are due
     visits = crawl.state._visits
     assert visits is not None
     queued = []
     while crawl.now < 100 + 1.5 * CYCLE_S:
-        crawl.run(crawl.now + 10)
+        crawl.run(crawl.now + 1)
         queued.append(visits.queued)
     assert max(queued) <= 2
     assert {len(times) for times in crawl.visits.values()} == {2}

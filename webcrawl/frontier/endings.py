@@ -1,6 +1,7 @@
 """Notes the end of each URL's turn: for `scrapy explain` in the store, and in the crawl log.
 
-Decides nothing: `core` and `candidates` decide how a turn ends, and call this module once for it.
+Decides nothing: `urloutcomes` and `candidates` decide how a turn ends, and call this module once
+for it.
 """
 
 from __future__ import annotations

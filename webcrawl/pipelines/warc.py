@@ -60,17 +60,21 @@ class WarcPipeline:
         digest_over: str = "wire",
         *,
         obeys_noarchive: bool = False,
+        omit: Callable[[Exchange], None] | None = None,
     ) -> None:
-        """`digest_over` is WARC_PAYLOAD_DIGEST, `obeys_noarchive` OBEY_NOARCHIVE."""
+        """`digest_over` is WARC_PAYLOAD_DIGEST, `obeys_noarchive` OBEY_NOARCHIVE.
+
+        `omit` removes the headers of WARC_OMIT_HEADERS from an exchange.
+        """
         self._crawler = crawler
         self._files = files
         self._digest_over = digest_over
         self._obeys_noarchive = obeys_noarchive
+        self._omit = omit
         self._unarchived = 0  # pages without a record of the answer
         self._writer: WarcWriter | None = None
         self._failed = False
         self._counters = Counters()  # the crawl's, if it has a frontier
-        self.omit: Callable[[Exchange], None] | None = None  # WARC_OMIT_HEADERS
         self._counted_bytes = 0  # this process's part of `counters.warc_bytes`
 
     @classmethod
@@ -92,8 +96,8 @@ class WarcPipeline:
             files,
             settings.get("WARC_PAYLOAD_DIGEST") or "wire",
             obeys_noarchive=settings.getbool("OBEY_NOARCHIVE"),
+            omit=omitter(settings.getlist("WARC_OMIT_HEADERS")),
         )
-        pipeline.omit = omitter(settings.getlist("WARC_OMIT_HEADERS"))
         crawler.signals.connect(pipeline.exchange_recorded, exchange_recorded)
         crawler.signals.connect(pipeline.response_received, signals.response_received)
         return pipeline
@@ -122,8 +126,8 @@ class WarcPipeline:
         exchange = item.exchange
         if exchange is None or exchange.body_skipped:
             return item
-        if self.omit is not None:
-            self.omit(exchange)
+        if self._omit is not None:
+            self._omit(exchange)
         try:
             links = item.links
             if item.noarchive and self._obeys_noarchive:
@@ -185,8 +189,8 @@ class WarcPipeline:
         """A signal handler: archive a robots.txt or a sitemap. The sender awaits the result."""
         if self._writer is None or exchange.body_skipped:
             return None
-        if self.omit is not None:
-            self.omit(exchange)
+        if self._omit is not None:
+            self._omit(exchange)
         if len(exchange.body) > _DIGEST_MAX_BYTES:  # a sitemap
             return self._end_on_error(self._write_large(exchange))
         lines = tuple(signal_lines(exchange.signals))
