@@ -128,6 +128,10 @@ class Crawl:
             queued = [link.url for link in links if link.visit]
             assert len(queued) == visits.queued
             assert len({*waiting, *queued}) == len(waiting) + len(queued) == visits.count
+            line = self.store.visits
+            assert line is not None
+            known = [row for row in db.rows(rows.VISIT) if row[0] <= line._known_to]
+            assert line._head == known, "no page is forgotten until the next run"
 
     def _outcome(self, lease: Lease) -> Outcome:
         if lease.step is Step.RESOLVE:
@@ -538,5 +542,8 @@ def test_rows(tmp_path: Path) -> None:
     assert again.rate.per_s == pytest.approx(state.rate.per_s, rel=0.01)
     again.rate = state.rate
     assert again == state
+    for date in ("Sat, 01 Jan 0000 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"):
+        state.last_modified = date
+        assert VisitState.of_row(state.to_row()).last_modified == date
     status = rows.UrlStatus("200", UTC_S, 1, 0, "", "", 1_700_000_000_123)
     assert rows.read_status(rows.status_row(status)) == status
