@@ -140,7 +140,10 @@ class Visits:
             limit = min(limit, self._allowance.visits(now, self._pages))
         self.has_moved = False
         links = []
-        for url, row in self._line.take_due(now, max(limit, 0)):
+        due = self._line.take_due(now, max(limit, 0))
+        # Before any slot is added: a row is read only after its commit.
+        is_more_due = self._line.next_due_at() <= now
+        for url, row in due:
             state = VisitState.of_row(row)
             at = 0.0 if state.is_slotted else self._slot(host_of(url), now)
             if at > now:
@@ -151,7 +154,6 @@ class Visits:
                 links.append(self._link(url, state))
         self.queued += len(links)
         if self._is_adaptive:
-            is_more_due = self._line.next_due_at() <= now
             self._allowance.spend(len(links), self._pages)
             if is_more_due and not self._allowance.visits(now, self._pages):
                 self._allowed_at = now + self._settings.cycle_s / max(self._pages, 1)
