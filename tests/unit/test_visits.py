@@ -177,6 +177,24 @@ def test_each_page_once_a_cycle(tmp_path: Path, order: str) -> None:
     crawl.store.close()
 
 
+@pytest.mark.parametrize("order", ["level", "opic"])
+def test_a_page_that_is_forced_is_in_the_cycle_once(tmp_path: Path, order: str) -> None:
+    """`dont_filter`, also while the page is queued for a visit, and in a run without RECRAWL."""
+    crawl = Crawl(tmp_path, order=order)
+    page_ = link("http://h/")
+    crawl.put(page_)
+    for mode in ("fixed", "off", "fixed"):
+        crawl.kill(mode)
+        crawl.run(crawl.now + 50.0)
+        crawl.state.put([page_], crawl.now, force=True)
+        crawl.state.put([page_], crawl.now, force=True)
+    crawl.visits.clear()
+    crawl.run(crawl.now + 3.5 * CYCLE_S)
+    assert crawl.state.counters.in_cycle == 1
+    assert len(crawl.visits[page_.url]) in (4, 5)
+    crawl.store.close()
+
+
 def test_caps_count_a_page_once(tmp_path: Path) -> None:
     crawl = Crawl(tmp_path, caps=Caps(per_host=4, per_domain=4, per_ip=4))
     crawl.put(*(link(f"http://h/{n}") for n in range(9)))

@@ -191,6 +191,21 @@ class Visits:
             del self._slots[next(iter(self._slots))]
         return at
 
+    def recalled(self, url: str) -> list[Link] | None:
+        """The page `url` as a link to queue now, before it is due; empty if it is queued already.
+
+        None if it is not in the cycle.
+        """
+        status = self._line.status(url)
+        if status is None or not status.visit_ms:
+            return None
+        found = self._line.find(url)
+        if found is None:
+            return []
+        self._line.take(url, found[0])
+        self.queued += 1
+        return [self._link(url, VisitState.of_row(found[1]))]
+
     # Leases
 
     @property
@@ -233,12 +248,14 @@ class Visits:
         """
         if link.visit:
             return (self._taken(link),)
-        if link.payload or not self._is_on:
-            self._strangers += not (link.payload or link.sitemap > 0)
+        if link.payload:
             return None
         status = self._line.status(link.url)
         if status is None or not status.visit_ms:
-            return (None,)
+            if self._is_on:
+                return (None,)
+            self._strangers += link.sitemap <= 0
+            return None
         found = self._line.find(link.url)  # a user's code has asked for the page once more
         if found is None:  # and it is queued for a visit as well
             return None
