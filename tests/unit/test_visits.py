@@ -195,6 +195,17 @@ def test_a_page_that_is_forced_is_in_the_cycle_once(tmp_path: Path, order: str) 
     crawl.store.close()
 
 
+@pytest.mark.parametrize("order", ["level", "opic"])
+def test_a_page_that_is_named_as_a_sitemap_is_in_the_cycle_once(tmp_path: Path, order: str) -> None:
+    crawl = Crawl(tmp_path, order=order)
+    crawl.put(link("http://h/"))
+    crawl.run(crawl.now + 50.0)
+    crawl.put(Link("http://h/", "h", via="http://h/robots.txt", sitemap=1))
+    crawl.run(crawl.now + 3 * CYCLE_S)
+    assert crawl.state.counters.in_cycle == 1
+    crawl.store.close()
+
+
 def test_caps_count_a_page_once(tmp_path: Path) -> None:
     crawl = Crawl(tmp_path, caps=Caps(per_host=4, per_domain=4, per_ip=4))
     crawl.put(*(link(f"http://h/{n}") for n in range(9)))
