@@ -111,10 +111,20 @@ def test_any_bytes_give_the_same_in_any_pieces(parts: list[bytes]) -> None:
         ("2024-05-01 02:00+0200", MAY),
         ("Wed, 01 May 2024 00:00:00 GMT", MAY),
         *((bad, 0) for bad in ("", "soon", "2024-13-01", "0000", "1 1 1 1 1 1", "9" * 99, "-1")),
+        (f"Wed, 01 May 2024 {'9' * 20}:00:00 GMT", 0),  # beyond 64 bits
     ],
 )
 def test_dates(date: str, seconds: int) -> None:
     assert seconds_of(date) == seconds
+
+
+def test_an_escape_sequence_without_an_end_is_no_error() -> None:
+    reader = SitemapReader()
+    begin = b'<?xml version="1.0" encoding="iso-2022-jp"?>'.ljust(256) + b"<urlset>"
+    for byte in begin + b"\x1b" + b"$" * 16 + URLSET:
+        reader.feed(bytes((byte,)))
+    reader.end()
+    assert reader.format == "urlset"
 
 
 def test_feeds_and_languages_are_links_of_a_page() -> None:

@@ -138,6 +138,10 @@ class Crawl:
             assert visits._marginal.planned_per_s == pytest.approx(planned, rel=1e-3, abs=1e-9)
             weights = sum(state.weight for state in states)
             assert visits._weights == pytest.approx(weights, rel=0.01, abs=1e-9)
+            line = self.store.visits
+            assert line is not None
+            known = [row for row in db.rows(rows.VISIT) if row[0] <= line._known_to]
+            assert line._head == known, "no page is forgotten until the next run"
 
     def rate(self, url: str) -> Rate:
         """What was learned of a page between two visits."""
@@ -186,6 +190,35 @@ def test_each_page_once_a_cycle(tmp_path: Path, order: str) -> None:
     assert counters.crawled == sum(map(len, crawl.visits.values()))
     assert counters.extracted >= counters.host_passed >= counters.robots_passed >= counters.crawled
     assert counters.pending == 0
+    crawl.store.close()
+
+
+@pytest.mark.parametrize("order", ["level", "opic"])
+def test_a_page_that_is_forced_is_in_the_cycle_once(tmp_path: Path, order: str) -> None:
+    """`dont_filter`, also while the page is queued for a visit, and in a run without RECRAWL."""
+    crawl = Crawl(tmp_path, order=order)
+    page_ = link("http://h/")
+    crawl.put(page_)
+    for mode in ("fixed", "off", "fixed"):
+        crawl.kill(mode)
+        crawl.run(crawl.now + 50.0)
+        crawl.state.put([page_], crawl.now, force=True)
+        crawl.state.put([page_], crawl.now, force=True)
+    crawl.visits.clear()
+    crawl.run(crawl.now + 3.5 * CYCLE_S)
+    assert crawl.state.counters.in_cycle == 1
+    assert len(crawl.visits[page_.url]) in (4, 5)
+    crawl.store.close()
+
+
+@pytest.mark.parametrize("order", ["level", "opic"])
+def test_a_page_that_is_named_as_a_sitemap_is_in_the_cycle_once(tmp_path: Path, order: str) -> None:
+    crawl = Crawl(tmp_path, order=order)
+    crawl.put(link("http://h/"))
+    crawl.run(crawl.now + 50.0)
+    crawl.put(Link("http://h/", "h", via="http://h/robots.txt", sitemap=1))
+    crawl.run(crawl.now + 3 * CYCLE_S)
+    assert crawl.state.counters.in_cycle == 1
     crawl.store.close()
 
 
@@ -688,5 +721,8 @@ def test_rows(tmp_path: Path) -> None:
     assert again.rate.per_s == pytest.approx(state.rate.per_s, rel=0.01)
     again.rate = state.rate
     assert again == state
+    for date in ("Sat, 01 Jan 0000 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"):
+        state.last_modified = date
+        assert VisitState.of_row(state.to_row()).last_modified == date
     status = UrlStatus("200", UTC_S, 1, 0, "", "", 1_700_000_000_123)
     assert rows.read_status(rows.status_row(status)) == status

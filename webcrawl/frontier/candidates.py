@@ -113,6 +113,9 @@ class Candidates:
                     self._pay(link, cash, now)
                 if not force:
                     continue
+                if self._visits_instead(link, now):
+                    accepted += 1
+                    continue
                 self._ordering.forfeit(link)  # if it is queued, its credit starts again
             refused = self._caps.take_url(link.host)
             if refused:
@@ -174,6 +177,19 @@ class Candidates:
                 mailbox.send(shard, FoundLink(link, cash, force))
                 sent += 1
         return ours, sent
+
+    def _visits_instead(self, link: Link, now: float) -> bool:
+        """Visit the page of the forced `link` at once, if it is in the cycle.
+
+        Only for an ordering with credits: a new credit would replace the status, which has the time
+        of the next visit, and the page would join the cycle once more.
+        """
+        if self._visits is None or not self._ordering.moves_links or link.payload:
+            return False
+        visits = self._visits.recalled(link.url)
+        for visit in visits or ():
+            self.put_visit(visit, now)
+        return visits is not None
 
     def put_visit(self, link: Link, now: float) -> None:
         """Queue `link`, which is due for a visit, before the other links of its host.

@@ -171,6 +171,8 @@ class Opic(Ordering):
         return {"cash": cash, "in_line": self._in_line, **sent}
 
     def enter(self, link: Link, number: int, cash: float | None) -> int:
+        if link.sitemap > 0 and link.via:  # it gets no cash, and its URL may be that of a page
+            return _priority(0.0)
         credit = self._credits.get(link.url) if link.retries else None
         if credit is not None:
             received, given_before, _ = credit

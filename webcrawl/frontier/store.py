@@ -81,6 +81,9 @@ class LineOfVisits(Protocol):
     def remove(self, url: str, at: float) -> None:
         """Remove what `find` has found."""
 
+    def take(self, url: str, at: float) -> None:
+        """Remove what `find` has found, as `take_due` does: the page will be queued."""
+
     def end(self, url: str) -> None:
         """`url`, which is not in the line, is not visited again."""
 

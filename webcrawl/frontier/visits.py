@@ -140,7 +140,10 @@ class Visits:
             limit = min(limit, self._allowance.visits(now, self._pages))
         self.has_moved = False
         links = []
-        for url, row in self._line.take_due(now, max(limit, 0)):
+        due = self._line.take_due(now, max(limit, 0))
+        # Before any slot is added: a row is read only after its commit.
+        is_more_due = self._line.next_due_at() <= now
+        for url, row in due:
             state = VisitState.of_row(row)
             at = 0.0 if state.is_slotted else self._slot(host_of(url), now)
             if at > now:
@@ -151,7 +154,6 @@ class Visits:
                 links.append(self._link(url, state))
         self.queued += len(links)
         if self._is_adaptive:
-            is_more_due = self._line.next_due_at() <= now
             self._allowance.spend(len(links), self._pages)
             if is_more_due and not self._allowance.visits(now, self._pages):
                 self._allowed_at = now + self._settings.cycle_s / max(self._pages, 1)
@@ -188,6 +190,21 @@ class Visits:
         while len(self._slots) > _SLOTS_MAX:
             del self._slots[next(iter(self._slots))]
         return at
+
+    def recalled(self, url: str) -> list[Link] | None:
+        """The page `url` as a link to queue now, before it is due; empty if it is queued already.
+
+        None if it is not in the cycle.
+        """
+        status = self._line.status(url)
+        if status is None or not status.visit_ms:
+            return None
+        found = self._line.find(url)
+        if found is None:
+            return []
+        self._line.take(url, found[0])
+        self.queued += 1
+        return [self._link(url, VisitState.of_row(found[1]))]
 
     # Leases
 
@@ -231,12 +248,14 @@ class Visits:
         """
         if link.visit:
             return self._taken(link)
-        if link.payload or not self._is_on:
-            self._strangers += not (link.payload or link.sitemap > 0)
+        if link.payload:
             return None
         status = self._line.status(link.url)
         if status is None or not status.visit_ms:
-            return VisitState(0.0, first_rate(self._settings.cycle_s), weight=0.0)
+            if self._is_on:
+                return VisitState(0.0, first_rate(self._settings.cycle_s), weight=0.0)
+            self._strangers += link.sitemap <= 0
+            return None
         found = self._line.find(link.url)  # a user's code has asked for the page once more
         if found is None:  # and it is queued for a visit as well
             return None

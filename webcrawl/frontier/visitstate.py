@@ -174,6 +174,8 @@ def _imf_seconds(text: str) -> int:
     if match is None:
         return 0
     day, month, year, hour, minute, second = match.groups()
+    if year == "0000":  # the calendar of Python begins with year 1
+        return 0
     return timegm(
         (int(year), _MONTHS.index(month) + 1, int(day), int(hour), int(minute), int(second))
     )

@@ -31,7 +31,7 @@ QUICK_BYTES: Final = 64 << 10  # a page of this size takes less than 20 ms, what
 _BLOCK_WORDS = 10  # of a long block, outside links
 _LINK_WORDS = 8  # of a long block, for each of its links
 _MAIN_SHARE = 4  # the long blocks must have one in so many words
-_ATTRIBUTES_MAX = 500  # bytes, of a tag whose class is looked at: the search is quadratic
+_ATTRIBUTES_MAX = 500  # bytes, of a tag whose class is looked at
 
 # Digits and ASCII punctuation end a word, and are left out. Letters beyond ASCII are bytes beyond.
 _LETTERS_ONLY = bytes(byte if byte > 127 or chr(byte).isalpha() else 32 for byte in range(256))
@@ -52,12 +52,15 @@ _INLINE = (
 )
 # Boxes with such a class or id are beside the text: whole words of it, so that "with-sidebar" of a
 # page's outermost box is none.
-_is_beside = re.compile(
-    rb"""(?:class|id)\s*+=\s*+["']?(?:[^"'<>]*[\s"'])?"""
+_values = re.compile(
+    rb"""(?:class|id)\s*+=\s*+(?:"([^"]*+)|'([^']*+)|([^\s"'<>]++))""", re.IGNORECASE
+).findall
+_names_beside = re.compile(
+    rb"(?:\A|\s)"
     rb"(?:ads?|adsbygoogle|advert(?:s|isement|ising)?|ad[_-][a-z0-9_-]*|[a-z0-9_-]*[_-]ads?|banners?"
     rb"|sponsor(?:s|ed)?|promo(?:s|tion)?|related|recommend(?:ed|ations)?|trending|popular|sidebar"
     rb"|nav|navbar|navigation|menu|breadcrumbs?|footer|cookies?|consent|share|social|newsletter)"
-    rb"(?=[\s\"'>]|\Z)",
+    rb"(?=\s|\Z)",
     re.IGNORECASE,
 ).search
 # Words of dates and ages ("3 hours ago"), whose numbers are left out as well.
@@ -142,6 +145,11 @@ def pairs(words: list[bytes]) -> set[bytes]:
     Words alone would make all pages of a site that has few of them the same.
     """
     return set(map(b" ".join, pairwise(words))) or set(words)
+
+
+def _is_beside(attributes: bytes) -> bool:
+    """Whether the class or id among `attributes` says that a box is beside the text. Linear."""
+    return any(_names_beside(b" ".join(value)) for value in _values(attributes))
 
 
 def _words_of(blocks: list[bytes]) -> list[bytes]:

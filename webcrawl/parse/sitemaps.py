@@ -68,6 +68,7 @@ _PREDEFINED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _DECLARED = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]{1,40})["']""")
 _UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SOME_ROOT = re.compile(r"<(?:[\w.-]+:)?(?:urlset|sitemapindex|rss|RDF|feed)[\s>]")
+_LATEST: Final = 253_402_300_799  # the year 9999; RFC 822 sets no bound to its numbers
 # W3C date and time, a profile of ISO 8601.
 _W3C = re.compile(
     r"(\d{4})(?:-(\d\d)(?:-(\d\d)"
@@ -84,7 +85,8 @@ class Entry(NamedTuple):
 
 def seconds_of(date: str) -> int:
     """A date of a sitemap or a feed as UTC seconds; 0 if it cannot be read. Never fails."""
-    return _seconds_of(date.strip()[:64])
+    seconds = _seconds_of(date.strip()[:64])
+    return seconds if seconds <= _LATEST else 0
 
 
 @lru_cache(1024)  # most entries of a file have one of a few dates
@@ -143,8 +145,7 @@ class SitemapReader:
             if len(self._first) < 256:  # the encoding is declared at the beginning
                 return []
             data = self._begin_decoding()
-        assert self._decode is not None
-        self._read(self._decode.decode(data), final=False)
+        self._read(self._decoded(data, final=False), final=False)
         return self._taken()
 
     def end(self) -> list[Entry]:
@@ -152,8 +153,7 @@ class SitemapReader:
         if self.is_done:
             return []
         data = self._begin_decoding() if self._decode is None else b""
-        assert self._decode is not None
-        self._read(self._decode.decode(data, final=True), final=True)
+        self._read(self._decoded(data, final=True), final=True)
         if not self.format and not self.problem:
             self.problem = "not_a_sitemap"
         return self._taken()
@@ -172,6 +172,14 @@ class SitemapReader:
             decoder: Any = encoding.codec_info.incrementaldecoder("replace")
             self._decode = decoder
         return first
+
+    def _decoded(self, data: bytes, *, final: bool) -> str:
+        assert self._decode is not None
+        try:
+            return self._decode.decode(data, final)
+        except UnicodeError:  # in ISO-2022-JP, an escape sequence without an end, despite "replace"
+            self._decode.reset()
+            return ""
 
     def _taken(self) -> list[Entry]:
         found, self._found = self._found, []

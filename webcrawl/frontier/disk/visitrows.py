@@ -77,13 +77,17 @@ class VisitRows:
 
     def remove(self, url: str, at: float) -> None:
         """Remove the row that `find` has found."""
+        self.take(url, at)
+        self._note(url, 0)
+
+    def take(self, url: str, at: float) -> None:
+        """Remove the row that `find` has found: as `take_due`, for a page that will be queued."""
         at_ms = round((at + self._utc_s) * 1000)
         key = rows.visit_key(at_ms, self._seen.fingerprint(url))
         self._db.delete(key)
         place = bisect_left(self._head, (key, b""))
         if place < len(self._head) and self._head[place][0] == key:
             del self._head[place]
-        self._note(url, 0)
 
     def end(self, url: str) -> None:
         """The page is not visited again."""
