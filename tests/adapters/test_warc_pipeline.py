@@ -174,6 +174,26 @@ def test_warc_payload_digest_selects_the_payload(tmp_path: Path, over: str) -> N
     assert page.payload_digest == (digests[0] or digest(each.body))
 
 
+@pytest.mark.parametrize("over", ["wire", "payload", "none"])
+@pytest.mark.parametrize("has_framing", [True, False])
+def test_a_revisit_of_an_earlier_archive_has_the_digest_of_that_archive(
+    tmp_path: Path, over: str, has_framing: bool
+) -> None:
+    """A replay finds the original by it, however this crawl makes its own digests."""
+    each = replace(EXCHANGES["chunked"], payload=TEXT)
+    page = page_of("x")
+    page.exchange, page.payload_digest = each, payload_digest(each)
+    found = page.payload_digest if has_framing else digest(TEXT)
+    page.original = Original(page.url, 1.0, found, "1970-01-01T00:00:01Z")
+
+    async def use(pipeline: WarcPipeline) -> None:
+        await pipeline.process_item(page)
+
+    with_pipeline(crawler_for(tmp_path, WARC_PAYLOAD_DIGEST=over), use)
+    (revisit,) = (record for record in records(tmp_path) if record.type == "revisit")
+    assert revisit.fields["warc-payload-digest"] == page.payload_digest == found
+
+
 @pytest.mark.parametrize(
     "settings",
     [

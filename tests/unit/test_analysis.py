@@ -106,6 +106,46 @@ def test_of_a_url_that_was_kept_the_last_line_counts(tmp_path: Path) -> None:
         assert visited == {"a.com": 1, "b.com": 1}
 
 
+def test_a_page_that_is_visited_again_is_what_its_last_answer_was(tmp_path: Path) -> None:
+    def visits(url: str, *found: tuple[str, dict[str, Any]]) -> list[bytes]:
+        lines = [page(url, time="2026-11-23T05:00:00.000Z", **FIRST)]
+        for minute, (visit, fields) in enumerate(found, 1):
+            time = f"2026-11-23T05:0{minute}:00.000Z"
+            lines.append(page(url, visit=visit, **{"time": time, "size_bytes": 100} | fields))
+        return lines
+
+    same = {"body_bytes": 40, "digest": "sha1:A", "warc": "w", "offset": 700}
+    not_modified = ("not_modified", {"status": 304, "warc": "w", "offset": 900})
+    kept = {"end": "kept", "status": None, "reason": "timeout", "size_bytes": None}
+    folder = write(
+        tmp_path,
+        *visits("http://a.com/", not_modified, ("unanswered", kept)),
+        *visits("http://b.com/", ("unchanged", same), not_modified, not_modified),
+        *visits("http://c.com/", ("changed", same | {"digest": "sha1:B"}), not_modified),
+        *visits("http://d.com/", not_modified, ("error", {"status": 404})),
+        *visits("http://e.com/", ("redirect", {"status": 304})),  # not asked for
+    )
+    with reported(folder) as report:
+        assert report.totals["pages_answered"] == 5
+        assert report.totals["html_pages_kept"] == 3
+        assert report.totals["urls_kept_for_a_later_try"] == 0
+        assert report.totals["later_visits"] == 9
+        assert report.totals["page_bytes_on_the_wire"] == 5 * 1000 + 9 * 100
+        funnel = {row["stage"]: row["count"] for row in rows(report, "funnel")}
+        assert funnel["C"] == 14
+        codes = {row["status"]: row["pages"] for row in rows(report, "codes")}
+        assert codes == {200: 3, 304: 1, 404: 1}
+        found = {row["visit"]: row["visits"] for row in rows(report, "visits")}
+        assert found["not_modified"] == 5
+        assert (found["unanswered"], found["error"], found["redirect"]) == (1, 1, 1)
+    with open_crawl(find_crawl(folder)) as (log, _):
+        places = log.execute('SELECT url, "offset" FROM body ORDER BY url').fetchall()
+        assert places == [("http://a.com/", 500), ("http://b.com/", 500), ("http://c.com/", 700)]
+
+
+FIRST = {"size_bytes": 1000, "body_bytes": 40, "digest": "sha1:A", "warc": "w", "offset": 500}
+
+
 def test_a_final_line_counts_though_the_clock_was_set_back(tmp_path: Path) -> None:
     folder = write(
         tmp_path,

@@ -31,6 +31,7 @@ from http_message_signatures import (
 from webcrawl.fetch.http1 import Headers
 from webcrawl.fetch.requesthead import build_request, split_url
 from webcrawl.fetch.signing import (
+    DIRECTORY_PATH,
     KeyFileError,
     Signer,
     directory,
@@ -162,6 +163,25 @@ def test_another_implementation_verifies_a_request(
     ):
         with pytest.raises(InvalidSignature):
             verify(key, *other)
+
+
+@pytest.mark.parametrize(
+    ("agent", "member"),
+    [
+        (f"https://Example.org:443{DIRECTORY_PATH}", '"https://example.org"'),
+        ("https://example.org/", '"https://example.org"'),
+        ("https://example.org:8443", '"https://example.org:8443"'),
+        ("https://example.org/keys.json", '"https://example.org/keys.json";type=jwks_uri'),
+    ],
+)
+def test_the_agent_is_an_origin_or_has_a_type(
+    key: Ed25519PrivateKey, agent: str, member: str
+) -> None:
+    """WBA 5.5: a verifier must ignore another URL than an origin without a type."""
+    url = "https://www.example.com/a"
+    headers = Signer(key, agent).signed([], "GET", split_url(url), time.time())
+    assert (b"Signature-Agent", f"sig1={member}".encode()) in headers
+    assert verify(key, "GET", url, headers)
 
 
 def test_a_host_header_of_a_users_own_is_the_authority(key: Ed25519PrivateKey) -> None:

@@ -14,6 +14,7 @@ from webcrawl.report.lines import (
     mean_request_s,
     named_counts,
     named_rates,
+    only_sitemaps_share,
     outcome_line,
     per_second,
     speed_line,
@@ -211,3 +212,9 @@ def test_rates_by_name() -> None:
     assert round(rates["links_per_s"]) == 31476
     assert rates["mean_request_s"] == 0.0
     assert named_rates(BIG_TRACE, 0.0)["extracted_per_s"] == 0.0
+
+
+def test_the_share_of_sitemaps_is_of_pages_not_of_their_visits() -> None:
+    visits = Counter(not_modified=60, changed=15, error=5, unanswered=9, sitemap=30, gone=2)
+    counters = Counters(crawled=120, sitemaps=Counter(only=10), visits=visits)
+    assert only_sitemaps_share(counters) == 10 / 40

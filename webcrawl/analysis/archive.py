@@ -117,16 +117,14 @@ def _collect(
 def _tasks(
     log: duckdb.DuckDBPyConnection, folders: Sequence[Path], has_tokens: bool, domain: str
 ) -> Iterator[Task]:
-    files = log.execute(
-        "SELECT DISTINCT node, warc FROM document WHERE warc IS NOT NULL ORDER BY ALL"
-    )
+    files = log.execute("SELECT DISTINCT node, warc FROM body ORDER BY ALL")
     for node, name in files.fetchall():
         path = folders[node] / Path(name).name  # the log may be another's: no path leads out
         if not path.exists():
             path = path.with_name(path.name + OPEN)
         with log.cursor() as cursor:
             rows = cursor.execute(
-                'SELECT url, "offset" FROM document WHERE node = ? AND warc = ? ORDER BY "offset"',
+                'SELECT url, "offset" FROM body WHERE node = ? AND warc = ? ORDER BY "offset"',
                 [node, name],
             )
             while some := rows.fetchmany(PAGES_A_TASK):

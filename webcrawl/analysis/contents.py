@@ -78,7 +78,13 @@ SECTIONS = (
             Figure(
                 "codes",
                 "HTTP codes of the pages",
-                "The last answer of each URL; sizes are on the wire.",
+                "The last answer of each URL; sizes are on the wire. A page whose last visit was"
+                " answered by the 304 asked for has the answer before.",
+            ),
+            Figure(
+                "visits",
+                "What later visits of pages and sitemaps found",
+                "Only with RECRAWL. not_modified: a 304; unchanged: the same main text.",
             ),
             Figure(
                 "reasons",
@@ -303,7 +309,7 @@ WORDS = {
     ("latency", "stage"): STAGE_NAMES,
     ("seeds", "end"): {"pending": "queued"},
 }
-_TEXTS = frozenset(("meaning", "reason", "ended_as", "public_suffix")) | {
+_TEXTS = frozenset(("meaning", "reason", "visit", "ended_as", "public_suffix")) | {
     "being_visited",
     "figure",
     "formula",

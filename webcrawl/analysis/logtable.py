@@ -7,10 +7,13 @@ Tables:
 - `line`: all lines that can be read. Fields that a line leaves out are NULL. `node` is the place of
   the node in the list of nodes.
 - `outcome`: for each URL of a page its final line, else its last one; of a page that was visited
-  again (RECRAWL) the last visit that was answered. An answer to HEAD that ended
-  a URL's turn is a final line. Of a URL that two nodes have fetched (its shard was restored from a
-  checkpoint) only the last one counts.
+  again (RECRAWL) the last answer that was not the 304 asked for: such a 304 says that the page is
+  still what that answer was. An answer to HEAD that ended a URL's turn is a final line. Of a URL
+  that two nodes have fetched (its shard was restored from a checkpoint) only the last one counts.
 - `answered`: of these, URLs with an HTTP status. `document`: of these, 2xx whose body was read.
+- `answer`: `answered`, and all earlier answers to visits: one row for each request of a page.
+- `body`: for each document in the archive the place of its body: of a page that was visited again
+  the first record with the same digest, as later ones are revisit records.
 - `site`: each host with its registered domain and its public suffix.
 - `waiting`: the URLs in the frontier.
 
@@ -60,22 +63,44 @@ _DERIVE = """
 CREATE VIEW line AS
     SELECT *, rowid AS number FROM read
     WHERE url IS NOT NULL AND host IS NOT NULL AND "end" IS NOT NULL;
-CREATE TABLE superseded AS
+CREATE TABLE repeated AS
     WITH kept AS (
         SELECT DISTINCT md5_number(url) AS key FROM line
         WHERE "end" = 'kept' OR visit IS NOT NULL
         {twice}
     )
-    SELECT number FROM line SEMI JOIN kept ON md5_number(url) = key WHERE kind IN ('page', 'head')
+    SELECT number, "end" = 'done' AND status IS NOT NULL AND (
+        visit IS NOT NULL OR row_number() OVER (
+            PARTITION BY md5_number(url), visit IS NULL ORDER BY "end" = 'kept', time DESC
+        ) = 1
+    ) AS is_answer
+    FROM line SEMI JOIN kept ON md5_number(url) = key WHERE kind IN ('page', 'head')
     QUALIFY row_number() OVER (
-        PARTITION BY md5_number(url) ORDER BY "end" = 'kept', time DESC
+        PARTITION BY md5_number(url) ORDER BY "end" = 'kept',
+            coalesce(visit IN ('unanswered', 'refused'), false),
+            coalesce(visit = 'not_modified', false), time DESC
     ) > 1;
+CREATE VIEW superseded AS SELECT number FROM repeated;
 CREATE VIEW outcome AS
     SELECT * FROM line WHERE kind IN ('page', 'head') AND number NOT IN (FROM superseded);
 CREATE VIEW answered AS
     SELECT * FROM outcome WHERE "end" = 'done' AND status IS NOT NULL;
+CREATE VIEW answer AS
+    SELECT * FROM answered
+    UNION ALL SELECT * FROM line WHERE number IN (SELECT number FROM repeated WHERE is_answer);
 CREATE VIEW document AS
     SELECT * FROM answered WHERE kind = 'page' AND status BETWEEN 200 AND 299 AND reason IS NULL;
+CREATE VIEW body AS
+    SELECT url, node, warc, "offset" FROM document WHERE warc IS NOT NULL AND visit IS NULL
+    UNION ALL SELECT url, first.node, first.warc, first."offset" FROM (
+        SELECT url, min_by({{'node': line.node, 'warc': line.warc, 'offset': line."offset"}},
+            line.time) AS first
+        FROM document JOIN line USING (url)
+        WHERE document.warc IS NOT NULL AND document.visit IS NOT NULL
+            AND line.kind = 'page' AND line."end" = 'done' AND line.warc IS NOT NULL
+            AND (line.digest = document.digest OR line.number = document.number)
+        GROUP BY url
+    );
 """
 
 

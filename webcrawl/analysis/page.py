@@ -158,6 +158,7 @@ def key_numbers(report: Report) -> list[tuple[str, str]]:
     t = report.totals
     return [
         ("pages answered", f"{t['pages_answered']:,}"),
+        *([("visits after the first", f"{again:,}")] if (again := t["later_visits"]) else []),
         ("HTML pages kept", f"{t['html_pages_kept']:,}"),
         ("HTML kept", size_text(t["html_bytes_kept"])),
         ("total time", duration_text(t["elapsed_s"])),

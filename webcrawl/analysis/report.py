@@ -93,6 +93,7 @@ def _of_the_crawl(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Iterable
         summary.funnel(log, state),
         summary.codes(log),
         summary.reasons(log, state),
+        summary.visits(log),
         summary.levels(log, state),
         summary.latency(log),
         summary.latency_distribution(log),

@@ -21,10 +21,10 @@ QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 
 def totals(log: duckdb.DuckDBPyConnection, state: CrawlState) -> dict[str, float]:
     """The totals by name. Sizes in bytes, times in seconds."""
-    answered, on_wire, request_ms, hosts = one(
+    answered, hosts = one(log, "SELECT count(*), count(DISTINCT host) FROM answered")
+    answers, on_wire, request_ms = one(
         log,
-        "SELECT count(*), coalesce(sum(size_bytes), 0), coalesce(avg(total_ms), 0),"
-        " count(DISTINCT host) FROM answered",
+        "SELECT count(*), coalesce(sum(size_bytes), 0), coalesce(avg(total_ms), 0) FROM answer",
     )
     documents, body_bytes, duplicates = one(
         log,
@@ -48,7 +48,8 @@ def totals(log: duckdb.DuckDBPyConnection, state: CrawlState) -> dict[str, float
         "elapsed_s": elapsed_s,
         "urls_with_a_turn": lines,
         "pages_answered": answered,
-        "pages_per_s": answered / elapsed_s if elapsed_s else 0.0,
+        "later_visits": answers - answered,
+        "pages_per_s": answers / elapsed_s if elapsed_s else 0.0,
         "mean_request_s": request_ms / 1000,
         "html_pages_kept": documents,
         "html_bytes_kept": body_bytes,
@@ -92,7 +93,7 @@ def funnel(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
         (extracted,) = one(log, "SELECT count(*) FROM outcome")
         (resolved,) = one(log, "SELECT count(DISTINCT host) FROM line WHERE ip IS NOT NULL")
         counts = {"extracted": extracted, "resolved": resolved}
-    (counts["crawled"],) = one(log, "SELECT count(*) FROM answered")
+    (counts["crawled"],) = one(log, "SELECT count(*) FROM answer")
     first = counts["extracted"] = max(counts.get("extracted", 0), counts["crawled"])
     return listed(
         "funnel",
@@ -115,6 +116,17 @@ def codes(log: duckdb.DuckDBPyConnection) -> Table:
         "codes",
         ("status", "name", "pages", "share", "size_bytes"),
         ((status, _PHRASES.get(status), *more) for status, *more in rows),
+    )
+
+
+def visits(log: duckdb.DuckDBPyConnection) -> Table:
+    """What the visits of pages and sitemaps that were fetched before have found (RECRAWL)."""
+    return queried(
+        log,
+        "visits",
+        """SELECT visit, count(*) AS visits, count(*) / sum(count(*)) OVER () AS share,
+            coalesce(sum(size_bytes), 0)::BIGINT AS size_bytes
+        FROM line WHERE visit IS NOT NULL GROUP BY visit ORDER BY visits DESC, visit""",
     )
 
 
@@ -187,9 +199,9 @@ def levels(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
 
 # A look-up is before any kind of request; the other times are of pages.
 _MS = """SELECT 'dns' AS stage, dns_ms AS ms FROM line WHERE dns_ms > 0
-    UNION ALL SELECT 'connect', connect_ms FROM answered WHERE connect_ms > 0
-    UNION ALL SELECT 'first_byte', first_byte_ms FROM answered WHERE first_byte_ms > 0
-    UNION ALL SELECT 'total', total_ms FROM answered WHERE total_ms > 0"""
+    UNION ALL SELECT 'connect', connect_ms FROM answer WHERE connect_ms > 0
+    UNION ALL SELECT 'first_byte', first_byte_ms FROM answer WHERE first_byte_ms > 0
+    UNION ALL SELECT 'total', total_ms FROM answer WHERE total_ms > 0"""
 _IN_ORDER = "list_position(['dns', 'connect', 'first_byte', 'total'], stage)"
 
 

@@ -17,6 +17,7 @@ from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -57,7 +58,7 @@ class Signer:
     def __init__(self, key: Ed25519PrivateKey, agent: str) -> None:
         self._key = key
         self.key_id = thumbprint(key.public_key())
-        self._agent = f'"{agent}"'
+        self._agent = agent_member(agent)
 
     def __repr__(self) -> str:
         return f"<Signer {self.key_id}>"
@@ -99,6 +100,18 @@ class Signer:
     def sign(self, base: str) -> bytes:
         """The signature of a signature base (RFC 9421, 3.3.6)."""
         return self._key.sign(base.encode())
+
+
+def agent_member(url: str) -> str:
+    """The value of a Signature-Agent member for the https URL of the keys (WBA 5.2.1 and 5.5).
+
+    The origin alone if they are at DIRECTORY_PATH: a verifier must ignore any other value without
+    a type. Keys at another URL have the type of a JWK Set.
+    """
+    parts = urlsplit(url)
+    if parts.path in ("", "/", DIRECTORY_PATH) and not parts.query:
+        return f'"https://{parts.netloc.lower().removesuffix(":443")}"'
+    return f'"{url}";type=jwks_uri'
 
 
 def signature_base(components: Sequence[Component], params: str) -> str:

@@ -299,6 +299,6 @@ def _note_place(capture: Capture, place: Position) -> None:
 def _page_capture(page: Page, exchange: Exchange) -> Capture:
     digest = page.payload_digest or payload_digest(exchange)
     original, recorded = page.original, None
-    if original is not None and original.date:  # of an earlier archive
-        recorded = original.payload_digest if original.payload_digest != digest else None
+    if original is not None and original.date:  # of an earlier archive, which has this digest
+        recorded = original.payload_digest
     return Capture(exchange, digest, original, page_metadata(page, exchange), recorded)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
 
 # Keys of `Counters.visits` that count no visit.
 NO_VISITS = frozenset({"gone", "lie", "brought_forward"})
+# Those that count answers to pages that had one before: part of `Counters.crawled`.
+_ANSWERED = ("changed", "unchanged", "not_modified", "unknown", "redirect", "error")
 CODES = ("2xx", "3xx", "4xx", "5xx", "other")
 
 LEGEND = (
@@ -160,8 +162,12 @@ def outcome_line(counters: Counters, elapsed_s: float) -> str:
 
 
 def only_sitemaps_share(counters: Counters) -> float:
-    """The share of the pages to which no page links, so far."""
-    return counters.sitemaps["only"] / counters.crawled if counters.crawled else 0.0
+    """The share of the pages to which no page links, so far; each page counts once.
+
+    Sitemaps that were visited again and not read count as pages: they are few.
+    """
+    pages = counters.crawled - sum(counters.visits[kind] for kind in _ANSWERED)
+    return min(counters.sitemaps["only"] / pages, 1.0) if pages > 0 else 0.0
 
 
 def by_reason(counts: Mapping[str, int]) -> str:

@@ -7,7 +7,7 @@ it in another way. No I/O and no clock.
 
 Deviation: a revisit of profile server-not-modified has no line. With one, pywb answers with the 304
 itself, an empty page, at that time and wherever the newest capture is asked for. Without one it
-replays the capture before, which is the page as it was.
+replays the nearest capture: the page as it was, unless a changed one was archived soon after.
 """
 
 from __future__ import annotations
