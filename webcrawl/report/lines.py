@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
 
 # Keys of `Counters.visits` that count no visit.
 NO_VISITS = frozenset({"gone", "lie", "brought_forward"})
+# Keys that count visits which also count as crawled.
+_ANSWERED = ("changed", "unchanged", "not_modified", "unknown", "redirect", "error")
 CODES = ("2xx", "3xx", "4xx", "5xx", "other")
 
 LEGEND = (
@@ -160,8 +162,10 @@ def outcome_line(counters: Counters, elapsed_s: float) -> str:
 
 
 def only_sitemaps_share(counters: Counters) -> float:
-    """The share of the pages to which no page links, so far."""
-    return counters.sitemaps["only"] / counters.crawled if counters.crawled else 0.0
+    """The share of the pages to which no page links, so far. A page that is visited again (RECRAWL)
+    counts once."""
+    pages = counters.crawled - sum(counters.visits[found] for found in _ANSWERED)
+    return counters.sitemaps["only"] / max(pages, counters.sitemaps["only"], 1)
 
 
 def by_reason(counts: Mapping[str, int]) -> str:
