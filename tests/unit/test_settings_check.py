@@ -301,3 +301,17 @@ def test_the_index_that_cannot_be_used_is_named(tmp_path: Path, name: str, reaso
     (tmp_path / "b.cdxj").touch()
     (line,) = problems(DEDUP_INDEX=f"{tmp_path},{tmp_path / name}")
     assert f"cannot be used: {tmp_path / name} {reason}" in line
+
+
+@pytest.mark.parametrize(
+    ("parsers", "reason"),
+    [
+        ("x", "this is no dictionary"),
+        ({"pdf": None}, "'pdf' is no media type"),
+        ({PDF: "webcrawl.parse.gone.read"}, f"the parser of {PDF}, on an empty body: ModuleNotF"),
+        ({PDF: "os.getcwd"}, f"the parser of {PDF}, on an empty body: TypeError: "),
+    ],
+)
+def test_why_a_parser_cannot_be_used_is_said(parsers: object, reason: str) -> None:
+    (line,) = problems(PARSERS=parsers)
+    assert f"or None for no parser; {reason}" in line

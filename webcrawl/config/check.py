@@ -28,7 +28,7 @@ from webcrawl.config.fetch import (
     signer_from,
     user_agent_of,
 )
-from webcrawl.config.kinds import SettingError
+from webcrawl.config.kinds import SettingError, parsers_problem
 from webcrawl.config.names import check_names
 from webcrawl.config.table import TABLE, read
 from webcrawl.crawl.steeringfile import SteeringFileError, read_steering
@@ -67,6 +67,9 @@ def _problem(name: str, value: object) -> str:
         return address_problem(value)
     if name == "PROXY":
         return str(ProxyError(TABLE[name].kind.allowed))
+    if name == "PARSERS":
+        allowed = f"{TABLE[name].kind.allowed}; {parsers_problem(value)}"
+        return str(SettingError(name, value, allowed))
     if name == "DEDUP_INDEX" and isinstance(value, str | list | tuple):
         names = value.split(",") if isinstance(value, str) else value
         try:
