@@ -18,7 +18,7 @@ from tests.adapters.rawserver import RawServer, read_request
 from tests.crawl.crawling import Crawl, assert_clean
 from tests.crawl.crawllog import log_lines
 from tests.crawl.knownsite import answer
-from webcrawl.report.lines import NO_VISITS
+from webcrawl.frontier.counters import NO_VISITS
 
 CYCLE_S = 3
 WORLD = (

@@ -6,6 +6,11 @@ import json
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
+from msgspec import structs
+
+from webcrawl.commands.botpage import _keys_path
+from webcrawl.fetch.signing import DIRECTORY_PATH
 from webcrawl.report.botpage import Bot, address_list, html, missing, write_botpage
 
 HOSTILE = "<script>alert(1)</script>\"'&"
@@ -59,6 +64,27 @@ def test_the_page_says_who_why_and_how_to_block() -> None:
     ]
     assert "script" not in page.tags
     assert missing(BOT) == []
+
+
+def test_what_else_the_settings_promise() -> None:
+    more = structs.replace(
+        BOT, also=("CCBot", "GPTBot"), obeys_noarchive=True, delay_factor=5, comes_again=True
+    )
+    text, plain = Reader(html(more, NOW)).text, Reader(html(BOT, NOW)).text
+    for promise in "Rules for CCBot, GPTBot", "noarchive", "5 times as long", "pages again":
+        assert promise in text
+        assert promise not in plain
+
+
+@pytest.mark.parametrize(
+    ("agent", "path"),
+    [
+        ("https://example.org/keys", "/keys"),
+        *((f"https://example.org{path}", DIRECTORY_PATH) for path in ("", "/", "/a/", "/../a")),
+    ],
+)
+def test_the_directory_of_keys_is_a_file_below_the_folder(agent: str, path: str) -> None:
+    assert _keys_path(agent) == path
 
 
 def test_every_value_is_escaped() -> None:

@@ -59,6 +59,11 @@ def write(name: str, data: str | bytes) -> Path:
         ("http://h.br,g.br", ["http://h.br/", "http://g.br/"]),
         ("http://h/,g:80/x", ["http://h/", "http://g/x"]),
         ("http://h/a,", ["http://h/a"]),
+        ("sitemap:h.br/map.php", ["sitemap:http://h.br/map.php"]),
+        ("sitemap:h.br/map.txt,g.br", ["sitemap:http://h.br/map.txt", "http://g.br/"]),
+        ("http://h/a,sitemap:g.br/b", ["http://h/a", "sitemap:http://g.br/b"]),
+        ("sitemap:8080/a", ["http://sitemap:8080/a"]),
+        ("sitemap:sitemap:8080/a", ["sitemap:http://sitemap:8080/a"]),
     ],
 )
 def test_a_spec_means_urls_and_hosts(spec: str, expected: list[str]) -> None:
@@ -168,6 +173,10 @@ def test_an_unreadable_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_lines_are_read_as_urls(data: bytes, expected: list[str]) -> None:
     write("l.txt", data)
     assert urls("l.txt") == [f"http://{host}/" for host in expected]
+
+
+def test_a_line_with_many_marks_is_no_url() -> None:
+    assert line_url("sitemap:" * 2_000 + "http://h/") is None
 
 
 def test_bytes_that_are_not_utf8_are_kept() -> None:

@@ -95,6 +95,7 @@ def test_no_code_is_searched_when_all_names_are_in_the_defaults(tmp_path: Path) 
         ("CONTENT_TYPE", "CONTENT_TYPES"),
         ("IMAGE_STORE", "IMAGES_STORE"),
         ("IP_DELYA", "IP_DELAY"),
+        ("SITEMAP", "SITEMAPS"),  # the name of a step in our code
     ],
 )
 def test_a_misspelt_setting(name: str, meant: str) -> None:

@@ -9,11 +9,14 @@ import pytest
 from scrapy.settings import Settings
 
 from webcrawl import settings as defaults
-from webcrawl.config.check import check, contact_warning
+from webcrawl.config.build import parsers_from
+from webcrawl.config.check import check, contact_warning, warnings_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.table import TABLE, read, typed_settings
 from webcrawl.fetch.signing import new_key
 from webcrawl.parse.robots import RobotsRules
+
+PDF = "application/pdf"
 
 
 def project_settings() -> Settings:
@@ -266,3 +269,49 @@ def test_reports_show_a_proxy_without_its_password() -> None:
     assert typed_settings(settings)["PROXY"] == "http://proxy:3128"
     settings.set("PROXY", "socks5://me:secret@proxy")
     assert "secret" not in str(typed_settings(settings))
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        ({"RECRAWL": "fixed"}, "RECRAWL = 'fixed' without a JOBDIR"),
+        ({"ROBOTS_ALSO": "CCBot", "ROBOTSTXT_OBEY": 0}, "ROBOTS_ALSO has no effect"),
+        ({"BOT_AUTH_AGENT": "https://example.org/"}, "BOT_AUTH_AGENT has no effect"),
+        ({"PARSERS": {PDF: "webcrawl.parse.pdf.read_pdf"}}, f"PARSERS has no effect for {PDF}"),
+    ],
+)
+def test_a_setting_without_its_effect_gets_a_line(values: dict[str, object], name: str) -> None:
+    (line,) = warnings_of(settings_with(**values))
+    assert line.startswith(name)
+
+
+def test_settings_that_have_their_effect_get_no_line() -> None:
+    parsers = {PDF: "webcrawl.parse.pdf.read_pdf", "text/html": None}
+    chosen = {"RECRAWL": "fixed", "JOBDIR": "job", "PARSERS": parsers, "CONTENT_TYPES": [PDF]}
+    assert warnings_of(settings_with(**chosen)) == []
+    assert warnings_of(settings_with(PARSERS="")) == []
+    assert parsers_from(settings_with(PARSERS="")) == parsers_from(settings_with(PARSERS={}))
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("gone.cdxj", "does not exist"), ("a.txt", "is no file *.cdxj or")]
+)
+def test_the_index_that_cannot_be_used_is_named(tmp_path: Path, name: str, reason: str) -> None:
+    (tmp_path / "a.txt").touch()
+    (tmp_path / "b.cdxj").touch()
+    (line,) = problems(DEDUP_INDEX=f"{tmp_path},{tmp_path / name}")
+    assert f"cannot be used: {tmp_path / name} {reason}" in line
+
+
+@pytest.mark.parametrize(
+    ("parsers", "reason"),
+    [
+        ("x", "this is no dictionary"),
+        ({"pdf": None}, "'pdf' is no media type"),
+        ({PDF: "webcrawl.parse.gone.read"}, f"the parser of {PDF}, on an empty body: ModuleNotF"),
+        ({PDF: "os.getcwd"}, f"the parser of {PDF}, on an empty body: TypeError: "),
+    ],
+)
+def test_why_a_parser_cannot_be_used_is_said(parsers: object, reason: str) -> None:
+    (line,) = problems(PARSERS=parsers)
+    assert f"or None for no parser; {reason}" in line

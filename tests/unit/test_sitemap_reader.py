@@ -63,8 +63,8 @@ def test_each_format_in_pieces_of_any_size(name: str, size: int) -> None:
 
 
 def test_utf16_and_other_encodings() -> None:
-    assert read("<urlset><url><loc>http://a/é".encode("utf-16"))[2] == [("http://a/é", 0)]
-    latin = '<?xml version="1.0" encoding="ISO-8859-1"?><urlset><url><loc>http://a/é'
+    assert read("<urlset><url><loc>http://a/é</loc>".encode("utf-16"))[2] == [("http://a/é", 0)]
+    latin = '<?xml version="1.0" encoding="ISO-8859-1"?><urlset><url><loc>http://a/é</loc>'
     assert read(latin.encode("latin-1"))[2] == [("http://a/é", 0)]
 
 
@@ -77,11 +77,11 @@ def test_utf16_and_other_encodings() -> None:
         (b"<urlset>" + b"<url><loc>http://a/</loc></url>" * 50_001, "too_many_entries", 50_000),
         (b'<!DOCTYPE x [<!ENTITY a "b">]><urlset><url><loc>http://a/', "entities", 0),
         (b"<urlset><url><loc>http://a/</loc>" + b"<" * 2_100_000, "too_many_tags", 1),
-        (b"<urlset>" + b"<url>" * 9_000 + b"<loc>http://a/", "", 1),
+        (b"<urlset>" + b"<url>" * 9_000 + b"<loc>http://a/</loc>", "", 1),
         # A tag, a text and a comment that are longer than what is kept from piece to piece.
-        (b"<urlset><a " + b"x" * 3 * CARRY_MAX + b"><url><loc>http://a/", "", 1),
+        (b"<urlset><a " + b"x" * 3 * CARRY_MAX + b"><url><loc>http://a/</loc>", "", 1),
         (b"<urlset><url><loc>http://a/</loc></url>" + b" " * 3 * CARRY_MAX, "", 1),
-        (b"<urlset><!--" + b"-" * 3 * CARRY_MAX + b"--><url><loc>http://a/", "", 1),
+        (b"<urlset><!--" + b"-" * 3 * CARRY_MAX + b"--><url><loc>http://a/</loc>", "", 1),
     ],
 )  # fmt: skip
 def test_hostile_files(data: bytes, problem: str, count: int) -> None:
@@ -100,6 +100,16 @@ PARTS = [*URLSET.split(b">"), RSS, b"<!--", b"]]>", b"\xff\0"]
 def test_any_bytes_give_the_same_in_any_pieces(parts: list[bytes]) -> None:
     data = b"<urlset>" + b">".join(parts)
     assert read(data, 1) == read(data, 5) == read(data)
+
+
+@pytest.mark.parametrize("size", [1, 1 << 16])
+def test_a_url_that_the_end_of_the_file_cuts_is_no_entry(size: int) -> None:
+    entry = b"<urlset><url><loc>http://a/1</loc></url><url><loc>http://a/2"
+    assert read(entry, size)[2] == [("http://a/1", 0)]
+    assert len(read(entry + b"3</loc>", size)[2]) == 2
+    reader = SitemapReader()
+    found = reader.feed(b"http://a/1\nhttp://a/2") + reader.end(is_cut=True)
+    assert [entry.url for entry in found] == ["http://a/1"]
 
 
 @pytest.mark.parametrize(

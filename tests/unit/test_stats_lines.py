@@ -144,6 +144,13 @@ def test_summary_of_a_crawl_that_never_began() -> None:
     assert lines[-1] == "HTTP codes: 2xx = 0, 3xx = 0, 4xx = 0, 5xx = 0, other = 0"
 
 
+def test_a_page_that_is_visited_again_counts_once_in_the_share_of_sitemaps() -> None:
+    visits = Counter(changed=20, unchanged=50, error=10, sitemap=99, refused=3, lie=2)
+    counters = Counters(crawled=100, sitemaps=Counter(only=5), visits=visits)
+    assert named_rates(counters, 1.0)["only_sitemaps_share"] == 0.25
+    assert outcome_line(counters, 1.0).endswith("only sitemaps gave 5 of these pages (25.0%)")
+
+
 def test_outcome_line() -> None:
     counters = Counters(crawled=4, fetch_s=2.0, html_pages=3, html_bytes=1_500_000)
     counters.dropped.update(dns=1, robots=2, scope_deny=9)

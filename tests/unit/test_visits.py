@@ -654,6 +654,23 @@ def test_adaptive_visits_what_changes(tmp_path: Path) -> None:
     assert still < count / 3
 
 
+def test_sitemaps_take_no_visits_from_pages(tmp_path: Path) -> None:
+    """Twenty hosts of a page each, with a sitemap that is read four times a cycle."""
+
+    def answer(lease: Lease, now: float) -> Outcome:
+        return Fetched(200, now, now) if lease.step is Step.SITEMAP else page(now, unchanged=True)
+
+    crawl = Crawl(tmp_path, mode="adaptive", answer=answer)
+    for n in range(20):
+        crawl.put(Link(f"http://h{n}/map.xml", f"h{n}", sitemap=1), link(f"http://h{n}/"))
+    crawl.run(100 + 10 * CYCLE_S)
+    crawl.kill()
+    crawl.run(100 + 20 * CYCLE_S)
+    crawl.store.close()
+    pages = sum(len(times) for url, times in crawl.visits.items() if url.endswith("/"))
+    assert 0.8 < pages / (20 * 20) < 1.1
+
+
 def test_explained(tmp_path: Path) -> None:
     def said(url: str) -> str:
         crawl.store.close()

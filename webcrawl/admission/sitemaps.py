@@ -149,7 +149,7 @@ def read_file(exchange: Exchange) -> SitemapFile:
         note(reader.feed(piece))
         if reader.is_done:
             break
-    note(reader.end())
+    note(reader.end(is_cut=bool(pieces.problem or file.problem)))
     file.format = reader.format
     file.problem = reader.problem or pieces.problem or file.problem
     file.entries = list(found.items())

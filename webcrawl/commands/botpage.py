@@ -101,15 +101,13 @@ class Command(ScrapyCommand):
             keys.append(read_key(Path(settings["BOT_AUTH_KEY"])).public_key())
         keys += [read_public_key(Path(name)) for name in opts.also_key]
         bot = bot_of(settings, tuple(map(thumbprint, keys)))
-        keys_path = (
-            urlsplit(bot.agent).path if len(urlsplit(bot.agent).path) > 1 else DIRECTORY_PATH
-        )
+        keys_path = _keys_path(bot.agent)
         found = directory(keys) if keys else None
         created = utc_now()
         for path in write_botpage(bot, found, keys_path, Path(opts.to), created):
             print(path)
         for line in missing(bot):
-            print(f"The page says {line}", file=sys.stderr)
+            print(f"The page does not say {line}", file=sys.stderr)
         if keys:
             print(f"Serve {keys_path} over https as {DIRECTORY_TYPE}", file=sys.stderr)
         if bot.addresses:
@@ -137,6 +135,10 @@ def bot_of(settings: Settings, key_ids: tuple[str, ...]) -> Bot:
         obeys_robots=read(settings, "ROBOTSTXT_OBEY", bool),
         obeys_nofollow=read(settings, "OBEY_NOFOLLOW", bool),
         has_rules=bool(settings.get("RULES")),
+        also=tuple(map(str, read(settings, "ROBOTS_ALSO", list))),
+        obeys_noarchive=read(settings, "OBEY_NOARCHIVE", bool),
+        delay_factor=read(settings, "DELAY_FACTOR", float),
+        comes_again=read(settings, "RECRAWL", str) != "off",
         addresses=tuple(map(str, read(settings, "BOT_ADDRESSES", list))),
         agent=settings.get("BOT_AUTH_AGENT") or "",
         key_ids=key_ids,

@@ -289,7 +289,8 @@ def parsers_from(settings: BaseSettings) -> dict[str, Parser]:
     """The parsers of pages by media type: ours, and those of the setting PARSERS."""
     parsers = dict(PARSERS)
     read(settings, "PARSERS", dict)  # SettingError
-    for media_type, parser in settings.getdict("PARSERS").items():  # functions may have no path
+    theirs = settings.getdict("PARSERS") if settings["PARSERS"] else {}  # -s PARSERS= is none
+    for media_type, parser in theirs.items():  # functions may have no path
         if parser is None:
             parsers.pop(media_type.strip().lower(), None)
         else:

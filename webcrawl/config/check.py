@@ -15,12 +15,19 @@ from scrapy.settings import BaseSettings
 from webcrawl.admission.dns import read_server
 from webcrawl.config.build import job_folder, recrawl_from, robots_token, rules_from, scope_from
 from webcrawl.config.clustercheck import address_problem, cluster_problems
-from webcrawl.config.fetch import ProxyError, proxy_from, signer_from, user_agent_of
-from webcrawl.config.kinds import SettingError
+from webcrawl.config.fetch import (
+    ProxyError,
+    content_type_test,
+    proxy_from,
+    signer_from,
+    user_agent_of,
+)
+from webcrawl.config.kinds import SettingError, parsers_problem
 from webcrawl.config.names import check_names
 from webcrawl.config.table import TABLE, read
 from webcrawl.crawl.steeringfile import SteeringFileError, read_steering
 from webcrawl.scope import ScopeError
+from webcrawl.warc.earlierlines import EarlierError, sources_of
 
 
 def check(settings: BaseSettings, unread: Collection[str] = ()) -> list[str]:
@@ -54,6 +61,15 @@ def _problem(name: str, value: object) -> str:
         return address_problem(value)
     if name == "PROXY":
         return str(ProxyError(TABLE[name].kind.allowed))
+    if name == "PARSERS":
+        allowed = f"{TABLE[name].kind.allowed}; {parsers_problem(value)}"
+        return str(SettingError(name, value, allowed))
+    if name == "DEDUP_INDEX" and isinstance(value, str | list | tuple):
+        names = value.split(",") if isinstance(value, str) else value
+        try:
+            sources_of([str(each).strip() for each in names if each])
+        except EarlierError as error:  # it names the file
+            return str(SettingError(name, value, str(error)))
     return str(SettingError(name, value, TABLE[name].kind.allowed))
 
 
@@ -85,6 +101,25 @@ def check_live(settings: BaseSettings) -> None:
             settings["LIVE"],
             "with LOG_FILE it needs a JOBDIR, which keeps the token of the page out of the log",
         )
+
+
+def warnings_of(settings: BaseSettings) -> list[str]:
+    """A line for each setting that has no effect, or less than its user expects, beside others."""
+    lines = []
+    if recrawl_from(settings) is not None and not settings.get("JOBDIR"):
+        lines.append(
+            f"RECRAWL = {settings['RECRAWL']!r} without a JOBDIR: what is known of the pages is"
+            " lost when this run ends"
+        )
+    if settings.get("ROBOTS_ALSO") and not read(settings, "ROBOTSTXT_OBEY", bool):
+        lines.append("ROBOTS_ALSO has no effect with ROBOTSTXT_OBEY = False")
+    if settings.get("BOT_AUTH_AGENT") and not settings.get("BOT_AUTH_KEY"):
+        lines.append("BOT_AUTH_AGENT has no effect without BOT_AUTH_KEY: no request is signed")
+    wants = content_type_test(settings)
+    for media_type, parser in read(settings, "PARSERS", dict).items():
+        if parser and not wants(200, [(b"Content-Type", media_type.encode())]):
+            lines.append(f"PARSERS has no effect for {media_type}: CONTENT_TYPES does not name it")
+    return lines
 
 
 def contact_warning(settings: BaseSettings) -> list[str]:

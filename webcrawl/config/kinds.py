@@ -230,17 +230,22 @@ def _named_parsers(value: Any) -> dict[str, str | None]:
     return {name: _listed([parser])[0] if parser else None for name, parser in parsers.items()}  # type: ignore[misc]
 
 
-def _are_parsers(value: Any) -> bool:
-    """Tries each parser on an empty page."""
+def parsers_problem(value: Any) -> str:
+    """Why PARSERS cannot be used, "" if it can. Tries each parser on an empty page."""
     try:
-        for media_type, parser in _dictionary(value or {}).items():
-            if re.fullmatch(r"[\w.+-]+/[\w.+-]+", media_type.strip()) is None:
-                return False
+        parsers = _dictionary(value or {})
+    except (TypeError, ValueError):
+        return "this is no dictionary"
+    for media_type, parser in parsers.items():
+        if re.fullmatch(r"[\w.+-]+/[\w.+-]+", str(media_type).strip()) is None:
+            return f"{media_type!r} is no media type"
+        try:
             if parser is not None:
                 load_object(parser)(b"", "utf-8", follow_rel_nofollow=True).hrefs  # noqa: B018
-    except Exception:  # from a user's code
-        return False
-    return True
+        except Exception as error:  # from a user's code
+            text = " ".join(str(error).split())[:200]
+            return f"the parser of {media_type}, on an empty body: {type(error).__name__}: {text}"
+    return ""
 
 
 def _is_robots_parser(value: Any) -> bool:
@@ -419,7 +424,7 @@ HTTP_CODES = list_of(
 )._replace(typed=lambda value: [int(str(code)) for code in _listed(value)])
 DNS_SERVERS = list_of(_is_dns_server, "addresses, such as 127.0.0.1:5353,[::1]:53")
 PARSERS = Kind(
-    _are_parsers,
+    lambda value: not parsers_problem(value),
     "a dictionary of media types and import paths of their parsers, or None for no parser",
     _named_parsers,
 )

@@ -162,10 +162,14 @@ class _Code:
         self._spider = spider
 
     def reads(self, name: str, pattern: re.Pattern[str]) -> bool:
-        """Whether `pattern`, which has `name` in it, matches any text."""
+        """Whether `pattern`, which has `name` in it, matches any text.
+
+        This project reads settings by their quoted names: `Step.SITEMAP` reads no setting.
+        """
+        quoted = re.compile(rf"(?<=['\"]){pattern.pattern}")
         return any(
-            name in text and pattern.search(text)
-            for texts in self._texts.values()
+            name in text and (quoted if package == "webcrawl" else pattern).search(text)
+            for package, texts in self._texts.items()
             for text in texts
         )
 

@@ -15,7 +15,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl.config.build import is_debugging, is_worker
-from webcrawl.config.check import contact_warning
+from webcrawl.config.check import contact_warning, warnings_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.names import check_names
 from webcrawl.config.table import TABLE
@@ -36,7 +36,9 @@ class StartCheck:
         if names.misspelt:
             raise ValueError("; ".join(names.misspelt))
         no_contact = [] if is_debugging(crawler) else contact_warning(crawler.settings)
-        for line in [*names.unread, *no_contact]:
+        is_ours = TABLE["SCHEDULER"].kind.fits(crawler.settings["SCHEDULER"])
+        warnings = [] if is_debugging(crawler) or not is_ours else warnings_of(crawler.settings)
+        for line in [*names.unread, *warnings, *no_contact]:
             logger.warning("%s", line)
         if no_contact and _hides_warnings(crawler.settings):
             print(*no_contact, sep="\n", file=sys.stderr)

@@ -78,6 +78,7 @@ class Visits:
         numbers: dict[str, Any] = store.numbers.get("visits", {})
         self.count: int = numbers.get("count", 0)
         self.queued: int = numbers.get("queued", 0)
+        self._sitemaps: int = numbers.get("sitemaps", 0)  # of `count`
         self._weights: float = numbers.get("weights", 0.0)  # the sum over all pages
         # Pages that earlier runs fetched without RECRAWL: they join when a link to them is found.
         self._strangers: int = numbers.get("strangers", 0)
@@ -97,6 +98,7 @@ class Visits:
         return {
             "count": self.count,
             "queued": self.queued,
+            "sitemaps": self._sitemaps,
             "weights": self._weights,
             "strangers": self._strangers,
             "cycle_s": self._settings.cycle_s,
@@ -120,8 +122,9 @@ class Visits:
 
     @property
     def _pages(self) -> int:
-        """Pages that the budget is for."""
-        return self.count + self._strangers
+        """Pages that the budget is for: one visit in a cycle each. A sitemap counts as four, or a
+        crawl of many small hosts would have no visits left for their pages."""
+        return self.count + self._strangers + (_SITEMAP_VISITS - 1) * self._sitemaps
 
     # Into the queues
 
@@ -277,7 +280,7 @@ class Visits:
             self._leave(link, state)
             return
         state.is_gone = is_gone
-        state.sitemap = min(max(link.sitemap, 0), 255)
+        self._mark(state, link)
         state.misses, state.claim = 0, 0
         state.last_at = outcome.ended_at + self._utc_s
         self._remember(state, outcome.visited)
@@ -322,8 +325,15 @@ class Visits:
         self._counters.in_cycle += 1
         self._weights += state.weight
 
+    def _mark(self, state: VisitState, link: Link) -> None:
+        """Keep whether `link` is a sitemap."""
+        number = min(max(link.sitemap, 0), 255)
+        self._sitemaps += bool(number) - bool(state.sitemap)
+        state.sitemap = number
+
     def _leave(self, link: Link, state: VisitState) -> None:
         self.count -= 1
+        self._sitemaps = max(self._sitemaps - bool(state.sitemap), 0)
         self._counters.in_cycle -= 1
         self._weights = max(self._weights - state.weight, 0.0)
         self._marginal.plan(state.planned_s, 0.0)
@@ -409,7 +419,7 @@ class Visits:
         """Let what an earlier run fetched join: due `next_s` after that."""
         rate = first_rate(self._settings.cycle_s)
         state = VisitState(fetched_time, rate, next_s, weight)
-        state.sitemap = min(max(link.sitemap, 0), 255)
+        self._mark(state, link)
         self._join(state)
         self._marginal.plan(0.0, next_s)
         self._line.add(link.url, fetched_time - self._utc_s + next_s, state.to_row())

@@ -123,6 +123,7 @@ class SitemapReader:
         self._begin = ""  # characters before the format is known
         self._carry = ""  # a tag, and the text behind it, that may not be complete
         self._skips = False  # up to the next "<": the text in the carry is too long
+        self._is_cut = False  # the end of the file is missing
         self._until = ""  # the end of the comment or CDATA section that is open
         self._prefix = ""  # of the root element's namespace
         self._is_entry = False  # inside an entry
@@ -148,10 +149,15 @@ class SitemapReader:
         self._read(self._decoded(data, final=False), final=False)
         return self._taken()
 
-    def end(self) -> list[Entry]:
-        """The last entries. The file is over."""
+    def end(self, *, is_cut: bool = False) -> list[Entry]:
+        """The last entries. The file is over.
+
+        `is_cut`: its end is missing. A URL that the end cuts is another URL, and no entry: in XML
+        that is seen, in a text list it may be the last line.
+        """
         if self.is_done:
             return []
+        self._is_cut = is_cut
         data = self._begin_decoding() if self._decode is None else b""
         self._read(self._decoded(data, final=True), final=True)
         if not self.format and not self.problem:
@@ -218,7 +224,7 @@ class SitemapReader:
 
     def _read_lines(self, text: str, *, final: bool) -> None:
         *lines, self._carry = (self._carry + text).split("\n")
-        if final:
+        if final and not self._is_cut:
             lines.append(self._carry)
         self._carry = self._carry[:CARRY_MAX]
         for line in lines:
@@ -254,6 +260,8 @@ class SitemapReader:
                 break
         rest = text[at:]
         if final or self.problem:
+            if final and self._field:  # no tag closes it: the text may be cut
+                self._field = self._text = ""
             self._end_entry()
         elif rest.startswith(("<!--", "<![CDATA[")):
             self._until = "-->" if rest[2] == "-" else "]]>"

@@ -70,6 +70,10 @@ class Bot(Struct, frozen=True, kw_only=True):
     obeys_robots: bool
     obeys_nofollow: bool
     has_rules: bool = False  # some hosts have other values
+    also: tuple[str, ...] = ()  # other names whose groups of robots.txt are obeyed
+    obeys_noarchive: bool = False
+    delay_factor: float = 0.0  # of the time to first byte; 0: off
+    comes_again: bool = False
     addresses: tuple[str, ...] = ()  # prefixes
     agent: str = ""  # the URL of its keys
     key_ids: tuple[str, ...] = ()
@@ -176,6 +180,9 @@ def _blocking(bot: Bot) -> Iterator[str]:
     longest = _seconds(bot.crawl_delay_max_s)
     yield f"<p>To let it come less often, in seconds ({longest} at most):</p>"
     yield f"<pre>User-agent: {token}\nCrawl-delay: {min(120, bot.crawl_delay_max_s):g}</pre>"
+    if bot.also:
+        also = ", ".join(f"<code>{escape(name)}</code>" for name in bot.also)
+        yield f"<p>Rules for {also} hold too: a page is fetched only if they all allow it.</p>"
     yield "<p>A change is seen within 24 hours. The file is read as RFC 9309 says, so any tester"
     yield " of that standard shows what holds. To stop it at once, write to the contact.</p>"
 
@@ -189,6 +196,13 @@ def _manners(bot: Bot) -> list[str]:
         lines.append(
             f"It waits {_seconds(bot.ip_delay_s)} or more between hosts on the same IP address."
         )
+    if bot.delay_factor:
+        lines.append(
+            f"It waits {bot.delay_factor:g} times as long as a server takes to answer, if that is"
+            " longer."
+        )
+    if bot.comes_again:
+        lines.append("It visits pages again, to see whether they have changed.")
     if bot.obeys_robots:
         lines.append(
             "It fetches <code>robots.txt</code> before the first page, and again after 24 hours."
@@ -198,6 +212,11 @@ def _manners(bot: Bot) -> list[str]:
         lines.append(
             "It follows no links of pages marked <code>nofollow</code>, by <code>meta"
             " robots</code> or <code>X-Robots-Tag</code>."
+        )
+    if bot.obeys_noarchive:
+        lines.append(
+            "It archives no page marked <code>noarchive</code>, by <code>meta robots</code> or"
+            " <code>X-Robots-Tag</code>."
         )
     lines.append(
         "It waits longer each time that a server fails, and heeds <code>Retry-After</code>."
@@ -230,14 +249,14 @@ def _seconds(value: float) -> str:
 
 
 def missing(bot: Bot) -> list[str]:
-    """A line for each thing that owners will look for, and that the settings do not say."""
+    """What owners look for, and the settings do not say: such as "who runs it: set FROM"."""
     lines = []
     if not bot.contact:
-        lines.append("no mail address: set FROM")
+        lines.append("to which mail address owners can write: set FROM")
     if not bot.operator:
-        lines.append("not who runs the crawler: set WARC_OPERATOR")
+        lines.append("who runs the crawler: set WARC_OPERATOR")
     if not bot.purpose:
-        lines.append("not what it is for: set WARC_DESCRIPTION")
+        lines.append("what it is for: set WARC_DESCRIPTION")
     if not bot.page:
-        lines.append("no URL by which owners find the page: put one into USER_AGENT")
+        lines.append("at which URL owners find it: put one into USER_AGENT")
     return lines

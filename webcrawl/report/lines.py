@@ -17,15 +17,13 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.counters import NO_VISITS, Counters
 from webcrawl.wording import counted, printable
 
 if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
     from webcrawl.cluster.views import Whole
 
-# Keys of `Counters.visits` that count no visit.
-NO_VISITS = frozenset({"gone", "lie", "brought_forward"})
-# Those that count answers to pages that had one before: part of `Counters.crawled`.
+# Keys of `Counters.visits` that count answers to pages that had one before: part of `Counters.crawled`.
 _ANSWERED = ("changed", "unchanged", "not_modified", "unknown", "redirect", "error")
 CODES = ("2xx", "3xx", "4xx", "5xx", "other")
 

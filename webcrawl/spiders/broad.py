@@ -52,6 +52,7 @@ from webcrawl.warc.records import payload_digest, raw_digest, warc_date
 
 SEEDS_PER_BATCH = 1000  # read by the thread in one go
 SEEDS_PER_PUT = 250  # about 5 ms of the event loop's time
+_SITEMAP_SETTINGS = ("SITEMAPS", "FOLLOW_LINKS")
 T = TypeVar("T")
 
 
@@ -169,6 +170,12 @@ class BroadSpider(Spider):
             self.logger.warning("seeds: %s", example)
         if source.bad:
             self.logger.warning("seeds: %d lines are not a URL", source.bad)
+        reads_sitemaps = all(read(self.settings, name, bool) for name in _SITEMAP_SETTINGS)
+        if source.marked and not reads_sitemaps:
+            self.logger.warning(
+                "seeds: %d begin with sitemap:, and are fetched as pages: %s",
+                *(source.marked, "SITEMAPS or FOLLOW_LINKS is off"),
+            )
         self.crawler.stats.set_value("webcrawl/seeds/bad", source.bad)
         self.crawler.stats.set_value("webcrawl/seeds/accepted", accepted)
         if not accepted and not frontier.resumed and self._crawl.node is None:

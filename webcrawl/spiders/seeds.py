@@ -48,7 +48,6 @@ MAX_EXAMPLES = 10
 _LIST_ENDINGS = (".txt", ".gz", ".csv", ".tsv", ".lst", ".list", ".seeds", ".urls")
 _PAGE_ENDINGS = (".html", ".htm", ".shtml", ".php", ".asp", ".aspx", ".jsp", ".pdf", ".xml")
 _SCHEMES = ("http:", "https:")
-_MARKED = tuple(SITEMAP_MARK + scheme for scheme in _SCHEMES)  # "sitemap" alone may be a host
 
 # A host with an optional port: a name with a dot whose last label is not a number, a word with a
 # port, or an IP address.
@@ -84,6 +83,7 @@ class SeedSource:
     `root` is the project's folder, `accepted` names what may be given. Raises BadSeed if a part of
     `spec` is a missing file or not a URL.
     `bad` counts the invalid lines read so far; `bad_examples` has the first MAX_EXAMPLES.
+    `marked` counts the seeds with the mark of a sitemap.
     """
 
     def __init__(self, spec: str, root: Path | None = None, *, accepted: str = ACCEPTED) -> None:
@@ -93,6 +93,7 @@ class SeedSource:
         self._urls: Iterator[str] = self._read()
         self.bad = 0
         self.bad_examples: list[str] = []
+        self.marked = 0
 
     @property
     def opened(self) -> list[tuple[str, int]]:
@@ -116,6 +117,7 @@ class SeedSource:
         """
         ready = 1
         while batch := list(islice(self._urls, ready)):
+            self.marked += sum(url.startswith(SITEMAP_MARK) for url in batch)
             yield batch
             ready = min(2 * ready, size)
 
@@ -157,8 +159,9 @@ def line_url(text: str) -> str | None:
 
     The mark of a sitemap before it stays.
     """
-    if text.startswith(_MARKED):
-        url = canonicalize(text.removeprefix(SITEMAP_MARK))
+    if _is_marked(text):
+        rest = text.removeprefix(SITEMAP_MARK)
+        url = None if _is_marked(rest) else line_url(rest)
         return url and SITEMAP_MARK + url
     if _BLANK_OR_CONTROL.search(text):
         return None
@@ -167,6 +170,11 @@ def line_url(text: str) -> str | None:
             return None
         text = f"http://{text}"
     return canonicalize(text)
+
+
+def _is_marked(text: str) -> bool:
+    """Whether `text` has the mark of a sitemap. `sitemap:8080/` is a host with its port."""
+    return text.startswith(SITEMAP_MARK) and not _is_bare_host(text)
 
 
 def _is_bare_host(text: str) -> bool:
@@ -216,7 +224,8 @@ def _begins_source(part: str, folders: list[Path]) -> bool:
     part = part.strip()
     return (
         part == "-"
-        or part.lower().startswith((*_SCHEMES, *_MARKED))
+        or part.lower().startswith(_SCHEMES)
+        or _is_marked(part)
         or part.endswith(_LIST_ENDINGS)
         or (_is_bare_host(part) and not part.endswith(_PAGE_ENDINGS))
         or _find(part, folders) is not None
@@ -235,7 +244,7 @@ def _source(name: str, folders: list[Path], accepted: str) -> _Source:
     if (data := _packed(name)) is not None:
         packed = io.BytesIO(data)
         return _Source(name, open=lambda: io.BufferedReader(packed), size_bytes=len(data))
-    if name.lower().startswith(_SCHEMES) or "://" in name:
+    if name.lower().startswith(_SCHEMES) or "://" in name or _is_marked(name):
         url = line_url(name)
         if url is None:
             raise BadSeed(f"{_shown(name)} is not an http or https URL")

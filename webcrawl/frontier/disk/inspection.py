@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from webcrawl.frontier.backlog import due_s, is_kept, was_kept
-from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.counters import NO_VISITS, Counters
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database, is_begun, size_bytes
 from webcrawl.frontier.disk.hostrows import queue_of, read_host
@@ -160,6 +160,7 @@ class Inspection:
         )
         kept = self.counters.kept.total()
         before = max(places.pop(_KEPT, 0) - kept, 0)
+        visits = Counter({k: n for k, n in self.counters.visits.items() if k not in NO_VISITS})
         c, size_mb = self.counters, size_bytes(self._db.folder) / 1e6
         unit = "level" if self.order == "level" else "priority"
         return [
@@ -168,7 +169,8 @@ class Inspection:
             f"{c.crawled:10,} pages crawled",
             f"{places.total() + before:10,} URLs queued",
             f"{kept:10,} URLs kept for a later try{_by_reason(c.kept)}",
-            *([f"{c.in_cycle:10,} pages to visit again{_by_reason(c.visits)}"] * bool(c.in_cycle)),
+            *([f"{c.in_cycle:10,} pages to visit again"] * bool(c.in_cycle)),
+            *([f"{visits.total():10,} visits so far{_by_reason(visits)}"] * bool(visits)),
             f"{c.dropped.total():10,} links and URLs dropped{_by_reason(c.dropped)}",
             "",
             f"{statuses.total():10,} hosts",
