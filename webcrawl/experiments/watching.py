@@ -63,12 +63,20 @@ def watch(
     out, log = folder / "out.txt", folder / "log.txt"
     samples: list[Sample] = []
     began = time.monotonic()
-    with out.open("wb") as stdout, log.open("wb") as stderr:
-        process = subprocess.Popen(
-            [sys.executable, "-m", *command],
-            cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, process_group=0,
-        )  # fmt: skip
+    interrupts: list[int] = []
+    # Between its fork and the end of the call, an interrupt would leave a process nobody knows.
+    handler = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
     try:
+        with out.open("wb") as stdout, log.open("wb") as stderr:
+            process = subprocess.Popen(
+                [sys.executable, "-m", *command],
+                cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, process_group=0,
+            )  # fmt: skip
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    try:
+        if interrupts:
+            raise KeyboardInterrupt
         sample_at = began
         while True:
             ended, status, usage = os.wait4(process.pid, os.WNOHANG)

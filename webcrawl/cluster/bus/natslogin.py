@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from webcrawl import __version__
 from webcrawl.cluster.bus.base import Address, Refused
+from webcrawl.textfile import read_text
 
 _BLOCK = re.compile(
     r"-----BEGIN ([A-Z ]+)-----\s+([\w.=-]+)\s+-{3,}END \1-{3,}", re.ASCII
@@ -48,9 +49,9 @@ def connect_line(address: Address, info: dict[str, Any], name: str) -> bytes:
 
 def _signed(path: Path, nonce: str) -> dict[str, str]:
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        raise Refused(f"creds={path}: cannot be read") from None
+        text = read_text(path)
+    except (OSError, ValueError) as error:
+        raise Refused(f"creds={path}: cannot be read: {error}") from None
     blocks = dict(_BLOCK.findall(text))
     try:
         jwt, seed = blocks["NATS USER JWT"], blocks["USER NKEY SEED"]
