@@ -23,7 +23,7 @@ from webcrawl.wording import counted, printable
 if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
     from webcrawl.cluster.views import Whole
 
-# Keys of `Counters.visits` that count answers to pages that had one before: part of `Counters.crawled`.
+# Keys of `Counters.visits` that count later answers to a page: part of `Counters.crawled`.
 _ANSWERED = ("changed", "unchanged", "not_modified", "unknown", "redirect", "error")
 CODES = ("2xx", "3xx", "4xx", "5xx", "other")
 
