@@ -258,6 +258,7 @@ ENTRIES = [("http://a.test/1", 0), ("http://a.test/2", 0)]
         (gzip.compress(URLSET)[:-9], "damaged"),
         (gzip.compress(URLSET) + gzip.compress(b" " * (SIZE_MAX + 1)), "too_large"),
     ],
+    ids=["plain", "gzip", "twice", "two members", "cut", "too large"],  # gzip's bytes have the time
 )
 def test_gzip_is_unpacked_in_bounded_pieces(body: bytes, problem: str) -> None:
     file = read_file(exchange(OK, body))
