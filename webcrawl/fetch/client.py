@@ -261,22 +261,13 @@ class _Fetch(asyncio.Protocol):
         """Send the request on `kept`, an idle connection, or on a new one. Returns when the
         connection is closed or idle again. Raises the error that was given to `stop`.
         """
-        server = self.server
         try:
             if kept is not None:
                 kept.set_protocol(self)
                 self._ask(kept, self.started_at)
             else:
                 self._enter(State.CONNECTING, self.started_at)
-                await self._loop.create_connection(
-                    lambda: self,
-                    server.address,
-                    server.port,
-                    ssl=context,
-                    # Python sends no SNI for an IP address.
-                    server_hostname=server.host.rstrip(".") if context else None,
-                    local_addr=server.local_address,
-                )
+                await self._connect(context)
             await self._closed
         except asyncio.CancelledError:
             if self._error is None or self._task is None or self._task.uncancel():
@@ -295,6 +286,26 @@ class _Fetch(asyncio.Protocol):
                 self._transport.abort()
         if self._error is not None:
             raise self._take_error()
+
+    async def _connect(self, context: ssl.SSLContext | None) -> None:
+        """Raises OSError, for a failed handshake ssl.SSLError; ValueError for a bad name."""
+        server, connect = self.server, self._loop.create_connection
+        place = server.address, server.port
+        if context is None:
+            await connect(lambda: self, *place, local_addr=server.local_address)
+            return
+        # In two steps, because uvloop does them as one task: cancelled between the two, it leaves
+        # the error of the handshake to nobody, and the log gets a traceback.
+        transport, _ = await connect(asyncio.Protocol, *place, local_addr=server.local_address)
+        try:
+            name = server.host.rstrip(".")  # Python sends no SNI for an IP address
+            secured = await self._loop.start_tls(transport, self, context, server_hostname=name)
+        except BaseException:
+            transport.abort()
+            raise
+        if secured is None or secured.is_closing():
+            raise ConnectionResetError("closed in the TLS handshake")
+        self._ask(secured, time.monotonic())
 
     def _lacks_port(self, error: OSError) -> bool:
         """Whether all local ports are in use. The system reports the same error for a local address
