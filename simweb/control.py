@@ -25,7 +25,10 @@ class Control:
             path = head.split(b" ", 2)[1].decode("latin-1")
             path, _, query = path.partition("?")
             page = self._pages.get(path)
-            status, body = (b"200 OK", page(query)) if page else (b"404 Not Found", b"")
+            try:
+                status, body = (b"200 OK", page(query)) if page else (b"404 Not Found", b"")
+            except ValueError:  # in the query
+                status, body = b"400 Bad Request", b""
             writer.write(
                 b"HTTP/1.1 %b\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
                 % (status, len(body))

@@ -562,6 +562,26 @@ def test_plain_http_on_the_tls_port_is_a_failure(run: Run) -> None:
     assert (caught.value.reason, caught.value.asked) == ("tls", False)
 
 
+@pytest.mark.parametrize("turns", range(1, 6))
+def test_a_fetch_stopped_between_connecting_and_a_failed_handshake(run: Run, turns: int) -> None:
+    """Whatever the moment, the loop has no error that nobody took: `run` asserts it."""
+    with RawServer(lambda connection: connection.sendall(b"HTTP/1.1 400 Bad\r\n\r\n")) as server:
+
+        async def go() -> None:
+            client = Client(Limits())
+            url = f"https://www.example.com:{server.port}/"
+            task = asyncio.create_task(client.fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS)))
+            for _ in range(turns):  # the loop is busy, so the bytes wait when it looks for them
+                await asyncio.sleep(0)
+                time.sleep(0.002)  # noqa: ASYNC251
+            client.abort()
+            with pytest.raises(FetchFailed):
+                await task
+            await asyncio.sleep(0.01)
+
+        run(go())
+
+
 def test_a_hanging_handshake_times_out(run: Run) -> None:
     with RawServer(lambda connection: connection.recv(100_000) and connection.recv(1)) as server:
 

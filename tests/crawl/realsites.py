@@ -174,22 +174,32 @@ def serving(sites: Iterable[Site], folder: Path, cache: Path = CACHE) -> Iterato
     Raises Unavailable if that is not possible.
     """
     sites = tuple(sites)
+    addresses = {site.host: f"127.0.1.{number}" for number, site in enumerate(sites, 1)}
     for site in sites:
         _unpack(site.package, cache)
         if not site.folder(cache).is_dir():
             raise Unavailable(f"{site.package} has no {site.docroot}")
-    addresses = {site.host: f"127.0.1.{number}" for number, site in enumerate(sites, 1)}
-    port = _free_port(addresses.values())
-    with _dns(addresses) as (dns, asked), _nginx(sites, addresses, port, folder, cache) as log:
+    with contextlib.ExitStack() as servers:
+        dns, asked = servers.enter_context(_dns(addresses))
+        with _locked(cache / "port"):  # until nginx has it: another run must not find it free
+            port = _free_port(addresses.values())
+            log = servers.enter_context(_nginx(sites, addresses, port, folder, cache))
         yield RealWeb(sites, cache, port, dns, asked, log)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep other test runs out of the block."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f"{path.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _unpack(package: str, cache: Path) -> Path:
     """The folder with the files of a Debian package, downloaded once even by parallel test runs."""
     folder = cache / package
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / f"{package}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _locked(folder):
         if not folder.is_dir():
             _download(package, folder)
     return folder
@@ -256,28 +266,20 @@ def _nginx(
     except OSError as error:
         raise Unavailable(f"nginx: {error}") from None
     try:
-        for address in addresses.values():
-            _await_listener(process, address, port, errors)
+        _await_listening(process, folder / "nginx.pid", errors)
         yield folder / "access.log"
     finally:
         process.terminate()
         process.wait()
 
 
-def _await_listener(
-    process: subprocess.Popen[bytes], address: str, port: int, errors: Path
-) -> None:
-    while True:
-        try:
-            socket.create_connection((address, port), 10).close()
-            return
-        except ConnectionRefusedError:
-            try:
-                process.wait(0.02)
-            except subprocess.TimeoutExpired:
-                continue
+def _await_listening(process: subprocess.Popen[bytes], pid: Path, errors: Path) -> None:
+    """Wait until nginx has its sockets: then it writes its number. Raises Unavailable."""
+    while not pid.exists():
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.02)
             said = errors.read_text() if errors.exists() else ""
-            raise Unavailable(f"nginx ended: {said}") from None
+            raise Unavailable(f"nginx ended: {said}")
 
 
 class _World:

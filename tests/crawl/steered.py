@@ -10,15 +10,15 @@ from typing import Any, Self
 import pytest
 
 from simweb import Running
-from tests.crawl.crawling import Crawl, Result
+from tests.crawl.crawling import Crawl
 from webcrawl.live.client import NotRunning, Refused, ask
 
 
 class Steered(Crawl):
     """A crawl in the folder `job`, which `ctl` steers.
 
-    It cannot end between `after` and the command behind it, however busy the machine is: the
-    servers give no answer meanwhile.
+    It cannot end between `after` and the command or kill behind it, however busy the machine is:
+    the servers give no answer meanwhile.
     """
 
     def __init__(self, folder: Path, *seeds: str, web: Running, **settings: Any) -> None:
@@ -49,19 +49,10 @@ class Steered(Crawl):
         return str(refused.value)
 
     def after(self, pages: int) -> Self:
-        """Wait until servers were asked so often. They answer nothing from then on."""
-        self.web.release()
+        """Wait until servers were asked so often. They answer nothing until `ctl` or `kill`."""
         self.web.hold(pages)
-        self._until_true(lambda: self.web.totals().get("pages", 0) >= pages)
+        self.until_true(lambda: self.web.totals().get("pages", 0) >= pages)
         return self
-
-    def wait(self, seconds: float = 600) -> Result:
-        self.web.release()
-        return super().wait(seconds)
-
-    def interrupt(self) -> None:
-        self.web.release()
-        super().interrupt()
 
     def kill(self) -> None:
         self.process.kill()
@@ -69,10 +60,6 @@ class Steered(Crawl):
         self.web.release()
 
     def until_true(self, condition: Callable[[], bool]) -> None:
-        self.web.release()
-        self._until_true(condition)
-
-    def _until_true(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 120
         while not condition():
             assert time.monotonic() < deadline, self._err.read_text()[-3000:]

@@ -26,6 +26,8 @@ WORLD = (
 )
 Row = dict[str, str]
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("report")]
+
 
 class Figures:
     """The files that the command has written, and the JSON that it has printed."""

@@ -68,7 +68,7 @@ def test_the_defaults_and_scrapys_own_names_pass() -> None:
     assert checked(**given, **without_default) == none_wrong()
 
 
-def test_no_code_is_searched_when_all_names_are_in_the_defaults(tmp_path: Path) -> None:
+def test_no_code_is_searched_when_all_names_are_in_the_defaults() -> None:
     """The search would take a fifth of the time in which a crawl starts."""
     script = """
         from scrapy.utils.project import get_project_settings

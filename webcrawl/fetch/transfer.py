@@ -97,25 +97,13 @@ class Transfer(asyncio.Protocol):
         """Send the request on `kept`, an idle connection, or on a new one. Returns when the
         connection is closed or idle again. Raises the error that was given to `stop`.
         """
-        server = self.server
         try:
             if kept is not None:
                 kept.set_protocol(self)
                 self._ask(kept, self.started_at)
             else:
                 self._enter(State.CONNECTING, self.started_at)
-                if self._proxy is not None:
-                    await self._connect_through(self._proxy, context)
-                else:
-                    await self._loop.create_connection(
-                        lambda: self,
-                        server.address,
-                        server.port,
-                        ssl=context,
-                        # Python sends no SNI for an IP address.
-                        server_hostname=server.host.rstrip(".") if context else None,
-                        local_addr=server.local_address,
-                    )
+                await self._connect(context)
             await self._closed
         except asyncio.CancelledError:
             if self._error is None or self._task is None or self._task.uncancel():
@@ -138,25 +126,37 @@ class Transfer(asyncio.Protocol):
         if self._error is not None:
             raise self._take_error()
 
-    async def _connect_through(self, proxy: Proxy, context: ssl.SSLContext | None) -> None:
-        """Connect to `proxy`, for https with a tunnel. Raises FetchFailed and OSError."""
-        server, connect = self.server, self._loop.create_connection
-        if context is None:
-            await connect(lambda: self, proxy.host, proxy.port, local_addr=server.local_address)
-            return
-        request = proxy.tunnel_request(tunnel_place(server.host, server.port))
-        transport, tunnel = await connect(
-            lambda: Tunnel(request), proxy.host, proxy.port, local_addr=server.local_address
+    async def _connect(self, context: ssl.SSLContext | None) -> None:
+        """Connect to the server; through a proxy, if there is one, for https with a tunnel.
+
+        Raises FetchFailed, of the tunnel; OSError, for a failed handshake ssl.SSLError; ValueError
+        for a bad name.
+        """
+        server, proxy = self.server, self._proxy
+        tunnel = None
+        if proxy is not None and context is not None:
+            tunnel = Tunnel(proxy.tunnel_request(tunnel_place(server.host, server.port)))
+        first = self if context is None else tunnel or asyncio.Protocol()
+        transport, _ = await self._loop.create_connection(
+            lambda: first,
+            *((proxy.host, proxy.port) if proxy is not None else (server.address, server.port)),
+            local_addr=server.local_address,
         )
+        if context is None:
+            return
         self._at_proxy = True
+        # TLS is a second step, because uvloop would do both as one task: cancelled between the two,
+        # it leaves the error of the handshake to nobody, and the log gets a traceback.
         try:
-            await tunnel.opened
-            name = server.host.rstrip(".")
+            if tunnel is not None:
+                await tunnel.opened
+            name = server.host.rstrip(".")  # Python sends no SNI for an IP address
             secured = await self._loop.start_tls(transport, self, context, server_hostname=name)
         except BaseException:
             transport.abort()
             raise
-        assert secured is not None  # it is, unless the transport is closing: then it raises
+        if secured is None or secured.is_closing():
+            raise ConnectionResetError("closed in the TLS handshake")
         self._ask(secured, time.monotonic())
 
     @property
