@@ -347,6 +347,9 @@ class _Fetch(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self.state is State.DONE:
             return
+        if self.state is State.CONNECTING:  # the TLS handshake is complete
+            self.stop(FetchFailed("bad_response", "data before the request"))
+            return
         now = time.monotonic()
         if self.state is State.AWAITING_ANSWER:
             self.first_byte_at = now
