@@ -395,6 +395,98 @@ def test_dates_of_a_sitemap_bring_visits_forward_once_they_proved_right(tmp_path
     crawl.store.close()
 
 
+class DatedSite:
+    """One host whose pages change at given times, and whose sitemap says when."""
+
+    def __init__(self, folder: Path, pages: int, mode: str = "adaptive") -> None:
+        self.changes: dict[str, list[float]] = {f"http://h/{n}": [] for n in range(pages)}
+        self.crawl = Crawl(folder, mode=mode, answer=self._answer)
+        self.crawl.put(*map(link, self.changes))
+        self.crawl.run(200.0)
+        for _ in range(4):  # its dates prove right
+            for changes in self.changes.values():
+                changes.append(self.crawl.now + 1)
+            self.crawl.run(self.crawl.now + 10)
+            self.read()
+            self.crawl.run(self.crawl.now + CYCLE_S)
+        self.began_at = self.crawl.now
+
+    def _answer(self, lease: Lease, now: float) -> Outcome:
+        last_at = self.crawl.visits.get(lease.url, [0.0])[-1]
+        is_unchanged = not any(last_at < at <= now for at in self.changes[lease.url])
+        return page(now, unchanged=is_unchanged)
+
+    def read(self, *without: str) -> None:
+        """Read the sitemap: its dates, but not of the changes of the pages `without`."""
+        self.crawl.put(
+            *(
+                link(url, lastmod=int(UTC_S + changes[-1 if url not in without else 0]))
+                for url, changes in self.changes.items()
+            )
+        )
+
+    def cycles(self, cycles: int, changing: Callable[[str, int], bool]) -> None:
+        """Four times a cycle the sitemap is read; `changing`: pages that changed before."""
+        for quarter in range(4 * cycles):
+            for url, changes in self.changes.items():
+                if changing(url, quarter):
+                    changes.append(self.crawl.now + 10)
+            self.crawl.run(self.crawl.now + CYCLE_S / 4)
+            self.read()
+        self.crawl.run(self.crawl.now + 50)
+
+    def visits(self, url: str) -> list[float]:
+        return [at for at in self.crawl.visits[url] if at >= self.began_at]
+
+
+def test_a_date_that_is_believed_is_as_good_as_a_visit(tmp_path: Path) -> None:
+    """Of ten pages two change once in two cycles, eight never: only changes are worth visits."""
+    site = DatedSite(tmp_path, 10)
+    two = ("http://h/3", "http://h/7")
+    site.cycles(12, lambda url, quarter: url in two and quarter % 8 == 0)
+    for url in two:
+        assert 6 <= len(site.visits(url)) <= 8
+    others = [len(site.visits(url)) for url in site.changes if url not in two]
+    assert min(others) >= 1, "each page is looked at each 6.5 cycles"
+    assert sorted(others)[4] <= 2
+    still, moving = site.crawl.rate("http://h/1"), site.crawl.rate("http://h/3")
+    assert still.per_s < 0.7 * moving.per_s
+    assert still.seconds > 12 * CYCLE_S
+    site.crawl.store.close()
+
+
+def test_a_page_that_changes_too_often_gets_no_visit_for_each_date(tmp_path: Path) -> None:
+    """One page of 40 is new whenever the sitemap is read, and the others change each cycle."""
+    site = DatedSite(tmp_path, 40)
+    always = "http://h/0"
+
+    def changing(url: str, quarter: int) -> bool:
+        for n in range(20 * (url == always)):
+            site.changes[url].append(site.crawl.now + 10 + n)
+        return url != always and quarter % 4 == 0
+
+    site.cycles(16, changing)
+    assert len(site.visits(always)) < 16
+    assert sum(len(site.visits(url)) for url in site.changes) <= 16 * 40 * 1.1
+    site.crawl.store.close()
+
+
+def test_a_host_that_dates_only_some_changes_loses_its_belief(tmp_path: Path) -> None:
+    """Half of the pages change without a date: pages that are visited in spite of it show it."""
+    site = DatedSite(tmp_path, 60)
+    hidden = tuple(url for url in site.changes if int(url[9:]) % 2)
+    for quarter in range(80):
+        for changes in site.changes.values():
+            if quarter % 4 == 0:
+                changes.append(site.crawl.now + 10)
+        site.crawl.run(site.crawl.now + CYCLE_S / 4)
+        site.read(*hidden)
+    visits = site.crawl.state._visits
+    assert visits is not None
+    assert not visits._claims.believes("h")
+    site.crawl.store.close()
+
+
 @pytest.mark.parametrize("kind", ["says new, is not", "says old, is new"])
 def test_a_host_whose_dates_are_wrong_more_than_once_in_five_is_not_trusted(
     tmp_path: Path, kind: str
@@ -729,7 +821,7 @@ def test_a_folder_keeps_its_parts_in_a_later_format(
 
 def test_rows(tmp_path: Path) -> None:
     state = VisitState(UTC_S, Rate(0.5, 3600.0), 7200.0, 0.25, 3, True, True, -1, "W/é", "gestern")
-    state.captured_at, state.sitemap = UTC_S, 2
+    state.captured_at, state.sitemap, state.told_s = UTC_S, 2, 1800.0
     for kept, sitemap, lastmod in product(("", "timeout"), (0, 2, -1), (0, 1_700_000_000)):
         link_ = Link("http://h/", "h", 3, kept=kept, sitemap=sitemap, lastmod=lastmod)
         for each in (link_, link_._replace(visit=state.to_row())):

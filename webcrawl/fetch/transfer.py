@@ -206,7 +206,7 @@ class Transfer(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self.state is State.DONE:
             return
-        if self.state is State.CONNECTING:  # through a tunnel, whose TLS is complete
+        if self.state is State.CONNECTING:  # the TLS handshake is complete
             self.stop(FetchFailed("bad_response", "data before the request"))
             return
         now = time.monotonic()

@@ -143,13 +143,28 @@ class Marginal:
 
     def next_s(self, rate: Rate, weight: float = 1.0) -> float:
         """Seconds from one visit of a page to the next. `weight`: of the mean of all pages."""
-        cycle_s = self.cycle_s
-        per_s = rate.per_s
-        value = self.value * per_s * cycle_s / weight if weight > 0 else 1.0
+        value = self._value(rate, weight)
         if value >= 1.0:  # not worth a visit; but its rate may have become lower
-            return FARTHEST * cycle_s
-        after_s = changes_between(value) / per_s if value > 1e-12 else 0.0
-        return min(max(after_s, NEAREST * cycle_s), FARTHEST * cycle_s)
+            return FARTHEST * self.cycle_s
+        after_s = changes_between(value) / rate.per_s if value > 1e-12 else 0.0
+        return min(max(after_s, NEAREST * self.cycle_s), FARTHEST * self.cycle_s)
+
+    def is_worth(self, rate: Rate, weight: float = 1.0) -> bool:
+        """Whether a page that has changed is worth a visit: its copy is then fresh for 1 / rate."""
+        return self._value(rate, weight) < 1.0
+
+    def told_s(self, rate: Rate, weight: float, reading_s: float) -> float:
+        """Seconds from one visit of a page to the next, if it is visited when a sitemap, read each
+        `reading_s`, says that it has changed; and when `next_s` without a word of it are over.
+        """
+        next_s = self.next_s(rate, weight)
+        if next_s <= reading_s or not self.is_worth(rate, weight):
+            return next_s
+        return min(reading_s / -expm1(-rate.per_s * reading_s), FARTHEST * self.cycle_s)
+
+    def _value(self, rate: Rate, weight: float) -> float:
+        """1 - (1 + x) exp(-x) of a page, and that of one not worth a visit is 1 or more."""
+        return self.value * rate.per_s * self.cycle_s / weight if weight > 0 else 1.0
 
     def plan(self, before_s: float, next_s: float) -> None:
         """The visits of a page come each `next_s` seconds, and came each `before_s`. 0: never."""

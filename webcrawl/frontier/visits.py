@@ -20,11 +20,14 @@ from typing import Any, Final
 
 from xxhash import xxh3_64_intdigest
 
+from webcrawl.frontier import claims
 from webcrawl.frontier.base import Policy
+from webcrawl.frontier.claims import Claims
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.lease import Failed, Fetched, Link, Visit, Visited
 from webcrawl.frontier.revisit import (
+    FARTHEST,
     Allowance,
     Marginal,
     Recrawl,
@@ -41,7 +44,6 @@ _AT_A_TIME: Final = 200  # pages that enter queues in one `due`
 _SLOTS_MAX: Final = 20_000  # hosts and addresses whose next slot is remembered
 _PLAIN: Final = 20  # of so many visits with validators one is made without, to check the server
 _SITEMAP_VISITS: Final = 4  # of a sitemap in a cycle: its dates bring visits of pages forward
-_TRUSTED: Final = 3  # dates of a host's sitemaps that must have proved right
 _DYNAMIC_S: Final = 2.0  # a Last-Modified this near to the answer is the time of the answer
 _GONE: Final = frozenset({404, 410})
 # Reasons for which no request was or will be made: twice, and the page leaves the cycle.
@@ -73,7 +75,8 @@ class Visits:
         self._policy = policy
         self._counters = counters
         self._distributor = distributor
-        self._hosts = store.counts("visits")  # "lies NAME", "right NAME", "wrong NAME"
+        self._hosts = store.counts("visits")  # "lies NAME", and those of `claims`
+        self._claims = Claims(self._hosts)
         self._utc_s = store.utc_s
         numbers: dict[str, Any] = store.numbers.get("visits", {})
         self.count: int = numbers.get("count", 0)
@@ -281,12 +284,12 @@ class Visits:
             return
         state.is_gone = is_gone
         self._mark(state, link)
-        state.misses, state.claim = 0, 0
-        state.last_at = outcome.ended_at + self._utc_s
         self._remember(state, outcome.visited)
         is_304 = outcome.visited is not None and outcome.visited.is_304
-        self._plan(state, is_page=200 <= outcome.status < 300 or is_304)
-        self._line.add(link.url, outcome.ended_at + state.planned_s, state.to_row())
+        next_s = self._plan(state, is_page=200 <= outcome.status < 300 or is_304)
+        state.misses, state.claim, state.told_s = 0, 0, 0.0
+        state.last_at = outcome.ended_at + self._utc_s
+        self._line.add(link.url, outcome.ended_at + next_s, state.to_row())
 
     def failed(self, link: Link, outcome: Failed) -> None:
         """A visit got no answer, and no further retry: it is tried later, as kept links are."""
@@ -350,13 +353,15 @@ class Visits:
         if seen.validators_held and not is_unchanged:
             self._hosts[_LIES + link.host] = 1
             self._counters.visits["lie"] += 1
-        self._judge_claim(link.host, state.claim, is_unchanged=is_unchanged)
+        self._claims.judge(link.url, link.host, state, is_unchanged=is_unchanged)
+        if state.claim > 0 and state.told_s:
+            return  # the date was learned from, and the visit came because of it
         now_utc = outcome.ended_at + self._utc_s
         age_s = None
         if seen.last_modified:
             age_s = now_utc - seconds_of(seen.last_modified)
             age_s = age_s if age_s > _DYNAMIC_S else None
-        after_s = max(now_utc - state.last_at, 1e-3)
+        after_s = max(now_utc - state.last_at - state.told_s, 1e-3)
         state.rate = learned(state.rate, after_s, has_changed=not is_unchanged, age_s=age_s)
 
     def _remember(self, state: VisitState, seen: Visited | None) -> None:
@@ -374,15 +379,20 @@ class Visits:
     def _mean_weight(self) -> float:
         return self._weights / self.count if self.count and self._weights else 1.0
 
-    def _plan(self, state: VisitState, *, is_page: bool) -> None:
-        """Decide when the next visit comes. Errors and redirects: once a cycle."""
-        next_s = self._settings.cycle_s
+    def _plan(self, state: VisitState, *, is_page: bool = True) -> float:
+        """Seconds to the next visit. Errors and redirects: once a cycle."""
+        next_s = planned_s = self._settings.cycle_s
+        reading_s = next_s / _SITEMAP_VISITS
         if state.sitemap and is_page:
-            next_s /= _SITEMAP_VISITS
+            next_s = planned_s = reading_s
         elif self._is_adaptive and is_page:
-            next_s = self._marginal.next_s(state.rate, state.weight / self._mean_weight)
-        self._marginal.plan(state.planned_s, next_s)
-        state.planned_s = next_s
+            weight = state.weight / self._mean_weight
+            next_s = planned_s = self._marginal.next_s(state.rate, weight)
+            if state.told_s:
+                planned_s = self._marginal.told_s(state.rate, weight, reading_s)
+        self._marginal.plan(state.planned_s, planned_s)
+        state.planned_s = planned_s
+        return next_s
 
     # What links and sitemaps tell of pages that are known
 
@@ -433,31 +443,41 @@ class Visits:
             return
         due_at, row = found
         state = VisitState.of_row(row)
-        says_new = link.lastmod > state.last_at
-        claim = 1 if says_new else -1
-        if says_new and due_at > now and self._is_trusted(link.host):
+        at = self._told(link, state, due_at, now)
+        if at is not None:
             self._line.remove(link.url, due_at)
-            state.claim = claim
+            self._line.add(link.url, at, state.to_row())
+
+    def _told(self, link: Link, state: VisitState, due_at: float, now: float) -> float | None:
+        """A date says whether the page of `state` has changed. When the page is due now; None if
+        there is nothing to keep.
+        """
+        claim = 1 if link.lastmod > state.last_at else -1
+        is_believed = self._claims.believes(link.host)
+        is_as_good = is_believed and self._is_adaptive and not state.sitemap
+        if is_as_good and (claim > 0 or not claims.is_audited(link.url, state)):
+            return self._believe(link, state, claim, due_at, now)
+        is_new, state.claim = claim != state.claim, claim
+        if is_believed and claim > 0 and due_at > now:
             self._counters.visits["brought_forward"] += 1
-            self._line.add(link.url, now, state.to_row())
-        elif claim != state.claim:
-            self._line.remove(link.url, due_at)
-            state.claim = claim
-            self._line.add(link.url, due_at, state.to_row())
+            return now
+        return due_at if is_new else None
 
-    def _is_trusted(self, host: str) -> bool:
-        """Whether the dates of a host's sitemaps have proved right, four times of five."""
-        right = self._hosts.get(_RIGHT + host, 0)
-        return right >= _TRUSTED and right >= 4 * self._hosts.get(_WRONG + host, 0)
+    def _believe(
+        self, link: Link, state: VisitState, claim: int, due_at: float, now: float
+    ) -> float:
+        """Take a date as the answer of a visit. When the page is due now."""
+        claims.learn(state, link.lastmod, now + self._utc_s)
+        next_s = self._plan(state)
+        state.claim = claim
+        if claim < 0:
+            farthest_s = FARTHEST * self._settings.cycle_s
+            return min(now + next_s, state.last_at - self._utc_s + farthest_s)
+        is_worth = self._marginal.is_worth(state.rate, state.weight / self._mean_weight)
+        if due_at <= now or not is_worth:
+            return due_at
+        self._counters.visits["brought_forward"] += 1
+        return now
 
-    def _judge_claim(self, host: str, claim: int, *, is_unchanged: bool) -> None:
-        if claim > 0:
-            name = (_WRONG if is_unchanged else _RIGHT) + host
-        elif claim < 0 and not is_unchanged:
-            name = _WRONG + host
-        else:
-            return
-        self._hosts[name] = self._hosts.get(name, 0) + 1
 
-
-_LIES, _RIGHT, _WRONG = "lies ", "right ", "wrong "
+_LIES: Final = "lies "

@@ -22,8 +22,8 @@ from webcrawl.frontier.lease import Visit
 from webcrawl.frontier.revisit import Rate
 
 MISSES_MAX: Final = 7  # visits in a row without an answer that are counted
-# Flags, `sitemap`, last visit in ms, planned seconds, rate, log2 of weight.
-_HEAD = struct.Struct(">BB6sf4se")
+# Flags, `sitemap`, last visit in ms, planned seconds, told seconds, rate, log2 of weight.
+_HEAD = struct.Struct(">BB6sff4se")
 _CAPTURE = struct.Struct(">QdB")  # simhash, time, length of the digest
 _SHA1: Final = "sha1:"
 _SHA1_BYTES: Final = 20
@@ -48,7 +48,8 @@ class VisitState(Struct):
     """What the frontier knows of a page that it will visit again.
 
     last_at -- of the last answer; 0.0: the first answer has just come
-    planned_s -- from the last visit to the next, as the policy decided; 0.0: it did not
+    planned_s -- from one visit to the next, as the policy expects; 0.0: it did not decide
+    told_s -- from the last visit to the last date of a sitemap that the rate has learned from
     rate, weight -- see `frontier.revisit`. `weight` is in the units of the ordering
     misses -- visits in a row without an answer, MISSES_MAX at most
     is_gone -- the last answer was a 404 or 410
@@ -73,6 +74,7 @@ class VisitState(Struct):
     captured_at: float = 0.0
     payload_digest: str = ""
     sitemap: int = 0
+    told_s: float = 0.0
 
     @property
     def is_first(self) -> bool:
@@ -91,7 +93,8 @@ class VisitState(Struct):
         last_ms = int(self.last_at * 1000)
         rate = revisit.packed(self.rate, last_ms % 1009 / 1009)
         weight = log2(self.weight) if self.weight > 0 else -1000.0
-        head = _HEAD.pack(flags, self.sitemap, last_ms.to_bytes(6), self.planned_s, rate, weight)
+        times = last_ms.to_bytes(6), self.planned_s, self.told_s
+        head = _HEAD.pack(flags, self.sitemap, *times, rate, weight)
         if not self.captured_at:
             return head
         digest = _short_digest(self.payload_digest)
@@ -105,7 +108,7 @@ class VisitState(Struct):
 
     @classmethod
     def of_row(cls, row: bytes) -> VisitState:
-        flags, sitemap, last, planned_s, rate, weight = _HEAD.unpack_from(row)
+        flags, sitemap, last, planned_s, told_s, rate, weight = _HEAD.unpack_from(row)
         state = cls(
             int.from_bytes(last) / 1000,
             revisit.unpacked(rate),
@@ -116,7 +119,7 @@ class VisitState(Struct):
             bool(flags & _SLOTTED),
             bool(flags & _CLAIMED_NEW) - bool(flags & _CLAIMED_OLD),
         )
-        state.sitemap = sitemap
+        state.sitemap, state.told_s = sitemap, told_s
         if flags & _HAS_CAPTURE:
             state.simhash, state.captured_at, length = _CAPTURE.unpack_from(row, _HEAD.size)
             at = _HEAD.size + _CAPTURE.size
