@@ -1,10 +1,11 @@
-"""Reads the text files that settings and commands name."""
+"""Reads the files that settings and commands name."""
 
 from __future__ import annotations
 
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 
 class NotAFile(ValueError):  # noqa: N818  (says what the path is not)
@@ -14,15 +15,21 @@ class NotAFile(ValueError):  # noqa: N818  (says what the path is not)
 def read_text(path: Path) -> str:
     """The UTF-8 text at `path`, without a byte order mark.
 
-    Waits for no writer and reads nothing that has no end. NotAFile, OSError, ValueError
-    (UnicodeDecodeError, or a NUL in the path).
+    NotAFile, OSError, ValueError (UnicodeDecodeError, or a NUL in the path).
     """
-    with open(path, "rb", opener=_without_waiting) as file:
-        mode = os.fstat(file.fileno()).st_mode
-        if not stat.S_ISREG(mode):  # a device, such as /dev/zero, may have no end
-            kind = "a pipe" if stat.S_ISFIFO(mode) else "a device"
-            raise NotAFile(f"{path} is {kind}: give a file, which the crawl can read again")
+    with open_file(path) as file:
         return file.read().decode("utf-8-sig")
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open `path` for reading. Waits for no writer. NotAFile, OSError, ValueError."""
+    file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115  (the caller closes it)
+    mode = os.fstat(file.fileno()).st_mode
+    if stat.S_ISREG(mode):
+        return file
+    file.close()  # a device, such as /dev/zero, may have no end
+    kind = "a pipe" if stat.S_ISFIFO(mode) else "a device"
+    raise NotAFile(f"{path} is {kind}: give a file, which the crawl can read again")
 
 
 def _without_waiting(path: str, flags: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -234,6 +235,7 @@ def settings_with(**overrides: Any) -> Settings:
         ("PROXY", "@{tmp}/secret-none"),
         ("PROXY", "@{tmp}/proxy"),
         ("PROXY", "@{tmp}"),
+        ("PROXY", "@{tmp}/pipe"),
         ("FROM", "me at example.org"),
         ("FROM", "me@example.org\r\nX: secret"),
         ("FROM", "me@localhost"),
@@ -241,6 +243,7 @@ def settings_with(**overrides: Any) -> Settings:
         ("BOT_AUTH_AGENT", 'https://example.org/"'),
         ("BOT_AUTH_KEY", "{tmp}/none"),
         ("BOT_AUTH_KEY", "{tmp}/proxy"),
+        ("BOT_AUTH_KEY", "{tmp}/pipe"),
         ("BOT_ADDRESSES", "example.org"),
         ("WARC_OMIT_HEADERS", "a b"),
     ],
@@ -249,6 +252,7 @@ def test_a_wrong_identity_or_proxy_is_one_line_without_secrets(
     tmp_path: Path, name: str, value: str
 ) -> None:
     (tmp_path / "proxy").write_text("http://me:secret@proxy/path")
+    os.mkfifo(tmp_path / "pipe")
     agent = {"BOT_AUTH_AGENT": "https://example.org/"}
     [line] = problems(**agent | {name: value.format(tmp=tmp_path)})
     assert line.startswith(name)

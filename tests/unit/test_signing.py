@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import time
 from base64 import b64encode
@@ -255,3 +256,9 @@ def test_a_missing_file_or_a_folder_is_refused(tmp_path: Path) -> None:
         read_key(tmp_path / "none")
     with pytest.raises(KeyFileError, match="directory"):
         read_key(tmp_path)
+
+
+def test_a_pipe_is_no_file_of_a_key(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "key.pem")
+    with pytest.raises(KeyFileError, match="is a pipe"):
+        read_key(tmp_path / "key.pem")

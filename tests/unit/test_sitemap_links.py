@@ -255,10 +255,24 @@ ENTRIES = [("http://a.test/1", 0), ("http://a.test/2", 0)]
         (gzip.compress(URLSET), ""),
         (gzip.compress(gzip.compress(URLSET)), ""),
         (gzip.compress(URLSET[:50]) + gzip.compress(URLSET[50:]), ""),
+        (gzip.compress(URLSET) + bytes(9), ""),
         (gzip.compress(URLSET)[:-9], "damaged"),
+        (gzip.compress(URLSET) + gzip.compress(b"<!-- -->")[:-9], "damaged"),
+        (gzip.compress(URLSET) + gzip.compress(b"") * 10_000, "too_large"),
         (gzip.compress(URLSET) + gzip.compress(b" " * (SIZE_MAX + 1)), "too_large"),
     ],
-    ids=["plain", "gzip", "twice", "two members", "cut", "too large"],  # gzip's bytes have the time
+    # Names, because gzip's bytes have the time.
+    ids=[
+        "plain",
+        "gzip",
+        "twice",
+        "two members",
+        "padded",
+        "cut",
+        "second cut",
+        "members",
+        "too large",
+    ],
 )
 def test_gzip_is_unpacked_in_bounded_pieces(body: bytes, problem: str) -> None:
     file = read_file(exchange(OK, body))

@@ -193,11 +193,19 @@ class _Unpacked:
 
     def _gunzipped(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         """Of members in a row, each piece PIECE_BYTES at most, SIZE_MAX bytes in all."""
-        unpacker = zlib.decompressobj(31)
-        members, size = 1, 0
+        unpacker, is_within = zlib.decompressobj(31), False
+        members = size = 0
         for piece in pieces:
             rest = piece
             while rest:
+                if not is_within:
+                    if rest[:1] != _GZIP[:1]:
+                        return  # padding, such as zeros
+                    if members == _MEMBERS_MAX:
+                        self.problem = "too_large"
+                        return
+                    unpacker, is_within = zlib.decompressobj(31), True
+                    members += 1
                 try:
                     out = unpacker.decompress(rest, PIECE_BYTES)
                 except zlib.error:
@@ -211,12 +219,8 @@ class _Unpacked:
                     return
                 rest = unpacker.unconsumed_tail
                 if unpacker.eof:
-                    rest = unpacker.unused_data
-                    members += 1
-                    if members > _MEMBERS_MAX or (rest and rest[:1] != _GZIP[:1]):
-                        return
-                    unpacker = zlib.decompressobj(31)
-        if unpacker.unconsumed_tail or not (unpacker.eof or members > 1):
+                    rest, is_within = unpacker.unused_data, False
+        if is_within:
             self.problem = self.problem or "damaged"
 
 

@@ -26,7 +26,7 @@ from webcrawl.fetch.signing import (
     read_public_key,
     thumbprint,
 )
-from webcrawl.report.botpage import ADDRESSES, Bot, missing, write_botpage
+from webcrawl.report.botpage import ADDRESSES, ADDRESSES_TYPE, Bot, missing, write_botpage
 from webcrawl.wording import utc_now
 
 _UNREAD = frozenset({"JOBDIR", "WARC_DIR", "REPORT_DIR", "CLUSTER_CHECKPOINTS", "PROXY"})
@@ -111,7 +111,7 @@ class Command(ScrapyCommand):
         if keys:
             print(f"Serve {keys_path} over https as {DIRECTORY_TYPE}", file=sys.stderr)
         if bot.addresses:
-            print(f"Serve {ADDRESSES} as application/json; write it anew daily", file=sys.stderr)
+            print(f"Serve {ADDRESSES} as {ADDRESSES_TYPE}; write it anew daily", file=sys.stderr)
 
 
 def _keys_path(agent: str) -> str:

@@ -27,6 +27,7 @@ from webcrawl.fetch.request import Limits
 from webcrawl.fetch.signing import KeyFileError, Signer, read_key
 from webcrawl.fetch.tls import client_context
 from webcrawl.parse.page import XML_TYPES
+from webcrawl.textfile import NotAFile, open_file
 
 logger = logging.getLogger(__name__)
 
@@ -64,10 +65,12 @@ def proxy_from(settings: BaseSettings) -> Proxy | None:
     try:
         if not value.startswith("@"):
             return Proxy.parse(value)
-        with open(value[1:], encoding="utf-8") as file:
-            lines = file.read(_PROXY_FILE_MAX).split()
+        with open_file(Path(value[1:])) as file:
+            lines = file.read(_PROXY_FILE_MAX).decode("utf-8-sig").split()
         if len(lines) == 1:
             return Proxy.parse(lines[0])
+    except NotAFile as error:
+        raise ProxyError(str(error)) from None
     except OSError as error:
         raise ProxyError(f"{value[1:]} cannot be read: {error.strerror}") from None
     except (AttributeError, ValueError):  # no text, no URL, no UTF-8

@@ -31,6 +31,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from webcrawl.fetch.http1 import Headers
 from webcrawl.fetch.requesthead import Target
+from webcrawl.textfile import NotAFile, open_file
 
 # WBA 5.2: 24 hours at most are recommended. A request is signed just before it is sent, so this is
 # for the clocks of others. Within it, who reads a request can send it again to the same server.
@@ -199,8 +200,10 @@ def directory(keys: Sequence[Ed25519PublicKey]) -> dict[str, Any]:
 
 def _content(path: Path) -> bytes:
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             data = file.read(_FILE_MAX + 1)
+    except NotAFile as error:
+        raise KeyFileError(str(error)) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no path of a file"
         raise KeyFileError(f"{path} cannot be read: {reason}") from None

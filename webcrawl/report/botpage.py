@@ -22,6 +22,7 @@ from msgspec import Struct
 from webcrawl.report.atomic import replace_file
 
 ADDRESSES: Final = "addresses.json"
+ADDRESSES_TYPE: Final = "application/jafar+json"  # of draft-illyes-webbotauth-jafar
 _POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 )
