@@ -350,6 +350,21 @@ def test_a_refused_visit_waits_for_the_next_cycle(tmp_path: Path) -> None:
     crawl.store.close()
 
 
+def test_a_users_own_request_leaves_the_page_in_the_cycle(tmp_path: Path) -> None:
+    crawl = Crawl(tmp_path)
+    page_ = link("http://h/")
+    crawl.put(page_)
+    crawl.run(crawl.now + 50.0)
+    for again in (page_._replace(payload=b"x"), page_):
+        crawl.state.put([again], crawl.now, force=True)
+        crawl.run(crawl.now + 50.0)
+    assert crawl.state.counters.in_cycle == 1
+    crawl.visits.clear()
+    crawl.run(crawl.now + 3.5 * CYCLE_S)
+    assert len(crawl.visits[page_.url]) == 3
+    crawl.store.close()
+
+
 def test_conditions_are_checked_and_a_host_that_lies_loses_them(tmp_path: Path) -> None:
     def answer(lease: Lease, now: float) -> Outcome:
         is_check = lease.visit is not None and not lease.visit.is_conditional

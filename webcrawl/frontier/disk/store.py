@@ -103,6 +103,10 @@ class DiskStore(Store):
     def record_status(self, link: Link, outcome: str, now: float, duplicate_of: str = "") -> None:
         time = now + self._utc_s
         status = UrlStatus(outcome, time, link.depth, link.redirects, link.via, duplicate_of)
+        if self.visits is not None:  # a user's own request may end while the page is in the cycle
+            before = self._seen.status(link.url)
+            if before is not None and before.visit_ms:
+                status = status._replace(visit_ms=before.visit_ms)
         self._seen.keep(link.url, rows.status_row(status))
 
     def counts(self, kind: str) -> Counts:
