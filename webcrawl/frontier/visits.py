@@ -454,7 +454,8 @@ class Visits:
         """
         claim = 1 if link.lastmod > state.last_at else -1
         is_believed = self._claims.believes(link.host)
-        is_as_good = is_believed and self._is_adaptive and not state.sitemap
+        is_page = not (state.sitemap or state.is_gone or state.misses)
+        is_as_good = is_believed and self._is_adaptive and is_page
         if is_as_good and (claim > 0 or not claims.is_audited(link.url, state)):
             return self._believe(link, state, claim, due_at, now)
         is_new, state.claim = claim != state.claim, claim
