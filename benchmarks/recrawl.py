@@ -77,7 +77,7 @@ def measure(arguments: argparse.Namespace) -> str:
         best = max(policies["fixed"], policies["nutch"])
         if policies["adaptive"] < max(_FIGURES[weights] - _POINTS, best):
             raise NotDone(line)
-        if policies["adaptive, dates"] < policies["fixed, dates"]:
+        if policies["adaptive-dates"] < policies["fixed-dates"]:
             raise NotDone(line)
     return line
 
@@ -310,8 +310,8 @@ POLICIES: dict[str, Callable[[World], float]] = {
     "nutch": _nutch,
 }
 DATED: dict[str, Callable[[World], float]] = {
-    "adaptive, dates": _adaptive_dates,
-    "fixed, dates": _fixed_dates,
+    "adaptive-dates": _adaptive_dates,
+    "fixed-dates": _fixed_dates,
 }
 
 _LABELS = {
