@@ -28,6 +28,7 @@ from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.lease import Failed, Fetched, Link, Visit, Visited
 from webcrawl.frontier.revisit import (
     FARTHEST,
+    NEAREST,
     Allowance,
     Marginal,
     Recrawl,
@@ -458,10 +459,8 @@ class Visits:
         if is_as_good and (claim > 0 or not claims.is_audited(link.url, state)):
             return self._believe(link, state, claim, due_at, now)
         is_new, state.claim = claim != state.claim, claim
-        if is_believed and claim > 0 and due_at > now:
-            self._counters.visits["brought_forward"] += 1
-            return now
-        return due_at if is_new else None
+        at = self._forward(state, due_at, now) if is_believed and claim > 0 else due_at
+        return at if is_new or at < due_at else None
 
     def _believe(
         self, link: Link, state: VisitState, claim: int, due_at: float, now: float
@@ -472,12 +471,24 @@ class Visits:
         state.claim = claim
         if claim < 0:
             farthest_s = FARTHEST * self._settings.cycle_s
+            state.is_slotted = False
             return min(now + next_s, state.last_at - self._utc_s + farthest_s)
         is_worth = self._marginal.is_worth(state.rate, state.weight / self._mean_weight)
-        if due_at <= now or not is_worth:
+        return self._forward(state, due_at, now) if is_worth else due_at
+
+    def _forward(self, state: VisitState, due_at: float, now: float) -> float:
+        """When a page is due that has changed, or a sitemap: now if it can be.
+
+        A slot of its host is the first that was free. However many files name each other with new
+        dates, a sitemap is read no more than twice as often, and a page no more often than any.
+        """
+        cycle_s = self._settings.cycle_s
+        nearest_s = cycle_s / (2 * _SITEMAP_VISITS) if state.sitemap else NEAREST * cycle_s
+        at = max(state.last_at - self._utc_s + nearest_s, now)
+        if state.is_slotted or due_at <= at:
             return due_at
         self._counters.visits["brought_forward"] += 1
-        return now
+        return at
 
 
 _LIES: Final = "lies "
