@@ -707,6 +707,31 @@ def test_a_date_brings_no_visit_before_its_slot(tmp_path: Path) -> None:
     crawl.store.close()
 
 
+def test_not_changed_is_not_believed_of_a_page_whose_last_answer_was_an_error(
+    tmp_path: Path,
+) -> None:
+    """Ten pages change at 4,500, and their host is out of order until 5,200."""
+
+    def answer(lease: Lease, now: float) -> Outcome:
+        changed_at = 4_500 if now >= 4_500 else 50
+        if lease.step is Step.SITEMAP:
+            dated = int(UTC_S + changed_at)
+            return Fetched(200, now, now, tuple(link(f"http://h/{n}", dated) for n in range(10)))
+        if lease.host == "h" and 4_500 <= now < 5_200:
+            return page(now, 503)
+        return page(now, unchanged=crawl.visits.get(lease.url, [now])[-1] > changed_at)
+
+    crawl = Crawl(tmp_path, mode="adaptive", answer=answer)
+    crawl.put(SITEMAP, *(link(f"http://other{n}/") for n in range(50)))
+    crawl.run(300.0)
+    assert crawl.state._visits is not None
+    crawl.state._visits._hosts["right h"] = 10
+    crawl.run(4_900 + 2.5 * CYCLE_S)
+    for url in (f"http://h/{n}" for n in range(10)):
+        assert crawl.visits[url][-1] > 5_200
+    crawl.store.close()
+
+
 def test_a_sitemap_of_a_run_without_recrawl_joins_when_it_is_named_again(tmp_path: Path) -> None:
     crawl = Crawl(tmp_path, mode="off")
     crawl.put(SITEMAP, link("http://h/"))

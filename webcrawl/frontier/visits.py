@@ -47,6 +47,7 @@ _PLAIN: Final = 20  # of so many visits with validators one is made without, to 
 _SITEMAP_VISITS: Final = 4  # of a sitemap in a cycle: its dates bring visits of pages forward
 _DYNAMIC_S: Final = 2.0  # a Last-Modified this near to the answer is the time of the answer
 _GONE: Final = frozenset({404, 410})
+_PAGE: Final = ("2", "304")  # how the outcomes of its visits begin
 # Reasons for which no request was or will be made: twice, and the page leaves the cycle.
 _NO_SERVER: Final = frozenset({"dns", "blocked_address"})
 
@@ -454,6 +455,8 @@ class Visits:
         there is nothing to keep.
         """
         claim = 1 if link.lastmod > state.last_at else -1
+        if claim < 0 <= state.claim and not self._has_page(link.url):
+            return None  # of the page before the error: it is still to be fetched
         is_believed = self._claims.believes(link.host)
         is_as_good = is_believed and self._is_adaptive and not state.sitemap
         if is_as_good and (claim > 0 or not claims.is_audited(link.url, state)):
@@ -461,6 +464,11 @@ class Visits:
         is_new, state.claim = claim != state.claim, claim
         at = self._forward(state, due_at, now) if is_believed and claim > 0 else due_at
         return at if is_new or at < due_at else None
+
+    def _has_page(self, url: str) -> bool:
+        """Whether the last answer of `url` was a page, and no error or redirect."""
+        status = self._line.status(url)
+        return status is not None and status.outcome.removeprefix("sitemap ").startswith(_PAGE)
 
     def _believe(
         self, link: Link, state: VisitState, claim: int, due_at: float, now: float
