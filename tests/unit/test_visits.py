@@ -675,6 +675,78 @@ def test_a_sitemap_is_read_again_and_its_dates_bring_visits_forward(tmp_path: Pa
     crawl.store.close()
 
 
+@pytest.mark.parametrize("mode", ["fixed", "adaptive"])
+def test_indexes_that_name_each_other_with_new_dates_are_read_twice_as_often(
+    tmp_path: Path, mode: str
+) -> None:
+    """Else each reading of one would bring the other forward, without an end."""
+    urls = ("http://h/a.xml", "http://h/b.xml")
+
+    def answer(lease: Lease, now: float) -> Outcome:
+        if lease.step is not Step.SITEMAP:
+            return page(now, unchanged=False)
+        [other] = set(urls) - {lease.url}
+        dated = int(UTC_S + now) + 10**8
+        index = Link(other, "h", via="http://h/robots.txt", sitemap=2, lastmod=dated)
+        return Fetched(200, now, now, (index, *(link(f"http://h/{n}", dated) for n in range(4))))
+
+    crawl = Crawl(tmp_path, mode=mode, answer=answer)
+    crawl.put(Link(urls[0], "h", via="http://h/robots.txt", sitemap=1))
+    crawl.put(*(link(f"http://other{n}/") for n in range(20)))
+    crawl.run(100 + 2 * CYCLE_S)
+    before = sum(len(crawl.visits[url]) for url in urls)
+    crawl.run(100 + 6 * CYCLE_S)
+    assert crawl.state._visits is not None
+    assert crawl.state._visits._claims.believes("h")
+    assert sum(len(crawl.visits[url]) for url in urls) - before <= 2 * 8 * 4
+    crawl.store.close()
+
+
+def test_a_date_brings_no_visit_before_its_slot(tmp_path: Path) -> None:
+    """Else all pages of a host that are overdue would be queued at once, before those of others."""
+    crawl = Crawl(tmp_path, answer=lambda lease, now: page(now, unchanged=False))
+    crawl.put(*(link(f"http://h/{n}") for n in range(60)))
+    crawl.run(200.0)
+    crawl.put(*(link(f"http://h/{n}", int(UTC_S + 300)) for n in range(3)))
+    crawl.run(100 + 1.5 * CYCLE_S)
+    crawl.now = 100 + 3.5 * CYCLE_S  # all are overdue
+    crawl.run(crawl.now + 20)
+    crawl.put(*(link(f"http://h/{n}", int(UTC_S + crawl.now)) for n in range(60)))
+    assert crawl.state._visits is not None
+    assert crawl.state._visits._claims.believes("h")
+    queued = []
+    while len(queued) < 60:
+        crawl.run(crawl.now + 1)
+        queued.append(crawl.state._visits.queued)
+    assert max(queued) <= 2
+    crawl.store.close()
+
+
+def test_not_changed_is_not_believed_of_a_page_whose_last_answer_was_an_error(
+    tmp_path: Path,
+) -> None:
+    """Ten pages change at 4,500, and their host is out of order until 5,200."""
+
+    def answer(lease: Lease, now: float) -> Outcome:
+        changed_at = 4_500 if now >= 4_500 else 50
+        if lease.step is Step.SITEMAP:
+            dated = int(UTC_S + changed_at)
+            return Fetched(200, now, now, tuple(link(f"http://h/{n}", dated) for n in range(10)))
+        if lease.host == "h" and 4_500 <= now < 5_200:
+            return page(now, 503)
+        return page(now, unchanged=crawl.visits.get(lease.url, [now])[-1] > changed_at)
+
+    crawl = Crawl(tmp_path, mode="adaptive", answer=answer)
+    crawl.put(SITEMAP, *(link(f"http://other{n}/") for n in range(50)))
+    crawl.run(300.0)
+    assert crawl.state._visits is not None
+    crawl.state._visits._hosts["right h"] = 10
+    crawl.run(4_900 + 2.5 * CYCLE_S)
+    for url in (f"http://h/{n}" for n in range(10)):
+        assert crawl.visits[url][-1] > 5_200
+    crawl.store.close()
+
+
 def test_a_sitemap_of_a_run_without_recrawl_joins_when_it_is_named_again(tmp_path: Path) -> None:
     crawl = Crawl(tmp_path, mode="off")
     crawl.put(SITEMAP, link("http://h/"))

@@ -28,6 +28,7 @@ from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.lease import Failed, Fetched, Link, Visit, Visited
 from webcrawl.frontier.revisit import (
     FARTHEST,
+    NEAREST,
     Allowance,
     Marginal,
     Recrawl,
@@ -46,6 +47,7 @@ _PLAIN: Final = 20  # of so many visits with validators one is made without, to 
 _SITEMAP_VISITS: Final = 4  # of a sitemap in a cycle: its dates bring visits of pages forward
 _DYNAMIC_S: Final = 2.0  # a Last-Modified this near to the answer is the time of the answer
 _GONE: Final = frozenset({404, 410})
+_PAGE: Final = ("2", "304")  # how the outcomes of its visits begin
 # Reasons for which no request was or will be made: twice, and the page leaves the cycle.
 _NO_SERVER: Final = frozenset({"dns", "blocked_address"})
 
@@ -453,16 +455,21 @@ class Visits:
         there is nothing to keep.
         """
         claim = 1 if link.lastmod > state.last_at else -1
+        if claim < 0 <= state.claim and not self._has_page(link.url):
+            return None  # of the page before the error: it is still to be fetched
         is_believed = self._claims.believes(link.host)
         is_page = not (state.sitemap or state.is_gone or state.misses)
         is_as_good = is_believed and self._is_adaptive and is_page
         if is_as_good and (claim > 0 or not claims.is_audited(link.url, state)):
             return self._believe(link, state, claim, due_at, now)
         is_new, state.claim = claim != state.claim, claim
-        if is_believed and claim > 0 and due_at > now:
-            self._counters.visits["brought_forward"] += 1
-            return now
-        return due_at if is_new else None
+        at = self._forward(state, due_at, now) if is_believed and claim > 0 else due_at
+        return at if is_new or at < due_at else None
+
+    def _has_page(self, url: str) -> bool:
+        """Whether the last answer of `url` was a page, and no error or redirect."""
+        status = self._line.status(url)
+        return status is not None and status.outcome.removeprefix("sitemap ").startswith(_PAGE)
 
     def _believe(
         self, link: Link, state: VisitState, claim: int, due_at: float, now: float
@@ -473,12 +480,24 @@ class Visits:
         state.claim = claim
         if claim < 0:
             farthest_s = FARTHEST * self._settings.cycle_s
+            state.is_slotted = False
             return min(now + next_s, state.last_at - self._utc_s + farthest_s)
         is_worth = self._marginal.is_worth(state.rate, state.weight / self._mean_weight)
-        if due_at <= now or not is_worth:
+        return self._forward(state, due_at, now) if is_worth else due_at
+
+    def _forward(self, state: VisitState, due_at: float, now: float) -> float:
+        """When a page is due that has changed, or a sitemap: now if it can be.
+
+        A slot of its host is the first that was free. However many files name each other with new
+        dates, a sitemap is read no more than twice as often, and a page no more often than any.
+        """
+        cycle_s = self._settings.cycle_s
+        nearest_s = cycle_s / (2 * _SITEMAP_VISITS) if state.sitemap else NEAREST * cycle_s
+        at = max(state.last_at - self._utc_s + nearest_s, now)
+        if state.is_slotted or due_at <= at:
             return due_at
         self._counters.visits["brought_forward"] += 1
-        return now
+        return at
 
 
 _LIES: Final = "lies "
