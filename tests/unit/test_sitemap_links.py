@@ -312,7 +312,12 @@ def test_a_seed_that_gives_no_url_is_named_once(
 ) -> None:
     sitemaps = Sitemaps(Outlinks(Scope(), Counter()), Counter())
     seed = Link("http://a/map", "a", sitemap=1)
-    for sitemap in (seed, seed, seed._replace(url="http://a/other", via="http://a/robots.txt")):
+    others = (
+        seed._replace(url="http://a/of-robots", via="http://a/robots.txt"),
+        seed._replace(url="http://a/of-index", via="http://a/", sitemap=2),
+    )
+    moved = seed._replace(via="http://a/", redirects=1)
+    for sitemap in (moved, seed, *others):
         if body is None:
             sitemaps.refused(404, sitemap)
         else:

@@ -85,7 +85,8 @@ class Sitemaps:
     def _warn_of_seed(self, sitemap: Link, reason: str) -> None:
         """The user has named it, and may have no other seed. For other sitemaps counts will do."""
         named = self._seeds_named
-        if sitemap.via or sitemap.url in named or len(named) >= _SEEDS_NAMED:
+        is_seed = sitemap.sitemap == 1 and not sitemap.via.endswith("/robots.txt")  # or its target
+        if not is_seed or sitemap.url in named or len(named) >= _SEEDS_NAMED:
             return
         named.add(sitemap.url)
         logger.warning("seeds: the sitemap %s gives no URL: %s", sitemap.url, reason)
