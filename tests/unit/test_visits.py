@@ -848,5 +848,8 @@ def test_rows(tmp_path: Path) -> None:
     for date in ("Sat, 01 Jan 0000 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"):
         state.last_modified = date
         assert VisitState.of_row(state.to_row()).last_modified == date
+    state.captured_at, state.simhash = 0.0, 5
+    again = VisitState.of_row(state.to_row())
+    assert (again.simhash, again.etag) == (5, "W/é"), "of a page that is not archived"
     status = UrlStatus("200", UTC_S, 1, 0, "", "", 1_700_000_000_123)
     assert rows.read_status(rows.status_row(status)) == status
