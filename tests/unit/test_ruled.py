@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from webcrawl.admission.ruled import ruled_headers, ruled_limits
+from webcrawl.admission.ruled import login_problem, ruled_headers, ruled_limits
 from webcrawl.fetch.request import Limits
 from webcrawl.scope.hostrules import NO_VALUES, Auth, Values
 
@@ -44,3 +44,10 @@ def test_the_size_of_a_robots_txt_keeps_its_own_limit() -> None:
     robots = ruled_limits(Limits(), values, of_page=False)
     assert (page.timeout_s, page.max_size_bytes) == (2.0, sys.maxsize)
     assert (robots.timeout_s, robots.max_size_bytes) == (2.0, Limits().max_size_bytes)
+
+
+def test_a_login_that_did_not_help_has_a_reason() -> None:
+    values = Values(auth=Auth("Bearer 0123"))
+    assert login_problem(values, "https://a/") == "the login of its rule is refused"
+    assert "for https alone, so it was not sent" in login_problem(values, "http://a/")
+    assert login_problem(NO_VALUES, "http://a/") == ""

@@ -279,6 +279,7 @@ def test_reports_show_a_proxy_without_its_password() -> None:
     ("values", "name"),
     [
         ({"RECRAWL": "fixed"}, "RECRAWL = 'fixed' without a JOBDIR"),
+        ({"RECRAWL_CYCLE": "7d"}, "RECRAWL_CYCLE has no effect without RECRAWL"),
         ({"ROBOTS_ALSO": "CCBot", "ROBOTSTXT_OBEY": 0}, "ROBOTS_ALSO has no effect"),
         ({"BOT_AUTH_AGENT": "https://example.org/"}, "BOT_AUTH_AGENT has no effect"),
         ({"PARSERS": {PDF: "webcrawl.parse.pdf.read_pdf"}}, f"PARSERS has no effect for {PDF}"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 from collections import Counter
 
@@ -292,3 +293,33 @@ def test_room_for_bodies_is_shared() -> None:
         assert not second.on_content(part)
     with sitemaps.room(second):
         assert second.on_content(part * 2), "the room is free again"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"<html><p>a page", "it is no sitemap"),
+        (b"<urlset></urlset>", "it has no entries"),
+        (
+            b"<rss><channel><item><link>http://b/1</link></item></channel></rss>",
+            "of its 1 entries 1 are of other hosts, 0 out of scope",
+        ),
+        (None, "it is answered by 404"),
+    ],
+)
+def test_a_seed_that_gives_no_url_is_named_once(
+    caplog: pytest.LogCaptureFixture, body: bytes | None, reason: str
+) -> None:
+    sitemaps = Sitemaps(Outlinks(Scope(), Counter()), Counter())
+    seed = Link("http://a/map", "a", sitemap=1)
+    others = (
+        seed._replace(url="http://a/of-robots", via="http://a/robots.txt"),
+        seed._replace(url="http://a/of-index", via="http://a/", sitemap=2),
+    )
+    moved = seed._replace(via="http://a/", redirects=1)
+    for sitemap in (moved, seed, *others):
+        if body is None:
+            sitemaps.refused(404, sitemap)
+        else:
+            asyncio.run(sitemaps.read(exchange(OK, body), sitemap))
+    assert caplog.messages == [f"seeds: the sitemap http://a/map gives no URL: {reason}"]

@@ -148,7 +148,10 @@ def test_a_page_that_is_visited_again_counts_once_in_the_share_of_sitemaps() -> 
     visits = Counter(changed=20, unchanged=50, error=10, sitemap=99, refused=3, lie=2)
     counters = Counters(crawled=100, sitemaps=Counter(only=5), visits=visits)
     assert named_rates(counters, 1.0)["only_sitemaps_share"] == 0.25
-    assert outcome_line(counters, 1.0).endswith("only sitemaps gave 5 of these pages (25.0%)")
+    line = outcome_line(counters, 1.0)
+    assert line.endswith("only sitemaps gave 5 pages (25.0%, each counted once)")
+    line = outcome_line(Counters(crawled=20, sitemaps=Counter(only=5)), 1.0)
+    assert line.endswith("only sitemaps gave 5 of these pages (25.0%)")
 
 
 def test_outcome_line() -> None:

@@ -877,6 +877,21 @@ def test_explained(tmp_path: Path) -> None:
     crawl.store.close()
 
 
+def test_a_page_that_has_not_joined_the_cycle_is_explained(tmp_path: Path) -> None:
+    crawl = Crawl(tmp_path, mode="off")
+    crawl.put(link("http://h/"), link("http://h/a"))
+    crawl.run(150.0)
+    crawl.kill("fixed")
+    crawl.put(link("http://h/"))
+    crawl.run(200.0)
+    crawl.store.close()
+    frontier = Inspection(tmp_path)
+    said = {url: " ".join(explain(frontier, url, UTC_S)) for url in ("http://h/", "http://h/a")}
+    frontier.close()
+    assert "The next visit (RECRAWL) is at" in said["http://h/"]
+    assert "Not visited again (RECRAWL) so far: fetched by a run without it" in said["http://h/a"]
+
+
 @pytest.mark.parametrize("is_shard", [False, True])
 def test_the_format_is_raised_only_as_needed(tmp_path: Path, is_shard: bool) -> None:
     def form(*, has_visits: bool) -> int:
@@ -920,5 +935,8 @@ def test_rows(tmp_path: Path) -> None:
     for date in ("Sat, 01 Jan 0000 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"):
         state.last_modified = date
         assert VisitState.of_row(state.to_row()).last_modified == date
+    state.captured_at, state.simhash = 0.0, 5
+    again = VisitState.of_row(state.to_row())
+    assert (again.simhash, again.etag) == (5, "W/é"), "of a page that is not archived"
     status = UrlStatus("200", UTC_S, 1, 0, "", "", 1_700_000_000_123)
     assert rows.read_status(rows.status_row(status)) == status

@@ -34,6 +34,16 @@ def ruled_headers(headers: Headers, values: Values, url: str) -> Headers:
     return agent + rest + [pair for pair in own if pair[1]]
 
 
+def login_problem(values: Values, url: str) -> str:
+    """Why `url` may have answered 401 although a rule has a login for its host; "" without one."""
+    auth = values.auth
+    if auth is None:
+        return ""
+    if url[: len(auth.scheme) + 3].lower() == f"{auth.scheme}://":
+        return "the login of its rule is refused"
+    return f"the login of its rule is for {auth.scheme} alone, so it was not sent"
+
+
 def ruled_limits(limits: Limits, values: Values, *, of_page: bool) -> Limits:
     """`limits` with those of `values`. The size of a robots.txt has its own limit."""
     if values.timeout_s is not None:

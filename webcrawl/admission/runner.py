@@ -251,6 +251,8 @@ class Admissions:
         elif self.sitemaps is not None and status in REDIRECTS:
             target = redirect_target(exchange.header(b"location"), link.url)
             links = self.sitemaps.moved(target, link) if target else ()
+        elif self.sitemaps is not None:
+            self.sitemaps.refused(status, link)
         return Fetched(
             *(status, exchange.asked_at, exchange.ended_at, links),
             retry_after_s=asked_to_wait_s(exchange),

@@ -12,6 +12,7 @@ and read so far.
 from __future__ import annotations
 
 import asyncio
+import logging
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -30,10 +31,13 @@ NESTING_MAX: Final = 3  # Deviation: sitemaps.org allows no index in an index; s
 PIECE_BYTES: Final = 64 << 10
 FREE_BYTES: Final = 1 << 20  # nearly all files are smaller
 SHARED_BYTES: Final = 200 << 20
+_SEEDS_NAMED: Final = 10  # seeds without a link, each one line of the log
 _GZIP: Final = b"\x1f\x8b"
 _LAYERS_MAX: Final = 2  # of gzip: a content coding around a .gz file
 _MEMBERS_MAX: Final = 10_000  # of one gzip file
 _LINKS_AT_A_TIME: Final = 1_000  # 5 ms of the event loop's time
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -46,12 +50,13 @@ class SitemapFile:
 
 
 class Sitemaps:
-    """Reads answers, and counts them in `counts` (`Counters.sitemaps`)."""
+    """Reads answers, and counts them in `counts` (`Counters.sitemaps`). Warns of useless seeds."""
 
     def __init__(self, outlinks: Outlinks, counts: Counter[str]) -> None:
         self._outlinks = outlinks
         self._counts = counts
         self._shared_left = SHARED_BYTES
+        self._seeds_named: set[str] = set()
         # One at a time: each takes CPU from the event loop. Small files do not wait for large ones,
         # and their hosts are leased meanwhile.
         self._reading, self._reading_small = asyncio.Lock(), asyncio.Lock()
@@ -71,6 +76,20 @@ class Sitemaps:
     def moved(self, url: str, sitemap: Link) -> tuple[Link, ...]:
         link = self._outlinks.of_moved_sitemap(url, sitemap)
         return () if link is None else (link,)
+
+    def refused(self, status: int, sitemap: Link) -> None:
+        """Note the final answer `status`, neither 2xx nor a redirect."""
+        if 400 <= status < 500 and status not in (408, 429):  # which may be tried again
+            self._warn_of_seed(sitemap, f"it is answered by {status}")
+
+    def _warn_of_seed(self, sitemap: Link, reason: str) -> None:
+        """The user has named it, and may have no other seed. For other sitemaps counts will do."""
+        named = self._seeds_named
+        is_seed = sitemap.sitemap == 1 and not sitemap.via.endswith("/robots.txt")  # or its target
+        if not is_seed or sitemap.url in named or len(named) >= _SEEDS_NAMED:
+            return
+        named.add(sitemap.url)
+        logger.warning("seeds: the sitemap %s gives no URL: %s", sitemap.url, reason)
 
     async def read(self, exchange: Exchange, sitemap: Link) -> tuple[tuple[Link, ...], bool]:
         """The links of a 2xx answer; and whether all its entries are of its own host."""
@@ -93,8 +112,21 @@ class Sitemaps:
             foreign += found.foreign
             await asyncio.sleep(0)
         counts["foreign"] += foreign
+        if not links:
+            self._warn_of_seed(sitemap, _why_no_links(file, foreign))
         own_only = not (is_index or foreign or file.problem)
         return tuple(links), own_only and all(link.host == sitemap.host for link in links)
+
+
+def _why_no_links(file: SitemapFile, foreign: int) -> str:
+    if file.problem == "not_a_sitemap" or not file.format:
+        return "it is no sitemap"
+    entries = len(file.entries)
+    if not entries:
+        return "it has no entries"
+    return (
+        f"of its {entries} entries {foreign} are of other hosts, {entries - foreign} out of scope"
+    )
 
 
 def _is_small(exchange: Exchange) -> bool:

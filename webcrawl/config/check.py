@@ -10,7 +10,7 @@ from collections.abc import Collection
 from ipaddress import ip_address
 
 from scrapy import Spider
-from scrapy.settings import BaseSettings
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl.admission.dns import read_server
 from webcrawl.config.build import job_folder, recrawl_from, robots_token, rules_from, scope_from
@@ -115,11 +115,22 @@ def warnings_of(settings: BaseSettings) -> list[str]:
         lines.append("ROBOTS_ALSO has no effect with ROBOTSTXT_OBEY = False")
     if settings.get("BOT_AUTH_AGENT") and not settings.get("BOT_AUTH_KEY"):
         lines.append("BOT_AUTH_AGENT has no effect without BOT_AUTH_KEY: no request is signed")
+    if recrawl_from(settings) is None:
+        lines += [
+            f"{name} has no effect without RECRAWL: no page is visited again"
+            for name in ("RECRAWL_CYCLE", "RECRAWL_BUDGET")
+            if _is_given(settings, name)
+        ]
     wants = content_type_test(settings)
     for media_type, parser in read(settings, "PARSERS", dict).items():
         if parser and not wants(200, [(b"Content-Type", media_type.encode())]):
             lines.append(f"PARSERS has no effect for {media_type}: CONTENT_TYPES does not name it")
     return lines
+
+
+def _is_given(settings: BaseSettings, name: str) -> bool:
+    """Whether `name` is set by the spider or on the command line, not in a settings module."""
+    return (settings.getpriority(name) or 0) > SETTINGS_PRIORITIES["project"]
 
 
 def contact_warning(settings: BaseSettings) -> list[str]:

@@ -23,7 +23,7 @@ import time
 from dataclasses import replace
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from scrapy import Request, signals
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
@@ -45,7 +45,7 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.python.failure import Failure
 
-from webcrawl.admission.ruled import ruled_headers, ruled_limits
+from webcrawl.admission.ruled import login_problem, ruled_headers, ruled_limits
 from webcrawl.config.fetch import (
     bind_address,
     client_from,
@@ -89,6 +89,9 @@ from webcrawl.scope.hostrules import NO_VALUES, Values
 from webcrawl.signals import fetches_cut
 
 logger = logging.getLogger(__name__)
+
+_UNAUTHORIZED: Final = 401  # RFC 9110, 15.5.2
+_LOGINS_NAMED: Final = 100  # sites whose login is refused, each one line of the log
 
 _is_html = re.compile(rb"text/html[ \t]*(?:;|\Z)", re.IGNORECASE).match
 
@@ -143,6 +146,7 @@ class DownloadHandler(BaseDownloadHandler):
         self._tls_logging = tls_logging
         self._archives = crawler.settings.getbool("WARC_ENABLED", True)
         self._proxied: BaseDownloadHandler | None = None
+        self._refused_logins: set[str] = set()  # sites that a warning has named
         crawler.signals.connect(client.abort, fetches_cut)
 
     @classmethod
@@ -238,6 +242,8 @@ class DownloadHandler(BaseDownloadHandler):
         exchange.is_conditional = bool(conditions)
         if exchange.status == NOT_MODIFIED and lease is not None and not is_users(request):
             self._count_not_modified(exchange)
+        if exchange.status == _UNAUTHORIZED and values.auth is not None:
+            self._warn_of_login(url, values)
         return exchange
 
     def _conditions(
@@ -261,6 +267,13 @@ class DownloadHandler(BaseDownloadHandler):
         if any(validators) and self._crawl.counters is not None:
             self._crawl.counters.conditional["asked" if conditions else "bad_validator"] += 1
         return conditions
+
+    def _warn_of_login(self, url: str, values: Values) -> None:
+        """One line for each site: a 401 is final, so a wrong rule costs all pages of the site."""
+        site = f"{url.partition(':')[0]}://{split_url(url).host}"
+        if site not in self._refused_logins and len(self._refused_logins) < _LOGINS_NAMED:
+            self._refused_logins.add(site)
+            logger.warning("RULES: %s answers 401: %s", site, login_problem(values, url))
 
     def _count_not_modified(self, exchange: Exchange) -> None:
         if self._crawl.counters is None:

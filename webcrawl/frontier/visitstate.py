@@ -57,7 +57,8 @@ class VisitState(Struct):
     sitemap -- as `Link.sitemap`: 1 or more for a sitemap, 0 for a page
     claim -- of a sitemap, since the last visit: 1 "changed after it", -1 "not changed", 0 nothing
     etag, last_modified -- validators, VALIDATOR_MAX bytes at most
-    simhash, captured_at, payload_digest -- of the capture that a revisit record refers to
+    simhash, captured_at, payload_digest -- of the capture that a revisit record refers to;
+        captured_at 0.0: the page is not in the archive (WARC_ENABLED, noarchive), but compared
     """
 
     last_at: float
@@ -82,10 +83,11 @@ class VisitState(Struct):
         return not self.last_at
 
     def to_row(self) -> bytes:
+        has_page = bool(self.captured_at or self.simhash)
         flags = (
             _GONE * self.is_gone
             | _SLOTTED * self.is_slotted
-            | _HAS_CAPTURE * bool(self.captured_at)
+            | _HAS_CAPTURE * has_page
             | _CLAIMED_NEW * (self.claim > 0)
             | _CLAIMED_OLD * (self.claim < 0)
             | min(self.misses, MISSES_MAX) << _MISSES_SHIFT
@@ -95,7 +97,7 @@ class VisitState(Struct):
         weight = log2(self.weight) if self.weight > 0 else -1000.0
         times = last_ms.to_bytes(6), self.planned_s, self.told_s
         head = _HEAD.pack(flags, self.sitemap, *times, rate, weight)
-        if not self.captured_at:
+        if not has_page:
             return head
         digest = _short_digest(self.payload_digest)
         capture = _CAPTURE.pack(self.simhash, self.captured_at, len(digest))

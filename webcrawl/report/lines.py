@@ -87,10 +87,12 @@ def summary(counters: Counters, elapsed_s: float) -> list[str]:
 
 
 def visits_line(counters: Counters) -> str:
-    """The visits of pages that were fetched before (RECRAWL)."""
+    """The visits of pages and sitemaps that were fetched before (RECRAWL)."""
     made = {kind: n for kind, n in counters.visits.items() if kind not in NO_VISITS}
-    pages = counted(counters.in_cycle, "page")
-    return f"Visited again: {by_reason(made)}; {pages} in the cycle"
+    return (
+        f"Visited again: {by_reason(made)}; {counters.in_cycle} pages and sitemaps in the cycle."
+        " The lines above count each visit of a page"
+    )
 
 
 def whole_line(whole: Whole) -> str:
@@ -151,7 +153,9 @@ def outcome_line(counters: Counters, elapsed_s: float) -> str:
     }
     share = ""
     if only := c.sitemaps["only"]:
-        share = f"; only sitemaps gave {only} of these pages ({only_sitemaps_share(c):.1%})"
+        once = ", each counted once" if c.visits else ""  # these pages are answers, visits too
+        of = "pages" if c.visits else "of these pages"
+        share = f"; only sitemaps gave {only} {of} ({only_sitemaps_share(c):.1%}{once})"
     return (
         f"{c.crawled} pages in {elapsed_s:.1f} s, {mean_request_s(c):.3f} s a request on average,"
         f" {c.html_pages} HTML pages kept ({c.html_bytes / 1e6:.2f} MB);"

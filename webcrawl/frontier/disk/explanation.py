@@ -157,6 +157,11 @@ def _of_visit(url: str, status: UrlStatus, frontier: Inspection, now: float) -> 
             yield "Due for another visit (RECRAWL), as soon as its host is free."
         elif frontier.counters.in_cycle and status.outcome[-3:] in ("404", "410"):
             yield "Not visited again: it was gone, twice."
+        elif frontier.counters.in_cycle and status.outcome.removeprefix("sitemap ").isdigit():
+            yield (
+                "Not visited again (RECRAWL) so far: fetched by a run without it, and no link to it"
+                " was found since; or a Request of a spider."
+            )
         return
     due, state = visit
     when = f"at {_utc(due)}" if due > now else f"as soon as its host is free, due since {_utc(due)}"
