@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from simweb import running
 from webcrawl import __version__
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("package")]
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 FILES = ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "requirements.txt", "setup.py")

@@ -20,7 +20,7 @@ from tests.crawl.knownsite import ODD, SOUND, Record, Site, crawled, records, se
 from webcrawl.warc.check import check
 from webcrawl.warc.index import index_path
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("archive")]
+pytestmark = pytest.mark.slow
 
 ANSWERS = ("response", "revisit")
 HEAD_END = b"\r\n\r\n"

@@ -36,7 +36,7 @@ from tests.crawl.webtruth import FEATURES, Truth
 from tests.unit.snapshots import of_cluster
 from webcrawl.live.client import ask
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cluster_views")]
+pytestmark = pytest.mark.slow
 
 WORLD = (
     *("--hosts", "60", "--pages-per-host", "8", "--features", FEATURES),

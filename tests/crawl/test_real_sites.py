@@ -14,7 +14,7 @@ from tests.crawl.closure import Reply, Verdict, judge, links, normal
 from tests.crawl.crawling import Result, assert_clean, crawl
 from tests.crawl.realsites import SITES, RealWeb, Seen, Unavailable, serving
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("real_sites")]
+pytestmark = pytest.mark.slow
 
 HOSTS = ("docs.python.org", "referencia.debian.org", "docs.djangoproject.com")
 DELAY_S = 0.02

@@ -26,7 +26,7 @@ WORLD = (
 )
 Row = dict[str, str]
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("report")]
+pytestmark = pytest.mark.slow
 
 
 class Figures:
