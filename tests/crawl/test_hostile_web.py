@@ -76,11 +76,10 @@ def peak_mb(running_crawl: Crawl) -> float:
     return peak / 1024
 
 
-@pytest.mark.parametrize("seed", ["20", "173"])
-def test_all_hostile_features_at_once_end_the_crawl(tmp_path: Path, seed: str) -> None:
-    """Seeds of worlds with many of the features, and without one large host."""
+def test_all_hostile_features_at_once_end_the_crawl(tmp_path: Path) -> None:
+    """The seed is that of a world with many of the features, and without one large host."""
     world = (*SMALL, "--hosts", "50", "--pages-per-host", "3", *PROMISES, "--features", EVERYTHING)
-    with running(*world, "--seed", seed) as web:
+    with running(*world, "--seed", "20") as web:
         result = crawl(tmp_path, web=web, RETRY_TIMES=1, DOWNLOAD_TIMEOUT=3)
         assert_faultless(web)
     assert result.exit_code == 0

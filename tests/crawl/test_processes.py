@@ -120,7 +120,7 @@ def answers(result: Result) -> dict[str, tuple[str, Record]]:
     return pages
 
 
-@pytest.mark.parametrize("processes", [2, 3])
+@pytest.mark.parametrize("processes", [3])
 def test_several_processes_look_like_one_crawl(tmp_path: Path, processes: int) -> None:
     with running(*WORLD, *PROMISES) as web:
         result = crawl(tmp_path, web=web, **few(processes))

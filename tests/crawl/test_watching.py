@@ -98,11 +98,16 @@ LIMITS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("stage", LIMITS)
 def test_the_limit_of_a_crawl_is_named(stage: str, tmp_path: Path, slow_web: Running) -> None:
-    settings = {"CLOSESPIDER_TIMEOUT": 6} | LIMITS[stage]
-    result, looks = watch(tmp_path, web=slow_web, **settings)
-    assert_clean(result)
-    named = [look["limited_by"]["stage"] for look in looks if look["state"] == "running"]
-    assert stage in named, named
+    for seconds in (6, 60):  # on a busy machine the processor may be the limit at first
+        folder = tmp_path / f"{seconds}"
+        folder.mkdir()
+        settings = {"CLOSESPIDER_TIMEOUT": seconds} | LIMITS[stage]
+        result, looks = watch(folder, web=slow_web, **settings)
+        assert_clean(result)
+        named = [look["limited_by"]["stage"] for look in looks if look["state"] == "running"]
+        if stage in named:
+            return
+    pytest.fail(f"{stage} is not among {named}")
 
 
 def test_hosts_that_share_an_address_wait_for_it(tmp_path: Path) -> None:

@@ -330,13 +330,13 @@ async def play(seed: int, *, wipes: bool, cap: int = 0, seconds: float = 600.0) 
 
 
 @given(seed=st.integers(0, 1 << 32))
-@settings(phases=UNSHRUNK, max_examples=6)
+@settings(phases=UNSHRUNK, max_examples=4)
 def test_with_cuts_kills_and_lost_answers(seed: int) -> None:
     assert asyncio.run(play(seed, wipes=False)) == []
 
 
 @given(seed=st.integers(0, 1 << 32))
-@settings(phases=UNSHRUNK, max_examples=6)
+@settings(phases=UNSHRUNK, max_examples=4)
 def test_with_wipes_of_the_bus(seed: int) -> None:
     problems = asyncio.run(play(seed, wipes=True))
     assert [each for each in problems if "is not used" in each or "taken by" in each] == []

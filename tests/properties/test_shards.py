@@ -264,7 +264,7 @@ def waiting(frontier: AnyFrontier) -> bool:
     return any(last >= first for first, last in frontier.outbox.values())
 
 
-@settings(max_examples=max(50, settings().max_examples // 4))
+@settings(max_examples=max(30, settings().max_examples // 4))
 @given(SETUPS, st.integers(2, 4))
 def test_shards_are_one_crawl(setup: Setup, shards: int) -> None:
     cluster = Cluster(setup, shards)
@@ -273,7 +273,7 @@ def test_shards_are_one_crawl(setup: Setup, shards: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=max(15, settings().max_examples // 10))
+@settings(max_examples=max(10, settings().max_examples // 10))
 @given(SETUPS, st.integers(2, 4))
 def test_shards_that_are_killed_repeatedly_are_one_crawl(setup: Setup, shards: int) -> None:
     async def run(cluster: Cluster) -> None:

@@ -36,7 +36,7 @@ GROUPS = {
         "downloadermiddleware", "downloadermiddleware_robotstxt", "spidermiddleware",
         "spidermiddleware_httperror", "spidermiddleware_output_chain",
         "spidermiddleware_process_start", "request_attribute_binding", "request_cb_kwargs",
-        "signals", "pipelines", "pipeline_crawl", "pipeline_media", "feedexport",
+        "signals", "pipelines", "pipeline_crawl",
     ),
 }  # fmt: skip
 
