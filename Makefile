@@ -32,7 +32,7 @@ check: lint $(VENV)/.scan $(VENV)/cases/.downloaded ## lint, types, unit, contra
 	@echo "Left out, in \`make test\`: whole crawls, real servers, Scrapy's own tests, repeated kills (marker slow; tests/adapters, crawl, fuzz, scrapy_suite)"
 
 test: lint $(VENV)/.scan $(VENV)/pywb/.installed $(VENV)/scrapy-suite/.installed $(VENV)/cases/.downloaded ## lint, types and all tests
-	$(BIN)/python -m pytest -n 6 --dist loadscope
+	$(BIN)/python -m pytest -n 6 --dist worksteal
 
 fuzz: $(VENV)/.scan $(VENV)/.test ## look for new random cases: `make test` draws the same cases each time
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n 4 --dist worksteal tests/fuzz tests/properties

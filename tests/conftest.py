@@ -7,11 +7,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from xdist.scheduler import LoadScopeScheduling
 
 from tests.crawl.crawling import STARTED
 
@@ -25,33 +23,6 @@ untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("gate", untimed, derandomize=True, database=None)
 settings.register_profile("fuzz", untimed, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
-
-
-# Modules whose tests look at one costly crawl: with `-n N --dist loadscope` it is made once.
-SHARED = frozenset(
-    f"tests/{name}.py"
-    for name in (
-        "adapters/test_package",
-        "crawl/test_archive",
-        "crawl/test_cluster_views",
-        "crawl/test_real_sites",
-        "crawl/test_replay",
-        "crawl/test_report",
-        "crawl/test_watching",
-    )
-)
-
-
-class Scheduling(LoadScopeScheduling):
-    """Gives a test to each process that is free, and a module of SHARED to one process."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        module = nodeid.partition("::")[0]
-        return module if module in SHARED else nodeid
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
-    return Scheduling(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 @pytest.fixture(scope="module", autouse=True)
