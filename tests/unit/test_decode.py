@@ -80,6 +80,20 @@ def test_an_empty_body_has_no_problem(format_: str) -> None:
     assert decode(b"", headers, LIMIT) == Decoded(b"")
 
 
+@each_format
+@pytest.mark.parametrize("inner", ENCODERS)
+def test_nothing_in_a_coding_of_nothing(inner: str, format_: str) -> None:
+    headers, body = encoded(format_, b"")
+    assert decode(body, label(f"{inner}, {headers[1][1].decode()}"), LIMIT) == Decoded(b"")
+
+
+@each_format
+def test_no_limit(format_: str) -> None:
+    """DOWNLOAD_MAXSIZE=0."""
+    headers, body = encoded(format_)
+    assert decode(body, headers, sys.maxsize) == Decoded(PAGE)
+
+
 @pytest.mark.parametrize("codings", ["", "identity", ",", " , identity"])
 def test_no_coding(codings: str) -> None:
     assert decode(PAGE, label(codings), LIMIT) == Decoded(PAGE)

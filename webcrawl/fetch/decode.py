@@ -84,17 +84,18 @@ def decode(content: bytes, headers: Headers, max_size_bytes: int) -> Decoded:
     if len(codings) > MAX_CODINGS:
         return Decoded(content, f"{len(codings)} codings", tuple(codings))
     problems = []
-    while codings:
+    room = min(max_size_bytes, sys.maxsize - 1)  # `_decompress` asks for one byte more
+    while codings and content:  # an empty body has no coding left
         name = codings[-1].decode("latin-1")
         decoder = _DECODERS.get(codings[-1])
         if decoder is None:
             problems.append(f"unknown coding {name[:40]}")
             break
-        content, problem = decoder(content, max_size_bytes)
+        content, problem = decoder(content, room)
         if problem:
             problems.append(f"{problem} {name}")
         codings.pop()
-    return Decoded(content, ", ".join(problems), tuple(codings))
+    return Decoded(content, ", ".join(problems), tuple(codings) if content else ())
 
 
 def decode_quickly(content: bytes, headers: Headers, max_size_bytes: int) -> Decoded | None:
