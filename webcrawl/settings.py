@@ -96,6 +96,7 @@ CLOSE_GRACE = 5.0  # for fetches under way when the crawl is stopped
 PROXY = ""  # http://host:port, or @file: every request goes through it
 DNS_SERVERS: list[str] = []
 ALLOW_PRIVATE_ADDRESSES = False
+ALLOW_PORTS: list[int] = []  # such as 6000, for a site that is there
 DOWNLOADER = "webcrawl.downloader.Downloader"
 DOWNLOAD_HANDLERS = {
     "http": "webcrawl.downloader.DownloadHandler",

@@ -65,6 +65,18 @@ def get(
         return run(go())
 
 
+def test_nothing_is_sent_to_a_refused_port(run: Run) -> None:
+    arrived: list[socket.socket] = []
+    with RawServer(arrived.append) as server:
+        client = Client(GENEROUS, refused_ports={server.port})
+        url = f"http://www.example.com:{server.port}/"
+        with pytest.raises(FetchFailed) as caught:
+            run(client.fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS)))
+    assert caught.value.reason == "blocked_port"
+    assert not caught.value.asked
+    assert not arrived
+
+
 def failure(run: Run, script: Script, **kwargs: Any) -> FetchFailed:
     with pytest.raises(FetchFailed) as caught:
         get(run, script, **kwargs)

@@ -113,9 +113,9 @@ def test_middlewares_are_off_without_a_cap(tmp_path: Path) -> None:
     with site({}) as one:
         done = crawl(tmp_path, [one.url("/1")], *ORDER)
     assert one.asked == ["/1"]
-    assert not any(
-        f"webcrawl.middlewares.{name}" in done.log.split("Enabled down")[1] for name in ORDER
-    )
+    enabled = done.log.split("Enabled down")[1]
+    on = [name for name in ORDER if f"webcrawl.middlewares.{name}" in enabled]
+    assert on == ["DomainFilter"]  # for the ports
 
 
 # IpUniqueness
@@ -158,6 +158,17 @@ def test_denied_hosts_are_refused(tmp_path: Path) -> None:
     assert one.asked == ["/1"]
     assert two.asked == []
     assert dropped(done, "domain_filter") == 1
+
+
+def test_ports_of_other_protocols_are_refused(tmp_path: Path) -> None:
+    """Also for a robots.txt that redirects there."""
+    away = {"/robots.txt": (302, "http://127.0.0.1:22/")}
+    with site(away) as one:
+        urls = ["http://127.0.0.1:25/", one.url("/a")]
+        done = crawl(tmp_path, urls, "DomainFilter", "RobotsTxt", ROBOTSTXT_OBEY=True)
+    assert done.stats["refused"][0] == "http://127.0.0.1:25/ DomainFilter: port"
+    assert dropped(done, "domain_filter") == 2
+    assert one.asked == ["/robots.txt"]  # which is unreachable
 
 
 def test_other_schemes_pass(tmp_path: Path) -> None:

@@ -29,9 +29,7 @@ ENCODERS: dict[bytes, list[Change]] = {
     b"sdch": [lambda data: data],  # unknown
 }
 MAGIC = [b"\x1f\x8b", b"\x78\x9c", b"\x28\xb5\x2f\xfd", b"\x00"]
-contents = (
-    st.just(b"") | st.sampled_from(MAGIC) | st.just(b"<p>" * 2000) | st.binary(max_size=100)
-)
+contents = st.just(b"") | st.sampled_from(MAGIC) | st.just(b"<p>" * 2000) | st.binary(max_size=100)
 
 
 @st.composite

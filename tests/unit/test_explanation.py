@@ -127,6 +127,12 @@ def test_out_of_scope(settings: dict[str, Any], expected: list[str]) -> None:
     assert said == [f"Out of scope: {why}." for why in expected]
 
 
+def test_a_port_of_another_protocol() -> None:
+    (said,) = of_scope(Settings(), "http://www.a.net:22/")
+    assert said == "Out of scope: port 22 is one of another protocol, and not in ALLOW_PORTS."
+    assert of_scope(Settings({"ALLOW_PORTS": "22,25"}), "http://www.a.net:22/") == []
+
+
 def test_out_of_scope_by_a_command() -> None:
     deny = Command("2026-01-31T12:00:00Z", "scrapy ctl", "deny", ("b.net", "a.net"))
     said = of_scope(Settings(), "http://www.a.net/", Steered([deny]))

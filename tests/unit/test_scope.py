@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from webcrawl.parse.urls import canonicalize, host_of
-from webcrawl.scope import Scope, ScopeError
+from webcrawl.scope import Scope, ScopeError, refused_ports
 
 
 def refuses(scope: Scope, url: str) -> str:
@@ -206,3 +206,22 @@ def test_python_warns_of_no_expression() -> None:
 def test_a_path_that_cannot_exist_is_refused() -> None:
     with pytest.raises(ScopeError, match="deny = '@"):
         Scope().extend(deny=["@a\0b"])
+
+
+# Ports
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("host", ["a.example", "192.0.2.7", "[2001:db8::1]", "a"])
+def test_ports_of_other_protocols_are_refused(scheme: str, host: str) -> None:
+    """WHATWG Fetch, "port blocking"."""
+    for port in (0, 1, 21, 22, 25, 110, 6000, 6667, 10080, 6379):
+        assert refuses(Scope(), f"{scheme}://{host}:{port}/") == "port"
+    for url in ("", ":80", ":443", ":8080", ":2222", "/:22", "/a:22/", "/?http://b.example:22/"):
+        assert refuses(Scope(), f"{scheme}://{host}{url}") == ""
+
+
+def test_a_port_can_be_allowed() -> None:
+    scope = Scope(ports=refused_ports([6000]))
+    assert refuses(scope, "http://a.example:6000/") == ""
+    assert refuses(scope, "http://a.example:6566/") == "port"

@@ -60,7 +60,7 @@ from webcrawl.parse.ownersignals import robots_signals
 from webcrawl.parse.page import PARSERS, Parser
 from webcrawl.parse.robots import MAX_BODY_BYTES, RobotsRules, product_token
 from webcrawl.parse.robotsparsers import OURS, PROTEGO, reader
-from webcrawl.scope import HostsAndPatterns, PathLimits, Scope
+from webcrawl.scope import HostsAndPatterns, PathLimits, Scope, refused_ports
 from webcrawl.scope.hostrules import HostRule, HostRules
 
 DEBUG_COMMAND = "DEBUG_COMMAND"  # internal setting, made by `webcrawl.commands.debugging`
@@ -85,6 +85,7 @@ def scope_from(settings: BaseSettings) -> Scope:
         deny=read(settings, "SCOPE_DENY", list),
         allow=read(settings, "SCOPE_ALLOW", list),
         max_length=read(settings, "URLLENGTH_LIMIT", int) or sys.maxsize,
+        ports=refused_ports(read(settings, "ALLOW_PORTS", list)),
         rules=[traps, *rules],
     )
 
@@ -244,9 +245,11 @@ def identity_from(settings: BaseSettings) -> Identity:
     switches = {name: read(settings, name, bool) for name in ("FOLLOW_LINKS", "ROBOTSTXT_OBEY")}
     path = rules_path(settings)
     rules = {"RULES": f"@{path}"} if path is not None else {}  # `scrapy explain` reads the file
+    allowed = read(settings, "ALLOW_PORTS", list)
+    ports = {"ALLOW_PORTS": list(map(str, allowed))} if allowed else {}
     order = {"FRONTIER_ORDER": settings["FRONTIER_ORDER"]}
     proxy = {"PROXY": "set" if has_proxy(settings) else DIRECT} if settings.get("PROXY") else {}
-    return {**order, **lists, **numbers, **switches, **rules, **proxy}
+    return {**order, **lists, **numbers, **switches, **ports, **rules, **proxy}
 
 
 def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Policy:

@@ -14,14 +14,14 @@ from webcrawl.config.build import job_folder, rules_path, scope_from
 from webcrawl.crawl.steeringfile import Steered, read_steering
 from webcrawl.frontier.disk.explanation import explain
 from webcrawl.frontier.disk.inspection import Inspection
-from webcrawl.parse.urls import host_of
+from webcrawl.parse.urls import host_of, port_of
 from webcrawl.scope import HostsAndPatterns
 from webcrawl.scope.hostrules import HEADER, NO_VALUES, HostRules, Values
 from webcrawl.scope.rules import entries_of
 
 SCOPE_SETTINGS = {
     *("SCOPE_SUFFIXES", "SCOPE_DENY", "SCOPE_ALLOW"),
-    *("PATH_DEPTH_LIMIT", "PATH_REPEAT_LIMIT"),
+    *("PATH_DEPTH_LIMIT", "PATH_REPEAT_LIMIT", "ALLOW_PORTS"),
     "RULES",
 }
 
@@ -60,6 +60,8 @@ def of_scope(settings: BaseSettings, url: str, steered: Steered | None = None) -
             why = f"its host ends in none of SCOPE_SUFFIXES = {suffixes}"
         case "length":
             why = f"it is longer than URLLENGTH_LIMIT = {settings['URLLENGTH_LIMIT']}"
+        case "port":
+            why = f"port {port_of(url)} is one of another protocol, and not in ALLOW_PORTS"
         case "path_depth":
             why = f"its path is deeper than PATH_DEPTH_LIMIT = {settings['PATH_DEPTH_LIMIT']}"
         case "repeated_path":

@@ -27,6 +27,7 @@ from webcrawl.fetch.request import Limits
 from webcrawl.fetch.signing import KeyFileError, Signer, read_key
 from webcrawl.fetch.tls import client_context
 from webcrawl.parse.page import XML_TYPES
+from webcrawl.scope import refused_ports
 from webcrawl.textfile import NotAFile, open_file
 
 logger = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ def client_from(settings: BaseSettings, limits: Limits, gate: Gate | None = None
         gate=gate,
         proxy=proxy_from(settings),
         signer=signer_from(settings),
+        refused_ports=refused_ports(read(settings, "ALLOW_PORTS", list)),
     )
 
 

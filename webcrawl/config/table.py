@@ -385,6 +385,12 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "`True`: the crawl may reach loopback, private, link-local and reserved addresses.",
         ),
         Setting(
+            "ALLOW_PORTS",
+            kinds.PORTS,
+            "Ports of other protocols, such as 6000, to which requests may be sent all the same.",
+            "scope.md#ports",
+        ),
+        Setting(
             "FRONTIER_ORDER",
             one_of(*ORDERINGS),
             "Which URLs come first: `level` (short paths), `depth` (breadth first),"

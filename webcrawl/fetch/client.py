@@ -43,11 +43,16 @@ class Client:
         gate: Gate | None = None,
         proxy: Proxy | None = None,
         signer: Signer | None = None,
+        refused_ports: Container[int] = (),
     ) -> None:
-        """With `proxy` every connection is to it, whatever the request's address is."""
+        """With `proxy` every connection is to it, whatever the request's address is.
+
+        Nothing is sent to `refused_ports`: scope tests links, but a robots.txt may redirect there.
+        """
         self.limits = limits
         self.proxy = proxy
         self._signer = signer
+        self._refused_ports = refused_ports
         self._context = context or client_context()
         self._judge = judge or CertificateJudge()
         self._local_address = local_address
@@ -78,6 +83,8 @@ class Client:
     async def _transfer(self, request: FetchRequest) -> Transfer:
         limits = request.limits or self.limits
         target = split_url(request.url)
+        if target.port in self._refused_ports:
+            raise FetchFailed("blocked_port", str(target.port), ended_at=time.monotonic())
         local_address = request.local_address or self._local_address
         server = Server(target.secure, target.host, target.port, request.address, local_address)
         keep = (

@@ -49,7 +49,7 @@ _DYNAMIC_S: Final = 2.0  # a Last-Modified this near to the answer is the time o
 _GONE: Final = frozenset({404, 410})
 _PAGE: Final = ("2", "304")  # how the outcomes of its visits begin
 # Reasons for which no request was or will be made: twice, and the page leaves the cycle.
-_NO_SERVER: Final = frozenset({"dns", "blocked_address"})
+_NO_SERVER: Final = frozenset({"dns", "blocked_address", "blocked_port"})
 
 
 class Visits:

@@ -6,18 +6,15 @@ from typing import Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
 
 from webcrawl.config.build import scope_from
 from webcrawl.middlewares.verifier import Verifier, is_robots_task
 from webcrawl.parse.urls import host_of
 from webcrawl.scope import Scope
 
-SETTINGS = ("SCOPE_SUFFIXES", "SCOPE_DENY", "SCOPE_ALLOW", "SCOPE_RULES")
-
 
 class DomainFilter(Verifier):
-    """Drops requests that SCOPE_SUFFIXES, SCOPE_DENY, SCOPE_ALLOW or SCOPE_RULES exclude."""
+    """Drops requests that are out of scope: by SCOPE_*, URL limits, and ports (ALLOW_PORTS)."""
 
     name = "domain_filter"
 
@@ -27,12 +24,10 @@ class DomainFilter(Verifier):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        if not any(crawler.settings.getlist(name) for name in SETTINGS):
-            raise NotConfigured
         return cls(crawler, scope_from(crawler.settings))
 
     def decide(self, url: str, request: Request) -> None:
-        if is_robots_task(request):  # RFC 9309, 2.3.1.2: a robots.txt may redirect to other hosts
-            return
-        if reason := self._scope.refuses(url, host_of(url)):
+        reason = self._scope.refuses(url, host_of(url))
+        # RFC 9309, 2.3.1.2: a robots.txt may redirect to other hosts.
+        if reason and (reason == "port" or not is_robots_task(request)):
             self.refuse(reason)

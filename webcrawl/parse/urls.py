@@ -243,6 +243,12 @@ def host_of(url: str) -> str:
     return authority[: authority.index(":")]
 
 
+def port_of(url: str) -> int | None:
+    """The port of a canonical URL; None for the default of its scheme."""
+    _, colon, port = url[8 : url.index("/", 8)].rpartition(":")
+    return int(port) if colon and port.isdecimal() else None
+
+
 def origin_of(url: str) -> str:
     """Scheme and authority of a canonical URL: "http://h:8080"."""
     return url[: url.index("/", 8)]

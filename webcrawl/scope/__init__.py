@@ -1,10 +1,19 @@
 """Decides which URLs belong to the crawl. Core and pure, but `rules` reads `@file` lists once.
 
-Read in this order: `rules` (suffixes, deny and allow lists), `traps` (endless paths), `hostrules`
-(other values for some hosts).
+Read in this order: `rules` (suffixes, deny and allow lists), `ports` (of other protocols), `traps`
+(endless paths), `hostrules` (other values for some hosts).
 """
 
+from webcrawl.scope.ports import refused_ports
 from webcrawl.scope.rules import HostsAndPatterns, Rule, Scope, ScopeError
 from webcrawl.scope.traps import PathLimits, is_numbered
 
-__all__ = ["HostsAndPatterns", "PathLimits", "Rule", "Scope", "ScopeError", "is_numbered"]
+__all__ = [
+    "HostsAndPatterns",
+    "PathLimits",
+    "Rule",
+    "Scope",
+    "ScopeError",
+    "is_numbered",
+    "refused_ports",
+]

@@ -1,4 +1,4 @@
-"""The crawl's scope: suffixes, hosts and patterns, schemes and length.
+"""The crawl's scope: suffixes, hosts and patterns, schemes, length and ports.
 
 Owns the decision for one URL. Knows nothing of the URL-seen test, caps and robots.txt. Reads
 `@file` lists once, when a Scope is made or extended; decisions are pure.
@@ -20,7 +20,8 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from webcrawl.parse.urls import canonicalize, host_of
+from webcrawl.parse.urls import canonicalize, host_of, port_of
+from webcrawl.scope.ports import refused_ports
 from webcrawl.textfile import read_text
 
 Rule = Callable[[str, str], str]  # (url, host) -> the reason of a refusal, or ""
@@ -42,9 +43,9 @@ class ScopeError(ValueError):
 class Scope:
     """Decides which URLs belong to the crawl.
 
-    A URL must have one of `schemes`, at most `max_length` characters, a host under one of
-    `suffixes` (if any are given), no match in `deny`, a match in `allow` (if given), and must pass
-    all `rules`. The first failed test is the reason of a refusal.
+    A URL must have one of `schemes`, at most `max_length` characters, none of `ports`, a host under
+    one of `suffixes` (if any are given), no match in `deny`, a match in `allow` (if given), and
+    must pass all `rules`. The first failed test is the reason of a refusal.
 
     `denied` may grow while the crawl runs, and so may `allowed_too`: a URL that it matches needs
     neither a suffix nor a match in `allow`. Another thread may call `refuses` meanwhile.
@@ -58,10 +59,12 @@ class Scope:
         allow: Iterable[str] = (),
         schemes: Iterable[str] = ("http", "https"),
         max_length: int = 2083,
+        ports: frozenset[int] = refused_ports(),
         rules: Iterable[Rule] = (),
     ) -> None:
         self._schemes = tuple(f"{scheme}:" for scheme in schemes)
         self._max_length = max_length
+        self._ports = ports
         self.denied = HostsAndPatterns(deny, "SCOPE_DENY")
         self.allowed_too = HostsAndPatterns()
         self._suffixes = frozenset(_suffix(suffix) for suffix in suffixes)
@@ -112,13 +115,16 @@ class Scope:
     def refuses(self, url: str, host: str) -> str:
         """The reason why canonical `url` on `host` is out of scope; "" if it is in scope.
 
-        "scheme", "length", "suffix", "deny", "allow", or the reason of one of `rules`. O(labels of
-        the host) and one search per combined pattern; 0.3 µs without patterns.
+        "scheme", "length", "port", "suffix", "deny", "allow", or the reason of one of `rules`.
+        O(labels of the host) and one search per combined pattern; 0.3 µs without patterns.
         """
         if not url.startswith(self._schemes):
             return "scheme"
         if len(url) > self._max_length:
             return "length"
+        # A colon up to the end of "https://", the host and ":"; the URL has a port, or nearly.
+        if url.find(":", 6, len(host) + 9) > 0 and port_of(url) in self._ports:
+            return "port"
         for rule in self._rules:
             if reason := rule(url, host):
                 return reason

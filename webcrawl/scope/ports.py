@@ -1,0 +1,26 @@
+"""The ports of other protocols: no request is sent to one.
+
+A page may link to any port of any host. Servers of mail, of databases and of other line-based
+protocols take the lines of a request for commands, and their logs name the crawler as an attacker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+# WHATWG Fetch, 2.9, "port blocking".
+_BAD_PORTS: Final = (
+    *(0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101),
+    *(102, 103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389),
+    *(427, 465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636),
+    *(989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665),
+    *(6666, 6667, 6668, 6669, 6679, 6697, 10080),
+)
+# Deviation: MySQL, PostgreSQL, Redis, Memcached and MongoDB too. Browsers leave them to the server.
+_DATABASES: Final = (3306, 5432, 6379, 11211, 27017)
+
+
+def refused_ports(allowed: Iterable[int] = ()) -> frozenset[int]:
+    """The ports that get no request; `allowed` is ALLOW_PORTS."""
+    return frozenset((*_BAD_PORTS, *_DATABASES)).difference(allowed)
