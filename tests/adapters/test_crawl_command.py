@@ -215,7 +215,7 @@ def test_refusals_of_a_proxy_are_counted(
     with RawServer(refusing_proxy) as proxy:
         for scheme in ("http", "https"):
             monkeypatch.setenv(f"{scheme}_proxy", f"http://127.0.0.1:{proxy.port}")
-        seeds = "seeds=http://127.0.0.1:9/,https://127.0.0.2:9/"
+        seeds = "seeds=http://127.0.0.1:8/,https://127.0.0.2:8/"
         done = scrapy("crawl", "broad", "-a", seeds, *settings)
     assert done.returncode == 1
     assert "'webcrawl/failed/too_large': 1," in done.stderr

@@ -81,7 +81,7 @@ def test_a_debugging_command_leaves_nothing(tmp_path: Path, command: tuple[str, 
 def test_a_mistake_in_settings_is_one_line(
     tmp_path: Path, command: tuple[str, ...], setting: str, line: str
 ) -> None:
-    done = scrapy(tmp_path / "crawl", *command, "http://127.0.0.1:9/", "-s", setting)
+    done = scrapy(tmp_path / "crawl", *command, "http://127.0.0.1:8/", "-s", setting)
     (said,) = done.stderr.splitlines()
     assert said.startswith(line)
     assert (done.returncode, done.stdout) == (2, "")

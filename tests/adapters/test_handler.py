@@ -571,7 +571,7 @@ def test_a_request_that_is_not_http_is_not_sent(
     if "proxy" in bad.get("meta", {}) and not proxied:
         return
     meta = {"proxy": "http://127.0.0.1:1"} if proxied else {}
-    chosen = {"url": "http://127.0.0.1:1/", **bad, "meta": {**meta, **bad.get("meta", {})}}
+    chosen = {"url": "http://127.0.0.1:2/", **bad, "meta": {**meta, **bad.get("meta", {})}}
     request = Request(**chosen)
     if not proxied:
         lease = Lease("a.invalid", Step.PAGE, request.url, "127.0.0.1")

@@ -334,7 +334,7 @@ def test_a_port_in_use_and_a_wrong_value_are_one_line(scrapy: Scrapy, tmp_path: 
             ("yes", "LIVE = 'yes' cannot be used: 0 (off)"),
         ):
             ended: subprocess.CompletedProcess[str] = scrapy(
-                "crawl", "broad", "-a", "seeds=http://127.0.0.1:1/", "-s", f"LIVE={value}"
+                "crawl", "broad", "-a", "seeds=http://127.0.0.1:2/", "-s", f"LIVE={value}"
             )
             assert ended.returncode == 2
             assert line in ended.stderr

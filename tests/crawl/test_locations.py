@@ -30,3 +30,17 @@ def test_octets_of_a_location_are_requested_unchanged(tmp_path: Path, head_first
         result = crawled(tmp_path, site, HEAD_FIRST=head_first)
     assert_clean(result)
     assert set(site.requests) == {"/", *pages}
+
+
+def test_the_header_refresh_is_a_link(tmp_path: Path) -> None:
+    pages = {
+        "/turned": answer(b"", b"Refresh: 0"),
+        "/empty": answer(b"", b"Refresh: 5; URL='/a'"),
+        "/full": answer(b"<a href=/b>", b"REFRESH: 0;/c"),
+        "/nofollow": answer(b"", b"Refresh: 0; url=/d", b"X-Robots-Tag: nofollow"),
+    }
+    with served(pages) as site:
+        site.pages |= dict.fromkeys(("/a", "/b", "/c", "/d"), answer(b"<p>"))
+        result = crawled(tmp_path, site)
+    assert_clean(result)
+    assert set(site.requests) == {"/", "/robots.txt", *pages, "/a", "/b", "/c"}

@@ -60,7 +60,11 @@ SIGNED = {
     "/no-gpt": answer(b"never asked"),
     "/moved": answer(b"", b"Location: /", b"X-Robots-Tag: noarchive", status=b"302 Found"),
     "/closed": answer(b"", b"X-Robots-Tag: noarchive", status=b"401 Unauthorized"),
-    "/paid": answer(b"pay", status=b"402 Payment Required"),
+    "/paid": answer(
+        b"<link rel=license href=/terms.xml><a href=/never>pay</a>",
+        b'Link: </terms.xml>; rel="license"; type="application/rsl+xml"',
+        status=b"402 Payment Required",
+    ),
     "/law": answer(b"law", status=b"451 Unavailable For Legal Reasons"),
 }
 
@@ -80,7 +84,7 @@ def test_what_owners_say_is_recorded_and_obeyed(tmp_path: Path) -> None:
         )
     assert result.exit_code == 0
     assert_clean(result)
-    assert "/no-gpt" not in site.requests
+    assert not {"/no-gpt", "/never"} & site.requests.keys()
     assert all(len(site.requests[path]) == 1 for path in ("/behind", "/closed", "/paid", "/law"))
     signals = {
         "/robots.txt": ["License: https://h/license.xml", "Content-Usage: train-ai=n"],
@@ -91,6 +95,10 @@ def test_what_owners_say_is_recorded_and_obeyed(tmp_path: Path) -> None:
             "meta tdm-reservation: 1",
         ],
         "/moved": ["X-Robots-Tag: noarchive"],
+        "/paid": [
+            'Link: </terms.xml>; rel="license"; type="application/rsl+xml"',
+            "link license: /terms.xml",
+        ],
         "/closed": ["X-Robots-Tag: noarchive"],
     }
     unkept = {"/unkept", "/behind", "/moved", "/closed"}

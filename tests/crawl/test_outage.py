@@ -85,7 +85,7 @@ def test_the_next_run_tries_kept_urls(tmp_path: Path) -> None:
     job = {"JOBDIR": tmp_path / "job", "ALLOW_PRIVATE_ADDRESSES": 1, "RETRY_TIMES": 0}
     with running("--hosts", "3", "--pages-per-host", "3", "--features", "none,page-plain=1") as web:
         seed = f"http://127.0.0.1:{web.port}/"
-        stopped = crawl(tmp_path, "http://127.0.0.1:9/", seed, **job)
+        stopped = crawl(tmp_path, "http://127.0.0.1:8/", seed, **job)
         again = crawl(tmp_path, seed, **job)
     assert stopped.exit_code == 0
     assert stopped.report["counts"]["kept/robots_unreachable"] == 1

@@ -117,7 +117,7 @@ def test_ctrl_c_keeps_the_steps_that_are_done(tmp_path: Path) -> None:
 
 
 def test_a_crawl_that_fails_ends_the_sweep(tmp_path: Path) -> None:
-    arguments = ("-a", "seeds=http://127.0.0.1:1/", "--steps=4,8", "--pages=5")
+    arguments = ("-a", "seeds=http://127.0.0.1:2/", "--steps=4,8", "--pages=5")
     done = sweep(tmp_path, *arguments, "-s", "ALLOW_PRIVATE_ADDRESSES=1", "-s", "RETRY_TIMES=0")
     assert done.returncode == 1
     assert done.stdout == ""

@@ -81,7 +81,7 @@ def test_a_user_request_calls_its_callback_or_its_errback_once(tmp_path: Path) -
                 async for seed in super().start():
                     yield seed
                 for url in (
-                    "http://no-such-name.invalid/", "http://127.0.0.1:1/", "data:,aside",
+                    "http://no-such-name.invalid/", "http://127.0.0.1:2/", "data:,aside",
                     SEED + "robots.txt",  # a media type that the crawl drops
                 ):
                     yield scrapy.Request(url, self.parse_own, errback=self.failed)
@@ -97,7 +97,7 @@ def test_a_user_request_calls_its_callback_or_its_errback_once(tmp_path: Path) -
     found = [item for item in items(tmp_path) if "own" in item or "failed" in item]
     *others, robots = sorted(found, key=str)
     assert others == [
-        {"failed": "http://127.0.0.1:1/", "error": "DownloadFailedError"},
+        {"failed": "http://127.0.0.1:2/", "error": "DownloadFailedError"},
         {"failed": "http://no-such-name.invalid/", "error": "CannotResolveHostError"},
         {"own": "data:,aside", "size": 5},
     ]

@@ -61,7 +61,13 @@ def test_read_page_takes_any_bytes(payload: bytes, content_type: str) -> None:
 @given(st.text(), st.text())
 def test_read_page_takes_any_headers(content_type: str, x_robots_tag: str) -> None:
     sniff(b"<a>", content_type)
-    read_page(b"<a href=x>", f"text/html;{content_type}", "http://h/", x_robots_tag=x_robots_tag)
+    read_page(
+        b"<a href=x>",
+        f"text/html;{content_type}",
+        "http://h/",
+        x_robots_tag=x_robots_tag,
+        refresh="0;" + x_robots_tag,
+    )
 
 
 @given(st.binary(), st.sampled_from(["utf-8", "utf-16le", "big5", "gb18030", "replacement", "x"]))

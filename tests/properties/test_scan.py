@@ -17,6 +17,7 @@ PIECES = (
     *(b"<", b"</", b">", b"/>", b"<!--", b"-->", b"--!>", b"--", b"-", b"!", b"<!", b"<?", b"\n"),
     *(b"<a ", b"<A ", b"<a\n", b"</a>", b"<a/", b"<area ", b"<ab ", b"<p>", b'<li class="x">'),
     *(b"<link ", b"<svg>", b"</SVG>", b"<!-->", b"<textarea>", b"<noframes>", b"<plaintext"),
+    *(b"<embed ", b"<EMB", b"<Object\n", b"<obj>", b"<emb=", b"</object>"),
     *(b"</template>", b"<templates", b"<!DOCTYPE html>", b"<style", b"<1", b"<\xe9>", b"<p\0>"),
     *(b' href="', b" href='", b" href=", b"href", b' HREF="', b' hreflang="', b' rel="', b' id="'),
     *(b'"', b"'", b"=", b" = ", b" ", b"\t", b"\f", b"\v", b"x", b"Z", b"9", b"\0", b"\xff", b"/"),

@@ -191,6 +191,8 @@ def answer(head: bytes) -> None:
     header_directives(x_robots_tag, ("robots", "webcrawl"))
     header_signals(headers)
     redirect_target(response.headers.get("Location") or b"", "http://h/")
+    refresh = (response.headers.get("Refresh") or b"").decode("latin-1")
+    read_page(b"", "", "http://h/", refresh=refresh)
 
 
 def wait_of(value: bytes) -> None:
@@ -232,6 +234,14 @@ HTTP = [
             (b"X-Robots-Tag:", b"a:a,"),
             (b"X-Robots-Tag:", b"a "),
             (b"X-Robots-Tag:", b"a"),
+            (b"Link:", b"<license>,"),
+            (b"Link:license", b"<"),
+            (b"Link:license<>", b'"'),
+            (b"Link:<license>", b";rel "),
+            (b"Link:<license>", b';a="'),
+            (b"Refresh:0;", b"url="),
+            (b"Refresh:0;url=", b"../"),
+            (b"Refresh:", b" 0"),
             (b"Location:", b"../"),
             (b"Location:", b"\xff"),
         )

@@ -46,6 +46,10 @@ def links(page: str, **options: object) -> list[str]:
         "<area href=x>",
         "<frameset><frame src=x></frameset>",
         "<iframe src=x>",
+        "<embed src=x>",
+        "<EMBED type='text/html' SRC='x'>",
+        "<object type=text/html data=x></object>",
+        "<object data='x'><embed src=x></object>",
         "<link rel=canonical href=x>",
         "<link href=x rel='foo NEXT'>",
         "<link rel=prev href=x>",
@@ -91,6 +95,7 @@ def test_one_link(page: str) -> None:
         "<a href=x",
         "<a href='x>",
         "<abbr href=x>",
+        "<embed data=x><object src=x></object><objects data=x><emb src=x>",
         "<img src=x><form action=x><script src=x></script><link rel=stylesheet href=x>",
         "<!-- <a href=x> -->",
         "<!-- <a href=x>",
@@ -226,6 +231,29 @@ def test_x_robots_tag(header: str, followed: bool) -> None:
         b"<a href=x>", "text/html", URL, x_robots_tag=header, user_agent_token="OurBot"
     )
     assert (bool(read.links), read.nofollow) == (followed, not followed)
+
+
+@pytest.mark.parametrize(
+    ("header", "link"),
+    [
+        ("0; url=x", "http://h/dir/x"),
+        ("5;URL='/x'", "http://h/x"),
+        ("0, http://i/", "http://i/"),
+        ("1; url=/caf\xe9", "http://h/caf%E9"),
+        ("0; url=y", "http://h/dir/y"),  # also in the page
+        ("5", None),
+        ("5;", None),
+        ("soon; url=/x", None),
+        ("0; url=javascript:x", None),
+    ],
+)
+def test_the_header_refresh_means_what_a_meta_refresh_does(header: str, link: str | None) -> None:
+    for payload, content_type in ((b"<a href=y>", "text/html"), (b"", ""), (b"x", "text/plain")):
+        read = read_page(payload, content_type, URL, refresh=header)
+        want = ["http://h/dir/y"] if payload == b"<a href=y>" else []
+        assert read.links == list(dict.fromkeys(want + ([link] if link else [])))
+        assert read.found == len(want) + bool(link)
+    assert read_page(b"", "", URL, refresh=header, x_robots_tag="nofollow").links == []
 
 
 def test_rel_nofollow_is_obeyed_if_the_setting_says_so() -> None:

@@ -56,6 +56,29 @@ def test_the_meta_elements_that_apply_and_their_directives() -> None:
     assert not read_page(page, "text/html", URL, user_agent_token="OurBot").noarchive
 
 
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ('</l.xml>; rel="license"; type="application/rsl+xml"', ...),
+        ("<https://h/l>;REL=License", ...),
+        ('</l>; rel="cc LICENSE"', ...),
+        ('</a>; rel=preload, </l>; rel=license, </b>; rel="next"', "</l>; rel=license"),
+        ('</a,b>; title=", rel=license"; rel=next', None),
+        ("</l>; rel=next; rel=license", None),  # RFC 8288, 3.3: the first counts
+        ("</license>; rel=next", None),
+        ('<</l>; rel="license', None),
+    ],
+)
+def test_the_link_header_of_a_license(value: str, kept: object) -> None:
+    want = [] if kept is None else [f"Link: {value if kept is ... else kept}"]
+    assert header_signals([(b"link", value.encode())]) == want
+
+
+def test_link_elements_of_a_license() -> None:
+    page = b"<link rel='License' href='/l.xml'><link rel=license><link rel=icon href=/license>"
+    assert read_page(page * 150, "text/html", URL).signals == ["link license: /l.xml"] * 100
+
+
 def test_signals_are_read_of_a_page_whose_header_has_nofollow() -> None:
     page = b"<meta name=robots content=noarchive><a href=/a>a</a>"
     read = read_page(page, "text/html", URL, x_robots_tag="nofollow")

@@ -1,7 +1,8 @@
-"""The links of an HTML page, and its meta elements for robots, as they are written.
+"""The links of an HTML page, its meta elements for robots and its licences, as they are written.
 
 Owns which elements and attributes are links. Resolving, canonical form and scope are elsewhere.
-Images, scripts, style sheets, forms and media are not links: this crawl collects pages.
+Images, scripts, style sheets, forms and media are not links: this crawl collects pages. `<embed>`
+and `<object>` are, since they may hold a page.
 
 The content of `<noscript>` is read, as the Standard says for a client that runs no scripts.
 """
@@ -20,8 +21,10 @@ _FEEDS = frozenset(("application/rss+xml", "application/atom+xml", "application/
 _link_target = {
     b"a": value_finder("href"),
     b"area": value_finder("href"),
+    b"embed": value_finder("src"),
     b"frame": value_finder("src"),
     b"iframe": value_finder("src"),
+    b"object": value_finder("data"),
 }
 # WHATWG HTML, 4.2.5.3, shared declarative refresh steps: a time, a separator, perhaps "url=".
 _REFRESH = re.compile(
@@ -41,6 +44,7 @@ class Markup:
     robots: list[tuple[str, str]] = field(
         default_factory=list
     )  # <meta>: name in lower case, content
+    licenses: list[str] = field(default_factory=list)  # of <link rel=license>
 
 
 def read_html(payload: bytes, charset: str, *, follow_rel_nofollow: bool = True) -> Markup:
@@ -78,11 +82,13 @@ def _read(payload: bytes, charset: str, follow_rel_nofollow: bool, *, xml: bool)
 
 
 def _read_link(page: Markup, values: dict[bytes, bytes], charset: str) -> None:
-    """<link>: a page, the same page in another language (hreflang), or a feed."""
+    """<link>: a page, the same page in another language (hreflang), a feed, or a licence."""
     if b"href" not in values:
         return
     rel = decode(values.get(b"rel", b""), charset).lower().split()
     is_alternate = "alternate" in rel and "stylesheet" not in rel
+    if "license" in rel:
+        page.licenses.append(_text(values[b"href"], charset))
     if not _LINKED_PAGES.isdisjoint(rel) or (is_alternate and b"hreflang" in values):
         page.hrefs.append(_text(values[b"href"], charset))
     elif is_alternate:
@@ -94,11 +100,16 @@ def _read_link(page: Markup, values: dict[bytes, bytes], charset: str) -> None:
 def _read_meta(page: Markup, values: dict[bytes, str]) -> None:
     content = values.get(b"content", "")
     if values.get(b"http-equiv", "").lower() == "refresh":
-        refresh = _REFRESH.match(content)
-        if refresh and (target := refresh[refresh.lastindex or 0]):
+        if target := refresh_target(content):
             page.hrefs.append(target)
     elif b"name" in values:
         page.robots.append((values[b"name"].strip().lower(), content))
+
+
+def refresh_target(content: str) -> str:
+    """The URL in a refresh, of a `<meta>` or of the header `Refresh`; "" without one. O(length)."""
+    refresh = _REFRESH.match(content)
+    return str(refresh[refresh.lastindex or 0]) if refresh else ""
 
 
 def _nofollow(attributes: bytes) -> bool:

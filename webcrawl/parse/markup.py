@@ -18,7 +18,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 _RAW_TEXT = ("iframe", "noembed", "noframes", "script", "style", "textarea", "title", "xmp")
-_OPENING = ("a", "area", "base", "frame", "link", "meta", "math", "plaintext", "svg", "template")
+_OPENING = (
+    *("a", "area", "base", "embed", "frame", "link", "meta", "math", "object", "plaintext", "svg"),
+    "template",
+)
 _CLOSING = ("/math", "/svg", "/template")
 
 _BLANK = r"\t\n\f\r "
@@ -48,11 +51,18 @@ _OF_INTEREST = _any_of(_OPENING + _RAW_TEXT, _TAG_NAME_END)
 _CLOSES_ONE = _any_of(_CLOSING, _TAG_NAME_END)
 # `<div class="a" id="b">`, as nearly all tags are written. A name is certainly of no interest if no
 # name of interest has its first, second or third letter in that place. Other patterns handle "a".
+# embed and object are tested by themselves: with their letters too, "img" would be of interest.
 _FIRST, _SECOND, _THIRD = (
     "".join(letters) + "".join(letters).upper()
-    for letters in zip(*(name[:3] for name in _OPENING + _RAW_TEXT if name != "a"), strict=True)
+    for letters in zip(
+        *(name[:3] for name in _OPENING + _RAW_TEXT if name not in ("a", "embed", "object")),
+        strict=True,
+    )
 )
-_USUAL_NAME = rf"(?![{_FIRST}][{_SECOND}][{_THIRD}])[B-Zb-z][A-Za-z0-9]*+"
+_USUAL_NAME = (
+    rf"(?:(?![{_FIRST}][{_SECOND}][{_THIRD}])[B-DF-NP-Zb-df-np-z]|[EeOo](?![BbMm][BbJj]))"
+    r"[A-Za-z0-9]*+"
+)
 _USUAL_VALUE = r"""[a-z0-9-]*+="[^"]*+\""""
 _USUAL_TAG = rf"{_USUAL_NAME}(?:>|(?:[{_BLANK}]++[a-z]{_USUAL_VALUE}|{_STOP})*+>)"
 # `<a class="b" href="c">`, as nearly all links are written. Without rel, which may be nofollow.

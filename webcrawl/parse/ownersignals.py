@@ -11,8 +11,10 @@ words the crawl can obey. Decides nothing. Pure.
 | `Content-Signal` | robots.txt | contentsignals.org |
 | `tdm-reservation`, `tdm-policy` | header, meta | W3C TDMRep, 5 and 6 |
 | `License` | robots.txt | RSL |
+| `Link` with `rel="license"`, `<link rel=license>` | header, page | RSL; HTML, 4.6.7.10 |
 
-A signal is one line, `NAME: VALUE`, of a meta element `meta NAME: VALUE`. White space in a value is
+A signal is one line, `NAME: VALUE`, of a meta element `meta NAME: VALUE`, of a link element `link
+license: HREF`. White space in a value is
 one space, and characters that cannot be printed are U+FFFD: it is shown in terminals and logs. The
 rest is as the owner wrote it, up to VALUE_MAX characters. A page has SIGNALS_MAX lines at most, of
 TEXT_MAX characters together, and one that counts those left out (of meta elements and of a group of
@@ -38,7 +40,13 @@ _HEADERS: Final = {
     b"content-usage": "Content-Usage",
     b"tdm-reservation": "tdm-reservation",
     b"tdm-policy": "tdm-policy",
+    b"link": "Link",
 }
+# RFC 8288, 3: a link of the header Link, and its parameters. Linear: a "<" ends a failed try.
+_LINK: Final = re.compile(rb'<[^<>]*+>(?:"[^"]*+"|[^",<])*+')
+_PARAMETER: Final = re.compile(
+    rb';[ \t]*+([\w*-]++)[ \t]*+(?:=[ \t]*+(?:"([^"]*+)"|([^;, \t]++)))?'
+)
 _METAS_MAX: Final = 100
 _METAS: Final = frozenset({"tdm-reservation", "tdm-policy"})
 # Directives of robots that the crawl can obey. "none" is "noindex, nofollow".
@@ -71,10 +79,31 @@ def bounded(lines: Iterable[str]) -> Lines:
 def header_signals(headers: Iterable[tuple[bytes, bytes]]) -> Lines:
     """The signals among the headers of an answer, in their order. 1 µs; O(headers)."""
     return [
-        f"{_HEADERS[lower]}: {_printable(_decoded(value))}"
+        f"{_HEADERS[lower]}: {_printable(_decoded(said))}"
         for name, value in headers
         if (lower := name.lower()) in _HEADERS
+        for said in ((value,) if lower != b"link" else _licenses(value))
     ]
+
+
+def _licenses(link: bytes) -> list[bytes]:
+    """The links of a `Link` header that have the relation "license"."""
+    if b"license" not in link.lower():
+        return []
+    return [each[0] for each in _LINK.finditer(link) if b"license" in _relations(each[0])]
+
+
+def _relations(link: bytes) -> list[bytes]:
+    """The relations of one link: its first `rel` (RFC 8288, 3.3), in lower case."""
+    for name, quoted, plain in _PARAMETER.findall(link, link.index(b">")):
+        if name.lower() == b"rel":
+            return (quoted or plain).lower().split()
+    return []
+
+
+def license_signals(hrefs: Iterable[str]) -> Lines:
+    """The signals of the `<link rel=license>` of a page."""
+    return [f"link license: {_printable(href)}" for href in islice(hrefs, _METAS_MAX)]
 
 
 def applying(metas: Iterable[Meta], agents: Collection[str]) -> list[Meta]:

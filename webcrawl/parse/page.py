@@ -13,14 +13,15 @@ from typing import Protocol
 from webcrawl.parse.charset import sniff
 from webcrawl.parse.feeds import read_xml
 from webcrawl.parse.language import declared_language
-from webcrawl.parse.links import Markup, read_html, read_xhtml
+from webcrawl.parse.links import Markup, read_html, read_xhtml, refresh_target
 from webcrawl.parse.ownersignals import (
     applying,
     header_directives,
+    license_signals,
     meta_directives,
     meta_signals,
 )
-from webcrawl.parse.urls import MAX_PAGE_LENGTH, canonicalize, canonicalize_each
+from webcrawl.parse.urls import MAX_PAGE_LENGTH, canonicalize, canonicalize_each, redirect_target
 
 # Any payload within these takes less than 50 ms: a tag with its link takes up to 9 µs, and a byte
 # inside a tag up to 0.35 µs.
@@ -30,6 +31,7 @@ QUICK_TAGS = 4_000
 # that has only links to its own folder reaches this limit if the URL of the folder has 1,000
 # characters.
 _LINKS_ROOM = 1024 * 1024
+_NO_MARKUP = Markup()  # of a media type without a parser
 
 
 class Parser(Protocol):
@@ -59,7 +61,7 @@ class ParsedPage:
     found: int = 0  # http(s) links before repeats were dropped
     nofollow: bool = False  # the page forbids following its links
     noarchive: bool = False  # the page forbids keeping a copy
-    signals: list[str] = field(default_factory=list)  # of its meta elements (`ownersignals`)
+    signals: list[str] = field(default_factory=list)  # of its markup (`ownersignals`)
 
 
 def reads_quickly(payload: bytes) -> bool:
@@ -81,6 +83,7 @@ def read_page(
     url: str,
     *,
     x_robots_tag: str = "",
+    refresh: str = "",
     follow_rel_nofollow: bool = True,
     obey_nofollow: bool = True,
     user_agent_token: str = "",
@@ -91,21 +94,24 @@ def read_page(
     """Links of the page at `url` (canonical) with the Content-Type `content_type`.
 
     `x_robots_tag` is the value of that header; several headers are joined by newlines (or commas).
-    A page with nofollow has `found` 0 and no links, not even the target of a meta refresh, unless
-    `obey_nofollow` is off. `user_agent_token` is our name in robots rules, `robots_also` has other
+    `refresh` is the value of `Refresh`, in Latin-1: as in browsers it means what a meta refresh
+    does, whatever the media type. A page with nofollow has `found` 0 and no links, not even the
+    target of a refresh, unless `obey_nofollow` is off. `user_agent_token` is our name in robots rules, `robots_also` has other
     names whose rules hold too. `follow_feeds`: the feeds of an HTML page are links too. O(size).
     """
     agents = ("robots", user_agent_token.lower(), *robots_also)
     said = header_directives(x_robots_tag, agents) if x_robots_tag else set()
     parser = parsers.get(media_type_of(content_type))
-    if parser is None:
-        return ParsedPage(noarchive="noarchive" in said)
-    charset = sniff(payload, content_type)
-    page = ParsedPage(charset, declared_language(payload, charset))
-    markup = parser(payload, page.charset, follow_rel_nofollow=follow_rel_nofollow)
+    page, markup = ParsedPage(), _NO_MARKUP
+    if parser is not None:
+        page.charset = sniff(payload, content_type)
+        page.lang = declared_language(payload, page.charset)
+        markup = parser(payload, page.charset, follow_rel_nofollow=follow_rel_nofollow)
     if metas := applying(markup.robots, agents):
         page.signals = meta_signals(metas)
         said |= meta_directives(metas, agents)
+    if markup.licenses:
+        page.signals += license_signals(markup.licenses)
     if said:
         page.nofollow = not said.isdisjoint(("nofollow", "none"))
         page.noarchive = "noarchive" in said
@@ -115,5 +121,16 @@ def read_page(
     base = (markup.base and canonicalize(markup.base, url)) or url
     room = min(MAX_PAGE_LENGTH, _LINKS_ROOM + 3 * len(payload))
     hrefs = markup.hrefs + markup.feeds if follow_feeds else markup.hrefs
-    page.links, page.found = canonicalize_each(hrefs, base, page.charset, room)
+    if hrefs:
+        page.links, page.found = canonicalize_each(hrefs, base, page.charset, room)
+    if refresh:
+        _add_refresh(page, refresh, url)
     return page
+
+
+def _add_refresh(page: ParsedPage, refresh: str, url: str) -> None:
+    target = redirect_target(refresh_target(refresh).encode("latin-1", "replace"), url)
+    if target is not None:
+        page.found += 1
+        if target not in page.links:
+            page.links.append(target)

@@ -34,6 +34,7 @@ from webcrawl.crawl.page_fetch import state_of
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.crawl.visits import compare_not_modified, is_unchanged
 from webcrawl.fetch.exchange import Exchange
+from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.frontier.lease import Link
 from webcrawl.items import Original, Page
 from webcrawl.parse.charset import sniff
@@ -238,6 +239,9 @@ class BroadSpider(Spider):
         elif 200 <= response.status < 300:
             await self._read_body(page, response, exchange)
             page.unchanged = is_unchanged(visit, page)
+        elif response.status in REFUSED_ACCESS and response.body:  # it may say how to get access
+            parsed, _, _ = await self._parsed(page, response)
+            page.signals += parsed.signals
         if page.signals:
             page.signals = bounded(page.signals)
         return page
@@ -255,10 +259,11 @@ class BroadSpider(Spider):
 
         A duplicate is read too: its URL differs, so its relative links are other URLs.
         """
-        if not response.body:
+        if response.body:
+            await self._compare(page, exchange, response.body)
+        elif not _refresh(exchange):
             page.simhash = digest(b"") if self._reading.revisits else None
             return
-        await self._compare(page, exchange, response.body)
         parsed, page.simhash, has_failed = await self._parsed(page, response)
         if has_failed:
             self.crawler.stats.inc_value("webcrawl/parser_failed")
@@ -279,6 +284,7 @@ class BroadSpider(Spider):
             _content_type(response) or "text/html",
             page.url,
             x_robots_tag=_x_robots_tag(response),
+            refresh=_refresh(exchange_of(response)),
             follow_rel_nofollow=reading.follow_rel_nofollow,
             obey_nofollow=reading.obey_nofollow,
             user_agent_token=reading.agent,
@@ -352,3 +358,10 @@ def _content_type(response: Response) -> str:
 def _x_robots_tag(response: Response) -> str:
     """All headers of that name, in lines."""
     return b"\n".join(response.headers.getlist(ROBOTS_HEADER)).decode("latin-1")
+
+
+def _refresh(exchange: Exchange) -> str:
+    """The first header `Refresh`, mostly none: 0.2 µs then."""
+    if b"\nrefresh" not in exchange.head.lower():
+        return ""
+    return exchange.header(b"refresh").decode("latin-1")

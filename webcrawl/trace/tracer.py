@@ -151,6 +151,7 @@ class Tracer:
                 _last(exchange, b"content-type").decode("latin-1") or "text/html",
                 exchange.url,
                 x_robots_tag=x_robots_tag.decode("latin-1"),
+                refresh=_last(exchange, b"refresh").decode("latin-1"),
                 follow_rel_nofollow=read(settings, "FOLLOW_REL_NOFOLLOW", bool),
                 obey_nofollow=read(settings, "OBEY_NOFOLLOW", bool),
                 user_agent_token=robots_token(settings).lower(),

@@ -73,18 +73,18 @@ static const struct {
 } OF_INTEREST[] = {
     {1, "a"},        {3, "svg"},      {3, "xmp"},       {4, "/svg"},      {4, "area"},
     {4, "base"},     {4, "link"},     {4, "math"},      {4, "meta"},      {5, "/math"},
-    {5, "frame"},    {5, "style"},    {5, "title"},     {6, "iframe"},    {6, "script"},
-    {7, "noembed"},  {8, "noframes"}, {8, "template"},  {8, "textarea"},  {9, "/template"},
-    {9, "plaintext"},
-};
-enum { LONGEST = 9 };
+    {5, "embed"},    {5, "frame"},    {5, "style"},     {5, "title"},     {6, "iframe"},
+    {6, "object"},   {6, "script"},   {7, "noembed"},   {8, "noframes"},  {8, "template"},
+    {8, "textarea"}, {9, "/template"}, {9, "plaintext"},
+}; /* by size: most tags of a page have short names */
+enum { LONGEST = 9, NAMES = sizeof OF_INTEREST / sizeof *OF_INTEREST };
 
 /* The name in lower case; "" if the tag is of no interest. `at` is behind the "<". */
 static const char *name_of_interest(Place at, Py_ssize_t size) {
     char lower[LONGEST];
     if (size > LONGEST) return "";
     for (Py_ssize_t i = 0; i < size; i++) lower[i] = at[i] | 0x20;
-    for (size_t i = 0; i < sizeof OF_INTEREST / sizeof *OF_INTEREST; i++)
+    for (size_t i = 0; i < NAMES && OF_INTEREST[i].size <= size; i++)
         if (OF_INTEREST[i].size == size && !memcmp(OF_INTEREST[i].name, lower, size))
             return OF_INTEREST[i].name;
     return "";
