@@ -28,6 +28,7 @@ from webcrawl.frontier.lease import (
 )
 from webcrawl.frontier.outlinks import Outlinks, looks_like_sitemap
 from webcrawl.frontier.politeness import Politeness
+from webcrawl.frontier.sitemapnames import GUESSED
 from webcrawl.frontier.store import MemoryStore
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.scope import Scope
@@ -194,6 +195,17 @@ def test_a_sitemap_that_was_found_as_a_page_is_fetched_once() -> None:
     crawl.run("http://b/")
     assert crawl.fetched == ["http://b/", "http://a/s.xml", "http://a/1"]
     assert crawl.state.counters.dropped == {"sitemap": 1}
+
+
+def test_a_guess_is_one_request_for_all_origins_of_a_host() -> None:
+    crawl = Crawl({"a": (GUESSED,), "b": ("http://b/s.xml",)})
+    crawl.files = {"http://a/sitemap.xml": ["http://a/1"], "http://b/s.xml": []}
+    crawl.run("http://a/")
+    crawl.run("https://a/", "http://b/")
+    crawl.names["b"] = (GUESSED,)
+    crawl.run("https://b/")
+    assert [url for url in crawl.fetched if url.endswith(".xml")] == [*crawl.files]
+    assert "http://a/1" in crawl.fetched
 
 
 def test_caps() -> None:

@@ -62,6 +62,41 @@ def test_each_format_in_pieces_of_any_size(name: str, size: int) -> None:
     assert read(data, size) == (name, "", entries)
 
 
+@pytest.mark.parametrize("size", [1, 7, 1 << 16])
+def test_names_in_upper_case(size: int) -> None:
+    xml = URLSET.upper().replace(b"HTTP://A", b"http://a")
+    assert [url for url, _ in read(xml, size)[2]][:2] == ["http://a/1?X=1&AMP;Y=2", "http://a/DE"]
+    assert read(b"<SitemapIndex><SITEMAP><Loc>http://a/</Loc>")[2] == [("http://a/", 0)]
+    rss = b"<RSS><ITEM><LINK>http://a/</LINK><PUBDATE>2024-05-01</PUBDATE></ITEM>"
+    assert read(rss)[2] == [("http://a/", MAY)]
+    assert read(b"<FEED><ENTRY><LINK HREF='/x'/></ENTRY>")[2] == [("/x", 0)]
+    assert read("<\N{LATIN SMALL LETTER LONG S}itemapindex>".encode())[0] == ""
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 16])
+@pytest.mark.parametrize(
+    ("feed", "entry", "link", "url"),
+    [
+        ("http://a/f/", "", "", "http://a/f/x"),
+        ("http://a/f/", "e/", "", "http://a/f/e/x"),
+        ("http://a/f/", "/e/", "l/", "http://a/e/l/x"),
+        ("http://a/f/", "https://b/", "", "https://b/x"),
+        ("", "", "http://c/", "http://c/x"),
+        ("f/", "../e/", "", "e/x"),  # relative to the URL of the file
+        ("http://[/", "", "", "x"),
+        ("http://a/?q=1&amp;r=2", "?s=3", "", "http://a/x"),
+        ("http://a/" + "f" * 2000, "", "", "x"),
+    ],
+)
+def test_the_base_of_atom(feed: str, entry: str, link: str, url: str, size: int) -> None:
+    """RFC 4287, 2: xml:base of any element."""
+    bases = [f" xml:base='{base}'" if base else "" for base in (feed, entry, link)]
+    each = "<entry{1}><link rel='self' href='/no'/><link{2} href='x'/></entry>"
+    after = "<entry><link xml:BASE='http://i/' href='http://h/y'/></entry>"
+    data = ("<feed{0} data-base='http://no/'>" + each + after).format(*bases)
+    assert [found for found, _ in read(data.encode(), size)[2]] == [url, "http://h/y"]
+
+
 def test_utf16_and_other_encodings() -> None:
     assert read("<urlset><url><loc>http://a/é</loc>".encode("utf-16"))[2] == [("http://a/é", 0)]
     latin = '<?xml version="1.0" encoding="ISO-8859-1"?><urlset><url><loc>http://a/é</loc>'

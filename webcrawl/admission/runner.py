@@ -50,6 +50,7 @@ from webcrawl.frontier.lease import (
     Step,
     Unresolved,
 )
+from webcrawl.frontier.sitemapnames import GUESSED
 from webcrawl.parse.robots import ALLOW_ALL, LARGE_BODY_BYTES, RobotsRules
 from webcrawl.parse.sitemaps import SIZE_MAX
 from webcrawl.parse.urls import canonicalize_each, host_of, redirect_target
@@ -220,14 +221,14 @@ class Admissions:
                 as_agent = agent and self.read_rules_as
                 read_rules = as_agent(agent) if as_agent else self.read_rules
                 rules = await read_robots(exchange.payload, read_rules)
-                if rules.sitemaps:
-                    rules = structs.replace(rules, sitemaps=self._named(rules, robots_task))
+                rules = self._with_sitemaps(rules, robots_task)
                 return RobotsFetched(
                     *(rules, expires_at, *times, "2xx", size, agent, details, *answered)
                 )
             case AllowsAll(kind):
+                rules = self._with_sitemaps(ALLOW_ALL, robots_task)
                 return RobotsFetched(
-                    *(ALLOW_ALL, expires_at, *times, kind, size, agent, details, *answered)
+                    *(rules, expires_at, *times, kind, size, agent, details, *answered)
                 )
             case Redirects(url):
                 return RobotsMoved(url, host_of(url), *times, size, details, *answered)
@@ -235,13 +236,20 @@ class Admissions:
                 again_s = asked_to_wait_s(exchange)
                 return RobotsUnreachable("5xx", *times, again_s, details, *answered)
 
-    def _named(self, rules: RobotsRules, robots_task: RobotsTask) -> tuple[str, ...]:
-        """The sitemaps that the rules name: canonical, each once, and in scope."""
-        if self.sitemaps is None:
-            return ()
-        # Deviation: relative to the robots.txt; the standard asks for whole URLs.
-        urls, _ = canonicalize_each(rules.sitemaps, robots_task.origin + "/robots.txt")
-        return tuple(filter(self.sitemaps.has_scope, urls))
+    def _with_sitemaps(self, rules: RobotsRules, robots_task: RobotsTask) -> RobotsRules:
+        """`rules` with the sitemaps that they name: canonical, each once, and in scope; or with a
+        guess.
+        """
+        sitemaps, named = self.sitemaps, rules.sitemaps
+        if named and sitemaps is None:
+            return structs.replace(rules, sitemaps=())
+        if named and sitemaps is not None:
+            # Deviation: relative to the robots.txt; the standard asks for whole URLs.
+            urls, _ = canonicalize_each(named, robots_task.origin + "/robots.txt")
+            return structs.replace(rules, sitemaps=tuple(filter(sitemaps.has_scope, urls)))
+        if sitemaps is not None and sitemaps.guesses_for(robots_task.origin):
+            return structs.replace(rules, sitemaps=(GUESSED,))
+        return rules
 
     async def _sitemap(self, exchange: Exchange, link: Link) -> Outcome:
         links: tuple[Link, ...] = ()

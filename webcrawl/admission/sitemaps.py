@@ -24,6 +24,7 @@ from webcrawl.fetch.exchange import Exchange
 from webcrawl.fetch.request import FetchRequest
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.outlinks import Listed, OfSitemap, Outlinks
+from webcrawl.frontier.sitemapnames import GUESSED
 from webcrawl.parse.sitemaps import SIZE_MAX, Entry, Format, SitemapReader
 from webcrawl.parse.urls import MAX_PAGE_LENGTH, canonicalize
 
@@ -50,10 +51,14 @@ class SitemapFile:
 
 
 class Sitemaps:
-    """Reads answers, and counts them in `counts` (`Counters.sitemaps`). Warns of useless seeds."""
+    """Reads answers, and counts them in `counts` (`Counters.sitemaps`). Warns of useless seeds.
 
-    def __init__(self, outlinks: Outlinks, counts: Counter[str]) -> None:
+    guesses -- SITEMAPS=guess: /sitemap.xml is tried where a robots.txt names no sitemap
+    """
+
+    def __init__(self, outlinks: Outlinks, counts: Counter[str], *, guesses: bool = False) -> None:
         self._outlinks = outlinks
+        self._guesses = guesses
         self._counts = counts
         self._shared_left = SHARED_BYTES
         self._seeds_named: set[str] = set()
@@ -64,6 +69,10 @@ class Sitemaps:
     def has_scope(self, url: str) -> bool:
         """Whether a sitemap that a robots.txt names may be asked for. Counts a refusal."""
         return self._outlinks.names_sitemap(url)
+
+    def guesses_for(self, origin: str) -> bool:
+        """Whether /sitemap.xml of `origin` may be tried. Counts a refusal."""
+        return self._guesses and self.has_scope(origin + GUESSED)
 
     def room(self, request: FetchRequest) -> Room:
         """The room for the body of `request`; it is held until the end of a `with` block."""

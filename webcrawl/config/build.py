@@ -38,7 +38,7 @@ from webcrawl.config.fetch import (
     limits_from,
     user_agent_of,
 )
-from webcrawl.config.kinds import DIRECT
+from webcrawl.config.kinds import DIRECT, GUESS
 from webcrawl.config.table import read
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.fetch.gate import Gate
@@ -127,8 +127,19 @@ def outlinks_from(
     sequence_max = read(settings, "SEQUENCE_LIMIT", int)
     return Outlinks(
         *(scope or scope_from(settings), dropped, sequence_max, known),
-        reads_sitemaps=read(settings, "SITEMAPS", bool) and read(settings, "FOLLOW_LINKS", bool),
+        reads_sitemaps=reads_sitemaps(settings),
     )
+
+
+def reads_sitemaps(settings: BaseSettings) -> bool:
+    """Whether sitemaps are links: SITEMAPS and FOLLOW_LINKS."""
+    wanted = guesses_sitemaps(settings) or read(settings, "SITEMAPS", bool)
+    return wanted and read(settings, "FOLLOW_LINKS", bool)
+
+
+def guesses_sitemaps(settings: BaseSettings) -> bool:
+    """Whether /sitemap.xml is tried where a robots.txt names no sitemap."""
+    return bool(settings.get("SITEMAPS") == GUESS)
 
 
 def caps_from(settings: BaseSettings, rules: HostRules | None = None) -> Caps:

@@ -355,6 +355,12 @@ def _is_file_prefix(value: object) -> bool:
 
 
 BOOL = Kind(_is_bool, "True or False", lambda value: str(value) in {"1", "True", "true"})
+GUESS = "guess"  # SITEMAPS: try /sitemap.xml too
+SITEMAPS = Kind(
+    lambda value: value == GUESS or _is_bool(value),
+    "True, False, or guess",
+    lambda value: value if value == GUESS else BOOL.typed(value),
+)
 FOLDER = Kind(_is_writable, "a folder that can be written")
 FOLDER_OR_UNSET = Kind(lambda value: not value or _is_writable(value), FOLDER.allowed)
 FREE_PORT = 1  # LIVE: any port that is free

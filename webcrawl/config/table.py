@@ -63,9 +63,10 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         ),
         Setting(
             "SITEMAPS",
-            BOOL,
-            "Follow the sitemaps that robots.txt names, and seeds that are sitemaps or feeds. No"
-            " effect with `FOLLOW_LINKS=False`.",
+            kinds.SITEMAPS,
+            "Follow the sitemaps that robots.txt names, and seeds that are sitemaps or feeds."
+            " `guess`: also try `/sitemap.xml` of hosts whose robots.txt names none. No effect with"
+            " `FOLLOW_LINKS=False`.",
             "sitemaps.md",
         ),
         Setting(

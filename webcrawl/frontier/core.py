@@ -44,7 +44,7 @@ from webcrawl.frontier.lease import (
 from webcrawl.frontier.mailbox import Abroad, FoundLink, Mail, Mailbox, Packed, RobotsAnswered
 from webcrawl.frontier.orderings import Level, Ordering
 from webcrawl.frontier.overview import Overview, SlowHosts, overview_of
-from webcrawl.frontier.sitemapnames import links_of_robots
+from webcrawl.frontier.sitemapnames import GUESSED, links_of_robots
 from webcrawl.frontier.store import Numbers, Store, StoreError
 from webcrawl.frontier.urloutcomes import UrlOutcomes
 from webcrawl.frontier.visits import Visits
@@ -475,7 +475,12 @@ class CrawlState:
         self._distributor.settle(host, now)
 
     def _put_sitemaps(self, robots_task: RobotsTask, rules: RobotsRules, now: float) -> None:
-        """Queue the sitemaps that a robots.txt of one of our hosts names."""
+        """Queue the sitemaps that a robots.txt of one of our hosts names. A guess is for the host:
+        it may have several origins.
+        """
+        is_guess = rules.sitemaps == (GUESSED,)
+        if is_guess and self._candidates.sitemaps.has_any(robots_task.home):
+            return
         if rules.sitemaps:
             links = links_of_robots(robots_task, rules, self._policy.depth_max)
             self._candidates.put(links, now)

@@ -19,6 +19,7 @@ from webcrawl.frontier.store import Store
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.urls import host_of
 
+GUESSED: Final = "/sitemap.xml"  # in place of the URLs that a robots.txt names (SITEMAPS=guess)
 _ALSO_PAGES_MAX: Final = 2_000  # beyond, such a file is asked for as a page too
 
 
@@ -36,14 +37,17 @@ class SitemapName(NamedTuple):
 
 
 def links_of_robots(robots_task: RobotsTask, rules: RobotsRules, depth_max: int) -> list[Link]:
-    """The links to the sitemaps that a robots.txt names: canonical and in scope already.
+    """The links to the sitemaps that a robots.txt names, or that are guessed: canonical and in
+    scope already.
 
     None if all their pages would be deeper than `depth_max`; 0: no limit.
     """
     if depth_max and robots_task.depth >= depth_max:
         return []
     depth, via = robots_task.depth, robots_task.origin + "/robots.txt"
-    return [Link(url, host_of(url), depth, via=via, sitemap=1) for url in rules.sitemaps]
+    guess = robots_task.origin + GUESSED
+    urls = [guess if url == GUESSED else url for url in rules.sitemaps]
+    return [Link(url, host_of(url), depth, via=via, sitemap=1) for url in urls]
 
 
 def host_of_naming(sitemap: Link) -> str:
@@ -67,6 +71,10 @@ class SitemapFiles:
         self._per_host = per_host
         self._counts = store.counts("sitemaps")  # by host
         self._also_pages: set[str] = set()  # may be queued as pages too
+
+    def has_any(self, host: str) -> bool:
+        """Whether a sitemap of `host` itself was queued, and so needs no guess."""
+        return self._counts.get(host, 0) > 0
 
     def add(self, sitemap: Link) -> tuple[bool, bool]:
         """(whether `sitemap` is to be fetched for its host, whether its URL was known before).

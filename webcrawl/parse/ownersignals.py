@@ -97,7 +97,8 @@ def _relations(link: bytes) -> list[bytes]:
     """The relations of one link: its first `rel` (RFC 8288, 3.3), in lower case."""
     for name, quoted, plain in _PARAMETER.findall(link, link.index(b">")):
         if name.lower() == b"rel":
-            return (quoted or plain).lower().split()
+            relations: bytes = quoted or plain
+            return relations.lower().split()
     return []
 
 

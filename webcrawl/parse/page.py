@@ -96,8 +96,9 @@ def read_page(
     `x_robots_tag` is the value of that header; several headers are joined by newlines (or commas).
     `refresh` is the value of `Refresh`, in Latin-1: as in browsers it means what a meta refresh
     does, whatever the media type. A page with nofollow has `found` 0 and no links, not even the
-    target of a refresh, unless `obey_nofollow` is off. `user_agent_token` is our name in robots rules, `robots_also` has other
-    names whose rules hold too. `follow_feeds`: the feeds of an HTML page are links too. O(size).
+    target of a refresh, unless `obey_nofollow` is off. `user_agent_token` is our name in robots
+    rules, `robots_also` has other names whose rules hold too. `follow_feeds`: the feeds of an HTML
+    page are links too. O(size).
     """
     agents = ("robots", user_agent_token.lower(), *robots_also)
     said = header_directives(x_robots_tag, agents) if x_robots_tag else set()

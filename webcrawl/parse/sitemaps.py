@@ -21,6 +21,7 @@ from contextlib import suppress
 from email.utils import parsedate_tz
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
+from urllib.parse import urljoin
 
 import webencodings  # type: ignore[import-untyped]  # it ships no types
 
@@ -31,6 +32,7 @@ TAGS_MAX: Final = 2_000_000
 CARRY_MAX: Final = 64 << 10  # characters of a tag, or of the text behind it
 _ROOT_MAX: Final = 64 << 10  # Deviation: a file without its root element in so much is none
 _VALUE_MAX: Final = 8 << 10  # a longer value is no URL that we ask for (`urls.MAX_LENGTH`)
+_BASE_MAX: Final = 1 << 10  # of an xml:base, which each entry repeats
 
 Format = Literal["", "urlset", "index", "rss", "atom", "text"]
 Problem = Literal["", "not_a_sitemap", "too_many_entries", "too_many_tags", "entities"]
@@ -39,7 +41,7 @@ _ROOTS: Final[dict[str, Format]] = {
     "urlset": "urlset",
     "sitemapindex": "index",
     "rss": "rss",
-    "RDF": "rss",
+    "rdf": "rss",
     "feed": "atom",
 }
 _ENTRY: Final[dict[Format, str]] = {
@@ -51,12 +53,13 @@ _ENTRY: Final[dict[Format, str]] = {
 _DATES: Final[dict[Format, tuple[str, ...]]] = {
     "urlset": ("lastmod",),
     "index": ("lastmod",),
-    "rss": ("pubDate", "date"),  # dc:date of RSS 1.0
+    "rss": ("pubdate", "date"),  # dc:date of RSS 1.0
     "atom": ("updated", "published"),
 }
+# In any case: some files have <URLSET>, and XML knows no such element.
 _NAMES = (
-    "urlset|sitemapindex|url|sitemap|loc|lastmod|rss|RDF|feed|item|entry|link|guid"
-    "|pubDate|date|updated|published"
+    "(?ai:urlset|sitemapindex|url|sitemap|loc|lastmod|rss|rdf|feed|item|entry|link|guid"
+    "|pubdate|date|updated|published)"
 )
 _TAG = re.compile(
     rf"<(?:(/?)(?:([\w.-]++):)?({_NAMES})(?=[\s/>])([^<>]*+)>([^<]*+)"
@@ -67,7 +70,7 @@ _REFERENCE = re.compile(r"&(?:(amp|lt|gt|quot|apos)|#([0-9]{1,7})|#[xX]([0-9A-Fa
 _PREDEFINED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _DECLARED = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]{1,40})["']""")
 _UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_SOME_ROOT = re.compile(r"<(?:[\w.-]+:)?(?:urlset|sitemapindex|rss|RDF|feed)[\s>]")
+_SOME_ROOT = re.compile(r"<(?:[\w.-]+:)?(?ai:urlset|sitemapindex|rss|rdf|feed)[\s>]")
 _LATEST: Final = 253_402_300_799  # the year 9999; RFC 822 sets no bound to its numbers
 # W3C date and time, a profile of ISO 8601.
 _W3C = re.compile(
@@ -126,6 +129,7 @@ class SitemapReader:
         self._is_cut = False  # the end of the file is missing
         self._until = ""  # the end of the comment or CDATA section that is open
         self._prefix = ""  # of the root element's namespace
+        self._base = self._entry_base = ""  # of Atom's feed, and of the entry: xml:base
         self._is_entry = False  # inside an entry
         self._field = ""  # the element whose text is being read
         self._text = ""
@@ -210,7 +214,7 @@ class SitemapReader:
         root = _SOME_ROOT.search(begin)
         if root is not None:
             name = root[0][1:].rstrip(">").rstrip().rpartition(":")
-            self.format, self._prefix = _ROOTS[name[2]], name[0]
+            self.format, self._prefix = _ROOTS[name[2].lower()], name[0]
             return
         if not begin.lstrip().startswith("<") and (final or len(begin) > _VALUE_MAX):
             lines = begin.split("\n", 100)[:100]
@@ -284,18 +288,22 @@ class SitemapReader:
                 self._until = "-->" if other == "!--" else "]]>"
                 return match.end()
             if closing:
-                self._closes(prefix or "", name)
+                self._closes(prefix or "", name.lower())
             else:
-                self._opens(prefix or "", name, attributes, behind)
+                self._opens(prefix or "", name.lower(), attributes, behind)
             if self.problem:
                 return match.end()
         return cut
 
     def _opens(self, prefix: str, name: str, attributes: str, behind: str) -> None:
         self._end_field()
+        if name == "feed" and not self._is_entry:
+            self._base = _base_in(attributes, "")
         if name == _ENTRY[self.format] and prefix == self._own_prefix:
             self._end_entry()
             self._is_entry = True
+            if self.format == "atom":
+                self._entry_base = _base_in(attributes, self._base)
         elif not self._is_entry:
             return
         elif name == "link" and self.format in ("urlset", "atom"):
@@ -320,13 +328,13 @@ class SitemapReader:
 
     def _read_link(self, prefix: str, attributes: str) -> None:
         """<link> of Atom; in a sitemap xhtml:link, another language of the same page."""
-        found = {name: double or single for name, double, single in _ATTRIBUTE.findall(attributes)}
+        found = _attributes_of(attributes)
         url, rel = _unescaped(found.get("href", "")).strip(), found.get("rel", "alternate")
-        if not url or rel != "alternate":
+        if not url or rel.lower() != "alternate":
             return
         if self.format == "atom":
-            if prefix == self._prefix:
-                self._url = self._url or url
+            if prefix == self._prefix and not self._url:
+                self._url = _joined(_base_in(attributes, self._entry_base), url)
         elif "hreflang" in found and self._alternates_room:
             self._alternates_room -= 1
             self._found.append(Entry(url))
@@ -360,6 +368,29 @@ class SitemapReader:
         elif len(url) <= _VALUE_MAX:
             self._room -= 1
             self._found.append(Entry(url, lastmod))
+
+
+def _attributes_of(attributes: str) -> dict[str, str]:
+    """The attributes of a tag, as they are written; names in lower case."""
+    return {
+        name.lower(): double or single for name, double, single in _ATTRIBUTE.findall(attributes)
+    }
+
+
+def _base_in(attributes: str, outer: str) -> str:
+    """The base of an element's URLs (RFC 4287, 2): its xml:base, relative to the `outer` one."""
+    if "base" not in attributes.lower():
+        return outer
+    base = _joined(outer, _unescaped(_attributes_of(attributes).get("xml:base", "")).strip())
+    return base if len(base) <= _BASE_MAX else outer
+
+
+def _joined(base: str, url: str) -> str:
+    """`url` relative to `base`. Both may be relative to the URL of the file."""
+    try:
+        return urljoin(base, url)
+    except ValueError:  # no URL
+        return url
 
 
 def _is_url(text: str) -> bool:

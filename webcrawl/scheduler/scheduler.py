@@ -107,7 +107,8 @@ class Scheduler(BaseScheduler):
         # Only a spider that makes pages of all URLs can do something with those of a sitemap.
         outlinks.reads_sitemaps &= bool(getattr(crawler.spidercls, "reads_sitemaps", False))
         outlinks.reads_sitemaps &= not build.is_debugging(crawler)
-        reads_sitemaps = outlinks.reads_sitemaps
+        guesses = build.guesses_sitemaps(settings)
+        sitemaps = Sitemaps(outlinks, frontier.counters.sitemaps, guesses=guesses)
         admissions = build.admissions_from(
             settings,
             rules=rules,
@@ -115,7 +116,7 @@ class Scheduler(BaseScheduler):
             record=_recorder(crawler, frontier.counters),
             denied=scope.denied,
             gate=crawl.gate,
-            sitemaps=Sitemaps(outlinks, frontier.counters.sitemaps) if reads_sitemaps else None,
+            sitemaps=sitemaps if outlinks.reads_sitemaps else None,
         )
         pump = Pump(
             crawler,

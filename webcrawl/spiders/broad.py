@@ -24,7 +24,13 @@ from scrapy.http import Response
 from scrapy.utils.conf import closest_scrapy_cfg
 
 from webcrawl.admission.runner import REDIRECTS
-from webcrawl.config.build import parsers_from, recrawl_from, robots_also, robots_token
+from webcrawl.config.build import (
+    parsers_from,
+    reads_sitemaps,
+    recrawl_from,
+    robots_also,
+    robots_token,
+)
 from webcrawl.config.fetch import wants_feeds
 from webcrawl.config.table import read
 from webcrawl.crawl import PageFetchMiddleware
@@ -53,7 +59,6 @@ from webcrawl.warc.records import payload_digest, raw_digest, warc_date
 
 SEEDS_PER_BATCH = 1000  # read by the thread in one go
 SEEDS_PER_PUT = 250  # about 5 ms of the event loop's time
-_SITEMAP_SETTINGS = ("SITEMAPS", "FOLLOW_LINKS")
 T = TypeVar("T")
 
 
@@ -171,8 +176,7 @@ class BroadSpider(Spider):
             self.logger.warning("seeds: %s", example)
         if source.bad:
             self.logger.warning("seeds: %d lines are not a URL", source.bad)
-        reads_sitemaps = all(read(self.settings, name, bool) for name in _SITEMAP_SETTINGS)
-        if source.marked and not reads_sitemaps:
+        if source.marked and not reads_sitemaps(self.settings):
             self.logger.warning(
                 "seeds: %d begin with sitemap:, and are fetched as pages: %s",
                 *(source.marked, "SITEMAPS or FOLLOW_LINKS is off"),
