@@ -11,6 +11,7 @@ import pytest
 from webcrawl.frontier.counters import Counters
 from webcrawl.report.lines import (
     LEGEND,
+    OutageLines,
     mean_request_s,
     named_counts,
     named_rates,
@@ -136,6 +137,21 @@ def test_summary_of_the_small_trace() -> None:
         "Parsed 543 links @ 70/s",
         "HTTP codes: 2xx = 7, 3xx = 4, 4xx = 0, 5xx = 0, other = 0",
     ]
+
+
+def test_an_outage_is_said_when_it_begins_and_when_it_ends() -> None:
+    lines = OutageLines(7.0)  # of earlier runs
+    began = ("    --- our own network is out: the crawl pauses until it is back",)
+    assert lines.next(7.0, 100.0) == ()
+    assert lines.next(11.0, 102.0) == began
+    assert lines.next(13.0, 104.0) == ()
+    assert lines.next(13.2, 104.2) == ()
+    assert lines.next(13.2, 104.4) == (), "the count may be late"
+    assert lines.next(13.2, 106.0) == (
+        "    --- our own network is back after 6 s: the crawl continues",
+    )
+    assert lines.next(13.2, 108.0) == ()
+    assert lines.next(13.3, 110.0) == began
 
 
 def test_summary_of_a_crawl_that_never_began() -> None:

@@ -27,6 +27,7 @@ from webcrawl.report.console import Say, console_from
 from webcrawl.report.lines import (
     LEGEND,
     LEGEND_OF_WHOLE,
+    OutageLines,
     done_since,
     named_counts,
     named_rates,
@@ -157,6 +158,7 @@ class Speaker:
         counters, interval_s = self.counters, self._interval_s
         legend: tuple[str, ...] = (*LEGEND, *(LEGEND_OF_WHOLE if self._whole else ()), "")
         last_at, last_pages, last_bits = self._started_at, *self._done()
+        outage = OutageLines(self._outage_s())
         tick = int(counters.earlier_s / interval_s) + 1 if interval_s else 1
         while not self._stopped.wait(tick * interval_s - self.elapsed_s() if interval_s else None):
             now, pages, bits = monotonic(), *self._done()
@@ -164,6 +166,7 @@ class Speaker:
             new_pages, new_bits = max(pages - last_pages, 0), max(bits - last_bits, 0)
             over_s = now - last_at
             lines = [
+                *outage.next(self._outage_s(), now),
                 stats_line(now - self._started_at + counters.earlier_s, counters),
                 speed_line(new_pages, new_bits, over_s),
             ]
@@ -176,6 +179,10 @@ class Speaker:
             last_at, last_pages, last_bits = now, pages, bits
             tick = max(tick, int(self.elapsed_s() / interval_s)) + 1
         self._say(*self._summary)
+
+    def _outage_s(self) -> float:
+        """Seconds in which this node has waited for its own network in this run."""
+        return self.counters.outage_s - self._brought.outage_s
 
     def _done(self) -> tuple[int, int]:
         """Pages and bits that this node has fetched in this run."""

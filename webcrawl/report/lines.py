@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
 
 # Keys of `Counters.visits` that count later answers to a page: part of `Counters.crawled`.
 _ANSWERED = ("changed", "unchanged", "not_modified", "unknown", "redirect", "error")
+_OUTAGE_ENDS_S = 1.0  # without a further second: the pump counts four times a second
 CODES = ("2xx", "3xx", "4xx", "5xx", "other")
 
 LEGEND = (
@@ -58,6 +59,30 @@ def speed_line(pages: int, bits: int, over_s: float) -> str:
     """Pages and megabits per second, from the counts of the last `over_s` seconds."""
     pages_per_s, mbps = per_second(pages, over_s), per_second(bits, over_s) / 1e6
     return f"    *** crawling {pages_per_s:.1f} pps @ {mbps:.1f} Mbps"
+
+
+class OutageLines:
+    """Says once when an outage of our own network begins, and once when it ends.
+
+    Its only evidence is the count of the outage's seconds, which each process of a crawl adds to.
+    """
+
+    def __init__(self, outage_s: float) -> None:
+        self._counted_s = outage_s
+        self._began_at = self._grown_at = 0.0  # 0.0: no outage
+
+    def next(self, outage_s: float, now: float) -> tuple[str, ...]:
+        """The line for a change since the last call, mostly none."""
+        grown_s, self._counted_s = outage_s - self._counted_s, outage_s
+        if grown_s > 0:
+            self._grown_at = now
+            if not self._began_at:
+                self._began_at = now - grown_s
+                return ("    --- our own network is out: the crawl pauses until it is back",)
+        elif self._began_at and now > self._grown_at + _OUTAGE_ENDS_S:
+            took_s, self._began_at = self._grown_at - self._began_at, 0.0
+            return (f"    --- our own network is back after {took_s:.0f} s: the crawl continues",)
+        return ()
 
 
 def summary(counters: Counters, elapsed_s: float) -> list[str]:
