@@ -237,19 +237,19 @@ class Admissions:
                 return RobotsUnreachable("5xx", *times, again_s, details, *answered)
 
     def _with_sitemaps(self, rules: RobotsRules, robots_task: RobotsTask) -> RobotsRules:
-        """`rules` with the sitemaps that they name: canonical, each once, and in scope; or with a
-        guess.
+        """`rules` with the sitemaps that they name, or with a guess: canonical, each once, and in
+        scope.
         """
-        sitemaps, named = self.sitemaps, rules.sitemaps
-        if named and sitemaps is None:
-            return structs.replace(rules, sitemaps=())
-        if named and sitemaps is not None:
+        origin, urls = robots_task.origin, []
+        if self.sitemaps is not None and rules.sitemaps:
             # Deviation: relative to the robots.txt; the standard asks for whole URLs.
-            urls, _ = canonicalize_each(named, robots_task.origin + "/robots.txt")
-            return structs.replace(rules, sitemaps=tuple(filter(sitemaps.has_scope, urls)))
-        if sitemaps is not None and sitemaps.guesses_for(robots_task.origin):
-            return structs.replace(rules, sitemaps=(GUESSED,))
-        return rules
+            named, _ = canonicalize_each(rules.sitemaps, origin + "/robots.txt")
+            urls = [*filter(self.sitemaps.has_scope, named)]
+        elif self.sitemaps is not None and self.sitemaps.guesses_for(origin):
+            urls = [GUESSED]
+        if not (urls or rules.sitemaps):
+            return rules
+        return structs.replace(rules, sitemaps=tuple(urls))
 
     async def _sitemap(self, exchange: Exchange, link: Link) -> Outcome:
         links: tuple[Link, ...] = ()

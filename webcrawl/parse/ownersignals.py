@@ -14,11 +14,11 @@ words the crawl can obey. Decides nothing. Pure.
 | `Link` with `rel="license"`, `<link rel=license>` | header, page | RSL; HTML, 4.6.7.10 |
 
 A signal is one line, `NAME: VALUE`, of a meta element `meta NAME: VALUE`, of a link element `link
-license: HREF`. White space in a value is
-one space, and characters that cannot be printed are U+FFFD: it is shown in terminals and logs. The
-rest is as the owner wrote it, up to VALUE_MAX characters. A page has SIGNALS_MAX lines at most, of
-TEXT_MAX characters together, and one that counts those left out (of meta elements and of a group of
-robots.txt, 100 are looked at); so has a robots.txt.
+license: HREF`. White space in a value is one space, and characters that cannot be printed are
+U+FFFD: it is shown in terminals and logs. The rest is as the owner wrote it, up to VALUE_MAX
+characters. A page has SIGNALS_MAX lines at most, of TEXT_MAX characters together, and one that
+counts those left out (of elements, and of a group of robots.txt, 100 are looked at); so has a
+robots.txt.
 """
 
 from __future__ import annotations

@@ -122,8 +122,7 @@ def read_page(
     base = (markup.base and canonicalize(markup.base, url)) or url
     room = min(MAX_PAGE_LENGTH, _LINKS_ROOM + 3 * len(payload))
     hrefs = markup.hrefs + markup.feeds if follow_feeds else markup.hrefs
-    if hrefs:
-        page.links, page.found = canonicalize_each(hrefs, base, page.charset, room)
+    page.links, page.found = canonicalize_each(hrefs, base, page.charset, room)
     if refresh:
         _add_refresh(page, refresh, url)
     return page
