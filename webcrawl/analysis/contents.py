@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from webcrawl.analysis.report import Report
+from webcrawl.wording import counted
 
 Note = Callable[[Report], str]
 
@@ -50,6 +51,18 @@ def _of_hosts(report: Report) -> str:
         f"{pages:,} documents on {hosts:,} hosts, {pages / hosts if hosts else 0:.1f} per host."
         f" {report.one_page_share:.1%} of these hosts have one document. A document is a 2xx answer"
         " whose body was kept."
+    )
+
+
+def _of_walls(report: Report) -> str:
+    """The bot walls by service."""
+    each = [
+        f"{service}: {counted(walls, 'answer')} of {counted(hosts, 'host')}"
+        for service, walls, hosts in report.walls
+    ]
+    return (
+        f"Answers of bot-blocking services in the place of pages. {'; '.join(each) or 'None'}."
+        " They are no documents, and no link of them was followed."
     )
 
 
@@ -234,6 +247,18 @@ SECTIONS = (
         ),
     ),
     Section(
+        "walls",
+        "Bot walls",
+        _of_walls,
+        (
+            Figure(
+                "walls",
+                "Bot walls by service and host",
+                "Pages: documents of the host. Last: UTC.",
+            ),
+        ),
+    ),
+    Section(
         "seeds",
         "Seeds",
         _said(
@@ -311,6 +336,9 @@ WORDS = {
 }
 _TEXTS = frozenset(("meaning", "reason", "visit", "ended_as", "public_suffix")) | {
     "being_visited",
+    "name",
+    "service",
+    "last",
     "figure",
     "formula",
     "end",

@@ -178,6 +178,7 @@ function show(snapshot, isFirst) {
   bars("hosts", hosts, { empty: "Not known." });
   bars("codes", [
     ...Object.entries(withPrefix(counts, "codes/")).filter(([code, n]) => n || code !== "other"),
+    ...largest(withPrefix(counts, "walls/", "of these, bot walls: ")),
     ...largest(withPrefix(counts, "failed/", "no answer: ")),
   ]);
   bars("drops", largest(whole.drops));
