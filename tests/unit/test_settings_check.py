@@ -102,6 +102,29 @@ def test_values(name: str, good: list[Any], bad: list[Any]) -> None:
         assert "\n" not in line
 
 
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("LOG_LEVEL", ["DEBUG", 10], ["LOUD", "10", None, True]),
+        ("LOG_FILE", [None, ""], ["/", "nosuch/crawl.log", "a\0b", 1.5]),
+        ("LOG_ENCODING", ["latin-1"], ["klingon", None]),
+        ("LOG_FORMAT", ["%(message)s"], ["%(message", 7]),
+        ("LOG_STDOUT", [True, "0"], ["maybe", None]),
+        ("ASYNCIO_EVENT_LOOP", [None, "asyncio.SelectorEventLoop"], ["asyncio.Nosuch", "no.x", 7]),
+        ("STATS_CLASS", ["scrapy.statscollectors.DummyStatsCollector"], ["scrapy.nosuch"]),
+        ("SPIDER_MODULES", ["webcrawl.spiders", []], ["webcrawl.nosuch", "no.such", [7], 7]),
+        ("REACTOR_THREADPOOL_MAXSIZE", [1, "20"], [0, "x"]),
+    ],
+)
+def test_values_that_scrapy_reads_before_the_check(
+    name: str, good: list[Any], bad: list[Any]
+) -> None:
+    assert [value for value in good if problems(**{name: value})] == []
+    for value in bad:
+        (line,) = problems(**{name: value})
+        assert line.startswith(f"{name} = {value!r} cannot be used: ")
+
+
 def test_recrawl_needs_a_store_on_disk() -> None:
     (problem,) = problems(RECRAWL="fixed", FRONTIER_STORE="memory")
     assert problem == "RECRAWL = 'fixed' cannot be used: it needs FRONTIER_STORE = 'disk'"
