@@ -251,7 +251,7 @@ def test_kept_because_the_host_does_not_answer(tmp_path: Path) -> None:
         policy={"failures_max": 1, "retry_times": 0},
     )  # fmt: skip
     assert said[0].startswith(
-        "Kept for a later try: its host did not answer HOST_MAX_FAILURES tries in a row. The next"
+        "Kept for a later try: its host gave no page in HOST_MAX_FAILURES tries in a row. The next"
     )
     assert said[-2] == "a is not asked before 2001-09-09 01:48:45 UTC: host_retired."
 
@@ -322,7 +322,7 @@ def test_waiting_for_a_retry(tmp_path: Path) -> None:
         "Level 2, a seed.",
         "Tried 1 time so far.",
     ]
-    assert said[4].endswith(": the last 1 try got no answer.")
+    assert said[4].endswith(": the last 1 try got no answer, or a bot wall.")
 
 
 def test_waiting_for_dns(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ _ASKED = {
 # By reason of `counters.kept`. The other reasons are how the last try to fetch ended.
 _KEPT = {
     "dns": "the name servers did not resolve its host",
-    "host_retired": "its host did not answer HOST_MAX_FAILURES tries in a row, or with bot walls",
+    "host_retired": "its host gave no page in HOST_MAX_FAILURES tries in a row",
     "robots_unreachable": "robots.txt could not be fetched",
 }
 
