@@ -158,8 +158,8 @@ def test_a_bot_wall_is_answered_and_is_no_document(tmp_path: Path) -> None:
         assert report.totals["html_pages_kept"] == 1
         assert {row["status"]: row["pages"] for row in rows(report, "codes")} == {200: 2, 403: 2}
         assert [list(row.values()) for row in rows(report, "walls")] == [
-            ["cloudflare", "a.com", 1, 1, "2026-11-23 05:01:00"],
             ["akamai", "b.com", 1, 0, "2026-11-23 05:01:00"],
+            ["cloudflare", "a.com", 1, 1, "2026-11-23 05:01:00"],
             ["cloudflare", "b.com", 1, 0, "2026-11-23 05:00:00"],
             ["cloudflare", "c.com", 1, 0, "2026-11-23 05:00:00"],
         ]

@@ -85,7 +85,7 @@ SECTIONS = (
             Figure(
                 "funnel",
                 "Funnel: how many URLs passed each stage",
-                "E, H, I, R and C count URLs, D counts hosts. Shares are of E.",
+                "E, H, I, R and C count URLs; shares are of E. D counts hosts, and is not drawn.",
                 "funnel",
             ),
             Figure(

@@ -326,6 +326,7 @@ function endOf(line) {
   if (line.end === "dropped" || line.end === "kept") words.push(line.end + (line.reason ? ":" : ""));
   else words.push(line.status ?? "");
   if (line.reason) words.push(line.reason);
+  if (line.wall) words.push(`wall: ${line.wall}`);
   return plain(words.filter((word) => word !== "").join(" "));
 }
 
