@@ -9,17 +9,24 @@ from __future__ import annotations
 import os
 import sys
 
+import scrapy
 from scrapy.cmdline import execute
+
+from webcrawl import __version__
 
 
 def main() -> None:
-    """Runs one command. A settings module in SCRAPY_SETTINGS_MODULE goes before the project's.
+    """Runs one command; `--version` alone prints the version.
 
-    Modules in the working folder can be imported, as Scrapy does it in a project's folder: the
-    installed script `webcrawl` would not find a user's settings and spiders there.
+    A settings module in SCRAPY_SETTINGS_MODULE goes before the project's. Modules in the working
+    folder can be imported, as Scrapy does it in a project's folder: the installed script `webcrawl`
+    would not find a user's settings and spiders there.
     """
     sys.path.append(os.getcwd())
     os.environ.setdefault("SCRAPY_SETTINGS_MODULE", "webcrawl.settings")
+    if sys.argv[1:] == ["--version"]:
+        print(f"webcrawl {__version__} (Scrapy {scrapy.__version__})")
+        return
     execute()
 
 

@@ -48,6 +48,7 @@ class Page:
     links: list[str] = field(default_factory=list)  # canonical outlinks, each once, in order
     links_found: int = 0  # http(s) links, repeats included
     noarchive: bool = False  # its owner forbids keeping a copy
+    wall: str = ""  # this is no page, but the bot wall of this service (fetch.walls)
     # What its owner says about its use, "NAME: VALUE" (parse.ownersignals)
     signals: list[str] = field(default_factory=list)
 

@@ -121,6 +121,23 @@ def test_custom_settings_are_checked_too(tmp_path: Path, scrapy: Scrapy) -> None
         assert done.stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("setting", "allowed"),
+    [
+        ("LOG_LEVEL=LOUD", "CRITICAL, ERROR, WARNING, INFO or DEBUG"),
+        ("LOG_FILE=nosuch/crawl.log", "a file that can be written, in a folder that exists"),
+        ("ASYNCIO_EVENT_LOOP=no.Loop", "the import path of a class: No module named 'no'"),
+    ],
+)
+def test_a_setting_that_scrapy_reads_before_the_check_is_one_line_too(
+    scrapy: Scrapy, setting: str, allowed: str
+) -> None:
+    done = scrapy("crawl", "broad", "-a", "seeds=ufmg.br", "-s", setting)
+    assert done.returncode == 2
+    name, _, value = setting.partition("=")
+    assert done.stderr == f"{name} = {value!r} cannot be used: {allowed}\n"
+
+
 def test_a_crawl_of_the_open_web_without_a_contact(scrapy: Scrapy) -> None:
     arguments = ("crawl", "broad", "-a", "seeds=ufmg.br", "-s", "SCOPE_SUFFIXES=.invalid")
     quiet = ("-s", "LOG_LEVEL=WARNING")
@@ -159,8 +176,10 @@ def test_a_frontier_that_empties_before_the_target_is_a_bad_seed(scrapy: Scrapy)
     assert pages > 0
 
 
-def test_no_seed_in_scope_is_a_bad_seed(scrapy: Scrapy) -> None:
-    done = scrapy("crawl", "broad", "-a", "seeds=ufmg.br", "-s", "SCOPE_SUFFIXES=.invalid")
+@pytest.mark.parametrize("target", [(), ("-s", "CLOSESPIDER_PAGECOUNT=10")])
+def test_no_seed_in_scope_is_a_bad_seed(scrapy: Scrapy, target: tuple[str, ...]) -> None:
+    scope = ("-s", "SCOPE_SUFFIXES=.invalid")
+    done = scrapy("crawl", "broad", "-a", "seeds=ufmg.br", *scope, *target)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
         "bad seed: no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW and SCOPE_DENY"

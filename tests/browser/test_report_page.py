@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,10 +22,10 @@ HOSTILE = (
 )
 
 
-def lines() -> Iterator[dict[str, Any]]:
-    """A crawl log of 400 pages on 60 hosts, some of them hostile."""
+def lines(name: str = "uma-casa-" * 6) -> Iterator[dict[str, Any]]:
+    """A crawl log of 400 pages on 60 hosts with `name` in theirs, some of them hostile."""
     for n in range(400):
-        host = f"www{n % 60 if n % 3 else 0}.{'uma-casa-' * 6}{n % 60}.com.br"
+        host = f"www{n % 60 if n % 3 else 0}.{name}{n % 60}.com.br"
         url = f"http://{host}/{'caminho/' * (n % 12)}{n}?q={HOSTILE if n % 40 == 0 else n}"
         each = {"time": f"2026-11-23T05:{n // 60:02}:{n % 60:02}.000Z", "kind": "page", "url": url}
         each |= {"host": host, "level": 1 + n % 10, "tries": 1, "ip": "192.0.2.1"}
@@ -54,8 +55,12 @@ def point(n: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("report")
-    text = "".join(json.dumps({k: v for k, v in each.items() if v}) + "\n" for each in lines())
+    return written(tmp_path_factory.mktemp("report"), lines())
+
+
+def written(folder: Path, log_lines: Iterator[dict[str, Any]]) -> str:
+    """The URL of the report on a crawl with `log_lines`."""
+    text = "".join(json.dumps({k: v for k, v in each.items() if v}) + "\n" for each in log_lines)
     (folder / f"crawl-{CRAWL}-00001.jsonl").write_text(text)
     series = "".join(json.dumps(point(n)) + "\n" for n in range(30))
     (folder / f"series-{CRAWL}.jsonl").write_text(series)
@@ -103,6 +108,19 @@ def test_hostile_values_are_shown_as_text(browser: Browser, index: str) -> None:
     assert HOSTILE in page.inner_text("#figure-languages")
     assert HOSTILE in page.inner_text("#figure-media_types")
     assert page.query_selector_all("main img, main script") == []
+    page.close()
+
+
+def test_tables_of_names_of_usual_length_are_not_cut(browser: Browser, tmp_path: Path) -> None:
+    page = opened(browser, written(tmp_path, lines("casa-feliz-da-praia-")), 1280)
+    cut = page.evaluate(
+        """() => [...document.querySelectorAll(".box")]
+            .filter((box) => box.scrollWidth > box.clientWidth)
+            .map((box) => `${box.ariaLabel}: ${box.scrollWidth} of ${box.clientWidth}`)"""
+    )
+    assert cut == []
+    assert "Not Found" in page.inner_text("#figure-codes")
+    assert "NaN" not in page.inner_text("main")
     page.close()
 
 

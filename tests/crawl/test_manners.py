@@ -42,6 +42,84 @@ def test_the_delay_adapts_to_each_host_also_in_the_next_run(tmp_path: Path) -> N
         assert ledger["statuses"]["503"] > 1
 
 
+WALL = b"<h1>One moment</h1><a href=/behind>in</a>"
+SERVED_BY = b"Server: cloudflare"
+WALLED = {
+    "/page": answer(b"<p>A page", SERVED_BY),
+    "/own": answer(b"<p>Members only", SERVED_BY, status=b"403 Forbidden"),
+    "/challenge": answer(WALL, b"CF-Mitigated: challenge", status=b"403 Forbidden"),
+    "/as-page": answer(WALL + b"sec-if-cpt-container sec-cpt-if"),
+    "/as-page-2": answer(WALL + b"sec-if-cpt-container sec-cpt-if"),
+    "/redirect": answer(
+        b"", b"Location: /.within.website/?redir=%2F", status=b"307 Temporary Redirect"
+    ),
+    "/behind": answer(b"behind the wall"),
+}
+
+
+def test_a_bot_wall_is_recorded_and_is_no_page(tmp_path: Path) -> None:
+    with served(WALLED) as site:
+        index = b"".join(b"<a href=%b>a</a>" % p.encode() for p in WALLED if p != "/behind")
+        site.pages["/"] = answer(index)
+        feed = tmp_path / "pages.jsonl"
+        result = crawled(
+            tmp_path,
+            site,
+            spider=("crawl", "broad", "-O", str(feed)),
+            JOBDIR=tmp_path / "job",
+        )
+    assert result.exit_code == 0
+    assert_clean(result)
+    assert "/behind" not in site.requests, "no link of a wall is followed"
+    assert "/.within.website/?redir=%2F" not in site.requests
+    assert all(len(requests) == 1 for requests in site.requests.values())
+    walls = {
+        "/challenge": "cloudflare",
+        "/as-page": "akamai",
+        "/as-page-2": "akamai",
+        "/redirect": "anubis",
+    }
+    lines = {line["url"].removeprefix(site.url): line for line in assert_log(result)}
+    assert {url: line["wall"] for url, line in lines.items() if "wall" in line} == walls
+    items = {}
+    for text in feed.read_text().splitlines():
+        items[json.loads(text)["url"].removeprefix(site.url)] = json.loads(text)
+    assert {url: item["wall"] for url, item in items.items() if item["wall"]} == walls
+    found = defaultdict(dict)
+    for record in records(result.warcs[0])[1:]:
+        found[record.url.removeprefix(site.url)][record.type] = record
+    for url in WALLED.keys() - {"/behind"}:
+        assert "response" in found[url], "an archive keeps what was sent, each wall in full"
+        block = found[url]["metadata"].block.decode()
+        assert (f"wall: {walls.get(url)}\r\n" in block) == (url in walls)
+        assert "outlink" not in block
+    counts = result.report["counts"]
+    assert {name: n for name, n in counts.items() if name.startswith("walls/")} == {
+        "walls/akamai": 2,
+        "walls/anubis": 1,
+        "walls/cloudflare": 1,
+    }
+    assert (counts["crawled"], counts["html_pages"]) == (7, 2)
+    assert "Bot walls in the place of pages: 4 (akamai 2, " in result.output
+    explained = run("explain", str(tmp_path / "job"), f"{site.url}/as-page")
+    assert "Not fetched: a bot wall answered in its place at" in explained
+    assert "status 200" in explained
+    reported = run("report", str(tmp_path / "job"))
+    assert "2 HTML pages kept" in reported
+    assert "akamai 2 (on 1 host), anubis 1 (on 1 host), cloudflare 1 (on 1 host)" in reported
+
+
+def run(*command: str) -> str:
+    """The output of a command of `scrapy`."""
+    return subprocess.run(
+        [sys.executable, "-m", "scrapy", *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
 COPY = b"<p>The same text on two pages.</p><a href=/behind>behind</a>"
 ROBOTS = (
     b"License: https://h/license.xml\nUser-agent: *\nDisallow: /private\n"
@@ -141,12 +219,5 @@ def test_what_owners_say_is_recorded_and_obeyed(tmp_path: Path) -> None:
         "refused_access/451_unavailable_for_legal_reasons": 1,
     }
     assert "Refused access: 401 unauthorized = 1, 402 payment required = 1, 451" in result.output
-    command = [sys.executable, "-m", "scrapy", "explain", f"{site.url}/no-gpt"]
-    explained = subprocess.run(
-        [*command, "-s", f"JOBDIR={tmp_path / 'job'}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    explained = run("explain", f"{site.url}/no-gpt", "-s", f"JOBDIR={tmp_path / 'job'}")
     assert '"Disallow: /no-gpt" for this URL, read as gptbot.' in explained

@@ -72,6 +72,7 @@ def snapshot() -> dict[str, Any]:
     counts |= {"dropped/robots": 3, "dropped/host_cap": 1, "kept/dns": 2, "failed/reset": 4}
     counts |= {
         "refused_access/401_unauthorized": 2,
+        "walls/cloudflare": 3,
         "retried/503": 5,
         "robots/2xx": 6,
         "extracted": 200,

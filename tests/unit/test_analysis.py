@@ -143,6 +143,33 @@ def test_a_page_that_is_visited_again_is_what_its_last_answer_was(tmp_path: Path
         assert places == [("http://a.com/", 500), ("http://b.com/", 500), ("http://c.com/", 700)]
 
 
+def test_a_bot_wall_is_answered_and_is_no_document(tmp_path: Path) -> None:
+    later = {"time": "2026-11-23T05:01:00.000Z"}
+    wall = {"wall": "cloudflare", "status": 403}
+    folder = write(
+        tmp_path,
+        page("http://a.com/", **FIRST),
+        page("http://a.com/", **later, **wall, visit="wall", size_bytes=200),
+        page("http://b.com/", **later, wall="akamai", body_bytes=700),
+        page("http://b.com/2", **wall),
+        page("http://c.com/", **wall),
+    )
+    with reported(folder) as report:
+        assert report.totals["html_pages_kept"] == 1
+        assert {row["status"]: row["pages"] for row in rows(report, "codes")} == {200: 2, 403: 2}
+        assert [list(row.values()) for row in rows(report, "walls")] == [
+            ["akamai", "b.com", 1, 0, "2026-11-23 05:01:00"],
+            ["cloudflare", "a.com", 1, 1, "2026-11-23 05:01:00"],
+            ["cloudflare", "b.com", 1, 0, "2026-11-23 05:00:00"],
+            ["cloudflare", "c.com", 1, 0, "2026-11-23 05:00:00"],
+        ]
+        assert report.walls == [("cloudflare", 3, 3), ("akamai", 1, 1)]
+        assert lines_of(report)[10] == (
+            "Bot walls in the place of pages: cloudflare 3 (on 3 hosts), akamai 1 (on 1 host)"
+        )
+        assert "cloudflare: 3 answers of 3 hosts; akamai: 1 answer of 1 host" in html(report)
+
+
 FIRST = {"size_bytes": 1000, "body_bytes": 40, "digest": "sha1:A", "warc": "w", "offset": 500}
 
 

@@ -37,6 +37,16 @@ def test_what_is_added_through_it_is_no_change() -> None:
     assert tracked.changes() == {"crawled": 1, "codes": {"2xx": 1}}
 
 
+def test_bot_walls_are_counted_by_service() -> None:
+    counters = Counters()
+    for status, wall in ((200, "akamai"), (403, "cloudflare"), (403, "cloudflare"), (403, "")):
+        counters.count_code(status, wall)
+    assert counters.codes == {"2xx": 1, "4xx": 3}
+    assert summary(counters, 1.0)[-1] == (
+        "Bot walls in the place of pages: 3 (cloudflare 2, akamai 1)"
+    )
+
+
 def test_answers_by_which_owners_refuse_access_are_counted_by_name() -> None:
     counters = Counters()
     for status in (401, 402, 403, 451, 451):

@@ -76,6 +76,22 @@ def test_an_answer_ends_the_failures_of_a_host() -> None:
     assert (host.failures, host.dead_addresses) == (0, 0)
 
 
+def test_bot_walls_in_a_row_wait_longer_and_then_defer_the_host() -> None:
+    made = parts(Policy(politeness=POLITE, failures_max=3))
+    waits = []
+    for _ in range(3):
+        host, leased = lease(made, Step.PAGE)
+        wall = Fetched(200, NOW, NOW, wall="cloudflare")
+        made.disposition.set_clocks(host, leased, wall)
+        made.disposition.walled(host, NOW, 0.0, NOW)
+        waits.append(host.next_at - NOW)
+    assert waits == [10, 20, 40]
+    assert (host.retired_reason, host.deferrals) == ("host_retired", 1)
+    host, leased = lease(made, Step.PAGE)
+    made.disposition.set_clocks(host, leased, Fetched(200, NOW, NOW))
+    assert (host.failures, host.deferrals) == (0, 0)
+
+
 # DNS
 
 

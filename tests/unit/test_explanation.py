@@ -22,6 +22,7 @@ from webcrawl.frontier.lease import (
     Dropped,
     Failed,
     Fetched,
+    Link,
     Outcome,
     Resolved,
     RobotsFetched,
@@ -29,7 +30,9 @@ from webcrawl.frontier.lease import (
     Step,
     Unresolved,
 )
+from webcrawl.frontier.orderings import ORDERINGS, Level
 from webcrawl.frontier.politeness import Politeness
+from webcrawl.frontier.revisit import Recrawl
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.robotsparsers import reader
 
@@ -106,6 +109,29 @@ def test_a_numbered_url_may_be_beyond_its_sequence(tmp_path: Path) -> None:
     assert said.endswith(
         "unless beyond DEPTH_LIMIT = 900 or SEQUENCE_LIMIT = 500 numbered pages in a row."
     )
+
+
+class Shortest(Level):
+    """A user's own ordering, by CONTRIBUTING.md: the shortest URL first."""
+
+    first = 0
+
+    def enter(self, link: Link, number: int, cash: float | None) -> int:
+        return len(link.url)
+
+
+@pytest.mark.parametrize("recrawl", [None, Recrawl("fixed", 1_000.0, 0.5)])
+def test_the_place_in_an_ordering_that_was_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recrawl: Recrawl | None
+) -> None:
+    monkeypatch.setitem(ORDERINGS, "shortest", Shortest)
+    said = explained(
+        *(tmp_path, "http://a/seventeen", put("http://a/seventeen")),
+        policy={"recrawl": recrawl},
+        identity={"FRONTIER_ORDER": "shortest"},
+        ordering=Shortest(),
+    )
+    assert said[0] == f"Waiting at shortest 18: {NEXT}."
 
 
 @pytest.mark.parametrize(
@@ -257,7 +283,7 @@ def test_kept_because_the_host_does_not_answer(tmp_path: Path) -> None:
         policy={"failures_max": 1, "retry_times": 0},
     )  # fmt: skip
     assert said[0].startswith(
-        "Kept for a later try: its host did not answer HOST_MAX_FAILURES tries in a row. The next"
+        "Kept for a later try: its host gave no page in HOST_MAX_FAILURES tries in a row. The next"
     )
     assert said[-2] == "a is not asked before 2001-09-09 01:48:45 UTC: host_retired."
 
@@ -328,7 +354,7 @@ def test_waiting_for_a_retry(tmp_path: Path) -> None:
         "Level 2, a seed.",
         "Tried 1 time so far.",
     ]
-    assert said[4].endswith(": the last 1 try got no answer.")
+    assert said[4].endswith(": the last 1 try got no answer, or a bot wall.")
 
 
 def test_waiting_for_dns(tmp_path: Path) -> None:

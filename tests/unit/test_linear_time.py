@@ -438,6 +438,10 @@ OTHERS = [
     Reader("path", 8000, text(filled(b"a/")), often(lambda p: PathLimits(9, 3)(URL + p, "h"))),
     Reader("numbers", 8000, text(filled(b"%3")), often(lambda path: is_numbered(URL + path))),
     Reader("DNS answer", 64_000, dns_answer, resolve),
+    *(
+        Reader(f"wall: {unit!r}", 64_000, filled(unit), often(lambda head: wall_of(307, head, head)))
+        for unit in (b"\nlocation:", b"\nlocation:/.within", b"\nserver:  ", b"\nx-cdn: ")
+    ),
     Reader("seed", 16_000, text(filled(b"a.")), often(line_url)),
     Reader("seed with dashes", 16_000, text(filled(b"a-")), often(line_url)),
     Reader(

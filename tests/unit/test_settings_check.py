@@ -104,6 +104,29 @@ def test_values(name: str, good: list[Any], bad: list[Any]) -> None:
         assert "\n" not in line
 
 
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("LOG_LEVEL", ["DEBUG", 10], ["LOUD", "10", None, True]),
+        ("LOG_FILE", [None, ""], ["/", "nosuch/crawl.log", "a\0b", 1.5]),
+        ("LOG_ENCODING", ["latin-1"], ["klingon", None]),
+        ("LOG_FORMAT", ["%(message)s"], ["%(message", 7]),
+        ("LOG_STDOUT", [True, "0"], ["maybe", None]),
+        ("ASYNCIO_EVENT_LOOP", [None, "asyncio.SelectorEventLoop"], ["asyncio.Nosuch", "no.x", 7]),
+        ("STATS_CLASS", ["scrapy.statscollectors.DummyStatsCollector"], ["scrapy.nosuch"]),
+        ("SPIDER_MODULES", ["webcrawl.spiders", []], ["webcrawl.nosuch", "no.such", [7], 7]),
+        ("REACTOR_THREADPOOL_MAXSIZE", [1, "20"], [0, "x"]),
+    ],
+)
+def test_values_that_scrapy_reads_before_the_check(
+    name: str, good: list[Any], bad: list[Any]
+) -> None:
+    assert [value for value in good if problems(**{name: value})] == []
+    for value in bad:
+        (line,) = problems(**{name: value})
+        assert line.startswith(f"{name} = {value!r} cannot be used: ")
+
+
 def test_recrawl_needs_a_store_on_disk() -> None:
     (problem,) = problems(RECRAWL="fixed", FRONTIER_STORE="memory")
     assert problem == "RECRAWL = 'fixed' cannot be used: it needs FRONTIER_STORE = 'disk'"
@@ -282,13 +305,15 @@ def test_reports_show_a_proxy_without_its_password() -> None:
     [
         ({"RECRAWL": "fixed"}, "RECRAWL = 'fixed' without a JOBDIR"),
         ({"RECRAWL_CYCLE": "7d"}, "RECRAWL_CYCLE has no effect without RECRAWL"),
+        ({"ROBOTSTXT_OBEY": 0}, "ROBOTSTXT_OBEY = False: pages that robots.txt disallows"),
         ({"ROBOTS_ALSO": "CCBot", "ROBOTSTXT_OBEY": 0}, "ROBOTS_ALSO has no effect"),
         ({"BOT_AUTH_AGENT": "https://example.org/"}, "BOT_AUTH_AGENT has no effect"),
         ({"PARSERS": {PDF: "webcrawl.parse.pdf.read_pdf"}}, f"PARSERS has no effect for {PDF}"),
     ],
 )
 def test_a_setting_without_its_effect_gets_a_line(values: dict[str, object], name: str) -> None:
-    (line,) = warnings_of(settings_with(**values))
+    *others, line = warnings_of(settings_with(**values))
+    assert len(others) == ("ROBOTS_ALSO" in values)
     assert line.startswith(name)
 
 

@@ -9,6 +9,7 @@ from scrapy.settings import default_settings
 from webcrawl import settings as project
 from webcrawl.config.markdown import page
 from webcrawl.config.table import TABLE
+from webcrawl.frontier.orderings import ORDERINGS
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -29,6 +30,30 @@ def test_the_page_shows_defaults_with_their_units() -> None:
         "| `CONTENT_TYPES` | `text/html, application/xhtml+xml, application/rss+xml, ",
     ):
         assert row in page()
+
+
+def test_each_setting_is_read_by_code() -> None:
+    """A row of the table whose name no other module has is a setting without effect."""
+    package = Path(project.__file__).parent
+    sources = {*package.rglob("*.py")} - {package / "settings.py", package / "config/table.py"}
+    code = "".join(path.read_text(encoding="utf-8") for path in sources)
+    assert [name for name in TABLE if f'"{name}"' not in code] == []
+
+
+def test_each_ordering_is_documented() -> None:
+    texts = {name: (DOCS / name).read_text(encoding="utf-8") for name in ("orderings.md",)}
+    _, _, section = (
+        (DOCS / "architecture.md").read_text(encoding="utf-8").partition("### Orderings")
+    )
+    texts |= {"architecture.md": section.partition("### ")[0]}
+    texts |= {"FRONTIER_ORDER": TABLE["FRONTIER_ORDER"].meaning}
+    missing = [
+        (place, name)
+        for place, text in texts.items()
+        for name in ORDERINGS
+        if f"`{name}`" not in text
+    ]
+    assert missing == []
 
 
 def test_each_default_is_in_one_place() -> None:

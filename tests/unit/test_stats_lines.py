@@ -216,6 +216,7 @@ def test_every_count_has_a_name() -> None:
 
 ONE_OF_EACH = Counters(
     refused_access=Counter(a=1),
+    walls=Counter(a=1),
     dropped=Counter(host_cap=1),
     failed=Counter(dns=1),
     retried=Counter(dns=1),

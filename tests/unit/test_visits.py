@@ -317,6 +317,30 @@ def test_gone_twice_leaves_the_cycle(tmp_path: Path) -> None:
     crawl.store.close()
 
 
+def test_a_bot_wall_says_nothing_of_the_page_behind_it(tmp_path: Path) -> None:
+    walls = [False]
+
+    def answer(lease: Lease, now: float) -> Outcome:
+        if walls[0]:
+            return Fetched(404, now, now, wall="incapsula")
+        visit = lease.visit
+        return page(now, simhash=7, unchanged=visit.simhash == 7 if visit is not None else None)
+
+    crawl = Crawl(tmp_path, mode="adaptive", answer=answer)
+    crawl.put(link("http://h/"))
+    crawl.run(150.0)
+    before = crawl.rate("http://h/")
+    walls[0] = True
+    crawl.run(100 + 3.5 * CYCLE_S)
+    assert crawl.counted["wall"] == crawl.state.counters.walls["incapsula"] > 1
+    assert crawl.rate("http://h/") == before
+    assert crawl.state.counters.in_cycle == 1, "a wall with the status 404 is not a page gone"
+    walls[0] = False
+    crawl.run(100 + 6.5 * CYCLE_S)
+    assert crawl.counted["unchanged"] == crawl.counted.total() - crawl.counted["wall"] > 0
+    crawl.store.close()
+
+
 def test_failed_visits_come_again_and_cost_no_page(tmp_path: Path) -> None:
     down = [True]
 

@@ -35,6 +35,7 @@ from webcrawl.fetch.exchange import OURS, TRANSIENT, Exchange, FailureReason, Fe
 from webcrawl.fetch.proxy import real_address
 from webcrawl.fetch.request import FetchRequest
 from webcrawl.fetch.retryafter import asked_to_wait_s
+from webcrawl.fetch.walls import wall_of
 from webcrawl.frontier.lease import (
     Failed,
     Fetched,
@@ -274,13 +275,14 @@ class Admissions:
     def _head(self, exchange: Exchange, link: Link) -> Outcome:
         """A GET follows for a wanted type, and if the server does not know HEAD (RFC 9110, 9.1)."""
         status = exchange.status
+        exchange.wall = wall_of(status, exchange.head, b"")
         links: tuple[Link, ...] = ()
-        if status in REDIRECTS:
+        if status in REDIRECTS and not exchange.wall:
             target = redirect_target(exchange.header(b"location"), link.url)
             moved = target and self.outlink(target, link)
             links = (moved,) if moved else ()
-        wanted = status in (405, 501) or (
-            200 <= status < 300 and self.wants(status, exchange.headers)
+        wanted = not exchange.wall and (
+            status in (405, 501) or (200 <= status < 300 and self.wants(status, exchange.headers))
         )
         again_s = asked_to_wait_s(exchange)
         times = (exchange.asked_at, exchange.ended_at)
@@ -293,6 +295,7 @@ class Admissions:
             wanted=wanted,
             details=details,
             first_byte_s=exchange.first_byte_s,
+            wall=exchange.wall,
         )
 
 

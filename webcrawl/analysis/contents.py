@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from webcrawl.analysis.report import Report
+from webcrawl.wording import counted
 
 Note = Callable[[Report], str]
 
@@ -53,6 +54,18 @@ def _of_hosts(report: Report) -> str:
     )
 
 
+def _of_walls(report: Report) -> str:
+    """The bot walls by service."""
+    each = [
+        f"{service}: {counted(walls, 'answer')} of {counted(hosts, 'host')}"
+        for service, walls, hosts in report.walls
+    ]
+    return (
+        f"Answers of bot-blocking services in the place of pages. {'; '.join(each) or 'None'}."
+        " They are no documents, and no link of them was followed."
+    )
+
+
 def _of_links(report: Report) -> str:
     found = report.in_degree
     return (
@@ -72,7 +85,7 @@ SECTIONS = (
             Figure(
                 "funnel",
                 "Funnel: how many URLs passed each stage",
-                "E, H, I, R and C count URLs, D counts hosts. Shares are of E.",
+                "E, H, I, R and C count URLs; shares are of E. D counts hosts, and is not drawn.",
                 "funnel",
             ),
             Figure(
@@ -234,6 +247,18 @@ SECTIONS = (
         ),
     ),
     Section(
+        "walls",
+        "Bot walls",
+        _of_walls,
+        (
+            Figure(
+                "walls",
+                "Bot walls by service and host",
+                "Pages: documents of the host. Last: UTC.",
+            ),
+        ),
+    ),
+    Section(
         "seeds",
         "Seeds",
         _said(
@@ -311,6 +336,9 @@ WORDS = {
 }
 _TEXTS = frozenset(("meaning", "reason", "visit", "ended_as", "public_suffix")) | {
     "being_visited",
+    "name",
+    "service",
+    "last",
     "figure",
     "formula",
     "end",

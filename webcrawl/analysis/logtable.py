@@ -7,10 +7,12 @@ Tables:
 - `line`: all lines that can be read. Fields that a line leaves out are NULL. `node` is the place of
   the node in the list of nodes.
 - `outcome`: for each URL of a page its final line, else its last one; of a page that was visited
-  again (RECRAWL) the last answer that was not the 304 asked for: such a 304 says that the page is
-  still what that answer was. An answer to HEAD that ended a URL's turn is a final line. Of a URL
-  that two nodes have fetched (its shard was restored from a checkpoint) only the last one counts.
-- `answered`: of these, URLs with an HTTP status. `document`: of these, 2xx whose body was read.
+  again (RECRAWL) the last answer that was no bot wall and not the 304 asked for: such a 304 says
+  that the page is still what that answer was. An answer to HEAD that ended a URL's turn is a final
+  line. Of a URL that two nodes have fetched (its shard was restored from a checkpoint) only the
+  last one counts.
+- `answered`: of these, URLs with an HTTP status. `document`: of these, 2xx whose body was read and
+  is no bot wall.
 - `answer`: `answered`, and all earlier answers to visits: one row for each request of a page.
 - `body`: for each document in the archive the place of its body: of a page that was visited again
   the first record with the same digest, as later ones are revisit records.
@@ -48,7 +50,7 @@ COLUMNS = {
     **dict.fromkeys(("status", "depth", "level", "redirects", "tries"), "INTEGER"),
     **dict.fromkeys(("size_bytes", "body_bytes", "links", "offset"), _COUNT),
     **dict.fromkeys(("media_type", "charset", "lang", "redirect_to", "digest"), _TEXT),
-    **dict.fromkeys(("duplicate_of", "truncated", "ip", "warc"), _TEXT),
+    **dict.fromkeys(("duplicate_of", "truncated", "ip", "warc", "wall"), _TEXT),
     **dict.fromkeys(("dns_ms", "connect_ms", "first_byte_ms", "total_ms"), _MS),
 }
 _STRUCT = ", ".join(f"'{name}': '{kind}'" for name, kind in COLUMNS.items())
@@ -77,7 +79,7 @@ CREATE TABLE repeated AS
     FROM line SEMI JOIN kept ON md5_number(url) = key WHERE kind IN ('page', 'head')
     QUALIFY row_number() OVER (
         PARTITION BY md5_number(url) ORDER BY "end" = 'kept',
-            coalesce(visit IN ('unanswered', 'refused'), false),
+            coalesce(visit IN ('unanswered', 'refused', 'wall'), false),
             coalesce(visit = 'not_modified', false), time DESC
     ) > 1;
 CREATE VIEW superseded AS SELECT number FROM repeated;
@@ -89,7 +91,8 @@ CREATE VIEW answer AS
     SELECT * FROM answered
     UNION ALL SELECT * FROM line WHERE number IN (SELECT number FROM repeated WHERE is_answer);
 CREATE VIEW document AS
-    SELECT * FROM answered WHERE kind = 'page' AND status BETWEEN 200 AND 299 AND reason IS NULL;
+    SELECT * FROM answered WHERE kind = 'page' AND status BETWEEN 200 AND 299 AND reason IS NULL
+        AND wall IS NULL;
 CREATE VIEW body AS
     SELECT url, node, warc, "offset" FROM document WHERE warc IS NOT NULL AND visit IS NULL
     UNION ALL SELECT url, first.node, first.warc, first."offset" FROM (

@@ -10,7 +10,7 @@ from typing import Any
 
 from webcrawl.analysis.contents import STAGE_NAMES
 from webcrawl.analysis.report import Report
-from webcrawl.analysis.state import FUNNEL
+from webcrawl.analysis.state import FUNNEL, HOSTS
 from webcrawl.analysis.tables import Table
 
 Plot = dict[str, Any]
@@ -66,7 +66,7 @@ def _short(number: float) -> str:
 
 
 def _funnel(table: Table) -> Plot:
-    rows = table.records()
+    rows = [row for row in table.records() if row["stage"] != HOSTS]
     trace = {
         "type": "funnel",
         "y": [f"{row['stage']} {_SHORT[row['stage']]}" for row in rows],
@@ -75,7 +75,7 @@ def _funnel(table: Table) -> Plot:
         "texttemplate": "%{value:,} (%{percentInitial:.1%})",
         "hovertemplate": "%{y}: %{value:,}<br>%{customdata}<extra></extra>",
         "textposition": "auto",
-        "marker": {"color": ["--c2" if row["stage"] == "D" else "--c1" for row in rows]},
+        "marker": {"color": "--c1"},
         "connector": {"fillcolor": "--faint", "line": {"width": 0}},
     }
     return _plot(

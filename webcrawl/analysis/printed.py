@@ -25,7 +25,7 @@ from webcrawl.analysis.page import duration_text, write_page
 from webcrawl.analysis.report import Report, make_report, open_crawl
 from webcrawl.analysis.tables import Table
 from webcrawl.frontier.counters import REFUSED_ACCESS
-from webcrawl.wording import printable, size_text
+from webcrawl.wording import counted, printable, size_text
 
 LISTED = 8  # HTTP codes and reasons in the printed lines
 
@@ -99,6 +99,7 @@ def summary_of(report: Report, path: Path) -> dict[str, Any]:
         "reasons": {
             f"{r['ended_as']}/{r['reason']}": r["urls"] for r in report.tables["reasons"].records()
         },
+        "walls": {service: count for service, count, _ in report.walls},
         "questions": {r["figure"]: r["value"] for r in report.tables["questions"].records()},
         "unreadable_lines": report.unreadable,
         **({"nodes": [len(folder.parts), folder.nodes]} if folder.nodes else {}),
@@ -107,7 +108,7 @@ def summary_of(report: Report, path: Path) -> dict[str, Any]:
 
 
 def lines_of(report: Report) -> list[str]:
-    """The ten most useful lines, and one about --in-degree."""
+    """The ten most useful lines, one about bot walls, and one about --in-degree."""
     tables = report.tables
     funnel = "  ".join(f"{row['stage']} {row['count']:,}" for row in tables["funnel"].records())
     codes = most_of(
@@ -134,6 +135,12 @@ def lines_of(report: Report) -> list[str]:
         f"Largest hosts: {largest or 'none'}",
         f"URLs queued: {t['urls_pending']:,.0f}, of these {later}",
     ]
+    if report.walls:
+        walls = ", ".join(
+            f"{service} {count:,} (on {counted(hosts, 'host')})"
+            for service, count, hosts in report.walls
+        )
+        lines.append(f"Bot walls in the place of pages: {walls}")
     if report.folder.missing_nodes:
         lines.append(report.folder.missing_nodes)
     if report.domain:

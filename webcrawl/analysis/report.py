@@ -41,6 +41,16 @@ class Report:
     unread: int = 0  # pages that are missing in the WARC files
 
     @property
+    def walls(self) -> list[tuple[str, int, int]]:
+        """(service, bot walls, hosts) of each service, the most frequent first."""
+        walls: Counter[str] = Counter()
+        hosts: Counter[str] = Counter()
+        for service, _, count, *_ in self.tables["walls"].rows():
+            walls[service] += count
+            hosts[service] += 1
+        return [(service, count, hosts[service]) for service, count in walls.most_common()]
+
+    @property
     def one_page_share(self) -> float:
         """The share of hosts with one page, of hosts with any."""
         sizes = self.tables["host_sizes"].records()
@@ -135,6 +145,7 @@ def _of_hosts(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Iterable[Tab
         webhosts.registered_domains(log),
         webhosts.public_suffixes(log),
         webhosts.registry(log, state.is_running),
+        webhosts.walls(log),
         webhosts.seeds(log),
     )
 

@@ -21,10 +21,11 @@ from webcrawl.report.series import read_series
 Point = dict[str, Any]
 _POINTS_MAX = 4_000  # a series has 2,000 at most
 # Each stage of the funnel: its letter in the stats lines, its count, and what it counts.
+HOSTS = "D"  # counts hosts, the other stages count URLs
 FUNNEL = (
     ("E", "extracted", "URLs taken from the queue"),
     ("H", "host_passed", "of these, within the caps per host and domain"),
-    ("D", "resolved", "hosts found in DNS"),
+    (HOSTS, "resolved", "hosts found in DNS"),
     ("I", "ip_passed", "of H, within the cap per IP address"),
     ("R", "robots_passed", "of I, allowed by robots.txt"),
     ("C", "crawled", "of R, answered: pages crawled"),

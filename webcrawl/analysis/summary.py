@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 import duckdb
 
-from webcrawl.analysis.state import FUNNEL, CrawlState, levels_found
+from webcrawl.analysis.state import FUNNEL, HOSTS, CrawlState, levels_found
 from webcrawl.analysis.tables import Row, Table, listed, one, queried
 from webcrawl.parse.urls import MAX_LEVEL
 
@@ -87,7 +87,10 @@ def logged_s(log: duckdb.DuckDBPyConnection) -> float:
 
 
 def funnel(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
-    """Each stage with its count. Without the crawl's counts only those that the log has."""
+    """Each stage with its count. Without the crawl's counts only those that the log has.
+
+    D counts hosts, so it is no share of the URLs.
+    """
     counts: dict[str, float] = dict(state.counts)
     if not counts:
         (extracted,) = one(log, "SELECT count(*) FROM outcome")
@@ -99,7 +102,7 @@ def funnel(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
         "funnel",
         ("stage", "meaning", "count", "share_of_extracted"),
         (
-            (letter, meaning, int(counts[name]), _share(counts[name], first))
+            (letter, meaning, int(counts[name]), _share_of(letter, counts[name], first))
             for letter, name, meaning in FUNNEL
             if name in counts
         ),
@@ -240,5 +243,7 @@ def latency_distribution(log: duckdb.DuckDBPyConnection) -> Table:
     )
 
 
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
+def _share_of(letter: str, part: float, extracted: float) -> float | None:
+    if letter == HOSTS:
+        return None
+    return part / extracted if extracted else 0.0

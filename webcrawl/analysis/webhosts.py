@@ -11,7 +11,8 @@ _HOST = """SELECT host,
         count(*) FILTER (kind IN ('page', 'head') AND (tries > 0 OR status IS NOT NULL)
             AND number NOT IN (FROM superseded)) AS visited_urls,
         count(*) FILTER (kind = 'page' AND "end" = 'done' AND reason IS NULL
-            AND status BETWEEN 200 AND 299 AND number NOT IN (FROM superseded)) AS pages,
+            AND status BETWEEN 200 AND 299 AND wall IS NULL
+            AND number NOT IN (FROM superseded)) AS pages,
         coalesce(sum(size_bytes), 0)::BIGINT AS size_bytes,
         coalesce(sum(total_ms), 0) / 1000 AS time_s
     FROM line GROUP BY host"""
@@ -44,6 +45,18 @@ def registry(log: duckdb.DuckDBPyConnection, is_running: bool | None) -> Table:
             {being_visited} AS being_visited, round(time_s, 3) AS time_s, size_bytes
         FROM web_host ORDER BY pages DESC, visited_urls DESC, host""",
         is_running,
+    )
+
+
+def walls(log: duckdb.DuckDBPyConnection) -> Table:
+    """Bot walls in the place of pages, by service and host; a visit (RECRAWL) counts each time."""
+    return queried(
+        log,
+        "walls",
+        """SELECT wall AS service, host, count(*) AS walls, web_host.pages,
+            strftime(max(time), '%Y-%m-%d %H:%M:%S') AS last
+        FROM line JOIN web_host USING (host) WHERE wall IS NOT NULL
+        GROUP BY wall, host, web_host.pages ORDER BY walls DESC, service, host""",
     )
 
 

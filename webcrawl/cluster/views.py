@@ -29,7 +29,16 @@ REASONS_MAX: Final = 15  # of one group in a view; the rest is added up as OTHER
 OTHERS: Final = "other"
 _UNHEARD_S: Final = 15.0  # five heartbeats: this node has lost the bus, or the other one has
 _NAME_MAX: Final = 40  # characters of a reason, of a machine
-_GROUPS: Final = ("codes", "dropped", "failed", "kept", "levels", "refused_access", "visits")
+_GROUPS: Final = (
+    "codes",
+    "dropped",
+    "failed",
+    "kept",
+    "levels",
+    "refused_access",
+    "visits",
+    "walls",
+)
 _NUMBERS: Final = tuple(
     each.name
     for each in fields(Counters)

@@ -1,4 +1,4 @@
-"""`scrapy explain URL -s JOBDIR=...`: why a URL was fetched, refused, or is waiting."""
+"""`scrapy explain JOBDIR URL`: why a URL was fetched, refused, or is waiting."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Command(ScrapyCommand):
     default_settings = {"LOG_ENABLED": False}
 
     def syntax(self) -> str:
-        return "<URL> -s JOBDIR=..."
+        return "<JOBDIR> <URL>"
 
     def short_desc(self) -> str:
         return "Explain why a URL was fetched, refused or is waiting"
@@ -48,8 +48,10 @@ class Command(ScrapyCommand):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         settings = cast("Settings", self.settings)
-        if len(args) != 1 or not settings.get("JOBDIR"):
-            raise UsageError("give one URL, and the folder of the crawl with -s JOBDIR=...")
+        if len(args) == 2:
+            settings.set("JOBDIR", args.pop(0), "cmdline")
+        if len(args) != 1 or not settings.get("JOBDIR"):  # -s JOBDIR=... was the only way
+            raise UsageError("give the folder of the crawl, its JOBDIR, and one URL")
         url = canonicalize(args[0])
         if url is None:
             raise UsageError(f"{args[0]} is not an http(s) URL", print_help=False)

@@ -187,9 +187,10 @@ def _problem_of(crawler: Crawler) -> str:
 
 
 def _shortfall(crawler: Crawler) -> str:
-    """The reason why the URLs ran out too early."""
+    """The reason why the URLs ran out too early, or were none."""
     frontier = crawl_of(crawler).frontier
-    if frontier is not None and frontier.goal:
+    has_seeds = crawler.stats.get_value("webcrawl/seeds/accepted", 1)
+    if frontier is not None and frontier.goal and (has_seeds or frontier.crawled):
         return f"the frontier emptied after {frontier.crawled} of {frontier.goal} pages"
     return "no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW and SCOPE_DENY"
 

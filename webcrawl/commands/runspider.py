@@ -15,6 +15,7 @@ from scrapy.utils.spider import iter_spider_classes
 
 from webcrawl.commands import preflight
 from webcrawl.commands.epilog import add_epilog
+from webcrawl.config.scrapysown import refuse_unusable
 from webcrawl.spiders.broad import BroadSpider
 
 
@@ -24,6 +25,11 @@ class Command(runspider.Command):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         add_epilog(parser)
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        super().process_options(args, opts)
+        assert self.settings is not None
+        refuse_unusable(self.settings)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         spider = _spider_in(args[0]) if len(args) == 1 else None

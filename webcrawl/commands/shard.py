@@ -1,4 +1,4 @@
-"""`scrapy shard COMMAND`: where the shards of a crawl on several machines are, and their moves."""
+"""`scrapy shard JOBDIR COMMAND`: where the shards of a crawl are, and their moves."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from webcrawl.config.table import read
 from webcrawl.live.client import NotRunning, Refused, ask
 from webcrawl.report.console import discard_output
 
+_COMMANDS = ("list", "move", "checkpoint", "restore", "leave")
 _USAGE = (
-    "list JOBDIR; move JOBDIR SHARD NODE; checkpoint JOBDIR [--to DIR];"
-    " restore JOBDIR SHARD --from DIR; leave JOBDIR. With --cluster URL in place of a JOBDIR:"
+    "JOBDIR list; JOBDIR move SHARD NODE; JOBDIR checkpoint [--to DIR];"
+    " JOBDIR restore SHARD --from DIR; JOBDIR leave. With --cluster URL in place of a JOBDIR:"
     " list, and move SHARD NODE"
 )
 
@@ -34,7 +35,7 @@ class Command(ScrapyCommand):
     default_settings = {"LOG_ENABLED": False}
 
     def syntax(self) -> str:
-        return "<COMMAND> <JOBDIR>|--cluster URL [ARG ...]"
+        return "<JOBDIR>|--cluster URL <COMMAND> [ARG ...]"
 
     def short_desc(self) -> str:
         return "Shards of a crawl on several machines: list, move, checkpoint, restore, leave"
@@ -61,11 +62,14 @@ class Command(ScrapyCommand):
             self.exitcode = 1
 
     def _answer(self, args: list[str], opts: argparse.Namespace) -> str:
-        where = [] if opts.cluster else ["JOBDIR"]
+        jobdir = None
+        if not opts.cluster:
+            if len(args) < 2:
+                raise UsageError(_USAGE)
+            if args[0] in _COMMANDS:  # the order was COMMAND JOBDIR
+                args[:2] = reversed(args[:2])
+            jobdir = Path(args.pop(0))
         command, *rest = args or [""]
-        if len(rest) < len(where):
-            raise UsageError(_USAGE)
-        jobdir = Path(rest.pop(0)) if where else None
         match command, rest:
             case "list", []:
                 order = ["list"]

@@ -24,6 +24,7 @@ from webcrawl.config.fetch import (
 )
 from webcrawl.config.kinds import SettingError, parsers_problem
 from webcrawl.config.names import check_names
+from webcrawl.config.scrapysown import unusable
 from webcrawl.config.table import TABLE, read
 from webcrawl.crawl.steeringfile import SteeringFileError, read_steering
 from webcrawl.scope import ScopeError
@@ -40,6 +41,7 @@ def check(settings: BaseSettings, unread: Collection[str] = ()) -> list[str]:
         for name, row in TABLE.items()
         if name not in unread and not row.kind.fits(settings.get(name))
     ]
+    problems += unusable(settings)
     if problems:
         return problems
     if recrawl_from(settings) is not None and settings["FRONTIER_STORE"] == "memory":
@@ -111,8 +113,13 @@ def warnings_of(settings: BaseSettings) -> list[str]:
             f"RECRAWL = {settings['RECRAWL']!r} without a JOBDIR: what is known of the pages is"
             " lost when this run ends"
         )
-    if settings.get("ROBOTS_ALSO") and not read(settings, "ROBOTSTXT_OBEY", bool):
-        lines.append("ROBOTS_ALSO has no effect with ROBOTSTXT_OBEY = False")
+    if not read(settings, "ROBOTSTXT_OBEY", bool):
+        lines.append(
+            "ROBOTSTXT_OBEY = False: pages that robots.txt disallows are fetched, which owners may"
+            " answer with a ban"
+        )
+        if settings.get("ROBOTS_ALSO"):
+            lines.append("ROBOTS_ALSO has no effect with ROBOTSTXT_OBEY = False")
     if settings.get("BOT_AUTH_AGENT") and not settings.get("BOT_AUTH_KEY"):
         lines.append("BOT_AUTH_AGENT has no effect without BOT_AUTH_KEY: no request is signed")
     if recrawl_from(settings) is None:

@@ -266,8 +266,8 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "HOST_MAX_FAILURES",
             whole(1),
-            "Attempts in a row without any answer before a host gets no request for a while,"
-            " longer each time.",
+            "Attempts in a row without any answer, or with a bot wall, before a host gets no"
+            " request for a while, longer each time.",
         ),
         Setting(
             "OUTAGE_TIMEOUT",

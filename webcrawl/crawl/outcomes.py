@@ -162,6 +162,7 @@ def fetched(
         details=details_of(exchange, page),
         first_byte_s=exchange.total_s if exchange.reconstructed else exchange.first_byte_s,
         visited=visited,
+        wall=exchange.wall,
     )
 
 

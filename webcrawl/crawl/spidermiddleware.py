@@ -22,6 +22,7 @@ from webcrawl.crawl.outcomes import AskedAgain, NotArchived, answered, beyond_ta
 from webcrawl.crawl.page_fetch import PageFetch, page_fetch_of, state_of
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.mediatypes import media_type_test
+from webcrawl.fetch.walls import wall_of
 from webcrawl.frontier.lease import Fetched
 from webcrawl.items import Page
 
@@ -89,6 +90,7 @@ class PageFetchMiddleware:
             raise beyond_target(cast("Request", response.request))
         self._page_fetches[response] = page_fetch
         exchange = exchange_of(response)
+        exchange.wall = wall_of(exchange.status, exchange.head, exchange.payload)
         if not link.payload:
             if exchange.reconstructed and not self._wants(exchange.status, exchange.headers):
                 exchange.body_skipped = True  # as the download handler sets it

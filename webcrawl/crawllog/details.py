@@ -30,6 +30,7 @@ def details_of(exchange: Exchange, page: Page | None = None) -> bytes:
         warc=exchange.warc,
         offset=exchange.offset,
         signals=exchange.signals,
+        wall=exchange.wall,
     )
     if page is not None:  # a user's code may have set values of other types
         details.charset = str(page.charset or "")

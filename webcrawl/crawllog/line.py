@@ -66,6 +66,7 @@ class Details(Struct, omit_defaults=True, gc=False):
     warc: str = ""
     offset: int = 0
     signals: tuple[str, ...] = ()
+    wall: str = ""
 
 
 _encode = Encoder().encode

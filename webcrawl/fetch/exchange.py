@@ -105,6 +105,7 @@ class Exchange:
     # What the owner says about the use of pages (parse.ownersignals): of a robots.txt, and of an
     # answer whose body was not read. A page that was read has its own (`items.Page`).
     signals: tuple[str, ...] = ()
+    wall: str = ""  # the bot-blocking service that answered in the page's place (fetch.walls)
 
     @property
     def size_bytes(self) -> int:

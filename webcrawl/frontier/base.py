@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 SUPPLY_S = 2.0  # the time that `Frontier.supply` looks ahead
 # Deviation: if new addresses or robots rules cannot be fetched, the old ones stay valid this long.
 STALE_S = 3600.0
+_TOO_MANY = 429  # a bot wall asks for less, whatever its status
 TARGET_MET = "closespider_pagecount"  # the reason for which a crawl ends at its target
 
 
@@ -150,8 +151,9 @@ class Policy:
         """`host` has answered: adapt its delay, if DELAY_FACTOR is on."""
         polite = self.politeness
         if polite.delay_factor and outcome.status:
+            is_wall = isinstance(outcome, Fetched) and bool(outcome.wall)
             host.pace = host.pace.after(
-                outcome.status,
+                _TOO_MANY if is_wall else outcome.status,
                 outcome.first_byte_s,
                 may_double=self.delay_s(host) < polite.adaptive_max_s,
                 is_robots=not isinstance(outcome, Fetched),

@@ -60,6 +60,7 @@ class Counters:
     codes -- final answers by "2xx" ... "5xx", "other" (urloutcomes)
     refused_access -- of these, answers 401, 402 and 451, by REFUSED_ACCESS
         (urloutcomes)
+    walls -- of these, bot walls in the place of a page, by service (urloutcomes)
     dropped -- URLs that are not fetched, by reason (candidates, outlinks, scheduler, spider)
     failed -- tries of a page or HEAD without an answer, by reason (urloutcomes)
     retried -- retries, by reason or status (urloutcomes, disposition)
@@ -70,7 +71,7 @@ class Counters:
     kept -- URLs kept for a later try, by reason; goes up and down (backlog)
     in_cycle -- pages and sitemaps that are visited again (RECRAWL); goes up and down (visits)
     visits -- their visits by what was found: "changed", "unchanged", "not_modified" (304),
-        "unknown", "redirect", "error" (4xx and 5xx), "unanswered", "refused" (no request);
+        "unknown", "redirect", "error" (4xx and 5xx), "wall", "unanswered", "refused" (no request);
         "sitemap", sitemaps that were read again; and "gone", pages that have left the cycle;
         "lie", proofs that a host's validators are false; "brought_forward" by a sitemap's date
         (visits)
@@ -108,6 +109,7 @@ class Counters:
     html_bytes: int = 0
     codes: Counter[str] = field(default_factory=Counter)
     refused_access: Counter[str] = field(default_factory=Counter)
+    walls: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
     retried: Counter[str] = field(default_factory=Counter)
@@ -140,21 +142,23 @@ class Counters:
         self.stage_ended[stage] += 1
         self.stage_us[stage] += int(took_s * 1e6)
 
-    def count_code(self, status: int) -> None:
+    def count_code(self, status: int, wall: str = "") -> None:
         """Count the final answer to one URL."""
         self.crawled += 1
+        if wall:
+            self.walls[wall] += 1
         family = status // 100
         self.codes[f"{family}xx" if 2 <= family <= 5 else "other"] += 1
         if status in REFUSED_ACCESS:
             self.refused_access[REFUSED_ACCESS[status]] += 1
 
-    def count_visit(self, status: int) -> None:
+    def count_visit(self, status: int, wall: str = "") -> None:
         """Count the final answer to a URL that had one before, in all of the funnel."""
         self.extracted += 1
         self.host_passed += 1
         self.ip_passed += 1
         self.robots_passed += 1
-        self.count_code(status)
+        self.count_code(status, wall)
 
     def to_dict(self) -> dict[str, Any]:
         """All counts as JSON values: what a store keeps for the next run."""

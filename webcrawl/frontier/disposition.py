@@ -89,6 +89,8 @@ class Disposition:
         self._distributor.bench.end_lease(host, with_ip=with_ip, ip_next_at=ip_next_at)
         if isinstance(outcome, Fetched | RobotsFetched | RobotsMoved):
             host.received_bytes += outcome.size_bytes
+            if isinstance(outcome, Fetched) and outcome.wall:
+                return
             if host.deferrals:
                 self._backlog.host_answers(host)
             host.failures = host.dead_addresses = host.deferrals = 0
@@ -329,6 +331,15 @@ class Disposition:
         wait_s = polite.backoff_s(tries, self._policy.delay_s(host))
         wait_s = max(wait_s, min(retry_after_s, polite.retry_after_max_s))
         host.next_at = max(host.next_at, ended_at + wait_s)
+
+    def walled(self, host: Host, ended_at: float, retry_after_s: float, now: float) -> None:
+        """A bot wall stands in the place of a page: a refusal, each in a row with a longer wait.
+
+        After as many as of attempts without an answer, `host` is deferred: its pages are not lost.
+        """
+        tries = host.failures + 1
+        self.failed(host, now)
+        self.back_off(host, tries, ended_at, retry_after_s)
 
     def failed(self, host: Host, now: float) -> None:
         """Count an attempt without an answer; after too many in a row, defer `host`."""

@@ -59,7 +59,8 @@ class Endings:
         link = lease.link
         assert link is not None
         kind = _KINDS[lease.step]
-        ending = str(outcome.status) if kind == "page" else f"{kind} {outcome.status}"
+        what = "wall" if outcome.wall else kind
+        ending = str(outcome.status) if what == "page" else f"{what} {outcome.status}"
         self._store.record_status(link, ending, now, outcome.duplicate_of)
         if self._log is not None:
             tries, details = link.retries + 1, outcome.details

@@ -229,6 +229,7 @@ class Fetched(_Outcome, frozen=True):
     details: bytes = NO_DETAILS
     first_byte_s: float = 0.0  # from the request to the first byte; 0.0: not known
     visited: Visited | None = None  # PAGE, with RECRAWL: what a later visit compares
+    wall: str = ""  # PAGE, HEAD: not the page, but the bot wall of this service (fetch.walls)
 
 
 class Failed(_Outcome, frozen=True):

@@ -48,7 +48,9 @@ class UrlOutcomes:
         if lease.step is Step.HEAD and outcome.wanted:
             self._candidates.put_back(host, link._replace(head_done=True), now)
             return
-        if status in self._policy.retry_codes:
+        if outcome.wall:
+            self._disposition.walled(host, outcome.ended_at, wait_s, now)
+        elif status in self._policy.retry_codes:
             self._disposition.back_off(host, link.retries + 1, outcome.ended_at, wait_s)
         if self._policy.asks_again(status, link.retries, wait_s):
             self._counters.retried[str(status)] += 1
@@ -94,9 +96,9 @@ class UrlOutcomes:
         found = ""
         if visits is not None and link.visit:  # the funnel has counted it at its first answer
             found = visits.found(link, outcome)
-            self._counters.count_visit(outcome.status)
+            self._counters.count_visit(outcome.status, outcome.wall)
         else:
-            self._counters.count_code(outcome.status)
+            self._counters.count_code(outcome.status, outcome.wall)
             self._counters.count_ended(link.url)
             if link.sitemap:
                 self._candidates.listed.fetched(link.url)

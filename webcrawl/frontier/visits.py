@@ -239,6 +239,8 @@ class Visits:
     def found(self, link: Link, outcome: Fetched) -> str:
         """What the visit of `link` found, a key of `counters.visits`."""
         seen, status = outcome.visited, outcome.status
+        if outcome.wall:
+            return "wall"
         if link.sitemap > 0 and status < 300:
             return "sitemap"
         if status >= 300 and not (seen and seen.is_304):
@@ -280,7 +282,7 @@ class Visits:
             self._join(state)
         else:
             self._learn(link, state, outcome)
-        is_gone = outcome.status in _GONE
+        is_gone = outcome.status in _GONE and not outcome.wall
         if is_gone and state.is_gone:
             self._leave(link, state)
             return
@@ -288,7 +290,8 @@ class Visits:
         self._mark(state, link)
         self._remember(state, outcome.visited)
         is_304 = outcome.visited is not None and outcome.visited.is_304
-        next_s = self._plan(state, is_page=200 <= outcome.status < 300 or is_304)
+        is_page = is_304 or (200 <= outcome.status < 300 and not outcome.wall)
+        next_s = self._plan(state, is_page=is_page)
         state.misses, state.claim, state.told_s = 0, 0, 0.0
         state.last_at = outcome.ended_at + self._utc_s
         self._line.add(link.url, outcome.ended_at + next_s, state.to_row())
@@ -423,7 +426,7 @@ class Visits:
     def _meet(self, link: Link) -> None:
         """Let a page join that was fetched without RECRAWL: due a cycle after that."""
         status = self._line.status(link.url)
-        if status is not None and not status.visit_ms and status.outcome.isdigit():
+        if status is not None and not status.visit_ms and _is_answered(status.outcome):
             self._strangers -= 1
             self._admit(link, status.time, self._settings.cycle_s, self._mean_weight)
 
@@ -498,6 +501,11 @@ class Visits:
             return due_at
         self._counters.visits["brought_forward"] += 1
         return at
+
+
+def _is_answered(outcome: str) -> bool:
+    """Whether `outcome` is the status of a page, or of a bot wall in its place."""
+    return outcome.removeprefix("wall ").isdigit()
 
 
 _LIES: Final = "lies "

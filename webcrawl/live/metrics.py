@@ -90,6 +90,10 @@ def _of_urls(counts: Mapping[str, float]) -> Iterable[tuple[Metric, Samples]]:
         _by("status", counts, "refused_access"),
     )
     yield (
+        Metric("walls_total", "counter", "Final answers that are bot walls"),
+        _by("service", counts, "walls"),
+    )
+    yield (
         Metric("funnel_urls_total", "counter", "URLs that passed each step, in this order"),
         [("", {"step": step}, counts.get(step, 0)) for step in _FUNNEL],
     )

@@ -306,7 +306,7 @@ class Scheduler(BaseScheduler):
         counters = self.counters
         counters.links += page.links_found
         page_fetch.page = page
-        if 200 <= page.status < 300:
+        if 200 <= page.status < 300 and not page.wall:
             counters.html_pages += 1
             counters.html_bytes += page.size_bytes
         if not self._follow:

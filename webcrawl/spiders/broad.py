@@ -227,7 +227,10 @@ class BroadSpider(Spider):
         yield await self.read(response)
 
     async def read(self, response: Response) -> Page:
-        """The Page of `response`, with its content-seen test, its links and its times."""
+        """The Page of `response`, with its content-seen test, its links and its times.
+
+        Of a bot wall nothing is read: the page is what it hides.
+        """
         exchange = exchange_of(response)
         page_fetch = state_of(response.request).page_fetch
         assert page_fetch is not None
@@ -235,7 +238,9 @@ class BroadSpider(Spider):
         visit = page_fetch.lease.visit
         page = _new_page(response, exchange, page_fetch.lease.link)
         self._note_signals(page, response)
-        if exchange.is_not_modified:
+        if exchange.wall:
+            page.wall = exchange.wall
+        elif exchange.is_not_modified:
             compare_not_modified(page, exchange, visit)
         elif response.status in REDIRECTS:
             location = response.headers.get("Location") or b""

@@ -80,6 +80,8 @@ def _connection(exchange: Exchange) -> Iterator[Line]:
 
 
 def _content(page: Page, exchange: Exchange) -> Iterator[Line]:
+    if page.wall:
+        yield "wall", page.wall
     if exchange.reconstructed:
         yield "reconstructed", "true"
     if exchange.via_proxy:

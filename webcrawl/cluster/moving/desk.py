@@ -106,7 +106,8 @@ class Desk:
         task = self._holding.begin_move(shard, to)
         done, _ = await asyncio.wait({task}, timeout=WAITS_S)
         if not done:
-            return f"shard {shard} is on its way to node {to}: `scrapy shard list` shows it there"
+            shows = "`scrapy shard JOBDIR list` shows it there"
+            return f"shard {shard} is on its way to node {to}: {shows}"
         if task.cancelled():
             raise MoveError("the node ends")
         if problem := task.result():
@@ -167,7 +168,7 @@ async def move(bus: Bus, text: str, to: str) -> str:
     found = [node for node in nodes if node.startswith(to)]
     if len(found) != 1:
         count = f"the IDs of {len(found)} nodes begin" if found else "the ID of no node begins"
-        raise MoveError(f"{count} with {to!r}: `scrapy shard list` shows them")
+        raise MoveError(f"{count} with {to!r}: `scrapy shard JOBDIR list` shows them")
     record = await read(bus, f"{SHARDS}{shard}", ShardRecord)
     if record is None:
         raise MoveError(f"shard {shard} was never begun")

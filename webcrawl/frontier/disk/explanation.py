@@ -45,11 +45,17 @@ _REFUSED: dict[DropReason, str] = {
     "unsendable": "Dropped: the spider's request is not an HTTP request",
     "unreadable": "Dropped: the spider's request cannot be read back",
 }
+# By the word before the status of an answer.
+_ASKED = {
+    "head": "Requested with HEAD only",
+    "sitemap": "Read as a sitemap",
+    "wall": "Not fetched: a bot wall answered in its place",
+}
 
 # By reason of `counters.kept`. The other reasons are how the last try to fetch ended.
 _KEPT = {
     "dns": "the name servers did not resolve its host",
-    "host_retired": "its host did not answer HOST_MAX_FAILURES tries in a row",
+    "host_retired": "its host gave no page in HOST_MAX_FAILURES tries in a row",
     "robots_unreachable": "robots.txt could not be fetched",
 }
 
@@ -139,9 +145,7 @@ def _of_status(status: UrlStatus, frontier: Inspection, values: Values) -> Itera
         yield f"Refused by {by}, at {at}."
     elif outcome[-1:].isdigit():
         method, _, code = outcome.rpartition(" ")
-        asked = {"head": "Requested with HEAD only", "sitemap": "Read as a sitemap"}.get(
-            method, "Fetched"
-        )
+        asked = _ASKED.get(method, "Fetched")
         yield f"{asked} at {at}: status {code}."
     else:
         yield f"Not fetched: the last try, at {at}, ended with {outcome}."
@@ -235,7 +239,7 @@ def _delayed(host: Host) -> str:
     if host.resolve_at > host.next_at:
         return ": DNS did not answer"
     if host.failures:
-        return f": the last {counted(host.failures, 'try', 'tries')} got no answer"
+        return f": the last {counted(host.failures, 'try', 'tries')} got no answer, or a bot wall"
     if host.pace.doublings:
         times = counted(host.pace.doublings, "time")
         return f": it answered 429 or 503, so its delay is doubled {times}"

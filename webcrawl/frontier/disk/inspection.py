@@ -24,8 +24,10 @@ from webcrawl.frontier.disk.database import Database, is_begun, size_bytes
 from webcrawl.frontier.disk.hostrows import queue_of, read_host
 from webcrawl.frontier.disk.identity import read_identity, read_numbers
 from webcrawl.frontier.disk.queue import DiskQueue
+from webcrawl.frontier.distributor import VISIT_PRIORITY
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import Link
+from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.seen import fingerprint
 from webcrawl.frontier.store import StoreError, UrlStatus
 from webcrawl.frontier.visitstate import VisitState
@@ -76,7 +78,8 @@ class Inspection:
         self.order = str(self.settings.get("FRONTIER_ORDER", ""))
         # With visits the priorities of some orderings begin at 1 (`candidates`).
         has_visits = rows.has(identity["format"], rows.VISITS)
-        self.shift = int(has_visits and self.order in ("depth", "least-visited"))
+        first = ORDERINGS[self.order].first if self.order in ORDERINGS else VISIT_PRIORITY + 1
+        self.shift = int(has_visits and first <= VISIT_PRIORITY)
         numbers = read_numbers(self._db) or {}
         self.run: int = numbers.get("run", 0)  # number of the last run
         self.run_began: float = numbers.get("began", 0.0)

@@ -178,6 +178,7 @@ function show(snapshot, isFirst) {
   bars("hosts", hosts, { empty: "Not known." });
   bars("codes", [
     ...Object.entries(withPrefix(counts, "codes/")).filter(([code, n]) => n || code !== "other"),
+    ...largest(withPrefix(counts, "walls/", "of these, bot walls: ")),
     ...largest(withPrefix(counts, "failed/", "no answer: ")),
   ]);
   bars("drops", largest(whole.drops));
@@ -325,6 +326,7 @@ function endOf(line) {
   if (line.end === "dropped" || line.end === "kept") words.push(line.end + (line.reason ? ":" : ""));
   else words.push(line.status ?? "");
   if (line.reason) words.push(line.reason);
+  if (line.wall) words.push(`wall: ${line.wall}`);
   return plain(words.filter((word) => word !== "").join(" "));
 }
 

@@ -1,0 +1,111 @@
+"""Scrapy's own settings that Scrapy reads before a crawl is checked, and their allowed values.
+
+A wrong one would be a traceback of Scrapy. `check` looks at them with the settings of the table,
+and `refuse_unusable` looks at them earlier: before Scrapy opens the log and loads the event loop.
+"""
+
+from __future__ import annotations
+
+import codecs
+import logging
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any, Final
+
+from scrapy.settings import BaseSettings
+from scrapy.utils.misc import load_object
+
+from webcrawl.config.kinds import BOOL, Kind, SettingError, whole
+
+
+def _is_level(value: Any) -> bool:
+    return value in logging.getLevelNamesMapping() if isinstance(value, str) else type(value) is int
+
+
+def _is_log_file(value: Any) -> bool:
+    """Whether the file can be opened; Scrapy does so next."""
+    try:
+        if value:
+            open(value, "a").close()
+    except (OSError, TypeError, ValueError):
+        return False
+    return True
+
+
+def _is_encoding(value: Any) -> bool:
+    try:
+        codecs.lookup(value)
+    except (LookupError, TypeError, ValueError):
+        return False
+    return True
+
+
+def _is_format(value: Any) -> bool:
+    try:
+        logging.Formatter(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _load_problem(value: Any) -> str:
+    """Why nothing can be loaded from an import path; "" if it can, or if there is none."""
+    try:
+        if value:
+            load_object(value)
+    except (ImportError, NameError, TypeError, ValueError) as error:
+        return str(error)
+    return ""
+
+
+def _are_modules(value: Any) -> bool:
+    """Whether the modules exist. Scrapy reports an error in one of them."""
+    try:
+        names = value.split(",") if isinstance(value, str) else value
+        return all(find_spec(name.strip()) for name in names)
+    except (AttributeError, ImportError, TypeError, ValueError):
+        return False
+
+
+_PATH: Final = Kind(lambda value: not _load_problem(value), "the import path of a class")
+_KINDS: Final = {
+    "LOG_LEVEL": Kind(_is_level, "CRITICAL, ERROR, WARNING, INFO or DEBUG"),
+    "LOG_FILE": Kind(_is_log_file, "a file that can be written, in a folder that exists"),
+    "LOG_ENCODING": Kind(_is_encoding, "an encoding of Python, such as utf-8"),
+    "LOG_FORMAT": Kind(
+        _is_format, "a format of Python's logging, such as %(levelname)s: %(message)s"
+    ),
+    **dict.fromkeys(
+        (
+            *("LOG_ENABLED", "LOG_FILE_APPEND", "LOG_INSTALL_ROOT_HANDLER", "LOG_SHORT_NAMES"),
+            *("LOG_STDOUT", "FORCE_CRAWLER_PROCESS", "TELNETCONSOLE_ENABLED"),
+            "TWISTED_REACTOR_ENABLED",
+        ),
+        BOOL,
+    ),
+    **dict.fromkeys(
+        (
+            *("LOG_FORMATTER", "SPIDER_LOADER_CLASS", "STATS_CLASS", "ASYNCIO_EVENT_LOOP"),
+            *("TWISTED_REACTOR", "TWISTED_DNS_RESOLVER", "DNS_RESOLVER"),
+        ),
+        _PATH,
+    ),
+    "SPIDER_MODULES": Kind(_are_modules, "import paths of modules, with commas between them"),
+    "REACTOR_THREADPOOL_MAXSIZE": whole(1),
+}
+
+
+def unusable(settings: BaseSettings) -> Iterator[str]:
+    """One line for each of these settings that cannot be used."""
+    for name, kind in _KINDS.items():
+        if name in settings and not kind.fits(value := settings[name]):
+            why = f": {_load_problem(value)}" if kind is _PATH else ""
+            yield str(SettingError(name, value, kind.allowed + why))
+
+
+def refuse_unusable(settings: BaseSettings) -> None:
+    """End the command if one of these settings cannot be used, with a line for each."""
+    if lines := list(unusable(settings)):
+        print(*lines, sep="\n", file=sys.stderr)
+        raise SystemExit(2)
