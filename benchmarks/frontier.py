@@ -40,8 +40,6 @@ from webcrawl.frontier.lease import (  # noqa: E402
 )
 from webcrawl.frontier.orderings import ORDERINGS  # noqa: E402
 from webcrawl.frontier.politeness import Politeness  # noqa: E402
-from webcrawl.frontier.queue import HeapQueue, HostQueue  # noqa: E402
-from webcrawl.frontier.store import MemoryStore  # noqa: E402
 from webcrawl.parse.robots import RobotsRules  # noqa: E402
 
 FOREVER = 1e12
@@ -78,11 +76,7 @@ def main() -> int:
 
 def run(order: str, arguments: argparse.Namespace, folder: Path) -> None:
     ordering = ORDERINGS[order]()
-    store: DiskStore | MemoryStore
-    if arguments.store == "disk":
-        store = DiskStore(folder)
-    else:
-        store = MemoryStore(HeapQueue if ordering.moves_links else HostQueue)
+    store = DiskStore(folder if arguments.store == "disk" else None)
     policy = Policy(politeness=Politeness(delay_s=0.0, ip_delay_s=0.0))
     state = CrawlState(store, policy, ordering=ordering, active_max=arguments.active)
     links = RandomLinks(Random(1), arguments.hosts, arguments.known)
@@ -102,8 +96,7 @@ def run(order: str, arguments: argparse.Namespace, folder: Path) -> None:
             flush=True,
         )
         size *= 10
-    if isinstance(store, DiskStore):
-        store.close()
+    store.close()
 
 
 LINKS = 10

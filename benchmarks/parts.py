@@ -37,7 +37,6 @@ from webcrawl.frontier.lease import (
     RobotsFetched,
     Step,
 )
-from webcrawl.frontier.store import MemoryStore
 from webcrawl.items import Page
 from webcrawl.parse.page import read_page
 from webcrawl.parse.robots import ALLOW_ALL
@@ -91,7 +90,7 @@ def measure(arguments: argparse.Namespace) -> str:
         disk = DiskStore(Path(name) / "frontier")
         times.each("frontier on disk", lambda store: walk(store, by_url), [disk])
         disk.close()
-    times.each("in memory", lambda store: walk(store, by_url), [MemoryStore()])
+    times.each("in memory", lambda store: walk(store, by_url), [DiskStore(None)])
     shares = ", ".join(f"{part} {1e6 * s / len(wires):.0f}" for part, s in times.spent_s.items())
     return f"{len(wires)} pages, µs CPU each: {shares}"
 
@@ -147,7 +146,7 @@ def link_to(url: str) -> Link:
     return Link(url, host_of(url))
 
 
-def walk(store: DiskStore | MemoryStore, links: dict[str, tuple[Link, ...]]) -> None:
+def walk(store: DiskStore, links: dict[str, tuple[Link, ...]]) -> None:
     """A crawl of all pages, reduced to the calls of the frontier."""
     state = CrawlState(store, build.policy_from(SETTINGS))
     state.put(map(link_to, links), 1.0)

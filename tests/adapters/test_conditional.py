@@ -8,11 +8,11 @@ import pytest
 from scrapy import Request
 
 from tests.adapters.test_handler import OK, Server, crawler_with, download
+from tests.contracts.frontier import memory_frontier
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.page_fetch import PageFetch, state_of
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.lease import Lease, Link, Step, Visit
-from webcrawl.frontier.memory import MemoryFrontier
 
 DATE = "Sat, 01 Aug 2026 10:00:00 GMT"
 VISIT = Visit('"1"', DATE, 5, 1000.0, "sha1:A", is_conditional=True)
@@ -33,7 +33,7 @@ def asked(
     lease = Lease("page.invalid", Step.PAGE, url, "127.0.0.1", link, visit=visit)
     scrapys = PageFetch(lease).bind(Request(request.pop("url", url), **request))
     crawler = crawler_with(**settings or {})
-    crawl_of(crawler).frontier = MemoryFrontier(Policy())
+    crawl_of(crawler).frontier = memory_frontier(Policy())
     download(scrapys, crawler)
     lines = server.requests[-1].decode().split("\r\n")
     counters, exchange = crawl_of(crawler).counters, state_of(scrapys).exchange

@@ -15,6 +15,7 @@ import pytest
 
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.disk.frontier import DiskFrontier
 from webcrawl.frontier.lease import (
     Dropped,
     Failed,
@@ -121,6 +122,11 @@ class Driver:
 
 def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(coroutine)
+
+
+def memory_frontier(policy: Policy | None = None, **more: Any) -> DiskFrontier:
+    """A frontier without files."""
+    return DiskFrontier(None, policy, in_memory=True, **more)
 
 
 class FrontierContract:

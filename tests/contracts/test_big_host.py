@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from types import FrameType
 
 import pytest
@@ -20,7 +19,6 @@ from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.lease import Failed, Lane, Lease, Link, Outcome, RobotsFetched, Step
-from webcrawl.frontier.store import MemoryStore, Store
 from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
 
 MANY = 200_000
@@ -28,14 +26,11 @@ COSTLY = b"".join(b"Allow: *" + b"a" * 80 + b"%daaa\n" % number for number in ra
 OTHERS = [f"http://other-{n}.example/{m}" for m in range(5) for n in range(20)]
 
 
-@pytest.fixture(params=["memory", "disk"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    if request.param == "memory":
-        yield MemoryStore()
-    else:
-        made = DiskStore(tmp_path / "frontier")
-        yield made
-        made.close()
+@pytest.fixture
+def store() -> Iterator[DiskStore]:
+    made = DiskStore(None)
+    yield made
+    made.close()
 
 
 def big(count: int) -> list[Link]:
@@ -45,7 +40,9 @@ def big(count: int) -> list[Link]:
 class Walk:
     """A crawl that records when each page of the other hosts was leased, and counts calls."""
 
-    def __init__(self, store: Store, caps: Caps | None = None, *, big_answers: bool = True) -> None:
+    def __init__(
+        self, store: DiskStore, caps: Caps | None = None, *, big_answers: bool = True
+    ) -> None:
         self.state = CrawlState(store, Policy(politeness=POLITE), caps=caps)
         self._big_answers = big_answers
         self.rules = ALLOW_ALL
@@ -85,10 +82,8 @@ class Walk:
         self.calls += event == "call"
 
 
-def test_a_big_host_takes_its_turn_like_any_other(store: Store, tmp_path: Path) -> None:
-    small, large = Walk(MemoryStore()), Walk(store)
-    if isinstance(store, DiskStore):
-        small = Walk(other := DiskStore(tmp_path / "small"))
+def test_a_big_host_takes_its_turn_like_any_other(store: DiskStore) -> None:
+    small, large = Walk(other := DiskStore(None)), Walk(store)
     small.state.put(big(20), small.now)
     large.state.put(big(MANY), large.now)
     small.others()
@@ -96,22 +91,20 @@ def test_a_big_host_takes_its_turn_like_any_other(store: Store, tmp_path: Path) 
     assert large.pages == small.pages
     assert large.calls == pytest.approx(small.calls, rel=0.01)
     large.state.audit()
-    if isinstance(store, DiskStore):
-        other.close()
+    other.close()
 
 
-def test_links_over_a_cap_are_never_queued(store: Store) -> None:
+def test_links_over_a_cap_are_never_queued(store: DiskStore) -> None:
     walk = Walk(store, Caps(per_host=10))
     assert walk.state.put(big(5000), walk.now) == 10
     assert walk.state.counters.pending == 10
     assert walk.state.counters.dropped["host_cap"] == 4990
-    if isinstance(store, DiskStore):
-        assert len(list(store._db.rows(rows.QUEUE))) == 10
+    assert len(list(store._db.rows(rows.QUEUE))) == 10
     walk.others()
     assert len(walk.pages) == len(OTHERS)
 
 
-def test_other_hosts_are_crawled_while_the_links_of_a_big_one_are_kept(store: Store) -> None:
+def test_other_hosts_are_crawled_while_the_links_of_a_big_one_are_kept(store: DiskStore) -> None:
     """When a host is given up, its links are kept one by one, over many batches."""
     walk = Walk(store, big_answers=False)
     walk.state.put(big(20_000), walk.now)
@@ -122,7 +115,7 @@ def test_other_hosts_are_crawled_while_the_links_of_a_big_one_are_kept(store: St
     walk.state.audit()
 
 
-def test_one_acquire_makes_few_costly_checks(store: Store) -> None:
+def test_one_acquire_makes_few_costly_checks(store: DiskStore) -> None:
     """Long URLs against many wildcards: the event loop runs between two checks."""
     rules = RobotsRules.parse(b"User-agent: *\nDisallow: /\n" + COSTLY, "webcrawl")
     walk = Walk(store)

@@ -1,24 +1,49 @@
-"""The frontier on disk against the contract: with room for all hosts at once, and for two."""
+"""The frontier against the contract: with room for all hosts at once, and for two on disk."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.contracts.frontier import POLITE, Driver, FrontierContract, answer, run
+from tests.contracts.frontier import POLITE, Driver, FrontierContract, answer, memory_frontier, run
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.disk.frontier import ACTIVE_HOSTS_MAX, DiskFrontier
-from webcrawl.frontier.lease import Fetched, Lease, RobotsUnreachable, Step
+from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.lease import (
+    Failed,
+    Fetched,
+    Lease,
+    Outcome,
+    RobotsUnreachable,
+    Step,
+    Unresolved,
+)
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.store import StoreError
 
 
-class TestDiskFrontier(FrontierContract):
-    active_max = ACTIVE_HOSTS_MAX
+class TestFrontier(FrontierContract):
+    def make(
+        self, policy: Policy | None = None, *, order: str = "", caps: Caps | None = None
+    ) -> Frontier:
+        return memory_frontier(policy, ordering=ORDERINGS[order or self.order](), caps=caps)
+
+
+class TestFrontierByCash(TestFrontier):
+    order = "opic"
+
+
+class TestSmallDiskFrontier(FrontierContract):
+    """Two hosts have a place, so the order over all hosts is not exact."""
+
+    active_max = 2
+    test_hosts_come_up_by_their_best_link = None
+    test_least_visited_takes_the_domain_with_the_fewest_pages = None
 
     @pytest.fixture(autouse=True)
     def folder(self, tmp_path: Path) -> Iterator[None]:
@@ -41,18 +66,6 @@ class TestDiskFrontier(FrontierContract):
         self._made.append(made)
         return made
 
-
-class TestDiskFrontierByCash(TestDiskFrontier):
-    order = "opic"
-
-
-class TestSmallDiskFrontier(TestDiskFrontier):
-    """Two hosts have a place, so the order over all hosts is not exact."""
-
-    active_max = 2
-    test_hosts_come_up_by_their_best_link = None
-    test_least_visited_takes_the_domain_with_the_fewest_pages = None
-
     def test_a_waiting_host_with_a_better_url_gets_the_next_place(self) -> None:
         async def check() -> list[str]:
             driver = self.driver(obey_robots=False)
@@ -73,6 +86,41 @@ class TestSmallDiskFrontier(TestDiskFrontier):
         bench = run(check())._state._bench
         assert len(bench.hosts) <= self.active_max
         assert len(bench._ips) <= 2 * self.active_max
+
+
+def test_a_frontier_in_memory_leaves_no_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    async def crawl() -> list[str]:
+        driver = Driver(memory_frontier(Policy(obey_robots=False)))
+        await driver.put(*(f"http://host-{n}/" for n in range(50)))
+        pages = await driver.run()
+        found = driver.frontier.inspect()
+        assert found is not None
+        assert found.status("http://host-7/") is not None
+        await driver.frontier.close()
+        return pages
+
+    assert len(run(crawl())) == 50
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_seeds_that_failed_are_known() -> None:
+    async def check() -> Any:
+        driver = Driver(memory_frontier(Policy(obey_robots=False, retry_times=0)))
+        await driver.put("http://a/", "http://gone/", "http://c/")
+        plan: dict[str, list[Outcome]] = {
+            "http://a/": [Failed("reset", 100.0, 100.0)],
+            "gone": [Unresolved("dns", again=False)],
+        }
+        await driver.run(plan)
+        return driver.frontier.failed_seeds
+
+    failed = list(run(check()))
+    assert sorted(failed) == [("http://a/", "reset"), ("http://gone/", "dns")]
 
 
 @pytest.mark.parametrize("back_s", [0.0, 500.0, 1e6])

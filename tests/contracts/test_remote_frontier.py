@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 
 from tests.contracts import frontier as contract
-from tests.contracts.frontier import POLITE, FrontierContract, answer, link
+from tests.contracts.frontier import POLITE, FrontierContract, answer, link, memory_frontier
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.lease import Failed, Fetched, Lane, Link, Returned, Step
-from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.shared.client import MAIN_PROCESS_GONE, RemoteFrontier
 from webcrawl.frontier.shared.member import Load
@@ -72,7 +71,7 @@ class TestRemoteFrontier(FrontierContract):
     def make(
         self, policy: Policy | None = None, *, order: str = "", caps: Caps | None = None
     ) -> Frontier:
-        frontier = MemoryFrontier(policy, ordering=ORDERINGS[order or self.order](), caps=caps)
+        frontier = memory_frontier(policy, ordering=ORDERINGS[order or self.order](), caps=caps)
         pair = Pair(server := FrontierServer(frontier))
         # Those of the crawl, for the contract to see.
         pair.remote.counters = frontier.counters
@@ -86,7 +85,7 @@ class TestRemoteFrontier(FrontierContract):
 
 
 def served(**policy: Any) -> FrontierServer:
-    return FrontierServer(MemoryFrontier(Policy(politeness=POLITE, obey_robots=False, **policy)))
+    return FrontierServer(memory_frontier(Policy(politeness=POLITE, obey_robots=False, **policy)))
 
 
 def links(count: int) -> list[Link]:
@@ -224,7 +223,7 @@ def test_the_counts_of_all_processes_are_added_up() -> None:
 
 def test_a_target_holds_for_all_processes_together() -> None:
     async def check() -> None:
-        frontier = MemoryFrontier(Policy(politeness=POLITE, obey_robots=False))
+        frontier = memory_frontier(Policy(politeness=POLITE, obey_robots=False))
         server = FrontierServer(frontier, target=5)
         pair = Pair(server)
         await server.put(links(9), 100.0)
@@ -451,7 +450,7 @@ def test_a_process_cannot_release_the_lease_of_another() -> None:
 
 
 def with_target(target: int) -> FrontierServer:
-    frontier = MemoryFrontier(Policy(politeness=POLITE, obey_robots=False))
+    frontier = memory_frontier(Policy(politeness=POLITE, obey_robots=False))
     return FrontierServer(frontier, target=target)
 
 

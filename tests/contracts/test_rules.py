@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.frontier import FOREVER, POLITE, Driver, answer, link, run
+from tests.contracts.frontier import FOREVER, POLITE, Driver, answer, link, memory_frontier, run
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.frontier import ACTIVE_HOSTS_MAX, DiskFrontier
@@ -22,7 +22,6 @@ from webcrawl.frontier.lease import (
     RobotsUnreachable,
     Step,
 )
-from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.parse.robots import RobotsRules
@@ -35,7 +34,7 @@ def for_host(host: str, **values: Any) -> HostRule:
     return HostRule(line=1, hosts=(host,), values=Values(**values))
 
 
-@pytest.fixture(params=["memory", "disk", "small disk", "served"])
+@pytest.fixture(params=["disk", "small disk", "served"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     """Makes a frontier with rules; the same again on disk resumes it."""
     made: list[DiskFrontier] = []
@@ -44,8 +43,6 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
         held = HostRules(rules)
         chosen = Policy(**{"politeness": POLITE, "rules": held} | policy)
         caps, ordering = Caps(rules=held), ORDERINGS[order]()
-        if request.param == "memory":
-            return Driver(MemoryFrontier(chosen, ordering=ordering, caps=caps))
         disk = DiskFrontier(
             tmp_path / "job",
             chosen,
@@ -314,7 +311,7 @@ def test_a_change_of_priority_reorders_hosts_in_line(tmp_path: Path) -> None:
     async def check() -> list[str]:
         held = HostRules()
         policy = Policy(politeness=POLITE, rules=held, obey_robots=False)
-        driver = Driver(MemoryFrontier(policy))
+        driver = Driver(memory_frontier(policy))
         await driver.put("http://a/", "http://b/1", "http://c/1/2")
         for lease in await driver.leases():
             await driver.give_back(lease, answer(lease, driver.now))

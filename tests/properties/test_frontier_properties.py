@@ -19,7 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.contracts.frontier import FOREVER, link
+from tests.contracts.frontier import FOREVER, link, memory_frontier
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.frontier import DiskFrontier
@@ -38,7 +38,6 @@ from webcrawl.frontier.lease import (
     Step,
     Unresolved,
 )
-from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
@@ -63,8 +62,8 @@ class Setup:
     def policy(self, rules: HostRules) -> Policy:
         return Policy(politeness=Politeness(self.delay_s, self.ip_delay_s), rules=rules)
 
-    def memory_frontier(self, rules: HostRules) -> MemoryFrontier:
-        return MemoryFrontier(
+    def memory_frontier(self, rules: HostRules) -> DiskFrontier:
+        return memory_frontier(
             self.policy(rules), ordering=ORDERINGS[self.order](), caps=self.caps(rules)
         )
 
@@ -200,20 +199,17 @@ class DiskFrontiers:
         return self.frontier
 
 
-AnyFrontier = MemoryFrontier | DiskFrontier
-
-
 def seeds(world: World) -> list[str]:
     return [world.url() for _ in range(10)]
 
 
 async def crawl(
     world: World,
-    frontier: AnyFrontier,
+    frontier: DiskFrontier,
     urls: list[str],
     disk: DiskFrontiers | None = None,
     now: float = 1.0,
-) -> AnyFrontier:
+) -> DiskFrontier:
     """Run the whole crawl; return the frontier at its end."""
     await frontier.put([link(url) for url in urls], now)
     ends: list[tuple[float, int, Lease]] = []
@@ -253,13 +249,13 @@ async def crawl(
     raise AssertionError("it does not end")
 
 
-async def again(world: World, disk: DiskFrontiers) -> AnyFrontier:
+async def again(world: World, disk: DiskFrontiers) -> DiskFrontier:
     """A further run, in which no server fails."""
     later = 100_000.0  # by then a host without an address is looked up again
     return await crawl(world, await disk.kill(later), [], disk, now=later)
 
 
-def assert_all_counted(frontier: AnyFrontier) -> None:
+def assert_all_counted(frontier: DiskFrontier) -> None:
     counters = frontier.counters
     assert counters.pending == counters.kept.total()
     assert counters.extracted == counters.crawled + counters.dropped.total() + counters.kept.total()

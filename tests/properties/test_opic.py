@@ -14,11 +14,10 @@ from random import Random
 
 import pytest
 
-from tests.contracts.frontier import FOREVER, link
+from tests.contracts.frontier import FOREVER, link, memory_frontier
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk.frontier import DiskFrontier
 from webcrawl.frontier.lease import Fetched, Lane, Link, Resolved, Step
-from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS, Ordering
 from webcrawl.frontier.politeness import Politeness
 
@@ -91,9 +90,9 @@ def crawl(
     With a `jobdir` the frontier is on disk, and the crawler is killed during each fiftieth page.
     """
 
-    def begin(now: float) -> MemoryFrontier | DiskFrontier:
+    def begin(now: float) -> DiskFrontier:
         if jobdir is None:
-            return MemoryFrontier(POLICY, ordering=ORDERS[order]())
+            return memory_frontier(POLICY, ordering=ORDERS[order]())
         return DiskFrontier(jobdir, POLICY, ordering=ORDERS[order](), now=now)
 
     async def run() -> list[str]:

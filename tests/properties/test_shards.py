@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contracts.frontier import FOREVER, link
-from tests.properties.test_frontier_properties import SETUPS, AnyFrontier, Setup, World, seeds
+from tests.contracts.frontier import FOREVER, link, memory_frontier
+from tests.properties.test_frontier_properties import SETUPS, Setup, World, seeds
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.frontier import DiskFrontier
@@ -32,7 +32,6 @@ from webcrawl.frontier.lease import (
     Outcome,
 )
 from webcrawl.frontier.mailbox import Mail, RobotsAnswered
-from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS, Opic
 from webcrawl.parse.robots import ALLOW_ALL
 from webcrawl.scope.hostrules import HostRules
@@ -72,7 +71,7 @@ class Shard:
     """A shard, the leases that are out with their ends, and its monotonic time at the beginning."""
 
     number: int
-    frontier: AnyFrontier
+    frontier: DiskFrontier
     ends: list[tuple[float, int, Lease]]
     clock: float
 
@@ -107,13 +106,13 @@ class Cluster:
         self.under_way: list[tuple[int, int, int, list[Mail] | None]] = []
         self.turn = 0
 
-    def make(self, shard: int, now: float) -> AnyFrontier:
+    def make(self, shard: int, now: float) -> DiskFrontier:
         setup, others, rules = self.setup, Others(self.world, shard), HostRules()
         ordering = ORDERINGS[setup.order]()
         caps = Caps(per_host=setup.cap, per_ip=setup.cap)
         policy = setup.policy(rules)
         if self.folder is None:
-            return MemoryFrontier(policy, ordering=ordering, caps=caps, abroad=others)
+            return memory_frontier(policy, ordering=ordering, caps=caps, abroad=others)
         return DiskFrontier(
             Path(self.folder, str(shard)),
             policy,
@@ -126,7 +125,7 @@ class Cluster:
         )
 
     @property
-    def frontiers(self) -> list[AnyFrontier]:
+    def frontiers(self) -> list[DiskFrontier]:
         return [shard.frontier for shard in self.shards]
 
     @property
@@ -259,7 +258,7 @@ class Cluster:
         assert bool(cash) == (self.setup.order == "opic")
 
 
-def waiting(frontier: AnyFrontier) -> bool:
+def waiting(frontier: DiskFrontier) -> bool:
     """Whether it has mail that was not received, as far as it knows."""
     return any(last >= first for first, last in frontier.outbox.values())
 

@@ -10,6 +10,7 @@ from webcrawl.frontier.base import Policy
 from webcrawl.frontier.candidates import Candidates
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.disposition import Disposition
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.endings import Endings
@@ -17,7 +18,6 @@ from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import Link, Resolved
 from webcrawl.frontier.orderings import Level
 from webcrawl.frontier.politeness import Politeness
-from webcrawl.frontier.store import MemoryStore, Store
 from webcrawl.parse.urls import host_of
 
 FOREVER = 1e9
@@ -33,7 +33,7 @@ def link(url: str, depth: int = 0, payload: bytes = b"") -> Link:
 class Parts:
     """One of each part; the clock stands still at NOW."""
 
-    store: Store
+    store: DiskStore
     counters: Counters
     backlog: Backlog
     distributor: Distributor
@@ -62,11 +62,11 @@ def parts(
     policy: Policy | None = None,
     caps: Caps | None = None,
     *,
-    store: Store | None = None,
+    store: DiskStore | None = None,
     active_max: int = sys.maxsize,
     began_at: float = NOW,
 ) -> Parts:
-    store = store or MemoryStore()
+    store = store or DiskStore(None)
     policy = policy or Policy(politeness=POLITE)
     caps = caps or Caps()
     ordering, counters = Level(), Counters()

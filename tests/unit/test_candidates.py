@@ -55,6 +55,7 @@ def test_a_link_over_a_cap_is_extracted_but_never_queued() -> None:
 def test_a_link_that_is_counted_ahead_is_not_counted_again() -> None:
     made = parts(OPEN)
     made.put("http://a/", "http://a/1")
+    made.commit()
     host = made.host("a")
     made.candidates.count_ahead(host)
     made.candidates.count_ahead(host)
@@ -87,6 +88,7 @@ def test_a_link_that_is_put_back_or_retried_is_not_counted_again() -> None:
 def test_the_ip_cap_and_robots_txt_drop_for_good() -> None:
     made = parts(caps=Caps(per_ip=1))
     made.put("http://a/yes", "http://a/no", "http://b/")
+    made.commit()
     a, b = made.resolve("a", "10.0.0.1"), made.resolve("b", "10.0.0.1")
     rules = RobotsRules.parse(b"User-agent: *\nDisallow: /yes", "webcrawl")
     made.store.keep_rules("http://a", rules)
@@ -101,6 +103,7 @@ def test_the_ip_cap_and_robots_txt_drop_for_good() -> None:
 def test_a_refused_request_of_a_users_is_returned_with_the_reason() -> None:
     made = parts(Policy(politeness=POLITE), Caps(per_ip=1))
     made.put("http://a/", "http://a/1", payload=b"request")
+    made.commit()
     host = made.resolve("a")
     host.rules["http://a"] = Rules(FOREVER, allows_all=True)
     reasons = [made.candidates.take(host, NOW) for _ in range(2)]
@@ -145,6 +148,7 @@ def test_ten_failed_seeds_are_remembered_and_no_other_link() -> None:
     made = parts(OPEN)
     made.put("http://a/far", depth=1)
     made.put(*(f"http://a/{n}" for n in range(FAILURES_MAX + 1)))
+    made.commit()
     host = made.host("a")
     made.disposition.retire(host, "dns", NOW)
     while host.queue:

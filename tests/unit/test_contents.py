@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from webcrawl.frontier.contents import Contents
 from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.lease import Failed, Fetched, Outcome, Returned
-from webcrawl.frontier.store import MemoryStore
 from webcrawl.items import Original
 from webcrawl.warc.records import digest, raw_digest
 
@@ -27,7 +27,7 @@ class Kept:
     """Contents, and pages that it is given, each with a time of its own."""
 
     def __init__(self) -> None:
-        self.store = MemoryStore()
+        self.store = DiskStore(None)
         self.contents = Contents(self.store)
         self._time = 0.0
 
@@ -43,7 +43,8 @@ class Kept:
 
     @property
     def rows(self) -> int:
-        return len(self.store._contents)
+        self.store._db.commit()
+        return sum(1 for _ in self.store._db.rows(rows.CONTENT))
 
 
 @pytest.mark.parametrize("at_once", [False, True])

@@ -11,9 +11,8 @@ import pytest
 from webcrawl.frontier.disk import queue as queue_module
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.queue import DiskQueue, HostLine
+from webcrawl.frontier.disk.queue import DiskQueue, Entry, HostLine
 from webcrawl.frontier.lease import Link, Passed
-from webcrawl.frontier.queue import Entry, HeapQueue, HostQueue
 
 
 @pytest.fixture
@@ -53,9 +52,8 @@ def test_waiting_keys_are_in_the_order_of_the_crawl() -> None:
     assert [rows.waiting_place(key) for key in keys] == places
 
 
-@pytest.mark.parametrize("kind", ["disk", "heap", "buckets"])
-def test_a_queue_gives_its_links_in_order(db: Database, kind: str) -> None:
-    queue = {"disk": lambda: DiskQueue(db, "a", 1), "heap": HeapQueue, "buckets": HostQueue}[kind]()
+def test_a_queue_gives_its_links_in_order(db: Database) -> None:
+    queue = DiskQueue(db, "a", 1)
     random, model, popped = Random(1), [], []
     for number in range(1, 800):
         if random.random() < 0.6:
@@ -70,7 +68,7 @@ def test_a_queue_gives_its_links_in_order(db: Database, kind: str) -> None:
             priority, entry = queue.pop()
             assert (priority, entry.number) == place
             assert entry.link.url == f"http://a/{entry.number}"
-            if kind != "buckets" and random.random() < 0.3:  # while it is leased
+            if random.random() < 0.3:  # while it is leased
                 queue.promote(priority, entry.number, priority - 1)
                 place = (priority - 1, entry.number)
             if random.random() < 0.3:
@@ -79,7 +77,7 @@ def test_a_queue_gives_its_links_in_order(db: Database, kind: str) -> None:
             else:
                 queue.drop()
                 popped.append(entry.number)
-        if kind != "buckets" and model and random.random() < 0.3:
+        if model and random.random() < 0.3:
             at = random.randrange(len(model))
             priority, moved = model[at]
             model[at] = (priority - random.randint(1, 3), moved)
@@ -87,9 +85,8 @@ def test_a_queue_gives_its_links_in_order(db: Database, kind: str) -> None:
         assert len(queue) == len(model)
     assert len(popped) > 50
     db.commit()
-    if kind == "disk":
-        stored = [rows.queue_place(key) for key, _ in db.rows(rows.queue_prefix(1))]
-        assert stored == sorted(model)
+    stored = [rows.queue_place(key) for key, _ in db.rows(rows.queue_prefix(1))]
+    assert stored == sorted(model)
 
 
 def test_a_popped_link_is_still_queued_for_the_next_run(db: Database) -> None:

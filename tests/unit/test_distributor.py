@@ -52,6 +52,7 @@ def test_the_steps_of_a_page_come_in_their_order() -> None:
 def test_each_origin_of_a_host_has_its_own_robots_txt() -> None:
     made = parts()
     made.put("http://a/", "https://a/")
+    made.commit()
     host = made.resolve("a")
     host.rules["http://a"] = Rules(FOREVER, allows_all=True)
     assert made.distributor.next_step(host, NOW) is Step.PAGE
@@ -178,10 +179,10 @@ def test_a_deferred_host_is_woken_only_while_there_is_other_work() -> None:
     made.commit()
     assert made.distributor.next_at(Lane.PAGES) == inf, "nothing else is left"
     made.distributor.wake(NOW + 15)
-    assert host.state is State.DEFERRED
+    assert made.host("a").state is State.DEFERRED
     made.put("http://b/")
     made.distributor.wake(NOW + 15)
-    assert host.state is State.READY
+    assert made.host("a").state is State.READY
 
 
 def test_a_host_of_an_earlier_run_waits_its_whole_delay(tmp_path: Path) -> None:

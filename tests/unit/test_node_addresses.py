@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from itertools import pairwise
 
-from tests.contracts.frontier import POLITE
+from tests.contracts.frontier import POLITE, memory_frontier
 from webcrawl.cluster.addresses import AGAIN_S, GRACE_S, IDLE_S, TURN_S, NodeAddresses
 from webcrawl.cluster.buckets import Buckets
 from webcrawl.cluster.frontier import ClusterFrontier
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.lease import Failed, Fetched, Lane, Lease, Link, Resolved, Returned, Step
-from webcrawl.frontier.memory import MemoryFrontier
 
 IP, DELAY_S, FETCH_S = "192.0.2.1", 1.0, 10.0
 
@@ -174,7 +173,7 @@ class Shards:
         policy = Policy(politeness=POLITE, obey_robots=False)
         self.addresses = addresses
         self.frontiers = [
-            MemoryFrontier(policy, addresses=addresses.of(shard)) for shard in range(2)
+            memory_frontier(policy, addresses=addresses.of(shard)) for shard in range(2)
         ]
         self.asked: list[tuple[float, int, str]] = []
         self.now = 100.0

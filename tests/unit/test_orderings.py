@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import pytest
 
+from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.orderings import TAX, Opic
-from webcrawl.frontier.store import MemoryStore
+from webcrawl.frontier.store import Credit
 
 SEED = Link("http://seed/", "seed")
 
@@ -18,9 +19,9 @@ class Cash:
     """An opic ordering, and the credits of its URLs."""
 
     def __init__(self) -> None:
-        self.store = MemoryStore()
-        self.by_url = self.store.credits()
-        self.store.credits = lambda: self.by_url  # type: ignore[method-assign]
+        self.store = DiskStore(None)
+        self.by_url: dict[str, Credit] = {}
+        self.store.credits = lambda: self.by_url  # type: ignore[method-assign,assignment,return-value]
         self.known: set[str] = set()
         self.number = 0
         self.order = Opic()

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.contracts.frontier import Driver, answer, link
+from tests.contracts.frontier import Driver, answer, link, memory_frontier
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.lease import Fetched, Lane, Returned, Step
-from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.outbox import LINKS_AT_A_TIME, Outbox, urls_at_a_time
 
 
 def test_other_leases_come_and_go_between_the_batches() -> None:
     async def check() -> None:
-        driver = Driver(frontier := MemoryFrontier(Policy(obey_robots=False)))
+        driver = Driver(frontier := memory_frontier(Policy(obey_robots=False)))
         outbox = Outbox(frontier)
         await driver.put("http://large.example/", "http://small.example/")
         large, small = await driver.until(Step.PAGE), await driver.until(Step.PAGE)
@@ -38,7 +37,7 @@ def test_other_leases_come_and_go_between_the_batches() -> None:
 
 def test_the_outbox_is_true_until_everything_is_handed_over() -> None:
     async def check() -> None:
-        frontier = MemoryFrontier(Policy(obey_robots=False))
+        frontier = memory_frontier(Policy(obey_robots=False))
         outbox = Outbox(frontier)
         assert not outbox
         outbox.put(link("http://a.example/"), force=False)

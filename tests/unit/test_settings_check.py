@@ -127,11 +127,6 @@ def test_values_that_scrapy_reads_before_the_check(
         assert line.startswith(f"{name} = {value!r} cannot be used: ")
 
 
-def test_recrawl_needs_a_store_on_disk() -> None:
-    (problem,) = problems(RECRAWL="fixed", FRONTIER_STORE="memory")
-    assert problem == "RECRAWL = 'fixed' cannot be used: it needs FRONTIER_STORE = 'disk'"
-
-
 @pytest.mark.parametrize("rules", ["no.such.rule", "nothing", "json.nothing", [3]])
 def test_scope_rules_that_do_not_load(rules: Any) -> None:
     (line,) = problems(SCOPE_RULES=rules)

@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from tests.contracts.frontier import Driver, answer
+from tests.contracts.frontier import Driver, answer, memory_frontier
 from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.lease import Fetched, Lease, Returned, Step
-from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.scheduler.target import Target
 
@@ -23,7 +22,7 @@ async def with_pages(
     count: int, *, target: int
 ) -> tuple[Driver, Target, list[PageFetch], set[Lease]]:
     """`count` pages under way in a crawl with a target, and which of them have a place."""
-    frontier = FrontierServer(MemoryFrontier(Policy(obey_robots=False)), target=target)
+    frontier = FrontierServer(memory_frontier(Policy(obey_robots=False)), target=target)
     driver = Driver(frontier)
     await driver.put(*(f"http://h{number}.example/" for number in range(count)))
     for lease in await driver.leases():
@@ -41,7 +40,7 @@ async def with_pages(
 
 def test_without_a_target_every_answer_counts() -> None:
     async def check() -> None:
-        driver = Driver(MemoryFrontier(Policy(obey_robots=False)))
+        driver = Driver(memory_frontier(Policy(obey_robots=False)))
         await driver.put("http://a.example/")
         lease = await driver.until(Step.PAGE)
         placed: set[Lease] = set()

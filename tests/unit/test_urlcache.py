@@ -8,12 +8,11 @@ from collections import Counter
 import pytest
 from scrapy.settings import Settings
 
-from tests.contracts.frontier import Driver
+from tests.contracts.frontier import Driver, memory_frontier
 from webcrawl.config import build
 from webcrawl.frontier import urlcache
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.lease import Fetched, Link, Step
-from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.outbox import LINKS_AT_A_TIME, Outbox
 from webcrawl.frontier.outlinks import Outlinks
 from webcrawl.frontier.urlcache import UrlCache
@@ -60,7 +59,7 @@ def test_a_url_is_known_once_the_frontier_has_it() -> None:
     """A page with two batches of links: its URLs are known once both are handed over."""
 
     async def check() -> None:
-        frontier = MemoryFrontier(Policy(obey_robots=False))
+        frontier = memory_frontier(Policy(obey_robots=False))
         driver = Driver(frontier)
         urls = UrlCache(Policy())
         outlinks = Outlinks(Scope(), Counter(), url_cache=urls)

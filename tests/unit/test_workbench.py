@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import Lane
-from webcrawl.frontier.queue import HostQueue
 from webcrawl.frontier.workbench import Workbench
 
 HOSTS, GOOD, BAD = 10, 2, 9
@@ -12,7 +12,7 @@ MOVES = 5_000
 
 
 def bench() -> tuple[Workbench, list[Host]]:
-    made = Workbench(lambda name: Host(name, HostQueue()))
+    made = Workbench(DiskStore(None).host)
     hosts = [made.host(f"h{n}") for n in range(HOSTS)]
     for number, host in enumerate(hosts):
         made.bind(host, "10.0.0.1")

@@ -47,7 +47,6 @@ from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.frontier import DiskFrontier
 from webcrawl.frontier.disk.identity import Identity
 from webcrawl.frontier.lease import Link
-from webcrawl.frontier.memory import MemoryFrontier
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.outlinks import Outlinks
 from webcrawl.frontier.politeness import Politeness
@@ -211,10 +210,6 @@ def _own_frontier_from(settings: BaseSettings, scope: Scope, rules: HostRules | 
     now = time.monotonic()
     utc_s = time.time() - now
     ordering = ORDERINGS[read(settings, "FRONTIER_ORDER", str)]()
-    if read(settings, "FRONTIER_STORE", str) == "memory":
-        return MemoryFrontier(
-            policy, ordering=ordering, caps=caps, log_folder=log_folder, utc_s=utc_s
-        )
     return DiskFrontier(
         job_folder(settings),
         policy,
@@ -226,6 +221,7 @@ def _own_frontier_from(settings: BaseSettings, scope: Scope, rules: HostRules | 
         now=now,
         utc_s=utc_s,
         refuses_shards=True,
+        in_memory=read(settings, "FRONTIER_STORE", str) == "memory",
     )
 
 

@@ -44,10 +44,6 @@ def check(settings: BaseSettings, unread: Collection[str] = ()) -> list[str]:
     problems += unusable(settings)
     if problems:
         return problems
-    if recrawl_from(settings) is not None and settings["FRONTIER_STORE"] == "memory":
-        problems.append(
-            str(SettingError("RECRAWL", settings["RECRAWL"], "it needs FRONTIER_STORE = 'disk'"))
-        )
     if "JOBDIR" not in unread:
         problems += cluster_problems(settings)
     for build in (scope_from, robots_token, rules_from, _steering_of, proxy_from, signer_from):

@@ -402,7 +402,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "FRONTIER_STORE",
             one_of("memory", "disk"),
             "Where the crawl's state is. `disk`: it may be larger than memory, and survives a kill;"
-            " `memory`: it is lost when the run ends.",
+            " `memory`: the same crawl, whose state is lost when the run ends.",
             "durability.md",
         ),
         Setting(
@@ -435,8 +435,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "FRONTIER_ACTIVE_HOSTS",
             whole(1),
-            "With `FRONTIER_STORE=disk`: maximum number of hosts in memory, 2 KB each. The others"
-            " wait on disk.",
+            "Maximum number of active hosts, in memory, 2 KB each. The others wait in the store.",
         ),
         Setting(
             "CLOSE_GRACE",

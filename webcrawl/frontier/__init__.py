@@ -12,7 +12,7 @@ Read in this order
     urloutcomes   the effect of an outcome on its URL: done, asked again, kept, dropped
     distributor   decides the state of each host, and its next step
     workbench     the hosts in memory, by rank, clock and IP address
-    host, queue   one host, and its links in order
+    host          one host; disk/queue has its links in order
     orderings, caps, politeness, counters        which URL is best, limits, delays, numbers
     pace          how fast a host answers, for DELAY_FACTOR
     endings       notes the end of each URL's turn, for `scrapy explain` and the crawl log
@@ -22,8 +22,8 @@ Read in this order
     sitemapnames, listed                         which sitemaps are read; what only they gave
     contents, seen                               the content-seen and the URL-seen test
     mailbox       links and robots.txt that concern hosts of another shard of the crawl
-    store         keeps the state of a crawl: the interface, and MemoryStore
-    memory, disk/, shared/                       the three implementations of `base.Frontier`
+    store         values of the store, which is disk/store
+    disk/, shared/                               the implementations of `base.Frontier`
     outlinks, urlcache, outbox                   make links of a page's URLs, and pass them to `put`
 
 The life of a host. `distributor.settle` chooses the state after each change.

@@ -23,6 +23,8 @@ from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.disk.queue import Entry
+from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.distributor import VISIT_PRIORITY, Distributor
 from webcrawl.frontier.endings import Endings
 from webcrawl.frontier.host import Host
@@ -30,9 +32,7 @@ from webcrawl.frontier.lease import DropReason, Link, Passed, Refusal
 from webcrawl.frontier.listed import ListedUrls
 from webcrawl.frontier.mailbox import FoundLink, Mailbox
 from webcrawl.frontier.orderings import Ordering
-from webcrawl.frontier.queue import Entry
 from webcrawl.frontier.sitemapnames import SitemapFiles
-from webcrawl.frontier.store import Store
 from webcrawl.frontier.visits import Visits
 from webcrawl.parse.urls import origin_of, target_of
 
@@ -50,7 +50,7 @@ class Candidates:
 
     def __init__(
         self,
-        store: Store,
+        store: DiskStore,
         policy: Policy,
         ordering: Ordering,
         caps: Caps,

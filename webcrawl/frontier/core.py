@@ -20,6 +20,7 @@ from webcrawl.frontier.candidates import Candidates
 from webcrawl.frontier.caps import IP, Caps
 from webcrawl.frontier.contents import Contents
 from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.disposition import Disposition
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.endings import Endings
@@ -45,7 +46,7 @@ from webcrawl.frontier.mailbox import Abroad, FoundLink, Mail, Mailbox, Packed, 
 from webcrawl.frontier.orderings import Level, Ordering
 from webcrawl.frontier.overview import Overview, SlowHosts, overview_of
 from webcrawl.frontier.sitemapnames import GUESSED, links_of_robots
-from webcrawl.frontier.store import Numbers, Store, StoreError
+from webcrawl.frontier.store import Numbers, StoreError
 from webcrawl.frontier.urloutcomes import UrlOutcomes
 from webcrawl.frontier.visits import Visits
 from webcrawl.frontier.workbench import VISITS
@@ -65,7 +66,7 @@ class CrawlState:
 
     def __init__(
         self,
-        store: Store,
+        store: DiskStore,
         policy: Policy | None = None,
         *,
         ordering: Ordering | None = None,

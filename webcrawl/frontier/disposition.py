@@ -19,6 +19,7 @@ from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.host import Host, Rules
 from webcrawl.frontier.lease import (
@@ -43,7 +44,6 @@ from webcrawl.frontier.mailbox import (
     RobotsFailed,
     answered,
 )
-from webcrawl.frontier.store import Store
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.urls import host_of
 
@@ -53,7 +53,7 @@ class Disposition:
 
     def __init__(
         self,
-        store: Store,
+        store: DiskStore,
         policy: Policy,
         caps: Caps,
         counters: Counters,

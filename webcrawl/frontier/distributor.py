@@ -27,10 +27,11 @@ from webcrawl.frontier.backlog import Backlog, was_kept
 from webcrawl.frontier.base import SUPPLY_S, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import FIRST_KEPT, Lane, Link, Passed, RobotsTask, Step
 from webcrawl.frontier.orderings import Ordering
-from webcrawl.frontier.store import Numbers, Store
+from webcrawl.frontier.store import Numbers
 from webcrawl.frontier.workbench import VISITS, Workbench
 from webcrawl.parse.urls import origin_of
 
@@ -48,7 +49,7 @@ class Distributor:
 
     def __init__(
         self,
-        store: Store,
+        store: DiskStore,
         policy: Policy,
         ordering: Ordering,
         caps: Caps,

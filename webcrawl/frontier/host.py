@@ -10,9 +10,9 @@ from collections import deque
 from enum import Enum
 from typing import Literal, NamedTuple
 
+from webcrawl.frontier.disk.queue import DiskQueue
 from webcrawl.frontier.lease import GivenUpReason, Passed, RobotsTask
 from webcrawl.frontier.pace import NO_PACE, Pace
-from webcrawl.frontier.queue import Queue
 
 _NO_TEST = Passed.NO_TEST  # an attribute of an enumeration takes 0.1 µs
 _EMPTY: frozenset[str] = frozenset()  # shared: each new empty set takes 200 bytes
@@ -91,7 +91,7 @@ class Host:
         "token",
     )
 
-    def __init__(self, name: str, queue: Queue) -> None:
+    def __init__(self, name: str, queue: DiskQueue) -> None:
         self.name = name
         self.state = State.IDLE
         self.queue = queue

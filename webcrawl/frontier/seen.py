@@ -24,28 +24,6 @@ def fingerprint(url: str, key: int) -> bytes:
     return xxh3_128_digest(url.encode(), key)
 
 
-class SeenSet:
-    """The test in memory: about 100 bytes per URL."""
-
-    __slots__ = ("_key", "_seen")
-
-    def __init__(self) -> None:
-        self._key = new_key()
-        self._seen: set[bytes] = set()
-
-    def __len__(self) -> int:
-        return len(self._seen)
-
-    def __contains__(self, url: str) -> bool:
-        return fingerprint(url, self._key) in self._seen
-
-    def add(self, url: str) -> bool:
-        """True if `url` (canonical) is new. It is known from then on."""
-        before = len(self._seen)
-        self._seen.add(fingerprint(url, self._key))
-        return len(self._seen) > before
-
-
 class RecentRows:
     """A cache of rows by key: most links of a page are on other pages too.
 

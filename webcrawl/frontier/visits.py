@@ -24,6 +24,8 @@ from webcrawl.frontier import claims
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.claims import Claims
 from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.visitrows import VisitRows
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.lease import Failed, Fetched, Link, Visit, Visited
 from webcrawl.frontier.revisit import (
@@ -36,7 +38,6 @@ from webcrawl.frontier.revisit import (
     first_rate,
     learned,
 )
-from webcrawl.frontier.store import LineOfVisits, Store
 from webcrawl.frontier.visitstate import MISSES_MAX, VisitState, seconds_of
 from webcrawl.parse.urls import host_of
 
@@ -64,14 +65,14 @@ class Visits:
 
     def __init__(
         self,
-        store: Store,
+        store: DiskStore,
         policy: Policy,
         counters: Counters,
         distributor: Distributor,
         now: float,
     ) -> None:
         assert store.visits is not None, "RECRAWL needs a store on disk"
-        self._line: LineOfVisits = store.visits
+        self._line: VisitRows = store.visits
         self._is_on = policy.recrawl is not None
         self._settings = policy.recrawl or Recrawl("fixed", 28 * 86_400.0, 1.0)
         self._policy = policy

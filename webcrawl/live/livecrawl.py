@@ -183,5 +183,5 @@ def _explained(
     """In the thread."""
     frontier = inspect()
     if frontier is None:
-        raise StoreError("nothing can be explained: FRONTIER_STORE is 'memory'")
+        raise StoreError("nothing can be explained: another process has the frontier")
     return explained(settings, frontier, url)

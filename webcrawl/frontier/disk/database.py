@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,6 +30,7 @@ from rocksdict import (
     Checkpoint,
     DBCompressionType,
     DBRecoveryMode,
+    Env,
     Options,
     Rdict,
     ReadOptions,
@@ -49,32 +51,38 @@ _FILE_BYTES = 16 << 20
 _NOT_BEGUN = re.compile(
     r"LOCK|LOG(\.old\.\d+)?|IDENTITY|MANIFEST-000001|00000\d\.dbtmp|rocksdict-config\.json"
 )
+_MEMORY = Path("memory")  # in messages: the folder of a database in memory
 _LOG_BLOCK_BYTES, _LOG_HEAD_BYTES = 32 << 10, 7  # of RocksDB's log format
 
 
 class Database:
     """Rows by key. `get` sees uncommitted changes; `rows` sees the last commit."""
 
-    def __init__(self, folder: Path, *, read_only: bool = False, damaged_log: bool = True) -> None:
-        """Open the database in `folder`, or make one. StoreError if that fails.
+    def __init__(
+        self, folder: Path | None, *, read_only: bool = False, damaged_log: bool = True
+    ) -> None:
+        """Open the database in `folder`, or make one. StoreError if that fails. None: in memory.
 
         With `read_only` nothing is changed, even in a foreign folder. With `damaged_log` a damaged
         log is read up to the damage, to the last commit before it; without, it is a StoreError.
         A log that is cut off at its end is not damaged.
         """
-        self.folder = folder
+        self.folder = folder or _MEMORY
         self._read_only = read_only
         self._changes: dict[bytes, bytes | None] = {}
         access = AccessType.read_only() if read_only else AccessType.read_write()
-        if not is_begun(folder) and read_only:
+        if folder is not None and not is_begun(folder) and read_only:
             raise StoreError(f"{folder} is no frontier: it does not exist or is empty")
-        try:
-            self._rows: Any = Rdict(
-                str(folder), _options(read_only, damaged_log), access_type=access
-            )
-            self._rows.set_read_options(_read_options())
-        except Exception as error:
-            raise self._broken(error) from None
+        options = _options(read_only, damaged_log)
+        with ExitStack() as opening:
+            if folder is None:  # rocksdict makes the folder in any case
+                options.set_env(Env.mem_env())
+                folder = Path(opening.enter_context(TemporaryDirectory(prefix="webcrawl-")))
+            try:
+                self._rows: Any = Rdict(str(folder), options, access_type=access)
+                self._rows.set_read_options(_read_options())
+            except Exception as error:
+                raise self._broken(error) from None
 
     @property
     def opened(self) -> Rdict:
@@ -154,12 +162,14 @@ class Database:
 
     def close(self) -> None:
         """Drop uncommitted changes, and sync the log: a power failure now loses no commit."""
+        in_memory = self.folder is _MEMORY
         try:
-            if not self._read_only:
+            if not (self._read_only or in_memory):
                 self._rows.flush_wal(True)
             self._rows.close()
         except Exception as error:
-            raise self._broken(error) from None
+            if not in_memory:  # RocksDB closes the one in memory, and says that it has no log
+                raise self._broken(error) from None
 
     def _broken(self, error: Exception) -> StoreError:
         return StoreError(f"{self.folder} cannot be used: {_first_line(error)}")

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 
 from webcrawl.fetch.proxy import real_address
 from webcrawl.frontier.backlog import was_kept
-from webcrawl.frontier.disk.hostrows import queue_of
 from webcrawl.frontier.disk.inspection import InLine, Inspection
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import DropReason
@@ -70,7 +69,7 @@ def explain(frontier: Inspection, url: str, now: float, values: Values = NO_VALU
     except KeyError:
         return [_never_queued(url, frontier, values)]
     host = frontier.host(host_of(url))
-    in_line = host and frontier.in_line(url, queue_of(host))
+    in_line = host and frontier.in_line(url, host.queue)
     lines: list[str] = []
     if in_line:
         assert host is not None
@@ -217,7 +216,7 @@ def _as(agent: str, names: Sequence[str]) -> str:
 
 
 def _of_host(host: Host, frontier: Inspection, now: float) -> Iterator[str]:
-    name, queue = host.name, queue_of(host)
+    name, queue = host.name, host.queue
     if host.retired_until > now and host.deferrals:
         yield f"{name} is not asked before {_utc(host.retired_until)}: {host.retired_reason}."
     elif host.retired_until > now:

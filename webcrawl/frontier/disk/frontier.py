@@ -1,5 +1,7 @@
 """`DiskFrontier`: a frontier that may outgrow memory, and resumes after its process has ended.
 
+With `in_memory` the same frontier writes no files, and ends with its process.
+
 Owns the folder of a crawl, its lock, and the values that the event loop reads between two batches.
 `frontier.core` owns the crawl's state, `disk.store` writes it to disk (docs/durability.md).
 
@@ -71,6 +73,7 @@ class DiskFrontier(Frontier):
         addresses: Addresses | None = None,
         crawl: str = "",
         refuses_shards: bool = False,
+        in_memory: bool = False,
     ) -> None:
         """Resume the crawl in `jobdir`, or begin one. StoreError if that fails.
 
@@ -78,12 +81,15 @@ class DiskFrontier(Frontier):
         `now + utc_s` is UTC. `abroad`: this is one of several shards, and these are the others.
         `addresses`: the IP addresses, if others ask them too.
         `crawl`: the ID of the crawl; "" is that of the folder.
-        `refuses_shards`: a folder of a shard is a StoreError.
+        `refuses_shards`: a folder of a shard is a StoreError. `in_memory`: without a folder.
         """
         with ExitStack() as opened:
-            self._folder = JobFolder(jobdir)
-            opened.callback(self._folder.close)
-            path, is_shard = self._folder.path / FOLDER, abroad is not None
+            self._folder = None if in_memory else JobFolder(jobdir)
+            path = None
+            if self._folder is not None:
+                opened.callback(self._folder.close)
+                path = self._folder.path / FOLDER
+            is_shard = abroad is not None
             has_visits = policy is not None and policy.recrawl is not None
             self._store = DiskStore(
                 path, identity, now=now, utc_s=utc_s, is_shard=is_shard, has_visits=has_visits
@@ -171,6 +177,8 @@ class DiskFrontier(Frontier):
 
     def _take_retry_file(self) -> tuple[frozenset[str], bytes] | None:
         """The reasons of `scrapy frontier --retry`, and the key to begin at."""
+        if self._folder is None:
+            return None
         file = self._folder.path / RETRY
         try:
             reasons = frozenset(file.read_text("utf-8").split())
@@ -273,7 +281,8 @@ class DiskFrontier(Frontier):
             await self._executor.do(self._close_log, waits=True)
             await self._executor.do(self._store.close, waits=True)
         finally:
-            self._folder.close()
+            if self._folder is not None:
+                self._folder.close()
 
     def _close_log(self) -> None:
         """Finish the crawl log, unless it has lines whose batch was not committed."""
@@ -298,7 +307,8 @@ class DiskFrontier(Frontier):
         try:
             result = batch()
         except Exception as error:
-            ours = StoreError(f"{self._folder.path} is as of the last commit: {error!r}")
+            where = self._folder.path if self._folder is not None else "the frontier in memory"
+            ours = StoreError(f"{where} is as of the last commit: {error!r}")
             self._broken = error if isinstance(error, StoreError) else ours
             raise
         if moves:

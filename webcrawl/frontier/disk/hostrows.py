@@ -20,14 +20,9 @@ from webcrawl.frontier.pace import NO_PACE, Pace
 _ROUNDING_S = 1e-6  # UTC seconds as a float are exact to 0.2 µs; no clock may be early
 
 
-def queue_of(host: Host) -> DiskQueue:
-    assert isinstance(host.queue, DiskQueue)
-    return host.queue
-
-
 def host_row(host: Host, utc_s: float, run: int) -> bytes:
     """The row of `host`. `utc_s` turns monotonic times into UTC; `run` is this run's number."""
-    queue = queue_of(host)
+    queue = host.queue
     pace = host.pace if host.pace != NO_PACE else ()  # an earlier version does not read it
     row = (
         (queue.host_id, queue.place, *queue.stored()),

@@ -23,14 +23,17 @@ Identity = dict[str, Any]  # settings that distinguish this crawl from others, b
 Row = dict[str, Any]  # the JSON of the identity, or of the numbers
 
 
-def check_folder(folder: Path, settings: Identity, *, parts: int = 0) -> tuple[Row, list[str]]:
+def check_folder(
+    folder: Path | None, settings: Identity, *, parts: int = 0
+) -> tuple[Row, list[str]]:
     """The identity of the crawl in `folder`, or of a new crawl, and warnings for the log.
 
-    `parts`: the folder gets these rows (`rows.SHARD`, `rows.VISITS`). Opens all files once, reads
-    their ends and the log: about a second for 100 GB.
+    `folder` is None for a crawl in memory, which is new. `parts`: the folder gets these
+    rows (`rows.SHARD`, `rows.VISITS`). Opens all files once, reads their ends and the log: about a
+    second for 100 GB.
     """
     form = rows.with_parts(rows.FORMAT, parts)
-    if not is_begun(folder):
+    if folder is None or not is_begun(folder):
         return _new(settings, form), []
     refuse_lost_files(folder)
     warnings = []

@@ -21,7 +21,7 @@ from webcrawl.frontier.backlog import due_s, is_kept, was_kept
 from webcrawl.frontier.counters import NO_VISITS, Counters
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database, is_begun, size_bytes
-from webcrawl.frontier.disk.hostrows import queue_of, read_host
+from webcrawl.frontier.disk.hostrows import read_host
 from webcrawl.frontier.disk.identity import read_identity, read_numbers
 from webcrawl.frontier.disk.queue import DiskQueue
 from webcrawl.frontier.distributor import VISIT_PRIORITY
@@ -155,7 +155,7 @@ class Inspection:
         for host in self.hosts():
             status = host_status(host, now)
             statuses[status] += 1
-            length = queue_of(host).stored()[0]
+            length = host.queue.stored()[0]
             if length:
                 sizes.append((length, host.name, status))
         places = Counter(
@@ -194,7 +194,7 @@ def host_status(host: Host, now: float) -> str:
         return "deferred"
     if host.retired_until > now:
         return "retired"
-    if not queue_of(host).stored()[0]:
+    if not host.queue.stored()[0]:
         return "exhausted"
     if host.state is State.WAITING:
         return "waiting"

@@ -9,17 +9,24 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Container
 from itertools import islice
+from typing import NamedTuple
 
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.lease import FIRST_KEPT, Link
-from webcrawl.frontier.queue import Entry, Queue
 
 _LINE_MAX = 1000  # hosts of a line in memory; cut back to it at twice as many
 
 
-class DiskQueue(Queue):
-    """Links of one host: all on disk, the next one also in memory.
+class Entry(NamedTuple):
+    """A link in the queue. `number` is its position in the order of arrival over all hosts."""
+
+    number: int
+    link: Link
+
+
+class DiskQueue:
+    """Links of one host, the lowest (priority, number) first: all on disk, the next also in memory.
 
     A popped link stays on disk until it is dropped: if the process dies first, the next run finds
     it queued. One link is out at a time. A pop seeks one row, behind the key of the link popped
@@ -46,6 +53,7 @@ class DiskQueue(Queue):
         self._out: tuple[int, int] | None = None  # place of the popped link
 
     def __len__(self) -> int:
+        """Queued links, without the popped one."""
         return self._length
 
     def stored(self) -> tuple[int, tuple[int, int] | None]:
@@ -55,6 +63,7 @@ class DiskQueue(Queue):
         return self._length + 1, min(self._out, self._best or self._out)
 
     def push(self, priority: int, entry: Entry) -> None:
+        """Add a link. `entry.number` is the highest so far, except for kept links."""
         place = (priority, entry.number)
         self._db.put(rows.queue_key(self.host_id, *place), rows.link_row(entry.link))
         self._length += 1
@@ -62,11 +71,13 @@ class DiskQueue(Queue):
             self._best, self._link = place, entry.link
 
     def best(self) -> tuple[int, int]:
+        """(priority, number) of the next pop. IndexError if empty."""
         if self._best is None:
             raise IndexError("the queue is empty")
         return self._best
 
     def peek(self) -> tuple[int, Entry]:
+        """(priority, entry) of the next pop. IndexError if empty."""
         priority, number = self.best()
         if self._link is None:
             row = self._db.get(rows.queue_key(self.host_id, priority, number))
@@ -75,6 +86,7 @@ class DiskQueue(Queue):
         return priority, Entry(number, self._link)
 
     def pop(self) -> tuple[int, Entry]:
+        """Remove the best entry: (priority, entry). IndexError if empty."""
         popped = self.peek()
         self._out, self._best, self._link = self._best, None, None
         self._length -= 1
@@ -88,6 +100,7 @@ class DiskQueue(Queue):
         return popped
 
     def put_back(self, link: Link) -> int:
+        """Queue the popped link again as `link`, at its old position. Returns its priority."""
         assert self._out is not None
         priority, number = self._out
         self._out = None
@@ -95,10 +108,12 @@ class DiskQueue(Queue):
         return priority
 
     def keep(self, link: Link) -> None:
+        """Replace the popped link by `link`, which stays popped."""
         assert self._out is not None
         self._db.put(rows.queue_key(self.host_id, *self._out), rows.link_row(link))
 
     def drop(self) -> None:
+        """Forget the popped link: it is done."""
         assert self._out is not None
         self._db.delete(rows.queue_key(self.host_id, *self._out))
         self._out = None
@@ -124,6 +139,7 @@ class DiskQueue(Queue):
         return taken
 
     def promote(self, priority: int, number: int, better: int) -> None:
+        """Move the link at (priority, number), queued or popped, to (better, number)."""
         before, after = (priority, number), (better, number)
         key = rows.queue_key(self.host_id, *before)
         row = self._db.get(key)

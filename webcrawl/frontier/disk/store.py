@@ -20,7 +20,7 @@ import msgspec
 from webcrawl.frontier.caps import Counts
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.hostrows import has_kept, host_row, queue_of, read_host
+from webcrawl.frontier.disk.hostrows import has_kept, host_row, read_host
 from webcrawl.frontier.disk.identity import Identity, check_folder, crawl_id, read_numbers
 from webcrawl.frontier.disk.queue import DiskQueue, HostLine
 from webcrawl.frontier.disk.seenrows import DiskCredits, SeenRows
@@ -30,7 +30,7 @@ from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.overview import StoredHosts
 from webcrawl.frontier.seen import RecentRows
-from webcrawl.frontier.store import Credits, Numbers, Store, UrlStatus
+from webcrawl.frontier.store import Numbers, UrlStatus
 from webcrawl.items import Original
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.robotsparsers import read_rules
@@ -38,12 +38,22 @@ from webcrawl.parse.robotsparsers import read_rules
 _RESTING = (State.IDLE, State.WAITING, State.DEFERRED)
 
 
-class DiskStore(Store):
-    """The rows of one crawl, in `folder`."""
+class DiskStore:
+    """All state of a crawl, as rows in `folder`; None: in memory, as long as the process lives.
+
+    resumed -- an earlier run began this crawl. Its hosts were asked until an unknown time
+    numbers -- of the last commit of the earlier run; {} without one
+    run -- how many runs of this crawl came before
+    visits -- the pages that are visited again; None without them
+    utc_s -- turns monotonic times into UTC
+
+    Plain calls, by one thread at a time. A change is visible at once. On disk, all changes between
+    two commits become lasting together at the second one.
+    """
 
     def __init__(
         self,
-        folder: Path,
+        folder: Path | None,
         identity: Identity | None = None,
         *,
         now: float = 0.0,
@@ -68,11 +78,12 @@ class DiskStore(Store):
         self.crawl_id = crawl_id(row)
         self.is_shard = rows.has(row["format"], rows.SHARD)
         self.resumed = numbers is not None
-        self.numbers = numbers or {}
+        self.numbers: Numbers = numbers or {}
         # If the system clock was set back since the last run, all times in the rows would lie in
         # the future and hosts would wait for them. So the crawl's time continues from its last
         # commit.
-        self.utc_s = self._utc_s = max(utc_s, self.numbers.get("utc", 0.0) - now)
+        self._utc_s: float = max(utc_s, self.numbers.get("utc", 0.0) - now)
+        self.utc_s: float = self._utc_s
         self._hosts: int = self.numbers.get("hosts", 0)
         self._hosts_before = self._hosts
         self.run = self.numbers.get("run", -1) + 1
@@ -80,6 +91,7 @@ class DiskStore(Store):
         self._deferred = HostLine(self._db, rows.DEFERRED, self._length("deferred"))
         self._lines = {rows.WAITING: self._line, rows.DEFERRED: self._deferred}
         self._seen = SeenRows(self._db, row["seen_key"])
+        self.visits: VisitRows | None = None
         if rows.has(row["format"], rows.VISITS):
             self.visits = VisitRows(self._db, self._seen, self._utc_s)
         self._taken: set[str] = set()  # hosts taken from a line since the last commit
@@ -95,12 +107,15 @@ class DiskStore(Store):
     # URLs, contents, rules, counts
 
     def add_urls(self, urls: Sequence[str]) -> list[bool]:
+        """The URL-seen test: whether each of `urls` (canonical) is new. Then all are known."""
         return self._seen.add_each(urls)
 
     def is_known(self, url: str) -> bool:
+        """Whether `add_urls` got `url` before."""
         return self._seen.has(url)
 
     def record_status(self, link: Link, outcome: str, now: float, duplicate_of: str = "") -> None:
+        """Keep the end of a URL for `scrapy explain`: `outcome` is a status code or drop reason."""
         time = now + self._utc_s
         status = UrlStatus(outcome, time, link.depth, link.redirects, link.via, duplicate_of)
         if self.visits is not None:  # a user's own request may end while the page is in the cycle
@@ -110,17 +125,21 @@ class DiskStore(Store):
         self._seen.keep(link.url, rows.status_row(status))
 
     def counts(self, kind: str) -> Counts:
+        """The numbers of one kind ("caps", "pages", "sitemaps"), by name."""
         return _Counts(self._db, rows.COUNT + kind.encode() + b" ")
 
     def counts_under(self, kind: str, prefix: str) -> list[tuple[str, int]]:
+        """The numbers whose name begins with `prefix`, as of the last commit."""
         of_kind = rows.COUNT + kind.encode() + b" "
         found = self._db.rows(of_kind + prefix.encode())
         return [(key[len(of_kind) :].decode(), int.from_bytes(row)) for key, row in found]
 
-    def credits(self) -> Credits:
+    def credits(self) -> DiskCredits:
+        """The credits of the queued URLs, for an ordering by cash."""
         return DiskCredits(self._seen)
 
     def original(self, content: bytes) -> Original | None:
+        """The first page with `content`, a digest or a prefixed digest (`contents`)."""
         row = self._db.get(rows.CONTENT + content)
         return rows.read_original(row) if row is not None else None
 
@@ -128,6 +147,7 @@ class DiskStore(Store):
         self._db.put(rows.CONTENT + content, rows.original_row(original))
 
     def rules(self, origin: str) -> RobotsRules:
+        """The stored rules of `origin`; KeyError without any."""
         row = self._db.get(rows.RULES + origin.encode())
         if row is None:
             raise KeyError(origin)
@@ -139,6 +159,7 @@ class DiskStore(Store):
     # Hosts
 
     def host(self, name: str) -> Host:
+        """A host that is not on the workbench: as of its last commit, or new."""
         row = self._db.get(rows.HOST + name.encode())
         if row is not None:
             return read_host(self._db, name, row, self._utc_s, self.run)
@@ -146,17 +167,21 @@ class DiskStore(Store):
         return Host(name, DiskQueue(self._db, name, self._hosts))
 
     def is_of_earlier_run(self, host: Host) -> bool:
-        known: bool = queue_of(host).host_id <= self._hosts_before
+        """Whether an earlier run created `host`."""
+        known: bool = host.queue.host_id <= self._hosts_before
         return known
 
     def active_before(self) -> list[str]:
+        """Names of the hosts that were active when an earlier run ended."""
         return [name.decode() for _, name in self._db.rows(rows.ACTIVE)]
 
     def best_waiting(self) -> tuple[int, int] | None:
+        """(rank, number) of the best waiting host; None if no host waits."""
         first = self._line.first()
         return rows.waiting_place(first) if first else None
 
     def stored_hosts(self) -> StoredHosts:
+        """Numbers of hosts, as of the last commit."""
         return StoredHosts(self._hosts, self._line.length, self._deferred.length)
 
     def _length(self, line: str) -> int | None:
@@ -165,9 +190,11 @@ class DiskStore(Store):
         return length
 
     def next_waiting(self) -> str | None:
+        """Remove the best waiting host; its name."""
         return self._take(self._line)
 
     def next_due_at(self) -> float:
+        """When the first deferred host is due; inf without one; 0.0 for one of an earlier run."""
         first = self._deferred.first()
         if first is None:
             return inf
@@ -175,9 +202,14 @@ class DiskStore(Store):
         return at - self._utc_s if run == self.run else 0.0
 
     def next_due(self) -> str | None:
+        """Remove the first deferred host; its name."""
         return self._take(self._deferred)
 
     def hosts_with_kept(self, after: bytes, limit: int) -> tuple[list[str], bytes | None]:
+        """Hosts with kept links at the last commit, among the next `limit` behind the key `after`.
+
+        Returns their names, and the key for the next call; None at the end.
+        """
         found = list(islice(self._db.rows(rows.HOST, after), limit))
         names = [key[len(rows.HOST) :].decode() for key, row in found if has_kept(row)]
         return names, found[-1][0] if len(found) == limit else None
@@ -189,6 +221,7 @@ class DiskStore(Store):
         return name
 
     def all_hosts(self, at_hand: Mapping[str, Host]) -> list[Host]:
+        """Every host ever seen; `at_hand` are those on the workbench. For tests."""
         hosts = dict(at_hand)
         for key, row in self._db.rows(rows.HOST):
             name = key[len(rows.HOST) :].decode()
@@ -199,9 +232,14 @@ class DiskStore(Store):
     # Mail of a shard
 
     def put_mail(self, shard: int, last: int, row: bytes) -> None:
+        """Keep a row of mail for `shard`, of which the last one has number `last`."""
         self._db.put(rows.mail_key(shard, last), row)
 
     def mail(self, shard: int, after: int) -> Iterator[tuple[int, bytes]]:
+        """The rows for `shard` with mail behind number `after`, in order, as of the last commit.
+
+        The first row may begin before. Each with the number of its last mail.
+        """
         found = self._db.rows(rows.mail_prefix(shard), rows.mail_key(shard, after))
         return ((rows.mail_number(key), row) for key, row in found)
 
@@ -209,20 +247,23 @@ class DiskStore(Store):
         self._db.delete(rows.mail_key(shard, last))
 
     def keep_robots_task(self, origin: str, row: bytes) -> None:
+        """Keep the task for a foreign `origin`, in place of an earlier one."""
         self._db.put(rows.ROBOTS_TASK + origin.encode(), row)
 
     def drop_robots_task(self, origin: str) -> None:
         self._db.delete(rows.ROBOTS_TASK + origin.encode())
 
     def robots_tasks(self) -> list[bytes]:
+        """The rows that an earlier run kept."""
         return [row for _, row in self._db.rows(rows.ROBOTS_TASK)]
 
     # Commits
 
     def commit(self, changed: Iterable[Host], numbers: Callable[[], Numbers]) -> Iterable[Host]:
+        """Keep all changes. Returns those of `changed` that may leave the workbench."""
         dispensable = []
         for host in changed:
-            self._move(host, queue_of(host))
+            self._move(host)
             row = host_row(host, self._utc_s, self.run)
             self._db.put(rows.HOST + host.name.encode(), row)
             if host.state in _RESTING and not host.robots_tasks and not host.robots_elsewhere:
@@ -239,8 +280,9 @@ class DiskStore(Store):
     def close(self) -> None:
         self._db.close()
 
-    def _move(self, host: Host, queue: DiskQueue) -> None:
+    def _move(self, host: Host) -> None:
         """Write the one WAITING, DEFERRED or ACTIVE row of `host`; no row if it has no links."""
+        queue = host.queue
         before = b"" if host.name in self._taken else queue.place
         if host.state is State.WAITING:
             number = queue.best()[1] if queue else 0
