@@ -18,14 +18,13 @@ from collections.abc import Iterable
 from math import inf
 from typing import Any, Final
 
-from xxhash import xxh3_64_intdigest
-
 from webcrawl.frontier import claims
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.claims import Claims
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.lease import Failed, Fetched, Link, Visit, Visited
+from webcrawl.frontier.notmodified import NotModified
 from webcrawl.frontier.revisit import (
     FARTHEST,
     NEAREST,
@@ -35,6 +34,7 @@ from webcrawl.frontier.revisit import (
     Turns,
     first_rate,
     learned,
+    unlearned,
 )
 from webcrawl.frontier.store import LineOfVisits, Store
 from webcrawl.frontier.visitstate import MISSES_MAX, VisitState, seconds_of
@@ -43,7 +43,6 @@ from webcrawl.parse.urls import host_of
 _QUEUED_MAX: Final = 5_000  # pages queued or leased for a visit
 _AT_A_TIME: Final = 200  # pages that enter queues in one `due`
 _SLOTS_MAX: Final = 20_000  # hosts and addresses whose next slot is remembered
-_PLAIN: Final = 20  # of so many visits with validators one is made without, to check the server
 _SITEMAP_VISITS: Final = 4  # of a sitemap in a cycle: its dates bring visits of pages forward
 _DYNAMIC_S: Final = 2.0  # a Last-Modified this near to the answer is the time of the answer
 _GONE: Final = frozenset({404, 410})
@@ -77,8 +76,9 @@ class Visits:
         self._policy = policy
         self._counters = counters
         self._distributor = distributor
-        self._hosts = store.counts("visits")  # "lies NAME", and those of `claims`
-        self._claims = Claims(self._hosts)
+        hosts = store.counts("visits")
+        self._claims = Claims(hosts)
+        self._not_modified = NotModified(hosts, self._claims)
         self._utc_s = store.utc_s
         numbers: dict[str, Any] = store.numbers.get("visits", {})
         self.count: int = numbers.get("count", 0)
@@ -228,11 +228,8 @@ class Visits:
     def visit_of(self, link: Link) -> Visit:
         """The last visit of `link`, for its lease."""
         state = VisitState.of_row(link.visit)
-        salt = int(state.last_at * 1000)
-        is_plain = xxh3_64_intdigest(link.url.encode(), salt) % _PLAIN == 0
-        return state.visit(
-            is_conditional=not (is_plain or state.is_gone or self._hosts.get(_LIES + link.host, 0))
-        )
+        is_plain = state.is_check or state.is_gone
+        return state.visit(is_conditional=not is_plain and self._not_modified.is_trusted(link.host))
 
     # What became of a page
 
@@ -278,6 +275,8 @@ class Visits:
         """
         if state.is_first:
             self._join(state)
+        elif self._checks(link, state, outcome):
+            return
         else:
             self._learn(link, state, outcome)
         is_gone = outcome.status in _GONE
@@ -289,7 +288,7 @@ class Visits:
         self._remember(state, outcome.visited)
         is_304 = outcome.visited is not None and outcome.visited.is_304
         next_s = self._plan(state, is_page=200 <= outcome.status < 300 or is_304)
-        state.misses, state.claim, state.told_s = 0, 0, 0.0
+        state.misses, state.claim, state.told_s, state.is_check = 0, 0, 0.0, False
         state.last_at = outcome.ended_at + self._utc_s
         self._line.add(link.url, outcome.ended_at + next_s, state.to_row())
 
@@ -345,6 +344,18 @@ class Visits:
         self._counters.visits["gone"] += 1
         self._line.end(link.url)
 
+    def _checks(self, link: Link, state: VisitState, outcome: Fetched) -> bool:
+        """Whether the answer is a 304 that is checked: then its page is due at once."""
+        seen, checks = outcome.visited, self._not_modified
+        is_304 = seen is not None and seen.is_304
+        if seen is None or not (is_304 and checks.is_checked(link.url, link.host, state, seen)):
+            return False
+        self._counters.visits["not_modified"] += 1
+        state.is_check = state.is_slotted = True
+        state.misses = 0
+        self._line.add(link.url, outcome.ended_at, state.to_row())
+        return True
+
     def _learn(self, link: Link, state: VisitState, outcome: Fetched) -> None:
         """What the answer tells of the page's rate, and of its host's honesty."""
         seen, found = outcome.visited, self.found(link, outcome)
@@ -352,10 +363,13 @@ class Visits:
         if seen is None or found not in ("changed", "unchanged", "not_modified"):
             return
         is_unchanged = found != "changed"
-        if seen.validators_held and not is_unchanged:
-            self._hosts[_LIES + link.host] = 1
+        if self._not_modified.judge(link.host, state, seen, is_unchanged=is_unchanged):
             self._counters.visits["lie"] += 1
         self._claims.judge(link.url, link.host, state, is_unchanged=is_unchanged)
+        # A plain request has found a change that the 304s before it may have hidden.
+        hidden_s = 0.0 if is_unchanged or seen.validators_held is None else state.unread_s
+        state.rate = unlearned(state.rate, hidden_s)
+        state.unread_s = state.unread_s if seen.is_304 else 0.0
         if state.claim > 0 and state.told_s:
             return  # the date was learned from, and the visit came because of it
         now_utc = outcome.ended_at + self._utc_s
@@ -363,7 +377,8 @@ class Visits:
         if seen.last_modified:
             age_s = now_utc - seconds_of(seen.last_modified)
             age_s = age_s if age_s > _DYNAMIC_S else None
-        after_s = max(now_utc - state.last_at - state.told_s, 1e-3)
+        after_s = max(now_utc - state.last_at - state.told_s, 1e-3) + hidden_s
+        state.unread_s += after_s if seen.is_304 else 0.0
         state.rate = learned(state.rate, after_s, has_changed=not is_unchanged, age_s=age_s)
 
     def _remember(self, state: VisitState, seen: Visited | None) -> None:
@@ -498,6 +513,3 @@ class Visits:
             return due_at
         self._counters.visits["brought_forward"] += 1
         return at
-
-
-_LIES: Final = "lies "

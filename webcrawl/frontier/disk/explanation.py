@@ -168,10 +168,16 @@ def _of_visit(url: str, status: UrlStatus, frontier: Inspection, now: float) -> 
     yield f"The next visit (RECRAWL) is {when}; the last one was at {_utc(state.last_at)}."
     rate = state.rate
     if not state.sitemap:
+        # Visits cannot tell more changes between two of them from one.
+        often = " or more often" if 1 / rate.per_s < 0.9 * state.planned_s else ""
         yield (
-            f"It seems to change each {_span(1 / rate.per_s)} ({rate.changes:.3g} changes in"
+            f"It seems to change each {_span(1 / rate.per_s)}{often} ({rate.changes:.3g} changes in"
             f" {_span(rate.seconds)}); its weight is {state.weight:.3g}."
         )
+    if state.is_check:
+        yield "The last answer, 304 Not Modified, is checked: the next visit has no condition."
+    if not frontier.is_trusted(host := host_of(url)):
+        yield f"{host} gets no conditional requests: it answered 304 for pages that had changed."
     if state.misses:
         yield f"The last {counted(state.misses, 'visit')} got no answer."
 

@@ -26,6 +26,7 @@ from webcrawl.frontier.disk.identity import read_identity, read_numbers
 from webcrawl.frontier.disk.queue import DiskQueue
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import Link
+from webcrawl.frontier.notmodified import TRUST
 from webcrawl.frontier.seen import fingerprint
 from webcrawl.frontier.store import StoreError, UrlStatus
 from webcrawl.frontier.visitstate import VisitState
@@ -127,6 +128,11 @@ class Inspection:
         if row is None:
             return None
         return status.visit_ms / 1000, VisitState.of_row(rows.read_visit(row)[1])
+
+    def is_trusted(self, host: str) -> bool:
+        """Whether `host` gets conditional requests (RECRAWL)."""
+        trust = self._db.get(rows.COUNT + f"visits {TRUST}{host}".encode())
+        return trust is None or any(trust)
 
     def in_line(self, url: str, queue: DiskQueue) -> InLine | None:
         """The place of `url` in `queue`, None if it is not there. O(queue)."""
