@@ -427,6 +427,21 @@ def test_a_host_that_answers_304_to_everything_is_found_out(
     crawl.store.close()
 
 
+def test_a_host_that_answers_304_even_to_a_check_is_found_out(tmp_path: Path) -> None:
+    def answer(lease: Lease, now: float) -> Outcome:
+        if lease.visit and not lease.visit.is_conditional:
+            return Fetched(304, now, now)
+        return servers.answer(lease, now)
+
+    servers = Servers(lying=("h",), changes=each_cycle)
+    crawl = Crawl(tmp_path, answer=answer)
+    crawl.put(*(link(f"http://h/{n}") for n in range(10)))
+    crawl.run(100 + 3.5 * CYCLE_S)
+    assert servers.false_304s["h"] <= 2
+    assert crawl.counted["lie"] == 1
+    crawl.store.close()
+
+
 def test_an_honest_host_keeps_most_of_its_304s(tmp_path: Path) -> None:
     """Of ten pages one changes each cycle. The others give 20 bodies in 450 visits."""
     servers = Servers(changes=lambda url, now: each_cycle(url, now) * url.endswith("0"))

@@ -13,7 +13,7 @@ from xxhash import xxh3_64_intdigest
 
 from webcrawl.frontier.caps import Counts
 from webcrawl.frontier.claims import Claims
-from webcrawl.frontier.lease import Visited
+from webcrawl.frontier.lease import Fetched, Visited
 from webcrawl.frontier.visitstate import VisitState
 
 _ANSWERS: Final = "304s "  # the first 304s of a host, _FIRST at most
@@ -55,12 +55,12 @@ class NotModified:
             return True
         return xxh3_64_intdigest(url.encode(), int(state.last_at * 1000)) % _CHECKED == 0
 
-    def judge(self, host: str, state: VisitState, seen: Visited, *, is_unchanged: bool) -> bool:
+    def judge(self, host: str, state: VisitState, outcome: Fetched) -> bool:
         """Learn from a visit of a page of `host`. True if its 304s have just proved false.
 
-        `state`: as before the visit. Then its pages did not prove what its sitemaps say, either.
+        `state`: as before the visit. What false 304s have shown of the host's sitemaps is forgotten.
         """
-        change = 0 if is_unchanged else _change(state, seen)
+        change = _change(state, outcome)
         if not change:
             return False
         trust = self._hosts.get(TRUST + host, _TRUST_FIRST)
@@ -75,8 +75,14 @@ class NotModified:
         return not changed
 
 
-def _change(state: VisitState, seen: Visited) -> int:
-    """What a page that has changed adds to the trust in its host."""
+def _change(state: VisitState, outcome: Fetched) -> int:
+    """What an answer adds to the trust in its host."""
+    seen = outcome.visited
+    if seen is None or outcome.status >= 300:  # a 304 here is one to a plain request
+        is_nonsense = state.is_check and outcome.status == 304 and seen is None
+        return -_TRUST_MAX if is_nonsense else 0
+    if seen.is_unchanged is not False:
+        return 0
     if seen.validators_held is None:  # no plain request: the server has found the change
         return 1 if state.etag or state.last_modified else 0
     if seen.validators_held:  # another text, and the server would have said 304

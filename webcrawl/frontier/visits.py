@@ -360,11 +360,11 @@ class Visits:
         """What the answer tells of the page's rate, and of its host's honesty."""
         seen, found = outcome.visited, self.found(link, outcome)
         self._counters.visits[found] += 1
+        if self._not_modified.judge(link.host, state, outcome):
+            self._counters.visits["lie"] += 1
         if seen is None or found not in ("changed", "unchanged", "not_modified"):
             return
         is_unchanged = found != "changed"
-        if self._not_modified.judge(link.host, state, seen, is_unchanged=is_unchanged):
-            self._counters.visits["lie"] += 1
         self._claims.judge(link.url, link.host, state, is_unchanged=is_unchanged)
         # A plain request has found a change that the 304s before it may have hidden.
         hidden_s = 0.0 if is_unchanged or seen.validators_held is None else state.unread_s
