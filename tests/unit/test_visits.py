@@ -41,6 +41,7 @@ from webcrawl.frontier.lease import (
 from webcrawl.frontier.orderings import ORDERINGS, Opic
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Rate, Recrawl
+from webcrawl.frontier.seen import RecentRows
 from webcrawl.frontier.store import UrlStatus
 from webcrawl.frontier.visitstate import VisitState
 from webcrawl.parse.robots import RobotsRules
@@ -505,7 +506,13 @@ def test_a_304_to_be_checked_is_so_after_a_kill(tmp_path: Path) -> None:
     servers = Servers(lying=("h",), tags={"h": "fresh"}, changes=each_cycle)
     crawl = Crawl(tmp_path, answer=servers.answer)
     crawl.put(link("http://h/"))
-    crawl.on_commit = lambda: crawl.now > 100 + 2 * CYCLE_S and _killed(crawl)  # type: ignore[assignment]
+
+    def kill() -> None:
+        if crawl.now > 100 + 2 * CYCLE_S:
+            crawl.on_commit = lambda: None
+            raise KilledError
+
+    crawl.on_commit = kill
     crawl.run(100 + 0.5 * CYCLE_S)
     for _ in range(12):
         with suppress(KilledError):
@@ -517,11 +524,6 @@ def test_a_304_to_be_checked_is_so_after_a_kill(tmp_path: Path) -> None:
 
 
 class KilledError(Exception): ...
-
-
-def _killed(crawl: Crawl) -> None:
-    crawl.on_commit = lambda: None
-    raise KilledError
 
 
 def test_false_304s_do_not_spoil_the_rate(tmp_path: Path) -> None:
@@ -918,7 +920,7 @@ def test_a_sitemap_of_a_run_without_recrawl_joins_when_it_is_named_again(tmp_pat
     crawl.run(200.0)
     assert {len(times) for times in crawl.visits.values()} == {1}
     crawl.kill("fixed")
-    assert crawl.state.strangers == 1, "the page"
+    assert crawl.state.undated == 1, "the page"
     crawl.put(SITEMAP, link("http://other/"))
     crawl.run(100 + CYCLE_S)
     assert len(crawl.visits[SITEMAP.url]) == 4
@@ -978,6 +980,46 @@ def test_a_crawl_without_recrawl_is_continued_with_it(tmp_path: Path) -> None:
     crawl.kill("fixed")
     crawl.run(crawl.now + 50)
     assert sum(map(len, crawl.visits.values())) >= count + 4
+    crawl.store.close()
+
+
+def test_pages_without_a_revisit_date_cost_one_look_up_of_a_known_link(tmp_path: Path) -> None:
+    """One page that no page links to, for the rest of the crawl."""
+    crawl = Crawl(tmp_path, mode="off")
+    crawl.put(link("http://old/"))
+    crawl.run(150.0)
+    crawl.kill("fixed")
+    links = [link(f"http://h/{n}") for n in range(500)]
+    crawl.put(*links)
+    crawl.run(800.0)
+    assert crawl.state.undated == 1
+    looked_up: Counter[bytes] = Counter()
+    get = crawl.store._db.get
+
+    def counted(key: bytes) -> bytes | None:
+        looked_up[key[:1]] += 1
+        return get(key)
+
+    crawl.store._db.get = counted  # type: ignore[method-assign]
+    for _ in range(10):
+        crawl.put(*links)
+    assert looked_up[rows.SEEN] < 2 * len(links), "in the cache one URL may replace another"
+    crawl.put(link("http://old/"))
+    assert crawl.state.undated == 0
+    crawl.run(100 + 2.5 * CYCLE_S)
+    assert len(crawl.visits["http://old/"]) == 3
+    crawl.store.close()
+
+
+def test_an_empty_frontier_makes_one_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the URLs. Each takes 2 MB: caps, sitemaps and visits have theirs when they count."""
+    made: list[RecentRows] = []
+    init = RecentRows.__init__
+    monkeypatch.setattr(RecentRows, "__init__", lambda self: (made.append(self), init(self))[1])
+    crawl = Crawl(tmp_path)
+    assert len(made) == 1
+    crawl.put(link("http://h/"))
+    assert len(made) == 1
     crawl.store.close()
 
 

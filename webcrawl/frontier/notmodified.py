@@ -58,7 +58,7 @@ class NotModified:
     def judge(self, host: str, state: VisitState, outcome: Fetched) -> bool:
         """Learn from a visit of a page of `host`. True if its 304s have just proved false.
 
-        `state`: as before the visit. What false 304s have shown of the host's sitemaps is forgotten.
+        `state`: as before the visit. Then what was learned of the host's sitemaps is forgotten.
         """
         change = _change(state, outcome)
         if not change:

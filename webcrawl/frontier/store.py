@@ -78,6 +78,9 @@ class LineOfVisits(Protocol):
     def status(self, url: str) -> UrlStatus | None:
         """How `url` ended; None if it did not, or is not known."""
 
+    def undated(self, url: str) -> UrlStatus | None:
+        """The status of `url` if it was answered and has no revisit date; else None."""
+
     def remove(self, url: str, at: float) -> None:
         """Remove what `find` has found."""
 

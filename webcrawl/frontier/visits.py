@@ -85,10 +85,11 @@ class Visits:
         self.queued: int = numbers.get("queued", 0)
         self._sitemaps: int = numbers.get("sitemaps", 0)  # of `count`
         self._weights: float = numbers.get("weights", 0.0)  # the sum over all pages
-        # Pages that earlier runs fetched without RECRAWL: they join when a link to them is found.
-        self._strangers: int = numbers.get("strangers", 0)
+        # Pages without a revisit date, which earlier runs fetched without RECRAWL: they join when a
+        # link to them is found. Earlier versions wrote "strangers".
+        self._undated: int = numbers.get("undated", numbers.get("strangers", 0))
         if not numbers and store.numbers:
-            self._strangers = store.numbers["counters"]["crawled"]
+            self._undated = store.numbers["counters"]["crawled"]
         cycle_s = self._settings.cycle_s
         same = numbers.get("cycle_s") == cycle_s
         value = numbers.get("value") if same else None
@@ -105,7 +106,7 @@ class Visits:
             "queued": self.queued,
             "sitemaps": self._sitemaps,
             "weights": self._weights,
-            "strangers": self._strangers,
+            "undated": self._undated,
             "cycle_s": self._settings.cycle_s,
             "value": self._marginal.value,
             "planned_per_s": self._marginal.planned_per_s,
@@ -117,9 +118,9 @@ class Visits:
         return self._is_on and self.count > 0
 
     @property
-    def strangers(self) -> int:
-        """Pages that earlier runs fetched without RECRAWL, and that have not joined the cycle."""
-        return self._strangers if self._is_on else 0
+    def undated(self) -> int:
+        """Pages without a revisit date: of runs without RECRAWL, and not in the cycle so far."""
+        return self._undated if self._is_on else 0
 
     @property
     def _is_adaptive(self) -> bool:
@@ -129,7 +130,7 @@ class Visits:
     def _pages(self) -> int:
         """Pages that the budget is for: one visit in a cycle each. A sitemap counts as four, or a
         crawl of many small hosts would have no visits left for their pages."""
-        return self.count + self._strangers + (_SITEMAP_VISITS - 1) * self._sitemaps
+        return self.count + self._undated + (_SITEMAP_VISITS - 1) * self._sitemaps
 
     # Into the queues
 
@@ -259,7 +260,7 @@ class Visits:
         if status is None or not status.visit_ms:
             if self._is_on:
                 return VisitState(0.0, first_rate(self._settings.cycle_s), weight=0.0)
-            self._strangers += link.sitemap <= 0
+            self._undated += link.sitemap <= 0
             return None
         found = self._line.find(link.url)  # a user's code has asked for the page once more
         if found is None:  # and it is queued for a visit as well
@@ -415,13 +416,14 @@ class Visits:
 
     def known(self, links: Iterable[Link], now: float) -> None:
         """Links to known URLs were found: pages of runs without RECRAWL join the cycle, and a date
-        may bring a visit forward. One look-up for each, two with a date."""
+        may bring a visit forward. One look-up for each with a date; for others one while the URL is
+        in the cache, and none without pages that have no revisit date."""
         if not self._is_on:
             return
         for link in links:
             if link.lastmod:
                 self._dated(link, now)
-            elif self._strangers:
+            elif self._undated:
                 self._meet(link)
 
     def known_sitemap(self, link: Link, now: float) -> None:
@@ -437,9 +439,9 @@ class Visits:
 
     def _meet(self, link: Link) -> None:
         """Let a page join that was fetched without RECRAWL: due a cycle after that."""
-        status = self._line.status(link.url)
-        if status is not None and not status.visit_ms and status.outcome.isdigit():
-            self._strangers -= 1
+        status = self._line.undated(link.url)
+        if status is not None:
+            self._undated -= 1
             self._admit(link, status.time, self._settings.cycle_s, self._mean_weight)
 
     def _admit(self, link: Link, fetched_time: float, next_s: float, weight: float) -> None:
@@ -455,7 +457,7 @@ class Visits:
         """A sitemap says when the page, or file, of `link` changed."""
         found = self._line.find(link.url)
         if found is None:
-            if self._strangers:
+            if self._undated:
                 self._meet(link)
             return
         due_at, row = found

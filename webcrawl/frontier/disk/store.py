@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from itertools import islice
 from math import inf
 from pathlib import Path
@@ -268,7 +269,11 @@ class _Counts:
     def __init__(self, db: Database, prefix: bytes) -> None:
         self._db = db
         self._prefix = prefix
-        self._recent = RecentRows()
+
+    @cached_property
+    def _recent(self) -> RecentRows:
+        """Made when it is first used: it takes 2 MB, and few crawls count all kinds."""
+        return RecentRows()
 
     def get(self, name: str, default: int, /) -> int:
         key = self._prefix + name.encode()
