@@ -424,7 +424,7 @@ class Visits:
             if link.lastmod:
                 self._dated(link, now)
             elif self._undated:
-                self._meet(link)
+                self._meet(link, now)
 
     def known_sitemap(self, link: Link, now: float) -> None:
         """As `known`, of a sitemap that robots.txt or an index names."""
@@ -435,17 +435,20 @@ class Visits:
             if link.lastmod:
                 self._dated(link, now)
         elif status.outcome.startswith(("sitemap 2", "sitemap 3")):  # of a run without RECRAWL
-            self._admit(link, status.time, self._settings.cycle_s / _SITEMAP_VISITS, 0.0)
+            self._admit(link, status.time, self._settings.cycle_s / _SITEMAP_VISITS, 0.0, now)
 
-    def _meet(self, link: Link) -> None:
+    def _meet(self, link: Link, now: float) -> None:
         """Let a page join that was fetched without RECRAWL: due a cycle after that."""
         status = self._line.undated(link.url)
         if status is not None:
             self._undated -= 1
-            self._admit(link, status.time, self._settings.cycle_s, self._mean_weight)
+            self._admit(link, status.time, self._settings.cycle_s, self._mean_weight, now)
 
-    def _admit(self, link: Link, fetched_time: float, next_s: float, weight: float) -> None:
+    def _admit(
+        self, link: Link, fetched_time: float, next_s: float, weight: float, now: float
+    ) -> None:
         """Let what an earlier run fetched join: due `next_s` after that."""
+        fetched_time = min(fetched_time, now + self._utc_s)  # its clock may have been ahead
         rate = first_rate(self._settings.cycle_s)
         state = VisitState(fetched_time, rate, next_s, weight)
         self._mark(state, link)
@@ -458,7 +461,7 @@ class Visits:
         found = self._line.find(link.url)
         if found is None:
             if self._undated:
-                self._meet(link)
+                self._meet(link, now)
             return
         due_at, row = found
         state = VisitState.of_row(row)

@@ -6,10 +6,11 @@ Reads the frontier's rows by `inspection`. Does not know scope: `config.explanat
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 
 from webcrawl.fetch.proxy import real_address
 from webcrawl.frontier.backlog import was_kept
+from webcrawl.frontier.disk.clock import clock_warning
+from webcrawl.frontier.disk.clock import utc as _utc
 from webcrawl.frontier.disk.hostrows import queue_of
 from webcrawl.frontier.disk.inspection import InLine, Inspection
 from webcrawl.frontier.host import Host, State
@@ -65,7 +66,8 @@ def explain(frontier: Inspection, url: str, now: float, values: Values = NO_VALU
         return [_never_queued(url, frontier, values)]
     host = frontier.host(host_of(url))
     in_line = host and frontier.in_line(url, queue_of(host))
-    lines: list[str] = []
+    lines = clock_warning(frontier.last_time, now)
+    now = max(now, frontier.last_time)
     if in_line:
         assert host is not None
         lines += _of_line(in_line, host, frontier, now)
@@ -250,7 +252,3 @@ def _delayed(host: Host) -> str:
     if host.pace.first_byte_us:
         return f": its first byte comes after {host.pace.first_byte_s:.2g} s"
     return ""
-
-
-def _utc(time: float) -> str:
-    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

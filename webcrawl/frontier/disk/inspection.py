@@ -20,6 +20,7 @@ from typing import NamedTuple
 from webcrawl.frontier.backlog import due_s, is_kept, was_kept
 from webcrawl.frontier.counters import NO_VISITS, Counters
 from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.clock import clock_warning
 from webcrawl.frontier.disk.database import Database, is_begun, size_bytes
 from webcrawl.frontier.disk.hostrows import queue_of, read_host
 from webcrawl.frontier.disk.identity import read_identity, read_numbers
@@ -81,6 +82,7 @@ class Inspection:
         numbers = read_numbers(self._db) or {}
         self.run: int = numbers.get("run", 0)  # number of the last run
         self.run_began: float = numbers.get("began", 0.0)
+        self.last_time: float = numbers.get("utc", 0.0)  # of the last commit
         self.counters = Counters()
         self.counters.restore(numbers.get("counters", {}))
 
@@ -153,6 +155,7 @@ class Inspection:
 
     def summary(self, now: float) -> list[str]:
         """A summary of the crawl, a few lines. O(hosts + pending): 2 µs each."""
+        warning, now = clock_warning(self.last_time, now), max(now, self.last_time)
         statuses: Counter[str] = Counter()
         sizes = []
         for host in self.hosts():
@@ -171,6 +174,7 @@ class Inspection:
         unit = "level" if self.order == "level" else "priority"
         return [
             f"Begun {self.begun}, in order {self.order}; {size_mb:.1f} MB on disk",
+            *warning,
             "",
             f"{c.crawled:10,} pages crawled",
             f"{places.total() + before:10,} URLs queued",

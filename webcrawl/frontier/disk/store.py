@@ -20,6 +20,7 @@ import msgspec
 
 from webcrawl.frontier.caps import Counts
 from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.clock import clock_warning
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.hostrows import has_kept, host_row, queue_of, read_host
 from webcrawl.frontier.disk.identity import Identity, check_folder, crawl_id, read_numbers
@@ -73,7 +74,9 @@ class DiskStore(Store):
         # If the system clock was set back since the last run, all times in the rows would lie in
         # the future and hosts would wait for them. So the crawl's time continues from its last
         # commit.
-        self.utc_s = self._utc_s = max(utc_s, self.numbers.get("utc", 0.0) - now)
+        last_time = self.numbers.get("utc", 0.0)
+        self.warnings += clock_warning(last_time, now + utc_s)
+        self.utc_s = self._utc_s = max(utc_s, last_time - now)
         self._hosts: int = self.numbers.get("hosts", 0)
         self._hosts_before = self._hosts
         self.run = self.numbers.get("run", -1) + 1
