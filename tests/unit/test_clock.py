@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from webcrawl.frontier.disk.clock import set_back
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.explanation import explain
 from webcrawl.frontier.disk.hostrows import read_host
-from webcrawl.frontier.disk.identity import read_numbers
+from webcrawl.frontier.disk.identity import _new, read_numbers
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.lease import Failed, Lease, Outcome
@@ -108,6 +109,29 @@ def test_what_was_queued_for_a_visit_learns_of_no_time_to_come(tmp_path: Path) -
     begin(crawl)
     crawl.run(crawl.now + 20)
     assert crawl.rate("http://h/").seconds == pytest.approx(before + CYCLE_S, rel=0.1)
+    crawl.store.close()
+
+
+def test_the_jump_of_the_clock_is_no_time_without_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page was visited before it and after it. Another one only after it."""
+    created = {"created": datetime.fromtimestamp(UTC_S + 100.0, UTC).isoformat()}
+    monkeypatch.setattr("webcrawl.frontier.disk.identity._new", lambda *args: _new(*args) | created)
+    crawl = Crawl(tmp_path, answer=lambda lease, now: page(now, unchanged=True))
+    crawl.put(link("http://h/"))
+    crawl.run(150.0)
+    crawl.store.close()
+    crawl.now = 100.0 + AHEAD_S
+    begin(crawl)
+    crawl.put(link("http://g/"))
+    crawl.run(crawl.now + 1.5 * CYCLE_S)
+    assert crawl.rate("http://h/").seconds >= AHEAD_S
+    ahead(crawl, 150.0 + 1.5 * CYCLE_S)
+    set_clock(tmp_path, crawl.now)
+    begin(crawl)
+    assert crawl.rate("http://h/").per_s == pytest.approx(1 / CYCLE_S, rel=0.01)
+    assert crawl.rate("http://g/").seconds == pytest.approx(1.5 * CYCLE_S, rel=0.02)
     crawl.store.close()
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from math import inf
 from typing import Final, NamedTuple
 
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.hostrows import host_row_set_back
 from webcrawl.frontier.disk.identity import read_identity, read_numbers
+from webcrawl.frontier.revisit import first_rate
 from webcrawl.frontier.seen import fingerprint
 from webcrawl.frontier.store import StoreError
 from webcrawl.frontier.visitstate import VisitState
@@ -27,15 +29,24 @@ class Correction(NamedTuple):
     """A clock was ahead by `ahead_s`; now it is `now`.
 
     The last commit was then, or before. So a time behind it stays as far behind it, and no wait is
-    cut short.
+    cut short. `age_s` -- of the crawl; `cycle_s` -- RECRAWL_CYCLE
     """
 
     now: float
     ahead_s: float
+    age_s: float
+    cycle_s: float
 
     def of(self, time: float) -> float:
         """`time`, set back if it is in the future."""
         return time if time <= self.now else time - self.ahead_s
+
+    def set_back(self, state: VisitState) -> None:
+        """Set the last visit back, and forget a rate that was learned from the jump of the clock:
+        from a time without a change that is longer than the crawl."""
+        state.last_at = self.of(state.last_at)
+        if state.rate.seconds > self.age_s + self.cycle_s:
+            state.rate = first_rate(self.cycle_s)
 
 
 def utc(time: float) -> str:
@@ -66,7 +77,10 @@ def set_back(db: Database, now: float) -> str:
     last_time = numbers.get("utc", 0.0)
     if last_time <= now:
         return f"No time is ahead: the last commit was at {utc(last_time)}"
-    correction = Correction(now, last_time - now)
+    begun = datetime.fromisoformat(identity["created"]).timestamp()
+    age_s = now - begun if begun < now else inf  # else the clock was ahead from the beginning
+    cycle_s = numbers.get("visits", {}).get("cycle_s", 0.0)
+    correction = Correction(now, last_time - now, age_s, cycle_s)
     count = 0
     for _ in _changes(db, identity["seen_key"], correction):
         count += 1
@@ -93,7 +107,7 @@ def _changes(db: Database, seen_key: int, correction: Correction) -> Iterator[No
         if link.visit:
             state = VisitState.of_row(link.visit)
             if state.last_at > correction.now:
-                state.last_at = correction.of(state.last_at)
+                correction.set_back(state)
                 db.put(key, rows.link_row(link._replace(visit=state.to_row())))
                 yield
     for key, row in db.rows(rows.VISIT):
@@ -109,7 +123,7 @@ def _set_visit_back(
     state, due = VisitState.of_row(state_row), rows.visit_time(key) / 1000
     if state.last_at <= correction.now and due <= correction.now + correction.ahead_s:
         return False
-    state.last_at = correction.of(state.last_at)
+    correction.set_back(state)
     due_ms = round(correction.of(due) * 1000)
     mark = fingerprint(url, seen_key)
     seen = db.get(rows.SEEN + mark)
