@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from argparse import Namespace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -9,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.unit.test_visits import CYCLE_S, POLITE, UTC_S, Crawl, link, page
+from webcrawl.commands.frontier import Command
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk.clock import set_back
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.explanation import explain
+from webcrawl.frontier.disk.frontier import FOLDER, JobFolder
 from webcrawl.frontier.disk.hostrows import read_host
 from webcrawl.frontier.disk.identity import _new, read_numbers
 from webcrawl.frontier.disk.inspection import Inspection
@@ -209,3 +213,26 @@ def test_a_kill_on_the_way_leaves_the_rest_for_the_next_call(
     crawl.run(crawl.now + CYCLE_S + 60)
     assert [len(times) for times in crawl.visits.values()] == [1] * 10
     crawl.store.close()
+
+
+def test_the_command_sets_the_clock_while_no_crawl_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl = Crawl(tmp_path / FOLDER, now=time.time() - UTC_S + AHEAD_S)
+    crawl.put(link("http://h/"))
+    crawl.run(crawl.now + 5)
+    crawl.store.close()
+    command, options = Command(), Namespace(retry=None, export=None, set_clock=True)
+    command.exitcode = 0
+    running = JobFolder(tmp_path)
+    command.run([str(tmp_path)], options)
+    assert "in use by another crawl" in capsys.readouterr().err
+    assert command.exitcode == 1
+    running.close()
+    command.run([str(tmp_path)], options)
+    assert "2 rows of hosts and pages are set back" in capsys.readouterr().out
+    command.run([str(tmp_path)], options)
+    assert "No time is ahead" in capsys.readouterr().out
+    command.run([str(tmp_path / "none")], options)
+    assert "has no frontier" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()

@@ -83,11 +83,11 @@ class Command(ScrapyCommand):
         try:
             if (problem := _why_not(Path(args[0]))) is not None:
                 raise StoreError(problem)
-            if opts.set_clock:
-                print(_set_clock(Path(args[0])))
-                return
             if reasons:
                 print(_retry(Path(args[0]), reasons))
+                return
+            if opts.set_clock:
+                print(_set_clock(Path(args[0])))
                 return
             frontier = Inspection(Path(args[0]) / FOLDER)
             if opts.export:
