@@ -182,7 +182,7 @@ def test_a_host_that_was_never_given_up_is_not_said_to_be(tmp_path: Path) -> Non
     summary = frontier.summary(UTC_S + 100.0)
     frontier.close()
     assert not [line for line in said if "given up" in line]
-    assert "The time of this crawl is 2024-12-18" in said[0]
+    assert "The last commit of this crawl was at 2024-12-18" in said[0]
     assert "h may be asked now." in said
     assert "         1 ready      have URLs and may be asked now, or are being asked" in summary
 

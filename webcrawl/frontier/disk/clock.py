@@ -28,8 +28,8 @@ _COMMIT_ROWS: Final = 10_000  # changed between two commits: they are held in me
 class Correction(NamedTuple):
     """A clock was ahead by `ahead_s`; now it is `now`.
 
-    The last commit was then, or before. So a time behind it stays as far behind it, and no wait is
-    cut short. `age_s` -- of the crawl; `cycle_s` -- RECRAWL_CYCLE
+    The last commit was made now or before. So a time after it stays as long after it, and no wait
+    gets shorter. `age_s`: of the crawl; `cycle_s`: RECRAWL_CYCLE.
     """
 
     now: float
@@ -58,9 +58,9 @@ def clock_warning(last_time: float, now: float) -> list[str]:
     if last_time - now <= _AHEAD_MAX_S:
         return []
     line = (
-        f"The time of this crawl is {utc(last_time)}, and this machine's clock says {utc(now)}: a"
-        " clock was ahead in an earlier run, and the crawl continues from there. `scrapy frontier"
-        " JOBDIR --set-clock` sets its times back"
+        f"The last commit of this crawl was at {utc(last_time)}, and this machine's clock says"
+        f" {utc(now)}. The crawl goes on from the later time. If the clock is right now, stop the"
+        " crawl and set its times back: scrapy frontier JOBDIR --set-clock"
     )
     return [line]
 
