@@ -1,6 +1,7 @@
 """`scrapy frontier JOBDIR`: prints a summary of a crawl's frontier, also while the crawl runs.
 
-With `--retry` it also queues URLs again that are kept for a later try.
+With `--retry` it also queues URLs again that are kept for a later try, and with `--set-clock` it
+sets times back that are ahead of the machine's clock.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from webcrawl.cluster.agreement.nodefile import NAME as NODE_FILE
 from webcrawl.cluster.agreement.nodefile import SHARDS
 from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.base import Policy
-from webcrawl.frontier.disk.frontier import FOLDER, RETRY, DiskFrontier, InUseError
+from webcrawl.frontier.disk.clock import set_back
+from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.disk.frontier import FOLDER, RETRY, DiskFrontier, InUseError, JobFolder
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.politeness import Politeness
@@ -37,7 +40,7 @@ class Command(ScrapyCommand):
     default_settings = {"LOG_ENABLED": False}
 
     def syntax(self) -> str:
-        return "<JOBDIR> [--export FILE | --retry REASONS]"
+        return "<JOBDIR> [--export FILE | --retry REASONS | --set-clock]"
 
     def short_desc(self) -> str:
         return "Show the state of the frontier of a crawl"
@@ -46,7 +49,7 @@ class Command(ScrapyCommand):
         return (
             f"{self.short_desc()}: pages, hosts by status, queued URLs by level, and the hosts"
             " with the most queued URLs. Reads the last commit, also while the crawl runs, and"
-            " changes nothing without --retry."
+            " changes nothing without --retry or --set-clock."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -63,6 +66,13 @@ class Command(ScrapyCommand):
             f" of {', '.join(sorted(REASONS))}",
         )
 
+        parser.add_argument(
+            "--set-clock",
+            action="store_true",
+            help="after a run by a clock that was ahead: set the times of the crawl back that are"
+            " ahead of this machine's clock. Stop the crawl first",
+        )
+
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:
             raise UsageError("give one JOBDIR")
@@ -75,6 +85,9 @@ class Command(ScrapyCommand):
                 raise StoreError(problem)
             if reasons:
                 print(_retry(Path(args[0]), reasons))
+                return
+            if opts.set_clock:
+                print(_set_clock(Path(args[0])))
                 return
             frontier = Inspection(Path(args[0]) / FOLDER)
             if opts.export:
@@ -102,6 +115,21 @@ def _why_not(jobdir: Path) -> str | None:
 
 def _words(text: str | None) -> list[str]:
     return [word.strip() for word in (text or "").split(",") if word.strip()]
+
+
+def _set_clock(jobdir: Path) -> str:
+    """Set times that are ahead back, and return the line to print. StoreError."""
+    if not (jobdir / FOLDER).exists():
+        raise StoreError(f"{jobdir} has no frontier")
+    folder = JobFolder(jobdir)
+    try:
+        database = Database(jobdir / FOLDER)
+        try:
+            return set_back(database, time.time())
+        finally:
+            database.close()
+    finally:
+        folder.close()
 
 
 def _retry(jobdir: Path, reasons: frozenset[str]) -> str:

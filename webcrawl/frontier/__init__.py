@@ -19,6 +19,7 @@ Read in this order
     overview                                     the hosts, for a reader of a running crawl
     backlog       links that are kept for a later try
     visits, visitstate, revisit                  pages that are visited again, and when
+    claims, notmodified                          whose sitemaps' dates and whose 304s are believed
     sitemapnames, listed                         which sitemaps are read; what only they gave
     contents, seen                               the content-seen and the URL-seen test
     mailbox       links and robots.txt that concern hosts of another shard of the crawl

@@ -54,6 +54,12 @@ class Claims:
         elif not state.told_s or is_audited(url, state):
             self._count(_TOLD, host)
 
+    def forget(self, host: str) -> None:
+        """Forget what visits have shown of `host`: they were misled (`notmodified`)."""
+        for kind in _OTHER:
+            if self._hosts.get(kind + host, 0):
+                self._hosts[kind + host] = 0
+
     def _count(self, kind: str, host: str) -> None:
         counts = self._hosts
         count = counts[kind + host] = counts.get(kind + host, 0) + 1

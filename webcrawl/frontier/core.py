@@ -208,9 +208,9 @@ class CrawlState:
         return overview_of(self._bench.hosts, self._store.stored_hosts(), self._slow, now, limit)
 
     @property
-    def strangers(self) -> int:
-        """See `Visits.strangers`."""
-        return self._visits.strangers if self._visits is not None else 0
+    def undated(self) -> int:
+        """See `Visits.undated`."""
+        return self._visits.undated if self._visits is not None else 0
 
     @property
     def supply(self) -> int:

@@ -73,7 +73,7 @@ class Counters:
     visits -- their visits by what was found: "changed", "unchanged", "not_modified" (304),
         "unknown", "redirect", "error" (4xx and 5xx), "wall", "unanswered", "refused" (no request);
         "sitemap", sitemaps that were read again; and "gone", pages that have left the cycle;
-        "lie", proofs that a host's validators are false; "brought_forward" by a sitemap's date
+        "lie", hosts whose 304s proved false; "brought_forward" by a sitemap's date
         (visits)
     outage_s -- seconds that the crawl waited for its own network (scheduler)
     levels -- URLs by level, "found/1" ... "found/10": new, whether a cap refuses them or not

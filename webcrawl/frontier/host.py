@@ -137,7 +137,7 @@ class Host:
     def clear_failures(self) -> None:
         """Forget the failures for which its links were kept."""
         if self.deferrals:
-            self.deferrals, self.retired_until = 0, 0.0
+            self.deferrals, self.retired_until, self.retired_reason = 0, 0.0, ""
             self.resolve_at, self.resolve_tries = 0.0, 0
         self.rules = {origin: known for origin, known in self.rules.items() if not known.reason}
 

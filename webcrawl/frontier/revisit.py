@@ -74,6 +74,11 @@ def learned(rate: Rate, after_s: float, *, has_changed: bool, age_s: float | Non
     return Rate(changes, seconds)
 
 
+def unlearned(rate: Rate, after_s: float) -> Rate:
+    """The rate without visits, of `after_s` in all, that wrongly found no change."""
+    return Rate(rate.changes, max(rate.seconds - after_s, 1.0)) if after_s else rate
+
+
 def packed(rate: Rate, chance: float) -> bytes:
     """Both numbers as float16 (the second in days). 4 bytes.
 

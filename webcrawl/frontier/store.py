@@ -25,3 +25,8 @@ class UrlStatus(NamedTuple):
     via: str = ""
     duplicate_of: str = ""
     visit_ms: int = 0  # UTC milliseconds of its next visit; 0: it is not visited again
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether a page was answered, by its server or by a bot wall in its place."""
+        return self.outcome.removeprefix("wall ").isdigit()

@@ -18,8 +18,6 @@ from collections.abc import Iterable
 from math import inf
 from typing import Any, Final
 
-from xxhash import xxh3_64_intdigest
-
 from webcrawl.frontier import claims
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.claims import Claims
@@ -28,6 +26,7 @@ from webcrawl.frontier.disk.store import DiskStore
 from webcrawl.frontier.disk.visitrows import VisitRows
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.lease import Failed, Fetched, Link, Visit, Visited
+from webcrawl.frontier.notmodified import NotModified
 from webcrawl.frontier.revisit import (
     FARTHEST,
     NEAREST,
@@ -37,6 +36,7 @@ from webcrawl.frontier.revisit import (
     Turns,
     first_rate,
     learned,
+    unlearned,
 )
 from webcrawl.frontier.visitstate import MISSES_MAX, VisitState, seconds_of
 from webcrawl.parse.urls import host_of
@@ -44,7 +44,6 @@ from webcrawl.parse.urls import host_of
 _QUEUED_MAX: Final = 5_000  # pages queued or leased for a visit
 _AT_A_TIME: Final = 200  # pages that enter queues in one `due`
 _SLOTS_MAX: Final = 20_000  # hosts and addresses whose next slot is remembered
-_PLAIN: Final = 20  # of so many visits with validators one is made without, to check the server
 _SITEMAP_VISITS: Final = 4  # of a sitemap in a cycle: its dates bring visits of pages forward
 _DYNAMIC_S: Final = 2.0  # a Last-Modified this near to the answer is the time of the answer
 _GONE: Final = frozenset({404, 410})
@@ -78,18 +77,20 @@ class Visits:
         self._policy = policy
         self._counters = counters
         self._distributor = distributor
-        self._hosts = store.counts("visits")  # "lies NAME", and those of `claims`
-        self._claims = Claims(self._hosts)
+        hosts = store.counts("visits")
+        self._claims = Claims(hosts)
+        self._not_modified = NotModified(hosts, self._claims)
         self._utc_s = store.utc_s
         numbers: dict[str, Any] = store.numbers.get("visits", {})
         self.count: int = numbers.get("count", 0)
         self.queued: int = numbers.get("queued", 0)
         self._sitemaps: int = numbers.get("sitemaps", 0)  # of `count`
         self._weights: float = numbers.get("weights", 0.0)  # the sum over all pages
-        # Pages that earlier runs fetched without RECRAWL: they join when a link to them is found.
-        self._strangers: int = numbers.get("strangers", 0)
+        # Pages without a revisit date, which earlier runs fetched without RECRAWL: they join when a
+        # link to them is found. Earlier versions wrote "strangers".
+        self._undated: int = numbers.get("undated", numbers.get("strangers", 0))
         if not numbers and store.numbers:
-            self._strangers = store.numbers["counters"]["crawled"]
+            self._undated = store.numbers["counters"]["crawled"]
         cycle_s = self._settings.cycle_s
         same = numbers.get("cycle_s") == cycle_s
         value = numbers.get("value") if same else None
@@ -106,7 +107,7 @@ class Visits:
             "queued": self.queued,
             "sitemaps": self._sitemaps,
             "weights": self._weights,
-            "strangers": self._strangers,
+            "undated": self._undated,
             "cycle_s": self._settings.cycle_s,
             "value": self._marginal.value,
             "planned_per_s": self._marginal.planned_per_s,
@@ -118,9 +119,9 @@ class Visits:
         return self._is_on and self.count > 0
 
     @property
-    def strangers(self) -> int:
-        """Pages that earlier runs fetched without RECRAWL, and that have not joined the cycle."""
-        return self._strangers if self._is_on else 0
+    def undated(self) -> int:
+        """Pages without a revisit date: of runs without RECRAWL, and not in the cycle so far."""
+        return self._undated if self._is_on else 0
 
     @property
     def _is_adaptive(self) -> bool:
@@ -130,7 +131,7 @@ class Visits:
     def _pages(self) -> int:
         """Pages that the budget is for: one visit in a cycle each. A sitemap counts as four, or a
         crawl of many small hosts would have no visits left for their pages."""
-        return self.count + self._strangers + (_SITEMAP_VISITS - 1) * self._sitemaps
+        return self.count + self._undated + (_SITEMAP_VISITS - 1) * self._sitemaps
 
     # Into the queues
 
@@ -229,11 +230,8 @@ class Visits:
     def visit_of(self, link: Link) -> Visit:
         """The last visit of `link`, for its lease."""
         state = VisitState.of_row(link.visit)
-        salt = int(state.last_at * 1000)
-        is_plain = xxh3_64_intdigest(link.url.encode(), salt) % _PLAIN == 0
-        return state.visit(
-            is_conditional=not (is_plain or state.is_gone or self._hosts.get(_LIES + link.host, 0))
-        )
+        is_plain = state.is_check or state.is_gone
+        return state.visit(is_conditional=not is_plain and self._not_modified.is_trusted(link.host))
 
     # What became of a page
 
@@ -265,7 +263,7 @@ class Visits:
         if status is None or not status.visit_ms:
             if self._is_on:
                 return VisitState(0.0, first_rate(self._settings.cycle_s), weight=0.0)
-            self._strangers += link.sitemap <= 0
+            self._undated += link.sitemap <= 0
             return None
         found = self._line.find(link.url)  # a user's code has asked for the page once more
         if found is None:  # and it is queued for a visit as well
@@ -281,6 +279,8 @@ class Visits:
         """
         if state.is_first:
             self._join(state)
+        elif self._checks(link, state, outcome):
+            return
         else:
             self._learn(link, state, outcome)
         is_gone = outcome.status in _GONE and not outcome.wall
@@ -293,7 +293,7 @@ class Visits:
         is_304 = outcome.visited is not None and outcome.visited.is_304
         is_page = is_304 or (200 <= outcome.status < 300 and not outcome.wall)
         next_s = self._plan(state, is_page=is_page)
-        state.misses, state.claim, state.told_s = 0, 0, 0.0
+        state.misses, state.claim, state.told_s, state.is_check = 0, 0, 0.0, False
         state.last_at = outcome.ended_at + self._utc_s
         self._line.add(link.url, outcome.ended_at + next_s, state.to_row())
 
@@ -349,17 +349,32 @@ class Visits:
         self._counters.visits["gone"] += 1
         self._line.end(link.url)
 
+    def _checks(self, link: Link, state: VisitState, outcome: Fetched) -> bool:
+        """Whether the answer is a 304 that is checked: then its page is due at once."""
+        seen, checks = outcome.visited, self._not_modified
+        is_304 = seen is not None and seen.is_304
+        if seen is None or not (is_304 and checks.is_checked(link.url, link.host, state, seen)):
+            return False
+        self._counters.visits["not_modified"] += 1
+        state.is_check = state.is_slotted = True
+        state.misses = 0
+        self._line.add(link.url, outcome.ended_at, state.to_row())
+        return True
+
     def _learn(self, link: Link, state: VisitState, outcome: Fetched) -> None:
         """What the answer tells of the page's rate, and of its host's honesty."""
         seen, found = outcome.visited, self.found(link, outcome)
         self._counters.visits[found] += 1
+        if self._not_modified.judge(link.host, state, outcome):
+            self._counters.visits["lie"] += 1
         if seen is None or found not in ("changed", "unchanged", "not_modified"):
             return
         is_unchanged = found != "changed"
-        if seen.validators_held and not is_unchanged:
-            self._hosts[_LIES + link.host] = 1
-            self._counters.visits["lie"] += 1
         self._claims.judge(link.url, link.host, state, is_unchanged=is_unchanged)
+        # A plain request has found a change that the 304s before it may have hidden.
+        hidden_s = 0.0 if is_unchanged or seen.validators_held is None else state.unread_s
+        state.rate = unlearned(state.rate, hidden_s)
+        state.unread_s = state.unread_s if seen.is_304 else 0.0
         if state.claim > 0 and state.told_s:
             return  # the date was learned from, and the visit came because of it
         now_utc = outcome.ended_at + self._utc_s
@@ -367,7 +382,8 @@ class Visits:
         if seen.last_modified:
             age_s = now_utc - seconds_of(seen.last_modified)
             age_s = age_s if age_s > _DYNAMIC_S else None
-        after_s = max(now_utc - state.last_at - state.told_s, 1e-3)
+        after_s = max(now_utc - state.last_at - state.told_s, 1e-3) + hidden_s
+        state.unread_s += after_s if seen.is_304 else 0.0
         state.rate = learned(state.rate, after_s, has_changed=not is_unchanged, age_s=age_s)
 
     def _remember(self, state: VisitState, seen: Visited | None) -> None:
@@ -404,14 +420,15 @@ class Visits:
 
     def known(self, links: Iterable[Link], now: float) -> None:
         """Links to known URLs were found: pages of runs without RECRAWL join the cycle, and a date
-        may bring a visit forward. One look-up for each, two with a date."""
+        may bring a visit forward. One look-up for each with a date; for others one while the URL is
+        in the cache, and none without pages that have no revisit date."""
         if not self._is_on:
             return
         for link in links:
             if link.lastmod:
                 self._dated(link, now)
-            elif self._strangers:
-                self._meet(link)
+            elif self._undated:
+                self._meet(link, now)
 
     def known_sitemap(self, link: Link, now: float) -> None:
         """As `known`, of a sitemap that robots.txt or an index names."""
@@ -422,17 +439,20 @@ class Visits:
             if link.lastmod:
                 self._dated(link, now)
         elif status.outcome.startswith(("sitemap 2", "sitemap 3")):  # of a run without RECRAWL
-            self._admit(link, status.time, self._settings.cycle_s / _SITEMAP_VISITS, 0.0)
+            self._admit(link, status.time, self._settings.cycle_s / _SITEMAP_VISITS, 0.0, now)
 
-    def _meet(self, link: Link) -> None:
+    def _meet(self, link: Link, now: float) -> None:
         """Let a page join that was fetched without RECRAWL: due a cycle after that."""
-        status = self._line.status(link.url)
-        if status is not None and not status.visit_ms and _is_answered(status.outcome):
-            self._strangers -= 1
-            self._admit(link, status.time, self._settings.cycle_s, self._mean_weight)
+        status = self._line.undated(link.url)
+        if status is not None:
+            self._undated -= 1
+            self._admit(link, status.time, self._settings.cycle_s, self._mean_weight, now)
 
-    def _admit(self, link: Link, fetched_time: float, next_s: float, weight: float) -> None:
+    def _admit(
+        self, link: Link, fetched_time: float, next_s: float, weight: float, now: float
+    ) -> None:
         """Let what an earlier run fetched join: due `next_s` after that."""
+        fetched_time = min(fetched_time, now + self._utc_s)  # its clock may have been ahead
         rate = first_rate(self._settings.cycle_s)
         state = VisitState(fetched_time, rate, next_s, weight)
         self._mark(state, link)
@@ -444,8 +464,8 @@ class Visits:
         """A sitemap says when the page, or file, of `link` changed."""
         found = self._line.find(link.url)
         if found is None:
-            if self._strangers:
-                self._meet(link)
+            if self._undated:
+                self._meet(link, now)
             return
         due_at, row = found
         state = VisitState.of_row(row)
@@ -502,11 +522,3 @@ class Visits:
             return due_at
         self._counters.visits["brought_forward"] += 1
         return at
-
-
-def _is_answered(outcome: str) -> bool:
-    """Whether `outcome` is the status of a page, or of a bot wall in its place."""
-    return outcome.removeprefix("wall ").isdigit()
-
-
-_LIES: Final = "lies "

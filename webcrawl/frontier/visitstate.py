@@ -25,6 +25,8 @@ MISSES_MAX: Final = 7  # visits in a row without an answer that are counted
 # Flags, `sitemap`, last visit in ms, planned seconds, told seconds, rate, log2 of weight.
 _HEAD = struct.Struct(">BB6sff4se")
 _CAPTURE = struct.Struct(">QdB")  # simhash, time, length of the digest
+_UNREAD = struct.Struct(">f?")  # `unread_s`, `is_check`
+_HAS_UNREAD: Final = 128  # in the length of the date, which is VALIDATOR_MAX at most
 _SHA1: Final = "sha1:"
 _SHA1_BYTES: Final = 20
 _SHA1_BASE32: Final = re.compile(r"sha1:[A-Z2-7]{32}")
@@ -55,6 +57,9 @@ class VisitState(Struct):
     is_gone -- the last answer was a 404 or 410
     is_slotted -- its due time is a slot of its host: it is not moved again
     sitemap -- as `Link.sitemap`: 1 or more for a sitemap, 0 for a page
+    unread_s -- the time that the rate has learned from 304s since the page came with its text
+    is_check -- the last answer was a 304 that is checked: the next visit is plain. The rest is as
+        before that answer
     claim -- of a sitemap, since the last visit: 1 "changed after it", -1 "not changed", 0 nothing
     etag, last_modified -- validators, VALIDATOR_MAX bytes at most
     simhash, captured_at, payload_digest -- of the capture that a revisit record refers to;
@@ -76,6 +81,8 @@ class VisitState(Struct):
     payload_digest: str = ""
     sitemap: int = 0
     told_s: float = 0.0
+    unread_s: float = 0.0
+    is_check: bool = False
 
     @property
     def is_first(self) -> bool:
@@ -102,7 +109,11 @@ class VisitState(Struct):
         digest = _short_digest(self.payload_digest)
         capture = _CAPTURE.pack(self.simhash, self.captured_at, len(digest))
         changed = _short_date(self.last_modified)
-        return b"".join((head, capture, digest, bytes((len(changed),)), changed, self._etag()))
+        length, unread = len(changed), b""
+        if self.unread_s or self.is_check:
+            length |= _HAS_UNREAD
+            unread = _UNREAD.pack(self.unread_s, self.is_check)
+        return b"".join((head, capture, digest, bytes((length,)), unread, changed, self._etag()))
 
     def _etag(self) -> bytes:
         etag = self.etag.encode("utf-8", "surrogateescape")
@@ -126,10 +137,14 @@ class VisitState(Struct):
             state.simhash, state.captured_at, length = _CAPTURE.unpack_from(row, _HEAD.size)
             at = _HEAD.size + _CAPTURE.size
             state.payload_digest = _long_digest(row[at : at + length])
-            at += length
-            length = row[at]
-            state.last_modified = _long_date(row[at + 1 : at + 1 + length])
-            state.etag = row[at + 1 + length :].decode("utf-8", "surrogateescape")
+            at += length + 1
+            length = row[at - 1]
+            if length & _HAS_UNREAD:
+                state.unread_s, state.is_check = _UNREAD.unpack_from(row, at)
+                at += _UNREAD.size
+                length -= _HAS_UNREAD
+            state.last_modified = _long_date(row[at : at + length])
+            state.etag = row[at + length :].decode("utf-8", "surrogateescape")
         return state
 
     def visit(self, *, is_conditional: bool) -> Visit:

@@ -6,10 +6,11 @@ Reads the frontier's rows by `inspection`. Does not know scope: `config.explanat
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 
 from webcrawl.fetch.proxy import real_address
 from webcrawl.frontier.backlog import was_kept
+from webcrawl.frontier.disk.clock import clock_warning
+from webcrawl.frontier.disk.clock import utc as _utc
 from webcrawl.frontier.disk.inspection import InLine, Inspection
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import DropReason
@@ -70,7 +71,8 @@ def explain(frontier: Inspection, url: str, now: float, values: Values = NO_VALU
         return [_never_queued(url, frontier, values)]
     host = frontier.host(host_of(url))
     in_line = host and frontier.in_line(url, host.queue)
-    lines: list[str] = []
+    lines = clock_warning(frontier.last_time, now)
+    now = max(now, frontier.last_time)
     if in_line:
         assert host is not None
         lines += _of_line(in_line, host, frontier, now)
@@ -171,10 +173,16 @@ def _of_visit(url: str, status: UrlStatus, frontier: Inspection, now: float) -> 
     yield f"The next visit (RECRAWL) is {when}; the last one was at {_utc(state.last_at)}."
     rate = state.rate
     if not state.sitemap:
+        # Visits cannot tell more changes between two of them from one.
+        often = " or more often" if 1 / rate.per_s < 0.9 * state.planned_s else ""
         yield (
-            f"It seems to change each {_span(1 / rate.per_s)} ({rate.changes:.3g} changes in"
+            f"It seems to change each {_span(1 / rate.per_s)}{often} ({rate.changes:.3g} changes in"
             f" {_span(rate.seconds)}); its weight is {state.weight:.3g}."
         )
+    if state.is_check:
+        yield "The last answer, 304 Not Modified, is checked: the next visit has no condition."
+    if not frontier.is_trusted(host := host_of(url)):
+        yield f"{host} gets no conditional requests: it answered 304 for pages that had changed."
     if state.misses:
         yield f"The last {counted(state.misses, 'visit')} got no answer."
 
@@ -247,7 +255,3 @@ def _delayed(host: Host) -> str:
     if host.pace.first_byte_us:
         return f": its first byte comes after {host.pace.first_byte_s:.2g} s"
     return ""
-
-
-def _utc(time: float) -> str:
-    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

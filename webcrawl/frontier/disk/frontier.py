@@ -121,9 +121,9 @@ class DiskFrontier(Frontier):
         self.failed_seeds = self._state.failed_seeds
         self.resumed = self._store.resumed
         self.warnings = [*self._store.warnings, *self._log_warnings()]
-        if strangers := self._state.strangers:
+        if undated := self._state.undated:
             self.warnings.append(
-                f"RECRAWL: {strangers:,} pages were fetched without it. Each is visited again once"
+                f"RECRAWL: {undated:,} pages were fetched without it. Each is visited again once"
                 " a link to it is found, or it is in the seed list"
             )
         self._executor = AdaptiveExecutor("frontier")

@@ -8,6 +8,7 @@ without a wait.
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 
 from webcrawl.frontier.backlog import begin_epoch
 from webcrawl.frontier.disk import rows
@@ -36,6 +37,26 @@ def host_row(host: Host, utc_s: float, run: int) -> bytes:
     return pickle.dumps(row, 5)
 
 
+def host_row_set_back(row: bytes, now: float, of: Callable[[float], float]) -> bytes:
+    """`row` without times ahead of `now` (UTC): `of` sets one back.
+
+    A back-off that began before stays as it is. A host with a request since then, or none ever,
+    has its clock from a run whose time is ahead.
+    """
+    before = rows.plain(row)
+    line, (asked, next_time), tallies, dns, retired, known, *deferred = before
+    if asked > now or not asked:
+        asked, next_time = of(asked), of(next_time)
+    changed = (
+        *(line, (asked, next_time), tallies),
+        (dns[0], of(dns[1]), of(dns[2]), *dns[3:]),
+        (of(retired[0]), *retired[1:]),
+        {origin: (of(r[0]), *r[1:]) for origin, r in known.items()},
+        *deferred,
+    )
+    return row if changed == before else pickle.dumps(changed, 5)
+
+
 def has_kept(row: bytes) -> bool:
     """Whether `row` is of a host with kept links."""
     *_, deferred = rows.plain(row)
@@ -60,7 +81,8 @@ def read_host(db: Database, name: str, row: bytes, utc_s: float, run: int) -> Ho
     host.pace = Pace(*tallies[4:7]) if len(tallies) > 4 else NO_PACE
     host.addresses, host.resolve_tries = dns[0], dns[3]
     host.resolved_until, host.resolve_at = dns[1] - utc_s, dns[2] - utc_s
-    host.retired_until, host.retired_reason = retired[0] - utc_s, retired[1]
+    if retired[1]:  # else it never was; 0.0 has become a time
+        host.retired_until, host.retired_reason = retired[0] - utc_s, retired[1]
     host.rules = {origin: Rules(r[0] - utc_s, *r[1:]) for origin, r in known.items()}
     if deferred:
         written_in, host.deferrals, host.epoch, host.kept, *totals = deferred[0]

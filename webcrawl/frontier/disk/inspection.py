@@ -20,6 +20,7 @@ from typing import NamedTuple
 from webcrawl.frontier.backlog import due_s, is_kept, was_kept
 from webcrawl.frontier.counters import NO_VISITS, Counters
 from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.clock import clock_warning
 from webcrawl.frontier.disk.database import Database, is_begun, size_bytes
 from webcrawl.frontier.disk.hostrows import read_host
 from webcrawl.frontier.disk.identity import read_identity, read_numbers
@@ -27,6 +28,7 @@ from webcrawl.frontier.disk.queue import DiskQueue
 from webcrawl.frontier.distributor import VISIT_PRIORITY
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import Link
+from webcrawl.frontier.notmodified import TRUST
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.seen import fingerprint
 from webcrawl.frontier.store import StoreError, UrlStatus
@@ -83,6 +85,7 @@ class Inspection:
         numbers = read_numbers(self._db) or {}
         self.run: int = numbers.get("run", 0)  # number of the last run
         self.run_began: float = numbers.get("began", 0.0)
+        self.last_time: float = numbers.get("utc", 0.0)  # of the last commit
         self.counters = Counters()
         self.counters.restore(numbers.get("counters", {}))
 
@@ -131,6 +134,11 @@ class Inspection:
             return None
         return status.visit_ms / 1000, VisitState.of_row(rows.read_visit(row)[1])
 
+    def is_trusted(self, host: str) -> bool:
+        """Whether `host` gets conditional requests (RECRAWL)."""
+        trust = self._db.get(rows.COUNT + f"visits {TRUST}{host}".encode())
+        return trust is None or any(trust)
+
     def in_line(self, url: str, queue: DiskQueue) -> InLine | None:
         """The place of `url` in `queue`, None if it is not there. O(queue)."""
         for ahead, (key, row) in enumerate(self._db.rows(rows.queue_prefix(queue.host_id))):
@@ -150,6 +158,7 @@ class Inspection:
 
     def summary(self, now: float) -> list[str]:
         """A summary of the crawl, a few lines. O(hosts + pending): 2 µs each."""
+        warning, now = clock_warning(self.last_time, now), max(now, self.last_time)
         statuses: Counter[str] = Counter()
         sizes = []
         for host in self.hosts():
@@ -168,6 +177,7 @@ class Inspection:
         unit = "level" if self.order == "level" else "priority"
         return [
             f"Begun {self.begun}, in order {self.order}; {size_mb:.1f} MB on disk",
+            *warning,
             "",
             f"{c.crawled:10,} pages crawled",
             f"{places.total() + before:10,} URLs queued",

@@ -14,6 +14,9 @@ from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.seen import RecentRows, fingerprint
 from webcrawl.frontier.store import Credit, UrlStatus
 
+# In the cache, of a URL that `undated` has looked up in vain. No credit, which ends a line.
+_NOT_UNDATED = b"-"
+
 
 class SeenRows:
     """Rows by canonical URL. The key on disk is the URL's fingerprint."""
@@ -70,6 +73,20 @@ class SeenRows:
         """The status of `url`; None if it has none yet, or is not known."""
         row = self._db.get(self._key(url))
         return rows.read_status(row) if row else None
+
+    def undated(self, url: str) -> UrlStatus | None:
+        """The status of `url` if it was answered and has no revisit date; else None.
+
+        None is remembered while the URL is in the cache and its row stays: no look-up on disk.
+        """
+        key = self._key(url)
+        if self._recent.get(key):  # so too while the URL has a credit: it is queued
+            return None
+        status = self.status(url)
+        if status is not None and status.is_answer and not status.visit_ms:
+            return status
+        self._recent[key] = _NOT_UNDATED
+        return None
 
     def fingerprint(self, url: str) -> bytes:
         return self._key(url)[len(rows.SEEN) :]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from itertools import islice
 from math import inf
 from pathlib import Path
@@ -19,6 +20,7 @@ import msgspec
 
 from webcrawl.frontier.caps import Counts
 from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.clock import clock_warning
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.hostrows import has_kept, host_row, read_host
 from webcrawl.frontier.disk.identity import Identity, check_folder, crawl_id, read_numbers
@@ -82,7 +84,9 @@ class DiskStore:
         # If the system clock was set back since the last run, all times in the rows would lie in
         # the future and hosts would wait for them. So the crawl's time continues from its last
         # commit.
-        self._utc_s: float = max(utc_s, self.numbers.get("utc", 0.0) - now)
+        last_time = self.numbers.get("utc", 0.0)
+        self.warnings += clock_warning(last_time, now + utc_s)
+        self._utc_s: float = max(utc_s, last_time - now)
         self.utc_s: float = self._utc_s
         self._hosts: int = self.numbers.get("hosts", 0)
         self._hosts_before = self._hosts
@@ -310,7 +314,11 @@ class _Counts:
     def __init__(self, db: Database, prefix: bytes) -> None:
         self._db = db
         self._prefix = prefix
-        self._recent = RecentRows()
+
+    @cached_property
+    def _recent(self) -> RecentRows:
+        """Made when it is first used: it takes 2 MB, and few crawls count all kinds."""
+        return RecentRows()
 
     def get(self, name: str, default: int, /) -> int:
         key = self._prefix + name.encode()

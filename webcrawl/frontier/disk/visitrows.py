@@ -75,6 +75,10 @@ class VisitRows:
         """How the URL ended; None if it did not, or is not known."""
         return self._seen.status(url)
 
+    def undated(self, url: str) -> UrlStatus | None:
+        """See `SeenRows.undated`."""
+        return self._seen.undated(url)
+
     def remove(self, url: str, at: float) -> None:
         """Remove the row that `find` has found."""
         self.take(url, at)
