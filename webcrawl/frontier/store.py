@@ -17,7 +17,7 @@ class StoreError(Exception):
 class UrlStatus(NamedTuple):
     """How a URL ended, and how it was found."""
 
-    # a status code, "head" or "sitemap" and one, or a reason of `counters.dropped`
+    # a status code; "head", "sitemap" or "wall" and one; or a reason of `counters.dropped`
     outcome: str
     time: float  # UTC
     depth: int
