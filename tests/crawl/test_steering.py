@@ -17,6 +17,7 @@ import pytest
 
 from simweb import faults, running
 from tests.crawl.crawling import ROOT, Result, assert_clean, assert_faultless
+from tests.crawl.onecrawl import assert_no_fault_but_of_kills
 from tests.crawl.steered import Steered
 from tests.crawl.userscode import HEAD
 
@@ -27,6 +28,20 @@ WORLD = ("--seed", "6", "--hosts", "20", "--seeds", "20", "--pages-per-host", "1
 FEATURES = ("--features", "none,page-slow=10,page-302,page-404,page-503,page-gzip,robots-none")
 WEB = (*WORLD, *FEATURES, "--host-delay", "0.1", "--slowness", "0.3")
 PAUSE_S = 2.0
+
+LEASES_RETURNED = re.compile(r"its (\d+) leases are returned")
+
+# A spider that releases no page until there is a file `go`.
+HOLDING = """
+    import asyncio
+    class Users(BroadSpider):
+        name = "users"
+        async def parse(self, response, **kwargs):
+            async for page in super().parse(response):
+                yield page
+            while not Path(__file__).with_name("go").exists():
+                await asyncio.sleep(0.05)
+"""
 
 PROCESSES = pytest.mark.parametrize("processes", [1, 2], ids=["one process", "two processes"])
 
@@ -121,11 +136,15 @@ def test_a_paused_crawl_can_be_stopped_and_resumed(
 
 
 @pytest.mark.parametrize(
-    ("pages", "by_signal"), [(0, True), (20, False)], ids=["early, by Ctrl-C", "later, by stop"]
+    ("pages", "by_signal"), [(0, True), (6, False)], ids=["early, by Ctrl-C", "later, by stop"]
 )
 def test_a_worker_that_is_killed_in_a_pause_is_replaced(
     tmp_path: Path, pages: int, by_signal: bool
 ) -> None:
+    """Its answered pages are not released yet: the next run fetches them again."""
+    module = tmp_path / "users.py"
+    module.write_text(HEAD + dedent(HOLDING))
+    settings = few(3) | {"spider": ("runspider", str(module))}
     started = re.compile(r"processes: this one and \d+, (\d+)|Process 3 is started again, as (\d+)")
 
     def kill_third(crawl: Steered, times: int) -> None:
@@ -134,22 +153,25 @@ def test_a_worker_that_is_killed_in_a_pause_is_replaced(
         crawl.until("Process 3 is started again", times)
 
     with running(*WEB) as web:
-        crawl = Steered(tmp_path, web=web, **few(3))
+        crawl = Steered(tmp_path, web=web, **settings)
         crawl.after(pages).ctl("pause")
         paused_at = time.monotonic()
         kill_third(crawl, 1)
         kill_third(crawl, 2)  # without a lease
         time.sleep(PAUSE_S)
         kill_third(crawl, 3)
+        (tmp_path / "go").touch()
         if by_signal:
             crawl.interrupt()
         else:
             crawl.ctl("stop")
-        assert_ended(crawl.wait(120))
+        result = crawl.wait(120)
+        assert_ended(result)
         assert crawl.requests_since(paused_at) == []
-        again = Steered(tmp_path, web=web, **few(3))
+        returned = sum(map(int, LEASES_RETURNED.findall(result.log)))
+        again = Steered(tmp_path, web=web, **settings)
         assert_ended(again.wait(120))
-        assert_faultless(web)
+        assert_no_fault_but_of_kills(web, may_come_again=returned)
 
 
 @pytest.mark.parametrize("method", ["shut", "settle"])
