@@ -227,6 +227,7 @@ def test_connections_that_are_reset_behind_a_request_are_forgotten(port: Port) -
         with asking, suppress(ConnectionError):
             asking.sendall(f"{port.head('GET /snapshot HTTP/1.1')}\r\n".encode())
     until(lambda: port.raw(b"GET / HTTP/1.0\r\n\r\n") != b"")
+    assert port.raw(b"GET / HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.")
 
 
 def closed(connection: socket.socket) -> bool:

@@ -140,7 +140,10 @@ def test_a_second_ctrl_c_ends_the_crawl_at_once(tmp_path: Path) -> None:
         running_crawl = Crawl(tmp_path, web=web, DOWNLOAD_TIMEOUT=60, CLOSE_GRACE=60)
         running_crawl.until("*** crawling", times=3)  # by now some fetches hang
         running_crawl.interrupt_twice()
-        running_crawl.wait(40)
+        result = running_crawl.wait(40)  # CLOSE_GRACE alone is longer
+    assert result.exit_code == 0
+    assert "Received SIGINT twice, forcing unclean shutdown" in result.log
+    assert "Traceback" not in result.log
 
 
 def test_a_cap_of_one_page_makes_a_survey(tmp_path: Path) -> None:
