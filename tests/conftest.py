@@ -51,7 +51,7 @@ def scrapy(tmp_path: Path) -> Scrapy:
     """Runs `scrapy ARGUMENTS` in the project, with archives in the test's own folder."""
 
     def run(
-        *arguments: str, stdin: str = "", timeout_s: float = 300
+        *arguments: str, stdin: str = "", timeout_s: float = 280
     ) -> subprocess.CompletedProcess[str]:
         archive = ("-s", f"WARC_DIR={tmp_path / 'warc'}")
         return python("-m", "scrapy", *arguments, *archive, stdin=stdin, timeout_s=timeout_s)

@@ -1,8 +1,8 @@
 """Runs `python ARGUMENTS` in a fork of a process that has imported the crawler already.
 
-A start of `scrapy` takes 1 s of CPU, most of it for imports; a fork takes some milliseconds. The
-fork is a process as any other, with streams, environment, folder and exit code of its own. What
-is about starting itself (imports, memory, several processes) starts `sys.executable`.
+A start of `scrapy` takes 1 s of CPU, nearly all of it for imports; a fork takes milliseconds. The
+fork is a process as any other: streams, environment, folder, signals and exit code are its own.
+Tests of the start itself, and the processes that a crawl starts, run `sys.executable`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,53 @@ import runpy
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from select import select
 from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+PRELOADED = ("commands", "extensions", "middlewares", "pipelines", "scheduler", "spiders")
 
 _servers: list[subprocess.Popen[str]] = []  # at most one, for the process of pytest
+
+
+class Forked:
+    """`python ARGUMENTS`, with the methods of `subprocess.Popen` that tests use."""
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        files: Sequence[Path | str],  # standard input, output and error
+        cwd: Path = ROOT,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        env = dict(os.environ if env is None else env)
+        job = {"arguments": arguments, "cwd": str(cwd), "env": env, "files": list(map(str, files))}
+        self.returncode: int | None = None
+        self.pid = int(_ask(job))
+
+    def poll(self) -> int | None:
+        if self.returncode is None and (code := _ask({"wait": self.pid})):
+            self.returncode = int(code)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if deadline is not None and time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired("python", timeout or 0.0)
+            time.sleep(0.005)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
 
 def python(
@@ -29,44 +67,21 @@ def python(
     cwd: Path = ROOT,
     stdin: str = "",
     env: Mapping[str, str] | None = None,
-    timeout_s: float = 300,
+    timeout_s: float = 280,  # less than that of a test
 ) -> subprocess.CompletedProcess[str]:
     """What `subprocess.run` returns for `python -m MODULE ...` or `python FILE ...`."""
     with TemporaryDirectory() as folder:
         files = [Path(folder, name) for name in ("in", "out", "err")]
         files[0].write_text(stdin)
-        job = {
-            "arguments": arguments,
-            "cwd": str(cwd),
-            "env": dict(os.environ if env is None else env),
-            "files": list(map(str, files)),
-        }
-        code = _exit_code(json.dumps(job), timeout_s)
+        process = Forked(arguments, files=files, cwd=cwd, env=env)
+        try:
+            code = process.wait(timeout_s)
+        except BaseException:
+            process.kill()
+            raise
         return subprocess.CompletedProcess(
             arguments, code, files[1].read_text(), files[2].read_text()
         )
-
-
-def _exit_code(job: str, timeout_s: float) -> int:
-    if not _servers:
-        command = [sys.executable, "-m", "tests.forked"]
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        _servers.append(
-            subprocess.Popen(command, cwd=ROOT, text=True, start_new_session=True, **pipes)
-        )
-    server = _servers[0]
-    assert server.stdin
-    assert server.stdout
-    server.stdin.write(job + "\n")
-    server.stdin.flush()
-    try:
-        if select([server.stdout], [], [], timeout_s)[0]:
-            return int(server.stdout.readline())
-    except BaseException:
-        end()
-        raise
-    end()
-    raise subprocess.TimeoutExpired(job, timeout_s)
 
 
 def end() -> None:
@@ -77,43 +92,62 @@ def end() -> None:
         server.communicate()
 
 
+def _ask(message: dict[str, Any]) -> str:
+    """The server's answer, one line."""
+    if not _servers:
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        pipes["env"] = os.environ | {"PYTHONUNBUFFERED": "1"}
+        command = [sys.executable, "-m", "tests.forked"]
+        _servers.append(subprocess.Popen(command, cwd=ROOT, start_new_session=True, **pipes))
+    server = _servers[0]
+    assert server.stdin
+    assert server.stdout
+    server.stdin.write(json.dumps(message) + "\n")
+    server.stdin.flush()
+    return server.stdout.readline().strip()
+
+
 def _serve() -> dict[str, Any] | None:
     """Fork for each job on standard input. Returns the job in the fork, None at the end."""
     for line in sys.stdin:
-        pid = os.fork()
-        if not pid:
-            job: dict[str, Any] = json.loads(line)
-            return job
-        _, status = os.waitpid(pid, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+        message: dict[str, Any] = json.loads(line)
+        if pid := message.get("wait"):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            print(os.waitstatus_to_exitcode(status) if ended else "")
+        elif pid := os.fork():
+            print(pid)
+        else:
+            return message
     return None
 
 
 def _run(job: dict[str, Any]) -> None:
-    flags = (os.O_RDONLY, os.O_WRONLY | os.O_CREAT, os.O_WRONLY | os.O_CREAT)
-    for number, (path, flag) in enumerate(zip(job["files"], flags, strict=True)):
-        os.dup2(os.open(path, flag), number)
+    flags = (os.O_RDONLY, *[os.O_WRONLY | os.O_CREAT | os.O_TRUNC] * 2)
+    for number, (file, flag) in enumerate(zip(job["files"], flags, strict=True)):
+        opened = os.open(file, flag)
+        os.dup2(opened, number)
+        os.close(opened)
     sys.stdin = open(0)  # noqa: SIM115  (the one before has read the job)
     os.chdir(job["cwd"])
     os.environ.clear()
     os.environ.update(job["env"])
-    module, *others = job["arguments"]
-    if module == "-m":
-        module, *others = others
-    path = [part for part in job["env"].get("PYTHONPATH", "").split(os.pathsep) if part]
-    sys.path[:1] = [job["cwd"], *path]
-    sys.argv = [module, *others]
-    if module.endswith(".py"):
-        runpy.run_path(module, run_name="__main__")
+    path = filter(None, job["env"].get("PYTHONPATH", "").split(os.pathsep))
+    first, *others = job["arguments"]
+    if first == "-m":
+        sys.argv = others
+        sys.path[:1] = [job["cwd"], *path]
+        runpy.run_module(others[0], run_name="__main__", alter_sys=True)
     else:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        sys.argv = [first, *others]
+        sys.path[:1] = [str(Path(first).parent), *path]
+        runpy.run_path(first, run_name="__main__")
 
 
 if __name__ == "__main__":
     from scrapy.utils.misc import walk_modules
 
-    for name in ("commands", "extensions", "middlewares", "pipelines", "scheduler", "spiders"):
-        walk_modules(f"webcrawl.{name}")
+    for package in PRELOADED:
+        walk_modules(f"webcrawl.{package}")
     assert "twisted.internet.reactor" not in sys.modules
     if (given := _serve()) is not None:
         _run(given)
