@@ -43,8 +43,6 @@ HOLDING = """
                 await asyncio.sleep(0.05)
 """
 
-PROCESSES = pytest.mark.parametrize("processes", [1, 2], ids=["one process", "two processes"])
-
 
 def few(processes: int) -> dict[str, Any]:
     """Settings under which each process has work."""
@@ -81,7 +79,7 @@ def assert_ended(result: Result) -> None:
     assert_clean(result)
 
 
-@PROCESSES
+@pytest.mark.parametrize("processes", [1, 2], ids=["one process", "two processes"])
 def test_no_request_reaches_a_server_while_a_crawl_is_paused(
     tmp_path: Path, processes: int
 ) -> None:
@@ -115,8 +113,9 @@ def test_a_crawl_that_is_paused_at_its_beginning_misses_nothing(tmp_path: Path) 
         assert_faultless(web)
 
 
-@PROCESSES
-@pytest.mark.parametrize("by_signal", [True, False], ids=["Ctrl-C", "stop"])
+@pytest.mark.parametrize(
+    ("processes", "by_signal"), [(1, True), (2, False)], ids=["Ctrl-C", "stop, two processes"]
+)
 def test_a_paused_crawl_can_be_stopped_and_resumed(
     tmp_path: Path, processes: int, by_signal: bool
 ) -> None:
@@ -194,12 +193,9 @@ def test_a_worker_that_fails_to_carry_out_a_command_is_replaced(
         assert result.report["counts"]["pending"] == 0
 
 
-@PROCESSES
-def test_a_command_that_fails_is_answered_and_another_one_repairs_it(
-    tmp_path: Path, processes: int
-) -> None:
+def test_a_command_that_fails_is_answered_and_another_one_repairs_it(tmp_path: Path) -> None:
     with running(*WEB) as web:
-        settings = few(processes) | failing(tmp_path, "shut", in_worker=False)
+        settings = few(2) | failing(tmp_path, "shut", in_worker=False)
         crawl = Steered(tmp_path, web=web, **settings).after(20)
         assert "of a user's code" in crawl.refusal("pause")
         assert crawl.ctl("pause").startswith("paused: ")
@@ -217,11 +213,10 @@ def test_a_command_that_fails_is_answered_and_another_one_repairs_it(
         assert_faultless(web)
 
 
-@PROCESSES
-def test_a_deny_that_fails_holds_for_urls_in_line(tmp_path: Path, processes: int) -> None:
+def test_a_deny_that_fails_holds_for_urls_in_line(tmp_path: Path) -> None:
     with running(*WEB) as web:
         hosts = sorted({url.split("/")[2].partition(":")[0] for url in web.seeds})
-        settings = few(processes) | failing(tmp_path, "settle", in_worker=False)
+        settings = few(2) | failing(tmp_path, "settle", in_worker=False)
         crawl = Steered(tmp_path, web=web, **settings).after(20)
         answer = crawl.refusal("deny", *hosts[::2])
         assert "allow and deny hold for URLs in line, and are kept for later runs" in answer
@@ -243,12 +238,11 @@ def test_stop_ends_a_crawl_as_an_interrupt_does(tmp_path: Path) -> None:
         assert result.report["finish_reason"] == "shutdown"
 
 
-@PROCESSES
-def test_denied_urls_are_not_requested_although_they_wait(tmp_path: Path, processes: int) -> None:
+def test_denied_urls_are_not_requested_although_they_wait(tmp_path: Path) -> None:
     with running(*WEB) as web:
         hosts = sorted({url.split("/")[2].partition(":")[0] for url in web.seeds})
         denied = hosts[::2]
-        crawl = Steered(tmp_path, web=web, **few(processes))
+        crawl = Steered(tmp_path, web=web, **few(2))
         crawl.after(40)
         assert f"{len(denied)} entries added" in crawl.ctl("deny", *denied)
         denied_at = time.monotonic()
@@ -256,7 +250,7 @@ def test_denied_urls_are_not_requested_although_they_wait(tmp_path: Path, proces
         crawl.kill()
         asked = crawl.requests_since(denied_at)
         assert [url for url in asked if url.startswith(tuple(denied))] == []
-        again = Steered(tmp_path, web=web, **few(processes))
+        again = Steered(tmp_path, web=web, **few(2))
         result = again.wait(120)
         assert_ended(result)
         assert result.log.count("steering: deny ") == 1
@@ -267,10 +261,9 @@ def test_denied_urls_are_not_requested_although_they_wait(tmp_path: Path, proces
         assert counts["dropped/scope_deny"] > 0
 
 
-@PROCESSES
-def test_a_denied_pattern_is_not_requested(tmp_path: Path, processes: int) -> None:
+def test_a_denied_pattern_is_not_requested(tmp_path: Path) -> None:
     with running(*WEB) as web:
-        crawl = Steered(tmp_path, web=web, **few(processes))
+        crawl = Steered(tmp_path, web=web)
         crawl.after(60)
         crawl.ctl("deny", "[02468]$", "re:^https?://[a-f]")
         denied_at = time.monotonic()
@@ -300,12 +293,11 @@ def test_what_a_command_does_wrong_changes_nothing(tmp_path: Path) -> None:
         assert_faultless(web)
 
 
-@PROCESSES
-def test_seeds_that_are_added_late_are_fetched(tmp_path: Path, processes: int) -> None:
+def test_seeds_that_are_added_late_are_fetched(tmp_path: Path) -> None:
     with running(*WEB) as web:
         (tmp_path / "late.txt").write_text("\n".join([*web.seeds, "http://", "no.other/"]))
         crawl = Steered(
-            tmp_path, web.seeds[0], web=web, FOLLOW_LINKS=0, SCOPE_DENY="other", **few(processes)
+            tmp_path, web.seeds[0], web=web, FOLLOW_LINKS=0, SCOPE_DENY="other", **few(2)
         )
         crawl.ctl("pause")  # so that it has not finished
         late = str(tmp_path / "late.txt")
@@ -329,11 +321,10 @@ def test_a_crawl_with_nothing_left_waits_while_it_is_paused(tmp_path: Path) -> N
         assert result.report["counts"]["crawled"] == 1
 
 
-@PROCESSES
-def test_allow_extends_the_scope(tmp_path: Path, processes: int) -> None:
+def test_allow_extends_the_scope(tmp_path: Path) -> None:
     with running(*WEB) as web:
         hosts = sorted({url.split("/")[2].partition(":")[0] for url in web.seeds})
-        settings = few(processes) | {"SCOPE_ALLOW": ",".join(hosts[:5])}
+        settings = few(2) | {"SCOPE_ALLOW": ",".join(hosts[:5])}
         crawl = Steered(tmp_path, web=web, **settings).after(1)  # the seeds of the start are read
         crawl.ctl("pause")
         assert "1 entry added" in crawl.ctl("allow", hosts[5])
@@ -348,8 +339,9 @@ def test_allow_extends_the_scope(tmp_path: Path, processes: int) -> None:
         assert not [host for host in asked if not host.endswith(tuple(hosts[:6]))]
 
 
-@PROCESSES
-@pytest.mark.parametrize("begun_with", [0, 40], ids=["without a target", "with a target"])
+@pytest.mark.parametrize(
+    ("processes", "begun_with"), [(1, 40), (2, 0)], ids=["one process", "two, begun without"]
+)
 def test_a_target_is_met_exactly(tmp_path: Path, processes: int, begun_with: int) -> None:
     with running(*WEB) as web:
         settings = few(processes) | {"CLOSESPIDER_PAGECOUNT": begun_with}
@@ -368,14 +360,13 @@ def test_a_target_is_met_exactly(tmp_path: Path, processes: int, begun_with: int
         assert result.report["counts"]["crawled"] == 90
 
 
-@PROCESSES
-def test_a_target_outlives_a_kill(tmp_path: Path, processes: int) -> None:
+def test_a_target_outlives_a_kill(tmp_path: Path) -> None:
     with running(*WEB) as web:
-        crawl = Steered(tmp_path, web=web, **few(processes))
+        crawl = Steered(tmp_path, web=web, **few(2))
         crawl.ctl("target", "60")
         crawl.after(30)
         crawl.kill()
-        again = Steered(tmp_path, web=web, **few(processes))
+        again = Steered(tmp_path, web=web, **few(2))
         result = again.wait(120)
         assert_ended(result)
         assert result.report["counts"]["crawled"] == 60

@@ -106,14 +106,6 @@ def test_a_debug_log_has_one_line_per_page(tmp_path: Path) -> None:
     assert len(lines) == pages
 
 
-def test_a_target_is_met_exactly(tmp_path: Path) -> None:
-    with running(*SMALL, *PROMISES, "--features", "none") as web:
-        result = crawl(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=37)
-        assert web.ledger()["totals"]["pages"] == 37
-    assert result.exit_code == 0
-    assert result.report["finish_reason"] == "closespider_pagecount"
-
-
 def test_an_empty_frontier_before_the_target_is_a_bad_seed(tmp_path: Path) -> None:
     with running("--hosts", "2", "--pages-per-host", "2", "--features", "none", *PROMISES) as web:
         result = crawl(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=1000)
