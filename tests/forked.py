@@ -36,6 +36,8 @@ class Forked:
         cwd: Path = ROOT,
         env: Mapping[str, str] | None = None,
     ) -> None:
+        for file in files[1:]:
+            Path(file).write_bytes(b"")  # who reads it at once finds nothing of an earlier run
         env = dict(os.environ if env is None else env)
         job = {"arguments": arguments, "cwd": str(cwd), "env": env, "files": list(map(str, files))}
         self.returncode: int | None = None
@@ -122,9 +124,8 @@ def _serve() -> dict[str, Any] | None:
 
 
 def _run(job: dict[str, Any]) -> None:
-    flags = (os.O_RDONLY, *[os.O_WRONLY | os.O_CREAT | os.O_TRUNC] * 2)
-    for number, (file, flag) in enumerate(zip(job["files"], flags, strict=True)):
-        opened = os.open(file, flag)
+    for number, file in enumerate(job["files"]):
+        opened = os.open(file, os.O_WRONLY if number else os.O_RDONLY)
         os.dup2(opened, number)
         os.close(opened)
     sys.stdin = open(0)  # noqa: SIM115  (the one before has read the job)
