@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
 import re
+import zlib
 from collections import Counter
 from dataclasses import replace
 from itertools import islice
 from random import Random
 from urllib.parse import urlsplit
 
+import brotli
 import pytest
 
 from simweb.features import Draw, select
 from simweb.links import LINKS, Target
 from simweb.model import FEATURES, World
 from simweb.origins import Ports
-from simweb.pagekinds import PAGES, PageKind
+from simweb.pagekinds import PAGES, PageKind, zstd
 from simweb.pages import Page
 from simweb.reach import in_scope, reach
 from simweb.robots import ROBOTS, Request, Robots
