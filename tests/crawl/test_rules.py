@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -17,12 +15,13 @@ import pytest
 
 from simweb import Running, faults, running
 from tests.adapters.rawserver import RawServer
-from tests.crawl.crawling import ROOT, Crawl, Result, assert_clean, crawl, wait_for_servers
+from tests.crawl.crawling import Crawl, Result, assert_clean, crawl, wait_for_servers
 from tests.crawl.knownsite import answer, crawled, served
 from tests.crawl.onecrawl import assert_one_crawl
 from tests.crawl.steered import Steered
 from tests.crawl.test_kill import VIEW, mounts
 from tests.crawl.test_processes import Processes, few
+from tests.forked import python
 
 pytestmark = pytest.mark.slow
 
@@ -245,8 +244,8 @@ def test_explain_names_the_rule_of_each_value(tmp_path: Path) -> None:
 
 
 def explain(url: str, job: Path) -> str:
-    command = [sys.executable, "-m", "scrapy", "explain", url, "-s", f"JOBDIR={job}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = python("-m", "scrapy", "explain", url, "-s", f"JOBDIR={job}")
+    assert done.returncode == 0, done.stderr
     return done.stdout
 
 
