@@ -78,6 +78,8 @@ class Crawl:
         given = Path(os.devnull) if stdin is None else folder / "in.txt"
         if stdin is not None:
             given.write_bytes(stdin)
+        for file in (self._out, self._err):
+            file.unlink(missing_ok=True)  # workers of a killed crawl may still write to the old one
         self.process = self._start(arguments, given, within)
         STARTED.append(self.process)
 
