@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.crawl.crawling import STARTED
+from tests.forked import end, python
 
 ROOT = Path(__file__).parents[1]
 
@@ -23,6 +24,9 @@ untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("gate", untimed, derandomize=True, database=None)
 settings.register_profile("fuzz", untimed, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
+
+# `make test &` in a script ignores SIGINT, and each process that a test starts would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -36,16 +40,20 @@ def no_crawl_is_left() -> Iterator[None]:
             process.wait()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_fork_is_left() -> Iterator[None]:
+    yield
+    end()
+
+
 @pytest.fixture
 def scrapy(tmp_path: Path) -> Scrapy:
     """Runs `scrapy ARGUMENTS` in the project, with archives in the test's own folder."""
 
     def run(
-        *arguments: str, stdin: str = "", timeout_s: float = 300
+        *arguments: str, stdin: str = "", timeout_s: float = 280
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "scrapy", *arguments, "-s", f"WARC_DIR={tmp_path / 'warc'}"],
-            cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False,
-        )  # fmt: skip
+        archive = ("-s", f"WARC_DIR={tmp_path / 'warc'}")
+        return python("-m", "scrapy", *arguments, *archive, stdin=stdin, timeout_s=timeout_s)
 
     return run

@@ -24,9 +24,14 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     """Run a coroutine; fail on any error of the loop, and on leaks."""
     complaints: list[object] = []
 
+    def complain(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        complaints.append(context)
+        if isinstance(context.get("exception"), pytest.fail.Exception):
+            loop.stop()  # the time of the test is over, which uvloop alone does not obey
+
     def go(coroutine: Coroutine[Any, Any, Any]) -> Any:
         with asyncio.Runner(loop_factory=request.param) as runner:
-            runner.get_loop().set_exception_handler(lambda _, context: complaints.append(context))
+            runner.get_loop().set_exception_handler(complain)
             result = runner.run(coroutine)
             assert asyncio.all_tasks(runner.get_loop()) == set()
         return result

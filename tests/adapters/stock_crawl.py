@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,8 @@ from types import ModuleType
 from typing import Any
 
 from scrapy.crawler import AsyncCrawlerProcess
+
+from tests.forked import python
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,14 +53,8 @@ def environment() -> dict[str, str]:
 
 def run(folder: Path, spider: str, settings: dict[str, Any]) -> Run:
     """Crawl to the end."""
-    done = subprocess.run(
-        command(folder, spider, settings),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env=environment(),
-    )
+    arguments = command(folder, spider, settings)[1:]
+    done = python(*arguments, env=environment())
     return Run(done.stdout, done.stderr, done.returncode, read_stats(folder))
 
 

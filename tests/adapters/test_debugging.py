@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,7 +11,7 @@ from threading import Thread
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.forked import python
 
 
 @contextmanager
@@ -40,12 +39,10 @@ def site() -> Iterator[str]:
 
 def scrapy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     folder.mkdir()
-    command = [sys.executable, "-m", "scrapy", *arguments, "-s", "ALLOW_PRIVATE_ADDRESSES=1"]
+    command = ["-m", "scrapy", *arguments, "-s", "ALLOW_PRIVATE_ADDRESSES=1"]
     for name in ("WARC_DIR", "REPORT_DIR", "JOBDIR"):
         command += ["-s", f"{name}={folder / name}"]
-    return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
-    )
+    return python(*command)
 
 
 COMMANDS = [
@@ -96,7 +93,9 @@ def test_folders_that_a_debugging_command_does_not_use_may_have_any_value(tmp_pa
 
 
 def test_bench_measures_and_leaves_no_files(tmp_path: Path) -> None:
-    done = scrapy(tmp_path / "crawl", "bench", "-s", "LOG_LEVEL=INFO")
+    done = scrapy(
+        tmp_path / "crawl", "bench", "-s", "LOG_LEVEL=INFO", "-s", "CLOSESPIDER_TIMEOUT=2"
+    )
     assert done.returncode == 0, done.stderr
     assert "'finish_reason': 'closespider_timeout'" in done.stderr
     assert "blocked_address" not in done.stderr

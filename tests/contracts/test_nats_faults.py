@@ -180,6 +180,7 @@ def test_close_while_the_bus_is_lost(server: NatsServer) -> None:
             server.send(signal.SIGSTOP)
             bus.publish("a", b"x" * 500_000)
             await until(lambda: not bus.is_connected)
+        assert not bus.is_connected, "closed, and no task goes on: `opened`"
 
     asyncio.run(run())
 

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from simweb import Running, faults
+from tests.forked import Forked
 
 ROOT = Path(__file__).parents[2]
-STARTED: list[subprocess.Popen[bytes]] = []  # a test that fails leaves its crawl running
+STARTED: list[subprocess.Popen[bytes] | Forked] = []  # a test that fails leaves its crawl running
 QUICK = {"DOWNLOAD_DELAY": 0.1, "IP_DELAY": 0.02, "DOWNLOAD_TIMEOUT": 5, "STATS_INTERVAL": 1}
 
 
@@ -69,33 +70,30 @@ class Crawl:
                 (folder / "seeds.txt").write_text("\n".join(web.seeds))
                 seeds = (str(folder / "seeds.txt"),)
         chosen |= settings
-        command = [
-            *within,
-            sys.executable,
-            "-m",
-            *program,
-            *spider,
-            "-a",
-            f"seeds={','.join(seeds)}",
-        ]
+        arguments = ["-m", *program, *spider, "-a", f"seeds={','.join(seeds)}"]
         for name, value in chosen.items():
-            command += ["-s", f"{name}={value}"]
+            arguments += ["-s", f"{name}={value}"]
         self._out, self._err = folder / "out.txt", folder / "err.txt"
         self.started = time.monotonic()
-        with self._out.open("wb") as out, self._err.open("wb") as err:
-            self.process = subprocess.Popen(
-                command,
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-                stdout=out,
-                stderr=err,
-                env=os.environ | {"PYTHONUNBUFFERED": "1"},
-            )
-        STARTED.append(self.process)
+        given = Path(os.devnull) if stdin is None else folder / "in.txt"
         if stdin is not None:
-            assert self.process.stdin
-            self.process.stdin.write(stdin)
-            self.process.stdin.close()
+            given.write_bytes(stdin)
+        for file in (self._out, self._err):
+            file.unlink(missing_ok=True)  # workers of a killed crawl may still write to the old one
+        self.process = self._start(arguments, given, within)
+        STARTED.append(self.process)
+
+    def _start(
+        self, arguments: Sequence[str], stdin: Path, within: Sequence[str]
+    ) -> subprocess.Popen[bytes] | Forked:
+        if not within:
+            return Forked(arguments, files=(stdin, self._out, self._err))
+        with stdin.open("rb") as given, self._out.open("wb") as out, self._err.open("wb") as err:
+            return subprocess.Popen(
+                [*within, sys.executable, *arguments],
+                cwd=ROOT, stdin=given, stdout=out, stderr=err,
+                env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            )  # fmt: skip
 
     def output(self) -> str:
         return self._out.read_text()

@@ -30,7 +30,7 @@ class Port(NamedTuple):
     def of(cls, crawl: Crawl) -> Self:
         """The port in the first line of `crawl`."""
         crawl.until("Live page: ")
-        crawl.until("\n")
+        until(lambda: "\n" in crawl.output())  # the line is written in two pieces
         found = LIVE_URL.match(crawl.output())
         assert found, crawl.output()
         return cls(found[1], int(found[2]), found[3])

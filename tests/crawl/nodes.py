@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections import Counter
@@ -10,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from simweb import Running, faults
+from simweb import Running
 from tests.contracts.natsserver import NatsServer
 from tests.crawl.crawling import Crawl, Result, assert_clean, wait_for_servers
 from tests.crawl.crawllog import log_lines
 from tests.crawl.knownsite import records
-from tests.crawl.onecrawl import is_excused
+from tests.crawl.onecrawl import assert_no_fault_but_of_kills
 from webcrawl.warc.check import check
 from webcrawl.warc.index import index_path
 
@@ -96,23 +95,13 @@ def assert_one_crawl_of_nodes(
         assert_clean(result)
         assert not any("Traceback" in log for log in node.logs), node.folder
         assert not list((node.folder / "warc").glob("*.open"))
-    ledger = web.ledger()
-    violations = ledger["violations"]
-    again = violations.pop("twice")
-    for kind in ("early_host", "early_retry"):
-        early = violations[kind]
-        excused = [each for each in early["examples"] if is_excused(kind, each, None)]
-        early["count"] -= min(len(excused), may_come_again)
-        early["examples"] = [each for each in early["examples"] if each not in excused]
-    assert not faults(ledger), json.dumps(faults(ledger), indent=1)
-    assert again["count"] <= may_come_again, again
+    ledger = assert_no_fault_but_of_kills(web, may_come_again)
     counts: Counter[str] = Counter()
     for result in results:
         counts.update({name: n for name, n in result.report["counts"].items() if n})
     assert counts["pending"] == 0, "nothing failed in a way that may pass"
     assert counts["crawled"] == ledger["fetched"]["pages"]
     _assert_archive(results, counts["crawled"], may_come_again)
-    ledger["again"] = again["count"]
     return ledger
 
 

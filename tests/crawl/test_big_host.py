@@ -24,8 +24,7 @@ def serve_many(connection: socket.socket) -> None:
     connection.sendall(answer(body))
 
 
-@pytest.mark.parametrize("store", ["memory", "disk"])
-def test_a_host_with_many_links_does_not_hold_up_another_host(tmp_path: Path, store: str) -> None:
+def test_a_host_with_many_links_does_not_hold_up_another_host(tmp_path: Path) -> None:
     """Each host gets one request per delay: at most 50 of 80 pages can come from the big host."""
     pages = {f"/{n}": answer(b'%d <a href="/%d">next</a>' % (n, n + 1)) for n in range(1, CHAIN)}
     last = {f"/{CHAIN}": answer(b"end")}
@@ -37,7 +36,7 @@ def test_a_host_with_many_links_does_not_hold_up_another_host(tmp_path: Path, st
             ALLOW_PRIVATE_ADDRESSES=1,
             DOWNLOAD_DELAY=0.1,
             IP_DELAY=0,
-            FRONTIER_STORE=store,
+            FRONTIER_STORE="disk",
             CLOSESPIDER_PAGECOUNT=80,
         )
     assert_clean(result)

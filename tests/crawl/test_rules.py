@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -17,12 +15,13 @@ import pytest
 
 from simweb import Running, faults, running
 from tests.adapters.rawserver import RawServer
-from tests.crawl.crawling import ROOT, Crawl, Result, assert_clean, crawl, wait_for_servers
+from tests.crawl.crawling import Crawl, Result, assert_clean, crawl, wait_for_servers
 from tests.crawl.knownsite import answer, crawled, served
 from tests.crawl.onecrawl import assert_one_crawl
 from tests.crawl.steered import Steered
 from tests.crawl.test_kill import VIEW, mounts
 from tests.crawl.test_processes import Processes, few
+from tests.forked import python
 
 pytestmark = pytest.mark.slow
 
@@ -75,8 +74,7 @@ def write(folder: Path, *rules: str) -> None:
     (folder / "new.toml").rename(folder / "rules.toml")
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_delays_and_headers_are_those_of_each_hosts_rule(tmp_path: Path, processes: int) -> None:
+def test_delays_and_headers_are_those_of_each_hosts_rule(tmp_path: Path) -> None:
     journal, arguments = with_journal(tmp_path)
     with running(*arguments) as web:
         slow, secret, agent, capped, *_ = hosts_of(web)
@@ -87,7 +85,7 @@ def test_delays_and_headers_are_those_of_each_hosts_rule(tmp_path: Path, process
             f'host = "{agent}"\nuser_agent = "other/2.0"',
             f'host = "{capped}"\nmax_pages = 3',
         )
-        result = start(tmp_path, web, **few(processes)).wait()
+        result = start(tmp_path, web, **few(2)).wait()
         ledger = web.ledger()
         assert result.exit_code == 0
         assert_clean(result)
@@ -107,15 +105,14 @@ def hosts_of_journal(journal: Journal) -> set[str]:
     return {each["host"] for each in journal}
 
 
-@pytest.mark.parametrize("processes", [1, 2])
 def test_urls_in_line_obey_a_file_that_changes_and_a_mistake_changes_nothing(
-    tmp_path: Path, processes: int
+    tmp_path: Path,
 ) -> None:
     journal, arguments = with_journal(tmp_path, "--partial", "--pages-per-host", "80")
     with running(*arguments) as web:
         denied, marked, partly, *_ = hosts_of(web)
         write(tmp_path, f'host = "{denied}"\nheaders = {{ X-First = "1" }}')
-        running_crawl = start(tmp_path, web, DOWNLOAD_DELAY=0.4, **few(processes))
+        running_crawl = start(tmp_path, web, DOWNLOAD_DELAY=0.4, **few(2))
         running_crawl.until("*** crawling", 2)
         write(tmp_path, f'host = "{denied}"\ndeny = true', "delay = 3")
         running_crawl.until("a rule needs a host, a domain or a suffix; the rules before stay")
@@ -175,10 +172,7 @@ def asked_since(journal: Journal, since: float) -> list[dict[str, Any]]:
     return [each for host in hosts_of_journal(journal) for each in journal.asked(host, since)]
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_a_request_that_a_pause_holds_obeys_rules_of_the_pause(
-    tmp_path: Path, processes: int
-) -> None:
+def test_a_request_that_a_pause_holds_obeys_rules_of_the_pause(tmp_path: Path) -> None:
     """The server begins no TLS handshake, so the request to it is connecting for long."""
     connected: list[float] = []
 
@@ -187,7 +181,7 @@ def test_a_request_that_a_pause_holds_obeys_rules_of_the_pause(
         server.over.wait()
 
     write(tmp_path, 'host = "x.org"\ndelay = 1')
-    rules = {"RULES": f"@{tmp_path / 'rules.toml'}", "CRAWL_PROCESSES": processes}
+    rules = {"RULES": f"@{tmp_path / 'rules.toml'}", "CRAWL_PROCESSES": 2}
     with running("--hosts", "2") as web, RawServer(script) as server:
         url = f"https://127.0.0.1:{server.port}/"
         paused = Steered(tmp_path, url, web=web, DOWNLOAD_TIMEOUT=60, **rules)
@@ -250,26 +244,25 @@ def test_explain_names_the_rule_of_each_value(tmp_path: Path) -> None:
 
 
 def explain(url: str, job: Path) -> str:
-    command = [sys.executable, "-m", "scrapy", "explain", url, "-s", f"JOBDIR={job}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = python("-m", "scrapy", "explain", url, "-s", f"JOBDIR={job}")
+    assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 # Budgets
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_bytes_per_host_are_exceeded_by_one_page_at_most(tmp_path: Path, processes: int) -> None:
+def test_bytes_per_host_are_exceeded_by_one_page_at_most(tmp_path: Path) -> None:
     journal, arguments = with_journal(tmp_path, "--page-bytes", "10000", "--partial")
     with running(*arguments) as web:
         free = hosts_of(web)[:4]
         write(tmp_path, f"host = {json.dumps(free)}\nmax_bytes = 0")
         budget = {"MAX_BYTES_PER_HOST": "60K", "JOBDIR": tmp_path / "job"}
-        stopped = start(tmp_path, web, **budget, **few(processes))
+        stopped = start(tmp_path, web, **budget, **few(2))
         stopped.until("*** crawling")
         stopped.interrupt()
         stopped.wait()
-        result = start(tmp_path, web, **budget, **few(processes)).wait()
+        result = start(tmp_path, web, **budget, **few(2)).wait()
         assert result.exit_code == 0
         assert not faults(web.ledger())
     assert result.report["counts"]["dropped/host_bytes"] > 20

@@ -13,6 +13,7 @@ import pytest
 
 from simweb import faults, running
 from tests.conftest import ROOT
+from tests.forked import python
 
 pytestmark = pytest.mark.slow
 QUICK = ("--pages=50", "--latency=0.1")
@@ -23,10 +24,7 @@ def command(out: Path, *arguments: str) -> list[str]:
 
 
 def sweep(out: Path, *arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        command(out, *arguments),
-        cwd=cwd, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    done = python(*command(out, *arguments)[1:], cwd=cwd)
     assert "Traceback" not in done.stderr
     return done
 

@@ -60,19 +60,15 @@ def test_read_page_takes_any_bytes(payload: bytes, content_type: str) -> None:
 
 @given(st.text(), st.text())
 def test_read_page_takes_any_headers(content_type: str, x_robots_tag: str) -> None:
-    sniff(b"<a>", content_type)
-    read_page(
-        b"<a href=x>",
-        f"text/html;{content_type}",
-        "http://h/",
-        x_robots_tag=x_robots_tag,
-        refresh="0;" + x_robots_tag,
-    )
+    assert isinstance("".encode(sniff(b"<a>", content_type)), bytes), "Python has the charset"
+    how = {"x_robots_tag": x_robots_tag, "refresh": "0;" + x_robots_tag}
+    page = read_page(b"<a href=x>", f"text/html;{content_type}", "http://h/", **how)
+    assert page.found in (1, 2), "that of the page, and that of the header"
 
 
 @given(st.binary(), st.sampled_from(["utf-8", "utf-16le", "big5", "gb18030", "replacement", "x"]))
 def test_decode_never_raises(payload: bytes, charset: str) -> None:
-    decode(payload, charset)
+    assert len(decode(payload, charset)) <= len(payload)
 
 
 @pytest.mark.parametrize("piece", PIECES)

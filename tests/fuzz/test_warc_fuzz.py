@@ -88,7 +88,6 @@ def _only_in_a_gzip_header(good: bytes, damaged: bytes, ends: list[int]) -> bool
 def test_check_takes_any_bytes(data: bytes) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder, "any.warc")
-        path.write_bytes(data)
-        check(path)
-        path.write_bytes(b"WARC/1.1\r\n" + data)
-        check(path)
+        for start in (b"", b"WARC/1.1\r\n"):
+            path.write_bytes(start + data)
+            assert check(path), "a few bytes are no record"

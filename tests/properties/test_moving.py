@@ -285,6 +285,7 @@ def test_calls_that_fail(tmp_path: Path, seed: int) -> None:
         with suppress(MoveError):
             await task
         await world.until(lambda: world.user() is not None)
+        assert sum(each.db is not None for each in world.machines) == 1, "one has the shard"
         for machine in world.machines:
             machine.kill()
 

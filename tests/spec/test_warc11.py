@@ -188,7 +188,7 @@ def test_6_7_2_a_revisit_of_an_identical_payload(records: list[Record]) -> None:
 
 
 def test_6_7_2_deviation_no_revisit_of_the_same_content_in_another_coding(tmp_path: Path) -> None:
-    """The headers of a revisit would not fit the original's bytes: see test_warc_replay.py."""
+    """The headers of a revisit would not fit the original's bytes: pywb would replay garbage."""
     zipped = EXCHANGES["gzip"]
     (path,) = write(tmp_path, [capture(PLAIN), capture(zipped, ORIGINAL)])
     assert [record.block for record in read(path) if record.type == "response"] == [

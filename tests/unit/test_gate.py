@@ -7,12 +7,14 @@ import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Self
 from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
 
+from webcrawl.fetch import gate as gate_module
 from webcrawl.fetch.client import Client
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.gate import Gate
@@ -69,12 +71,18 @@ async def gated() -> AsyncIterator[tuple[Gate, Client, Server]]:
     await client.close()
 
 
+async def turns() -> None:
+    """Turns of the loop in which a request would come further."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
 def test_a_request_waits_at_a_shut_gate() -> None:
     async def check() -> None:
         async with gated() as (gate, client, server):
             gate.shut()
             waiting = fetching(client, server)
-            await asyncio.sleep(0.05)
+            await turns()
             assert (server.requests, client.active, waiting.done()) == (0, 0, False)
             assert repr(gate) == "<Gate shut, 1 waiting>"
             gate.open()
@@ -91,7 +99,7 @@ def test_a_request_that_is_connecting_begins_again() -> None:
             assert client.active == 1
             gate.shut()
             assert await gate.settle() == 0
-            await asyncio.sleep(0.05)
+            await turns()
             assert server.requests == 0
             gate.open()
             assert (await connecting).status == 200
@@ -142,7 +150,7 @@ def test_settling_waits_for_the_answers_of_requests_that_are_sent() -> None:
             await server.was_asked.wait()
             gate.shut()
             settling = asyncio.create_task(gate.settle())
-            await asyncio.sleep(0.05)
+            await turns()
             assert not settling.done()
             server.may_answer.set()
             assert (await sent).status == 200
@@ -151,7 +159,11 @@ def test_settling_waits_for_the_answers_of_requests_that_are_sent() -> None:
     asyncio.run(check())
 
 
-def test_settling_does_not_wait_for_a_server_that_does_not_answer() -> None:
+def test_settling_does_not_wait_for_a_server_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gate_module, "SETTLE_S", 0.0)
+
     async def check() -> None:
         async with gated() as (gate, client, server):
             server.may_answer.clear()
@@ -174,7 +186,7 @@ def test_nothing_is_sent_after_the_time_until_which_it_is_allowed() -> None:
             assert (await fetching(client, server)).status == 200
             gate.allow_until(-math.inf)
             waiting = fetching(client, server)
-            await asyncio.sleep(0.05)
+            await turns()
             assert (server.requests, waiting.done(), gate.is_shut) == (1, False, True)
             gate.shut()
             gate.allow_until(math.inf)
@@ -185,18 +197,23 @@ def test_nothing_is_sent_after_the_time_until_which_it_is_allowed() -> None:
     asyncio.run(check())
 
 
-def test_a_request_that_is_connecting_when_the_time_is_over_waits() -> None:
+def test_a_request_that_is_connecting_when_the_time_is_over_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Also if this process did not run at that time: the connection is there before the timer."""
+    clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(gate_module, "time", clock)
 
     async def check() -> None:
         async with gated() as (gate, client, server):
-            gate.allow_until(time.monotonic() + 0.02)
+            gate.allow_until(clock.now + 60)
             connecting = fetching(client, server)
             await asyncio.sleep(0)
             assert client.active == 1
-            time.sleep(0.05)  # noqa: ASYNC251  (the process is stopped)
-            await asyncio.sleep(0.05)
-            assert (server.requests, client.active) == (0, 0)
+            clock.now += 61  # the process was stopped
+            while client.active:  # noqa: ASYNC110  (until it is connected)
+                await asyncio.sleep(0)
+            assert server.requests == 0
             gate.allow_until(math.inf)
             assert (await connecting).status == 200
             assert server.requests == 1

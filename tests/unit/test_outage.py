@@ -1,6 +1,6 @@
 """An outage of our own network, distinguished from failures of single hosts.
 
-The world is a set of hosts that answer, and probes ask it. Seconds are made short.
+The world is a set of hosts that answer, and probes ask it.
 """
 
 from __future__ import annotations
@@ -8,19 +8,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
+from tests.unit import virtualtime
+from tests.unit.virtualtime import now
 from webcrawl.admission import outage
-from webcrawl.admission.outage import MANY, Outage, Target, connects
-
-SHORT_S = 0.02
+from webcrawl.admission.outage import MANY, QUIET_S, Outage, Target, connects
 
 
 @pytest.fixture(autouse=True)
-def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outage, "QUIET_S", SHORT_S)
+def _virtual(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(**vars(time) | {"monotonic": now})
+    monkeypatch.setattr(outage, "time", clock)
 
 
 class World:
@@ -46,7 +48,7 @@ class World:
 
     def answer(self, *hosts: str) -> None:
         for host in hosts:
-            self.outage.server_answered(host, host, f"http://{host}/", time.monotonic())
+            self.outage.server_answered(host, host, f"http://{host}/", now())
 
     async def fail(self, *hosts: str) -> list[bool]:
         """Requests to `hosts` fail at the same time. Returns whether each failure is ours."""
@@ -61,15 +63,7 @@ class World:
 
 async def until(happens: Callable[[], bool]) -> None:
     while not happens():  # noqa: ASYNC110  (polling can only be late here)
-        await asyncio.sleep(SHORT_S)
-
-
-def run(check: Callable[[], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        async with asyncio.timeout(60):
-            await check()
-
-    asyncio.run(whole())
+        await asyncio.sleep(QUIET_S)
 
 
 def test_a_failure_is_the_hosts_while_others_answer() -> None:
@@ -82,19 +76,19 @@ def test_a_failure_is_the_hosts_while_others_answer() -> None:
         assert await failing == [False] * 4
         assert world.probed == []
 
-    run(check)
+    virtualtime.run(check())
 
 
 def test_failures_are_the_hosts_if_servers_that_answered_can_be_reached() -> None:
     async def check() -> None:
         world = World("w")
         world.answer("w")
-        await asyncio.sleep(2 * SHORT_S)
+        await asyncio.sleep(2 * QUIET_S)
         assert await world.fail("a", "b", "c") == [False] * 3
         assert "w" in world.probed
         assert not world.outage.is_on
 
-    run(check)
+    virtualtime.run(check())
 
 
 def test_an_outage_lasts_until_a_server_can_be_reached(
@@ -109,7 +103,7 @@ def test_an_outage_lasts_until_a_server_can_be_reached(
 
         world.outage.changed = changed
         world.answer("w1", "w2", "w3")
-        await asyncio.sleep(2 * SHORT_S)
+        await asyncio.sleep(2 * QUIET_S)
         assert await world.fail("a") == [True], "one that fails is enough, as three are silent"
         assert world.outage.is_on
         assert await world.fail("b") == [True], "at once, without another look"
@@ -119,7 +113,7 @@ def test_an_outage_lasts_until_a_server_can_be_reached(
         assert world.outage.seconds > 0
 
     with caplog.at_level(logging.WARNING):
-        run(check)
+        virtualtime.run(check())
     began, ended = (record.getMessage() for record in caplog.records)
     assert began.startswith("No answer from any server since ")
     assert ended.startswith("The network is back after ")
@@ -132,7 +126,7 @@ def test_an_answer_to_a_running_request_ends_the_outage() -> None:
         world.answer("d")
         await until(lambda: not world.outage.is_on)
 
-    run(check)
+    virtualtime.run(check())
 
 
 @pytest.mark.parametrize("number", range(1, MANY))
@@ -142,22 +136,22 @@ def test_a_few_failing_hosts_are_no_outage(number: int) -> None:
         assert not any(await world.fail(*"abc"[:number]))
         assert not any(await world.fail_names(*"def"[:number]))
 
-    run(check)
+    virtualtime.run(check())
 
 
 def test_silent_name_servers_that_answered_before_are_an_outage() -> None:
     async def check() -> None:
         world = World("w")
-        world.outage.name_answered("known", time.monotonic(), has_address=True)
+        world.outage.name_answered("known", now(), has_address=True)
         world.answer("w")
-        await asyncio.sleep(2 * SHORT_S)
+        await asyncio.sleep(2 * QUIET_S)
         assert await world.fail_names("a") == [True]
         world.alive.add("known")
         await until(lambda: not world.outage.is_on)
-        await asyncio.sleep(2 * SHORT_S)
+        await asyncio.sleep(2 * QUIET_S)
         assert await world.fail_names("a") == [False], "the servers answer, so this name is broken"
 
-    run(check)
+    virtualtime.run(check())
 
 
 def test_one_name_is_enough_if_no_name_server_listens() -> None:
@@ -166,36 +160,34 @@ def test_one_name_is_enough_if_no_name_server_listens() -> None:
         assert await world.fail_names("a", nobody_listens=True) == [True]
         world.outage.close()
 
-    run(check)
+    virtualtime.run(check())
 
 
 def test_a_long_outage_is_given_up() -> None:
     async def check() -> None:
-        world = World(max_s=SHORT_S)
+        world = World(max_s=60.0)
         world.answer(*"wxyz")
-        await asyncio.sleep(2 * SHORT_S)
+        await asyncio.sleep(2 * QUIET_S)
         assert await world.fail(*"abc") == [True] * 3
         await until(lambda: world.given_up)
         assert world.outage.is_on, "nothing is counted until the crawl has ended"
         assert sorted(world.outage.failures) == [(host, "connect") for host in "abc"]
 
-    run(check)
+    virtualtime.run(check())
 
 
 def at_one_address(world: World) -> None:
     for host in "wxy":
-        world.outage.server_answered(host, "w", f"http://{host}/", time.monotonic())
+        world.outage.server_answered(host, "w", f"http://{host}/", now())
 
 
 @pytest.mark.parametrize("before", [lambda world: None, at_one_address])
-def test_the_pause_is_short_if_the_hosts_may_be_to_blame(
-    monkeypatch: pytest.MonkeyPatch, before: Callable[[World], None]
-) -> None:
+def test_the_pause_is_short_if_the_hosts_may_be_to_blame(before: Callable[[World], None]) -> None:
     async def check() -> None:
         world = World("name")
-        world.outage.name_answered("name", time.monotonic(), has_address=True)
+        world.outage.name_answered("name", now(), has_address=True)
         before(world)
-        await asyncio.sleep(2 * SHORT_S)
+        await asyncio.sleep(2 * QUIET_S)
         fail = world.outage.is_ours_for_server
         failing = [fail(host, "w", f"http://{host}/") for host in "abc"]
         assert await asyncio.gather(*failing) == [True] * 3
@@ -204,34 +196,33 @@ def test_the_pause_is_short_if_the_hosts_may_be_to_blame(
         assert await world.fail("a") == [False]
         assert await world.fail_names("a") == [False]
 
-    monkeypatch.setattr(outage, "DOUBT_S", SHORT_S)
-    run(check)
+    virtualtime.run(check())
 
 
 def test_a_busy_crawl_keeps_hosts_of_some_time_as_targets() -> None:
     async def check() -> None:
         world = World("h90")
         for n in range(100):
-            now = time.monotonic() - 100 + n
-            world.outage.server_answered(f"h{n}", f"h{n}", "http://h/", now)
-        await asyncio.sleep(2 * SHORT_S)
+            at = now() - 100 + n
+            world.outage.server_answered(f"h{n}", f"h{n}", "http://h/", at)
+        await asyncio.sleep(2 * QUIET_S)
         assert await world.fail(*"abc") == [False] * 3
         assert "h90" in world.probed
 
-    run(check)
+    virtualtime.run(check())
 
 
 def test_a_time_out_right_after_an_outage_belongs_to_it() -> None:
     async def check() -> None:
         world = World()
         world.answer(*"wxyz")
-        await asyncio.sleep(2 * SHORT_S)
+        await asyncio.sleep(2 * QUIET_S)
         assert await world.fail(*"abc") == [True] * 3
         world.alive.add("w")
         await until(lambda: not world.outage.is_on)
         assert await world.outage.is_ours_for_server("a", "a", "http://a/", timed_out=True)
 
-    run(check)
+    virtualtime.run(check())
 
 
 def test_dead_names_are_no_outage_while_pages_are_answered() -> None:
@@ -240,11 +231,11 @@ def test_dead_names_are_no_outage_while_pages_are_answered() -> None:
     async def check() -> None:
         world = World("home")
         world.answer("home")
-        await asyncio.sleep(2 * SHORT_S)
+        await asyncio.sleep(2 * QUIET_S)
         assert await world.fail_names(*"abcd") == [False] * 4
         assert "home" in world.probed
 
-    run(check)
+    virtualtime.run(check())
 
 
 def test_without_a_pause_every_failure_is_the_hosts() -> None:
@@ -253,7 +244,7 @@ def test_without_a_pause_every_failure_is_the_hosts() -> None:
         assert await world.fail(*"abc") == [False] * 3
         assert world.probed == []
 
-    run(check)
+    virtualtime.run(check())
 
 
 def test_close_releases_held_failures() -> None:
@@ -266,7 +257,7 @@ def test_close_releases_held_failures() -> None:
         assert await failing == [True]
         assert await world.fail("b") == [True]
 
-    run(check)
+    virtualtime.run(check())
 
 
 def test_a_probe_connects_and_sends_nothing() -> None:
@@ -291,7 +282,7 @@ def test_a_probe_connects_and_sends_nothing() -> None:
         await server.wait_closed()
         assert not await connects(Target("127.0.0.1", port))
 
-    run(check)
+    asyncio.run(check())
 
 
 def test_a_proxy_that_cannot_be_used_is_an_outage_whatever_the_number_of_hosts(
@@ -317,4 +308,4 @@ def test_a_proxy_that_cannot_be_used_is_an_outage_whatever_the_number_of_hosts(
         found.close()
 
     with caplog.at_level(logging.WARNING):
-        run(check)
+        virtualtime.run(check())

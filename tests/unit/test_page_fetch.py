@@ -135,9 +135,12 @@ def test_who_waits_for_items_is_told_that_the_visit_is_over() -> None:
         page_fetch.items_open = 1
         waiting = asyncio.create_task(page_fetch.items_ended())
         await asyncio.sleep(0)
+        assert not waiting.done()
         page_fetch.end()
         await waiting
-        await page_fetch.items_ended()
+        after = page_fetch.items_ended()
+        with pytest.raises(StopIteration):  # at once
+            after.send(None)
 
     asyncio.run(waits())
 

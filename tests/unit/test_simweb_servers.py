@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 import ssl
@@ -12,13 +11,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from struct import pack
-from typing import Any
 
 import pytest
 from cryptography import x509
-from naive_crawler import Manners, NaiveCrawler
 
-from simweb import Running, faults, running
+from simweb import Running, running
 from simweb.addresses import NXDOMAIN, REFUSED, SERVFAIL
 from simweb.dns import Names
 from simweb.model import World
@@ -277,53 +274,7 @@ class TestSecure:
         assert server_name(hello) == ""
 
 
-def crawl(manners: Manners, *arguments: str, limit_s: float = 300) -> dict[str, Any]:
-    with running(*SMALL, *arguments) as web:
-        crawler = NaiveCrawler(web.dns, manners)
-        asyncio.run(asyncio.wait_for(crawler.crawl(web.seeds), limit_s))
-        return web.ledger()
-
-
 WORLD = ("--hosts", "100", "--pages-per-host", "8", "--ip-delay", "0.005")
-
-
-@pytest.mark.slow
-def test_a_polite_crawler_finds_every_page_without_a_violation() -> None:
-    report = crawl(
-        Manners(0.01, 0.005, timeout_s=10.0, scope_suffix=".br"),  # enough on a busy machine
-        *(*WORLD, "--scope-suffix", ".br"),
-    )
-    assert faults(report) == []
-    assert report["truth"]["pages"] == report["fetched"]["pages"] > 300
-    assert report["dns"]["names"] == report["truth"]["hosts"]
-    assert report["dns"]["unknown_names"] == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("manners", "arguments", "found"),
-    [
-        # Delays so long that even a slow machine does not keep them by chance. Crawl delays grow
-        # with the host delay.
-        (Manners(0.0, 0.005), ("--host-delay", "0.5"), {"early_host"}),
-        (Manners(0.01, 0.0), ("--ip-delay", "600"), {"early_ip"}),
-        (Manners(0.01, 0.005, obeys_robots=False), (), {"disallowed"}),
-        (Manners(0.01, 0.005, obeys_nofollow=False), (), {"nofollow"}),
-        (Manners(0.01, 0.005), ("--scope-suffix", ".br"), {"out_of_scope"}),
-        (
-            Manners(0.01, 0.005, asks_robots=False),
-            (),
-            {"before_robots", "disallowed"},
-        ),
-    ],
-    ids=lambda value: "+".join(sorted(value)) if isinstance(value, set) else "",
-)
-def test_the_ledger_finds_a_broken_rule(
-    manners: Manners, arguments: tuple[str, ...], found: set[str]
-) -> None:
-    report = crawl(manners, *WORLD, "--hosts", "40", *arguments)
-    broken = {name for name, violation in report["violations"].items() if violation["count"]}
-    assert found <= broken <= found | {"early_host"}  # crawl delays are in the robots.txt
 
 
 def test_a_crawler_that_stops_early_misses_pages() -> None:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
 import re
+import zlib
 from collections import Counter
 from dataclasses import replace
 from itertools import islice
 from random import Random
 from urllib.parse import urlsplit
 
+import brotli
 import pytest
-from naive_crawler import read
 
 from simweb.features import Draw, select
 from simweb.links import LINKS, Target
 from simweb.model import FEATURES, World
 from simweb.origins import Ports
-from simweb.pagekinds import PAGES, PageKind
+from simweb.pagekinds import PAGES, PageKind, zstd
 from simweb.pages import Page
 from simweb.reach import in_scope, reach
 from simweb.robots import ROBOTS, Request, Robots
@@ -395,3 +397,39 @@ class TestSurvey:
                 seen = behaviours.setdefault(host.dns.addresses[0], set())
                 seen.add((host.robots.replies[0].status, status))
         assert {len(seen) for seen in behaviours.values()} == {1}
+
+
+# An independent reader of answers
+
+
+def read(data: bytes) -> tuple[int, dict[str, str], bytes]:
+    """Status, fields in lower case, and the body without framing and coding."""
+    head, _, body = data.partition(b"\r\n\r\n")
+    if head.startswith(b"HTTP/1.1 1"):
+        return read(body)
+    line, *rest = head.decode("latin-1").split("\r\n")
+    if not line.startswith("HTTP/1."):
+        raise ValueError(line)
+    fields = {k.strip().lower(): v.strip() for k, _, v in (x.partition(":") for x in rest)}
+    if "chunked" in fields.get("transfer-encoding", "").lower():
+        body = dechunk(body)
+    match fields.get("content-encoding", ""):
+        case "gzip" | "x-gzip":
+            body = gzip.decompress(body) if len(body) < 1 << 19 else b""
+        case "deflate":
+            body = zlib.decompress(body, 15 if body[:1] == b"\x78" else -15)
+        case "br":
+            body = brotli.decompress(body)
+        case "zstd":
+            body = zstd.decompress(body)
+    return int(line.split(" ")[1]), fields, body
+
+
+def dechunk(data: bytes) -> bytes:
+    body = b""
+    while True:
+        line, _, data = data.partition(b"\r\n")
+        size = int(line.partition(b";")[0], 16)
+        if size == 0:
+            return body
+        body, data = body + data[:size], data[size + 2 :]
