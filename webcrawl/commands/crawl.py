@@ -14,6 +14,7 @@ from scrapy.commands import crawl
 
 from webcrawl.commands import preflight
 from webcrawl.commands.epilog import add_epilog
+from webcrawl.scrapy_private import refuse_to_start
 from webcrawl.spiders.broad import BroadSpider
 from webcrawl.spiders.seeds import ACCEPTED
 
@@ -27,6 +28,10 @@ class Command(crawl.Command):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         add_epilog(parser)
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        super().process_options(args, opts)
+        refuse_to_start()
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:

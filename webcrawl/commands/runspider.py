@@ -15,6 +15,7 @@ from scrapy.utils.spider import iter_spider_classes
 
 from webcrawl.commands import preflight
 from webcrawl.commands.epilog import add_epilog
+from webcrawl.scrapy_private import refuse_to_start
 from webcrawl.spiders.broad import BroadSpider
 
 
@@ -24,6 +25,10 @@ class Command(runspider.Command):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         add_epilog(parser)
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        super().process_options(args, opts)
+        refuse_to_start()
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         spider = _spider_in(args[0]) if len(args) == 1 else None

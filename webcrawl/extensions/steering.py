@@ -31,6 +31,7 @@ from webcrawl.frontier.shared.wire import Orders
 from webcrawl.scheduler.scheduler import Scheduler
 from webcrawl.scope import Scope, ScopeError
 from webcrawl.scope.rules import entries_of, named_host
+from webcrawl.scrapy_private import is_closing
 from webcrawl.spiders.broad import in_daemon
 from webcrawl.wording import counted, utc_now
 
@@ -358,8 +359,8 @@ class SteeringExtension:
 
     @property
     def _is_ending(self) -> bool:
-        slot = self._crawler.engine._slot if self._crawler.engine is not None else None
-        closing = slot is None or slot.closing is not None
+        engine = self._crawler.engine
+        closing = engine is None or is_closing(engine)
         return closing or self._scheduler.controls.is_closing or self._server.is_met
 
     @property
