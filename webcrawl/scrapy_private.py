@@ -11,6 +11,7 @@ FAST_PATH is missing, Scrapy's own engine runs, which is slower.
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator
 from pkgutil import resolve_name
@@ -21,6 +22,8 @@ from scrapy import Request
 
 if TYPE_CHECKING:
     from scrapy.core.engine import ExecutionEngine
+
+logger = logging.getLogger(__name__)
 
 VERSION: Final = (2, 19)  # the Scrapy that this project is written for and tested with
 
@@ -158,10 +161,15 @@ def problem() -> str:
     return ""
 
 
-def refuse_to_start() -> None:
-    """End a command that crawls, with one line and exit code 2, if there is a `problem`."""
+def refuse_to_start(*, log: bool = False) -> None:
+    """End a command that crawls, with one line and exit code 2, if there is a `problem`.
+
+    `log`: the log is a file, and gets the line too.
+    """
     if line := problem():
         print(line, file=sys.stderr)
+        if log:
+            logger.error("%s", line)
         raise SystemExit(2)
 
 

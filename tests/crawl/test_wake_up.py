@@ -15,11 +15,12 @@ WEB = (
 
 # Without the engine's heartbeat only the scheduler can make it ask again after a None.
 CODE = """
+    from webcrawl import scrapy_private
     from webcrawl.scheduler import Scheduler
 
     class Sleepy(Scheduler):
         def spider_opened(self):
-            self._pump._wake_engine = lambda: None
+            scrapy_private.wake = lambda engine: None
             super().spider_opened()
 
     class Users(BroadSpider):

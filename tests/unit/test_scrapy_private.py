@@ -207,16 +207,22 @@ def crawling_commands() -> list[type[ScrapyCommand]]:
     return [each for each in found if each is not None and each.requires_crawler_process]
 
 
+def start(command: ScrapyCommand) -> None:
+    parser = argparse.ArgumentParser(conflict_handler="resolve")
+    command.settings = Settings()
+    command.add_options(parser)
+    options = parser.parse_args([])
+    command.process_options([], options)
+    command.run([], options)
+
+
 @pytest.mark.usefixtures("lacking")
 @pytest.mark.parametrize("command", crawling_commands(), ids=lambda each: each.__module__)
 def test_each_command_that_crawls_ends_with_2(
     command: type[ScrapyCommand], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made, parser = command(), argparse.ArgumentParser(conflict_handler="resolve")
-    made.settings = Settings()
-    made.add_options(parser)
     with pytest.raises(SystemExit, match="2"):
-        made.process_options([], parser.parse_args([]))
+        start(command())
     assert capsys.readouterr().err == "Scrapy 2.20 has no such name\n"
 
 

@@ -29,11 +29,9 @@ class Command(crawl.Command):
         super().add_options(parser)
         add_epilog(parser)
 
-    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        super().process_options(args, opts)
-        refuse_to_start()
-
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        assert self.settings
+        refuse_to_start(log=bool(self.settings["LOG_FILE"]))
         if len(args) != 1:
             super().run(args, opts)  # reports the wrong arguments
             return

@@ -26,11 +26,9 @@ class Command(runspider.Command):
         super().add_options(parser)
         add_epilog(parser)
 
-    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        super().process_options(args, opts)
-        refuse_to_start()
-
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        assert self.settings
+        refuse_to_start(log=bool(self.settings["LOG_FILE"]))
         spider = _spider_in(args[0]) if len(args) == 1 else None
         if spider is not None and issubclass(spider, BroadSpider):
             preflight.run(self, self._create_crawler(spider), opts)

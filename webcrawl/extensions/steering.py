@@ -123,8 +123,9 @@ class SteeringExtension:
                     return "paused already"
                 unanswered = await self._order(replace(self._server.orders, is_paused=True))
         answer = f"paused{nodes}: no request is sent until resume{_sent_before(unanswered)}"
-        if self._crawler.settings.getfloat("CLOSESPIDER_TIMEOUT"):
-            answer += "; CLOSESPIDER_TIMEOUT runs on"
+        for name in ("CLOSESPIDER_TIMEOUT", "CLOSESPIDER_TIMEOUT_NO_ITEM"):
+            if self._crawler.settings.getfloat(name):
+                answer += f"; {name} runs on"
         return answer
 
     async def _resume(self, arguments: Sequence[str], by: str) -> str:
