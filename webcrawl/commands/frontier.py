@@ -19,7 +19,8 @@ from webcrawl.cluster.agreement.nodefile import NAME as NODE_FILE
 from webcrawl.cluster.agreement.nodefile import SHARDS
 from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.base import Policy
-from webcrawl.frontier.disk.frontier import FOLDER, RETRY, DiskFrontier, InUseError
+from webcrawl.frontier.disk.folderlock import InUseError
+from webcrawl.frontier.disk.frontier import FOLDER, RETRY, DiskFrontier
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.politeness import Politeness
