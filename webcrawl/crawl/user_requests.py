@@ -132,7 +132,7 @@ def _plain_values(payload: bytes) -> dict[str, Any]:
     """
     values = plain(payload)
     name = class_of_request(values) if isinstance(values, dict) else ""
-    module, _, name = str(name).rpartition(".")
+    module, _, name = name.rpartition(".")
     known = getattr(sys.modules.get(module), name, None)
     if not (isinstance(known, type) and issubclass(known, Request)):
         raise StoreError("a row of the frontier is damaged: it has no Request")

@@ -37,6 +37,6 @@ class FastPath:
                 *(scrapy_version, why),
             )
         else:
-            from webcrawl.fastpath import engine  # noqa: PLC0415  (needs the names that are checked above)
+            from webcrawl.fastpath import engine  # noqa: PLC0415  (needs these names)
 
             engine.install(self._crawler.engine)
