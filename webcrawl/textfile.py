@@ -24,10 +24,21 @@ def read_text(path: Path) -> str:
 def open_file(path: Path) -> BinaryIO:
     """Open `path` for reading. Waits for no writer. NotAFile, OSError, ValueError."""
     file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115  (the caller closes it)
-    mode = os.fstat(file.fileno()).st_mode
-    if stat.S_ISREG(mode):
-        return file
-    file.close()  # a device, such as /dev/zero, may have no end
+    try:
+        check_kind(path, os.fstat(file.fileno()).st_mode)
+    except NotAFile:
+        file.close()
+        raise
+    return file
+
+
+def check_kind(path: Path, mode: int, *, pipes: bool = False) -> None:
+    """NotAFile if `mode` is not that of a file: a device, such as /dev/zero, may have no end.
+
+    `pipes`: a pipe will do too.
+    """
+    if stat.S_ISREG(mode) or (pipes and stat.S_ISFIFO(mode)):
+        return
     kind = "a pipe" if stat.S_ISFIFO(mode) else "a device"
     raise NotAFile(f"{path} is {kind}: give a file, which the crawl can read again")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from webcrawl.analysis.archive import Place, Task, is_in, read_task
 from webcrawl.analysis.csvfiles import write_csv
 from webcrawl.analysis.distributions import bin_of, next_bin, quantiles_of
-from webcrawl.analysis.folder import NoCrawlError, find_crawl, find_crawls
+from webcrawl.analysis.folder import NoCrawlError, find_crawl, find_crawls, is_locked
 from webcrawl.analysis.page import html
 from webcrawl.analysis.printed import lines_of
 from webcrawl.analysis.report import Report, make_report, open_crawl
@@ -27,6 +28,7 @@ from webcrawl.analysis.state import CrawlState, merged, read_points, speeds
 from webcrawl.analysis.tables import listed
 from webcrawl.cluster.agreement.nodefile import NodeFile, write_node
 from webcrawl.cluster.agreement.records import ShardRecord
+from webcrawl.frontier.disk.folderlock import LOCK, hold
 from webcrawl.report.card import Card, write_card
 
 CRAWL = "20261123045000-abcdef"
@@ -500,3 +502,14 @@ def test_the_state_of_all_nodes() -> None:
     ]
     assert merged([long, CrawlState(is_running=True)]).text == "running"
     assert merged([long, CrawlState(is_running=False)]).text == "killed"
+
+
+def test_the_lock_of_another_user_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", refuse)  # as another user's process does
+    lock = hold(tmp_path)
+    assert is_locked(tmp_path / LOCK)
+    os.close(lock)
+    assert not is_locked(tmp_path / LOCK)

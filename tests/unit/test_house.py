@@ -29,6 +29,7 @@ CORE_LAYERS = (
     {"admission"},
 )
 ADAPTER_LAYERS = (
+    {"scrapy_private"},
     {"crawl"},
     {"config"},
     {"report", "fastpath"},

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import pickle
 import shutil
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 from tests.contracts.frontier import Driver, link
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.disk.folderlock import LOCK, InUseError
 from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.store import StoreError
@@ -243,6 +246,26 @@ def test_a_folder_is_locked_by_one_crawl_at_a_time(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=f"in use by another crawl, process {os.getpid()}"):
         DiskFrontier(tmp_path)
     asyncio.run(first.close())
+    asyncio.run(DiskFrontier(tmp_path).close())
+
+
+def test_only_the_owner_can_lock_the_folder(tmp_path: Path) -> None:
+    lock = tmp_path / LOCK
+    lock.touch(0o666)  # of an earlier version
+    lock.chmod(0o666)
+    first = DiskFrontier(tmp_path)
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+    asyncio.run(first.close())
+
+
+@pytest.mark.parametrize("text", ["", "1\n", "4194305\n", "\xff"])  # 1 lives, no number is 4194305
+def test_a_process_that_does_not_hold_the_lock_is_not_named(tmp_path: Path, text: str) -> None:
+    lock = tmp_path / LOCK
+    lock.write_text(text)
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        with pytest.raises(InUseError, match="is in use: another process has locked"):
+            DiskFrontier(tmp_path)
     asyncio.run(DiskFrontier(tmp_path).close())
 
 

@@ -264,6 +264,18 @@ def test_a_named_pipe_is_read_once() -> None:
     writer.join()
 
 
+@pytest.mark.parametrize("while_running", [False, True])
+def test_a_device_is_refused_before_it_is_read(while_running: bool) -> None:
+    with pytest.raises(BadSeed, match="/dev/zero is a device: give a file"):
+        SeedSource("a.br,/dev/zero", while_running=while_running)
+
+
+def test_a_running_crawl_waits_for_no_pipe() -> None:
+    os.mkfifo("pipe")
+    with pytest.raises(BadSeed, match="pipe is a pipe: give a file"):
+        SeedSource("pipe", while_running=True)
+
+
 def test_batches_grow_up_to_their_size() -> None:
     write("l.txt", "".join(f"h{n}.br\n" for n in range(25)))
     assert [len(batch) for batch in SeedSource("l.txt").batches(10)] == [1, 2, 4, 8, 10]

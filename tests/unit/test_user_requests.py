@@ -69,6 +69,7 @@ class Bomb:
         pickle.dumps({"url": URL, "meta": {"x": Bomb()}}),
         pickle.dumps({"url": URL, "_class": "this.Thing"}),  # an import that prints
         pickle.dumps({"url": URL, "_class": "subprocess.Popen"}),
+        pickle.dumps({"url": URL, "_type": "subprocess.Popen"}),  # another Scrapy's key of a class
         pickle.dumps([URL]),
         b"kept 1 of another node",
     ],

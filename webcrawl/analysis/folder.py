@@ -19,7 +19,8 @@ from typing import Any
 
 from webcrawl.cluster.agreement.nodefile import SHARD_LOG, NodeFileError, read_node, shard_folder
 from webcrawl.crawllog.files import log_files
-from webcrawl.frontier.disk.frontier import FOLDER, LOCK
+from webcrawl.frontier.disk.folderlock import LOCK, holders
+from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.report.card import read_card
 from webcrawl.report.series import series_path
 
@@ -201,7 +202,9 @@ def is_locked(lock: Path) -> bool:
         os.kill(int(lock.read_text()), 0)
         with lock.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):  # held, or another user's process
+    except PermissionError:  # another user's file
+        return bool(holders(lock))
+    except BlockingIOError:
         return True
     except (OSError, ValueError):
         return False

@@ -15,6 +15,7 @@ from scrapy.commands import crawl
 from webcrawl.commands import preflight
 from webcrawl.commands.epilog import add_epilog
 from webcrawl.config.scrapysown import refuse_unusable
+from webcrawl.scrapy_private import refuse_to_start
 from webcrawl.spiders.broad import BroadSpider
 from webcrawl.spiders.seeds import ACCEPTED
 
@@ -35,6 +36,8 @@ class Command(crawl.Command):
         refuse_unusable(self.settings)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        assert self.settings
+        refuse_to_start(log=bool(self.settings["LOG_FILE"]))
         if len(args) != 1:
             super().run(args, opts)  # reports the wrong arguments
             return

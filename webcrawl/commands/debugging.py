@@ -16,6 +16,7 @@ from scrapy.spiderloader import get_spider_loader
 
 from webcrawl.config.build import DEBUG_COMMAND
 from webcrawl.config.check import problems_of
+from webcrawl.scrapy_private import refuse_to_start
 
 if TYPE_CHECKING:
     from scrapy.commands import ScrapyCommand as _Base
@@ -48,6 +49,7 @@ class DebugCommand(_Base):
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)
+        refuse_to_start()
         assert self.settings is not None
         _refuse_mistakes(self.settings, getattr(opts, "spider", None))
         for name, value in SETTINGS.items():

@@ -22,7 +22,8 @@ from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk.clock import set_back
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.frontier import FOLDER, RETRY, DiskFrontier, InUseError, JobFolder
+from webcrawl.frontier.disk.folderlock import InUseError
+from webcrawl.frontier.disk.frontier import FOLDER, RETRY, DiskFrontier, JobFolder
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.politeness import Politeness

@@ -16,6 +16,7 @@ from scrapy.utils.spider import iter_spider_classes
 from webcrawl.commands import preflight
 from webcrawl.commands.epilog import add_epilog
 from webcrawl.config.scrapysown import refuse_unusable
+from webcrawl.scrapy_private import refuse_to_start
 from webcrawl.spiders.broad import BroadSpider
 
 
@@ -32,6 +33,8 @@ class Command(runspider.Command):
         refuse_unusable(self.settings)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        assert self.settings
+        refuse_to_start(log=bool(self.settings["LOG_FILE"]))
         spider = _spider_in(args[0]) if len(args) == 1 else None
         if spider is not None and issubclass(spider, BroadSpider):
             preflight.run(self, self._create_crawler(spider), opts)

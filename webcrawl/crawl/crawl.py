@@ -10,7 +10,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
+from scrapy import Request
 from scrapy.crawler import Crawler
+from scrapy.http import Response
 
 from webcrawl.admission.runner import Admissions
 from webcrawl.crawl.page_fetch import PageFetch
@@ -56,6 +58,12 @@ class CrawlScheduler(Protocol):
     def give_back(self, has_changed: Callable[[str], bool]) -> None: ...
 
 
+class Handler(Protocol):
+    """The download handler, as the downloader calls it."""
+
+    async def download_request(self, request: Request) -> Response: ...
+
+
 class LastLines(Protocol):
     """The crawl log, or those of all shards, as a reader of the last lines sees it."""
 
@@ -81,6 +89,7 @@ class Crawl:
         self.scope: Scope | None = None  # with what `allow` and `deny` have added
         self.earlier: Earlier | None = None  # DEDUP_INDEX; None: no earlier archives
         self.gate = Gate()
+        self.handlers: dict[type, Handler] = {}  # the project's, by their classes
         self.is_refused = False  # this node must not join its crawl: exit code 2
         self.fatal_error = ""  # the error of the crawl, even if something else ended it; or ""
 

@@ -29,6 +29,7 @@ from webcrawl.frontier.disk.rows import plain
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import StoreError
 from webcrawl.parse.urls import host_of
+from webcrawl.scrapy_private import class_of_request
 
 logger = logging.getLogger(__name__)
 
@@ -130,8 +131,8 @@ def _plain_values(payload: bytes) -> dict[str, Any]:
     Its class is one that this process has imported already: no module is imported by its name.
     """
     values = plain(payload)
-    name = values.get("_class", "scrapy.Request") if isinstance(values, dict) else ""
-    module, _, name = str(name).rpartition(".")
+    name = class_of_request(values) if isinstance(values, dict) else ""
+    module, _, name = name.rpartition(".")
     known = getattr(sys.modules.get(module), name, None)
     if not (isinstance(known, type) and issubclass(known, Request)):
         raise StoreError("a row of the frontier is damaged: it has no Request")

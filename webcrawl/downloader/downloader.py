@@ -17,6 +17,8 @@ from scrapy.core.downloader import Downloader as ScrapyDownloader
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadCancelledError, NotSupported
 from scrapy.http import Response
+from scrapy.settings import BaseSettings
+from scrapy.utils.misc import load_object
 
 from webcrawl.config.fetch import has_proxy
 from webcrawl.crawl.crawl import Crawl, crawl_of
@@ -27,6 +29,7 @@ from webcrawl.fetch.exchange import FetchFailed
 from webcrawl.frontier.lease import Lease
 from webcrawl.scope import Scope
 
+_HTTP = ("http", "https")
 _LOCAL = frozenset({"data", "file"})
 
 
@@ -36,6 +39,7 @@ class Downloader(ScrapyDownloader):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._has_proxy = has_proxy(crawler.settings)
+        self._ours = _our_handlers(crawler.settings)
 
     async def _enqueue_request(self, request: Request) -> Response:
         self._refuse_bypass(request)
@@ -49,8 +53,9 @@ class Downloader(ScrapyDownloader):
         values = {"request": request, "spider": self.crawler.spider}
         send(signals.request_reached_downloader, **values)
         try:
-            handler = self.handlers._handlers.get(request.url.partition(":")[0])
-            if isinstance(handler, DownloadHandler):
+            ours = self._ours.get(request.url.partition(":")[0])
+            handler = crawl.handlers.get(ours) if ours is not None else None
+            if handler is not None:
                 response = await handler.download_request(request)
             elif lease.refused:  # a handler of another project does not check this
                 raise refusal(lease)
@@ -66,8 +71,7 @@ class Downloader(ScrapyDownloader):
         """NotSupported if the crawl has a proxy, and another handler would send `request`."""
         if self._has_proxy:
             scheme = request.url.partition(":")[0]
-            handler = self.handlers._get_handler(scheme)
-            if not isinstance(handler, DownloadHandler) and scheme not in _LOCAL:
+            if scheme not in self._ours and scheme not in _LOCAL:
                 raise NotSupported(f"{request}: not sent, as it would not go through PROXY")
 
     async def _count(self, request: Request) -> None:
@@ -77,6 +81,17 @@ class Downloader(ScrapyDownloader):
             return
         if not await scheduler.wait_to_count(page_fetch):
             raise beyond_target(request)
+
+
+def _our_handlers(settings: BaseSettings) -> dict[str, type]:
+    """Which of http and https have this project's handler, or a subclass of it."""
+    handlers = settings.getwithbase("DOWNLOAD_HANDLERS")
+    classes = {each: load_object(handlers[each]) for each in _HTTP if handlers.get(each)}
+    return {
+        scheme: each
+        for scheme, each in classes.items()
+        if isinstance(each, type) and issubclass(each, DownloadHandler)
+    }
 
 
 def _is_denied(lease: Lease, scope: Scope | None) -> bool:

@@ -107,10 +107,7 @@ FAILURES: dict[FailureReason, type[Exception]] = {
     "outage": DownloadCancelledError,
 }  # DownloadFailedError for all others
 
-PROXY_HANDLERS = {  # by TWISTED_REACTOR_ENABLED
-    True: "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler",
-    False: "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler",
-}
+_PROXY_HANDLER: Final = "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler"
 
 
 async def system_address(host: str) -> str:
@@ -148,6 +145,7 @@ class DownloadHandler(BaseDownloadHandler):
         self._proxied: BaseDownloadHandler | None = None
         self._refused_logins: set[str] = set()  # sites that a warning has named
         crawler.signals.connect(client.abort, fetches_cut)
+        self._crawl.handlers[type(self)] = self
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -329,9 +327,10 @@ class DownloadHandler(BaseDownloadHandler):
         are removed from the Request afterwards: a redirect made of it may lead to another host.
         """
         if self._proxied is None:
-            with_reactor = self.crawler.settings.getbool("TWISTED_REACTOR_ENABLED")
-            handler = load_object(PROXY_HANDLERS[with_reactor])
-            self._proxied = build_from_crawler(handler, self.crawler)
+            path, settings = _PROXY_HANDLER, self.crawler.settings
+            if not settings.getbool("TWISTED_REACTOR_ENABLED"):  # Scrapy has set another one
+                path = settings["DOWNLOAD_HANDLERS_BASE"]["http"]
+            self._proxied = build_from_crawler(load_object(path), self.crawler)
         headers = ruled_headers(self._headers, values, request.url)
         ruled = [pair[0] for pair in headers if pair not in self._headers]
         ruled = [name for name in ruled if name not in request.headers]

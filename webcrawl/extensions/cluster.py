@@ -15,6 +15,7 @@ from webcrawl.config.build import leads_crawl
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.extensions.nodeview import NodeDescription
 from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.scrapy_private import reads_seeds
 
 if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
     from webcrawl.cluster.running import RunningNode
@@ -51,7 +52,7 @@ class ClusterNode:
     def has_seeds(self) -> bool:
         """Whether the spider still gives seeds, or links and commands are on their way."""
         engine, scheduler = self._crawler.engine, crawl_of(self._crawler).scheduler
-        is_starting = engine is not None and getattr(engine, "_start", None) is not None
+        is_starting = engine is not None and reads_seeds(engine)
         return is_starting or (scheduler is not None and scheduler.holds_work())
 
     def describe(self) -> NodeView:

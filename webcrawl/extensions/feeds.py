@@ -81,8 +81,10 @@ class FeedExporter(feedexport.FeedExporter):
             for slot in [] if self._failed else slots:
                 self.slots = [slot]
                 try:
-                    super().item_scraped(item, spider)  # replaces the slot if a batch is full
+                    super().item_scraped(item, spider)  # replaces the slot if its batch is full
                     _flush(slot)
+                    if self.slots != [slot]:
+                        self._end_batch(slot, self.slots[0])
                 except OSError as error:
                     self.slots = []
                     self._fail(slot, error)
@@ -93,15 +95,17 @@ class FeedExporter(feedexport.FeedExporter):
         if self._failed and page_fetch is not None:
             page_fetch.unarchived = True
 
-    def _start_new_batch(self, batch_id: int, *args: Any, **kwargs: Any) -> FeedSlot:
-        """Repair the file of a later batch too: an earlier run may have left it."""
-        slot = super()._start_new_batch(batch_id, *args, **kwargs)
-        if batch_id > 1:
-            try:
-                _prepare(slot)
-            except OSError as error:
-                self._fail(slot, error)
-        return slot
+    def _end_batch(self, full: FeedSlot, following: FeedSlot) -> None:
+        """Finish a batch before Scrapy's task stores it, and repair the file of the next one.
+
+        An earlier run may have left that file.
+        """
+        if not self._finish(full):
+            self._end_crawl()
+        try:
+            _prepare(following)
+        except OSError as error:
+            self._fail(following, error)
 
     def close_spider(self, spider: Spider) -> Coroutine[Any, Any, None]:
         """A signal handler. Finishes local files before it returns.
@@ -117,11 +121,6 @@ class FeedExporter(feedexport.FeedExporter):
         if any(name.startswith("feedexport/failed_count/") for name in stats):
             # Scrapy has logged the reason.
             set_fatal_error(self.crawler, "FEEDS: a feed could not be stored")
-
-    async def _close_slot(self, slot: FeedSlot, spider: Spider) -> None:
-        """Called at the end of the run, and for each batch that is full."""
-        if self._finish(slot):
-            await super()._close_slot(slot, spider)
 
     def _finish(self, slot: FeedSlot) -> bool:
         """Write the end of a feed's document. False if that fails."""
@@ -146,9 +145,13 @@ class FeedExporter(feedexport.FeedExporter):
         if not self._failed:
             self._failed = True
             self._report(slot, error)
+            self._end_crawl()
+        _give_up(slot)
+
+    def _end_crawl(self) -> None:
+        if self._end_task is None:
             coro = self.crawler.engine.close_spider_async(reason="feed_error")
             self._end_task = asyncio.create_task(coro)
-        _give_up(slot)
 
     def _report(self, slot: FeedSlot, error: Exception) -> None:
         """Make `error` the reason of exit code 1, and log it."""
@@ -226,7 +229,11 @@ def _flush(slot: FeedSlot) -> None:
 
 
 def _give_up(slot: FeedSlot) -> None:
-    """Close the file of a feed that cannot be written, and leave only whole records in it."""
+    """Close the file of a feed that cannot be written, and leave only whole records in it.
+
+    Scrapy stores no feed without items.
+    """
+    slot.itemcount, slot.store_empty = 0, False
     if isinstance(slot.storage, StdoutFeedStorage):
         with suppress(OSError, ValueError):
             discard_output()

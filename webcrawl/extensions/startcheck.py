@@ -1,7 +1,8 @@
 """Checks before every crawl: names that no code reads, and a contact in the User-Agent.
 
-`scrapy crawl` and `runspider` have already refused misspelt names, in one line each. If a script or
-another command starts the crawl, this module refuses them, by an exception.
+`scrapy crawl` and `runspider` have already refused misspelt names, and a Scrapy that lacks a name
+of `scrapy_private`, in one line each. If a script or another command starts the crawl, this module
+refuses them, by an exception.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from webcrawl.config.check import contact_warning, warnings_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.names import check_names
 from webcrawl.config.table import TABLE
+from webcrawl.scrapy_private import problem
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +30,8 @@ class StartCheck:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        if line := problem():
+            raise RuntimeError(line)
         if is_worker(crawler.settings):  # the first process has run the checks
             raise NotConfigured
         _take_user_agent(crawler)

@@ -11,7 +11,7 @@ from scrapy.exceptions import CloseSpider
 from webcrawl.crawl.steering import SteeringError
 from webcrawl.scheduler.scheduler import Scheduler
 from webcrawl.spiders.broad import SEEDS_PER_BATCH, SEEDS_PER_PUT, in_daemon, project_root
-from webcrawl.spiders.seeds import ACCEPTED_WHILE_RUNNING, BadSeed, SeedSource
+from webcrawl.spiders.seeds import BadSeed, SeedSource
 from webcrawl.wording import counted
 
 
@@ -70,9 +70,7 @@ def _sources(arguments: Sequence[str]) -> list[SeedSource]:
     if any(part.strip() == "-" for each in arguments for part in each.split(",")):
         raise BadSeed("standard input is not that of the running crawl; give a file")
     sources = [
-        SeedSource(each, project_root(), accepted=ACCEPTED_WHILE_RUNNING)
-        for each in arguments
-        if each.strip()
+        SeedSource(each, project_root(), while_running=True) for each in arguments if each.strip()
     ]
     for source in sources:
         source.check()

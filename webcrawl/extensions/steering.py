@@ -31,6 +31,7 @@ from webcrawl.frontier.shared.wire import Orders
 from webcrawl.scheduler.scheduler import Scheduler
 from webcrawl.scope import Scope, ScopeError
 from webcrawl.scope.rules import entries_of, named_host
+from webcrawl.scrapy_private import is_closing
 from webcrawl.spiders.broad import in_daemon
 from webcrawl.wording import counted, utc_now
 
@@ -122,8 +123,9 @@ class SteeringExtension:
                     return "paused already"
                 unanswered = await self._order(replace(self._server.orders, is_paused=True))
         answer = f"paused{nodes}: no request is sent until resume{_sent_before(unanswered)}"
-        if self._crawler.settings.getfloat("CLOSESPIDER_TIMEOUT"):
-            answer += "; CLOSESPIDER_TIMEOUT runs on"
+        for name in ("CLOSESPIDER_TIMEOUT", "CLOSESPIDER_TIMEOUT_NO_ITEM"):
+            if self._crawler.settings.getfloat(name):
+                answer += f"; {name} runs on"
         return answer
 
     async def _resume(self, arguments: Sequence[str], by: str) -> str:
@@ -358,8 +360,8 @@ class SteeringExtension:
 
     @property
     def _is_ending(self) -> bool:
-        slot = self._crawler.engine._slot if self._crawler.engine is not None else None
-        closing = slot is None or slot.closing is not None
+        engine = self._crawler.engine
+        closing = engine is None or is_closing(engine)
         return closing or self._scheduler.controls.is_closing or self._server.is_met
 
     @property

@@ -30,6 +30,7 @@ from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.shared.client import RemoteFrontier
 from webcrawl.frontier.shared.wire import receive
 from webcrawl.report.logformatter import is_verbose
+from webcrawl.scrapy_private import refuse_to_start
 
 EXIT_S = 5.0  # to finish files after the connection to the first process is lost
 PRIORITY = 100  # above every setting of a user
@@ -43,8 +44,8 @@ def settings_of(
 
     `again`: it replaces a worker that died, and appends to that worker's feeds.
     """
-    own = settings.copy()
-    own.frozen = False
+    own = Settings()
+    own.update(settings)  # with the priorities of `settings`
     mark = f"[process {number}] %(message)s"
     middlewares = settings.getdict("SPIDER_MIDDLEWARES")
     feeds = settings.getdict("FEEDS").items()
@@ -86,6 +87,7 @@ def main(descriptor: int) -> None:
     """
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, lambda *_: None)  # child processes would inherit SIG_IGN
+    refuse_to_start()  # Scrapy may have been replaced since the crawl began
     sock = socket.socket(fileno=descriptor)
     sock.set_inheritable(False)
     try:

@@ -7,8 +7,7 @@ the same order. Start, end, idle and errors stay Scrapy's code.
 
 Each class overrides the few methods on a request's path and keeps Scrapy's `__init__`, so that
 `install` can change the class of the parts that Scrapy has built: Scrapy has no settings for them.
-The overridden methods are private to Scrapy. `PRIVATE` names them, and they are tested with Scrapy
-VERSION only.
+The overridden methods are private to Scrapy: `scrapy_private.FAST_PATH` names them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from inspect import CO_ASYNC_GENERATOR
 from itertools import count
 from typing import Any
 
-import scrapy
 from scrapy import Request, Spider, signals
 from scrapy.core.downloader import Downloader
 from scrapy.core.engine import ExecutionEngine
@@ -35,23 +33,6 @@ from webcrawl.crawl.page_fetch import is_users, note, page_fetch_of, state_of
 from webcrawl.fastpath.receivers import Signals
 
 logger = logging.getLogger("scrapy.core.engine")  # Scrapy's own lines, so Scrapy's logger
-
-VERSION = (2, 19)  # the Scrapy that this engine was written for and tested with
-# Names used here that are not part of Scrapy's documented interface.
-PRIVATE: dict[type, tuple[str, ...]] = {
-    ExecutionEngine: ("_start_scheduled_request", "crawl"),
-    Downloader: ("_enqueue_request", "fetch"),
-    ScrapyScraper: (
-        "_check_if_closing",
-        "_process_spidermw_output_async",
-        "_scrape",
-        "call_spider_async",
-        "handle_spider_error",
-        "handle_spider_output_async",
-    ),
-    SpiderMiddlewareManager: ("_process_callback_output",),
-    Spider: ("_parse",),
-}
 
 _OUTPUTS_AT_A_TIME = 10  # of a callback, before the event loop runs other tasks
 
@@ -214,8 +195,7 @@ class SpiderMiddlewares(SpiderMiddlewareManager):
     async def _process_callback_output(  # type: ignore[override]
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
-        is_deprecated = getattr(self, "_mw_methods_requiring_spider", True)
-        if is_deprecated or any(self.methods["process_spider_exception"]):
+        if self._mw_methods_requiring_spider or any(self.methods["process_spider_exception"]):
             return await super()._process_callback_output(response, result)
         for method in self.methods["process_spider_output"]:
             if method is not None:
@@ -229,19 +209,6 @@ REPLACEMENTS: dict[type, type] = {
     SpiderMiddlewareManager: SpiderMiddlewares,
     SignalManager: Signals,
 }
-
-
-def incompatibility() -> str:
-    """The reason why this engine cannot replace the installed Scrapy's; "" if it can."""
-    if scrapy.version_info[:2] != VERSION:
-        return f"the fast path is for Scrapy {VERSION[0]}.{VERSION[1]} only"
-    missing = [
-        f"{kind.__name__}.{name}"
-        for kind, names in PRIVATE.items()
-        for name in names
-        if not hasattr(kind, name)
-    ]
-    return f"it has no {', '.join(missing)}" if missing else ""
 
 
 def install(engine: ExecutionEngine) -> None:

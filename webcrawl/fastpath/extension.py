@@ -11,6 +11,8 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import is_asyncio_available
 
+from webcrawl.scrapy_private import no_fast_path
+
 logger = logging.getLogger(__name__)
 
 
@@ -29,16 +31,12 @@ class FastPath:
         return extension
 
     def spider_opened(self) -> None:
-        try:
-            from webcrawl.fastpath import engine  # noqa: PLC0415  (may fail with another Scrapy)
-
-            why = engine.incompatibility()
-        except (ImportError, AttributeError) as error:
-            why = str(error)
-        if why:
+        if why := no_fast_path():
             logger.warning(
                 "Scrapy %s runs its own engine, which takes more time per page: %s",
                 *(scrapy_version, why),
             )
         else:
+            from webcrawl.fastpath import engine  # noqa: PLC0415  (needs these names)
+
             engine.install(self._crawler.engine)

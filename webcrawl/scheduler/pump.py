@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from scrapy import Request
 from scrapy.crawler import Crawler
 
-from webcrawl import openfiles
+from webcrawl import openfiles, scrapy_private
 from webcrawl.admission.runner import Admissions, broken
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.crawl.page_fetch import PageFetch
@@ -194,8 +194,8 @@ class Pump:
         if self.outbox:  # the rest of a large page, or new entries
             self._changed.set()
             await asyncio.sleep(0)
-        slot = self._crawler.engine._slot
-        if slot is None or slot.closing is not None:
+        engine = self._crawler.engine
+        if scrapy_private.is_closing(engine):
             self._count_under_way(len(self.under_way), self._admissions.client.active)
             self._wind_down(now)
             return _POLL_S
@@ -205,7 +205,7 @@ class Pump:
             return 0.0
         if now >= self._orphans_at:
             self._orphans_at = now + _ORPHANS_S
-            self._drop_orphans(slot.inprogress)
+            self._drop_orphans(scrapy_private.requests_under_way(engine))
         self._count_outage()
         if not self.under_way and not self._window:
             self._release_held_back()
@@ -214,7 +214,7 @@ class Pump:
             wait_s = min(wait_s, await self._refill(now), await self._admit(now))
         self._count_under_way(len(self.under_way), self._admissions.client.active)
         if self._window or self._frontier.is_finished():
-            self._wake_engine()
+            scrapy_private.wake(engine)
         return wait_s
 
     async def _refill(self, now: float) -> float:
@@ -316,8 +316,7 @@ class Pump:
 
     def _settle(self) -> None:
         """Wake page fetches that wait for their items, if no item is left in the pipelines."""
-        slot = self._crawler.engine.scraper.slot
-        if slot is None or not slot.itemproc_size:
+        if not scrapy_private.has_items_in_pipelines(self._crawler.engine):
             for page_fetch in self.under_way:
                 page_fetch.settle()
 
@@ -345,14 +344,6 @@ class Pump:
             set_fatal_error(self._crawler, self.problem)
             ours = None if isinstance(error, StoreError) else error
             logger.error("The frontier failed: %s", error, exc_info=ours)
-
-    # Scrapy's engine
-
-    def _wake_engine(self) -> None:
-        """Make the engine ask for a Request now. After a None it would wait for 5 s."""
-        slot = self._crawler.engine._slot
-        if slot is not None:
-            slot.nextcall.schedule()
 
     def _close_spider(self, reason: str) -> None:
         if self._end_task is None:

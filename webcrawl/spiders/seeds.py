@@ -36,6 +36,7 @@ from typing import NamedTuple
 
 from webcrawl.frontier.outlinks import SITEMAP_MARK
 from webcrawl.parse.urls import canonicalize
+from webcrawl.textfile import NotAFile, check_kind
 
 ACCEPTED = (
     "-a seeds= takes files, URLs, hosts such as ufmg.br, - for standard input, "
@@ -80,16 +81,25 @@ class _Source(NamedTuple):
 class SeedSource:
     """The URLs that `spec` names, as a stream that is read once.
 
-    `root` is the project's folder, `accepted` names what may be given. Raises BadSeed if a part of
-    `spec` is a missing file or not a URL.
+    `root` is the project's folder. `while_running`: the crawl runs already, and waits for no pipe.
+    Raises BadSeed if a part of `spec` is a missing file, a device or not a URL.
     `bad` counts the invalid lines read so far; `bad_examples` has the first MAX_EXAMPLES.
     `marked` counts the seeds with the mark of a sitemap.
     """
 
-    def __init__(self, spec: str, root: Path | None = None, *, accepted: str = ACCEPTED) -> None:
+    def __init__(
+        self,
+        spec: str,
+        root: Path | None = None,
+        *,
+        while_running: bool = False,
+    ) -> None:
         folders = [Path(), *([root, root / "seeds"] if root else [])]
-        self._accepted = accepted
-        self._sources = [_source(name, folders, accepted) for name in _names(spec, folders)]
+        self._accepted = ACCEPTED_WHILE_RUNNING if while_running else ACCEPTED
+        self._sources = [
+            _source(name, folders, self._accepted, pipes=not while_running)
+            for name in _names(spec, folders)
+        ]
         self._urls: Iterator[str] = self._read()
         self.bad = 0
         self.bad_examples: list[str] = []
@@ -232,13 +242,17 @@ def _begins_source(part: str, folders: list[Path]) -> bool:
     )
 
 
-def _source(name: str, folders: list[Path], accepted: str) -> _Source:
+def _source(name: str, folders: list[Path], accepted: str, *, pipes: bool) -> _Source:
     """The source that `name` means: standard input, a file, a packed list, or a URL. BadSeed."""
     if name == "-":
         return _Source("standard input", open=_standard_input)
     if (path := _find(name, folders)) is not None:
         if not os.access(path, os.R_OK):
             raise BadSeed(f"the file {name} cannot be read")
+        try:
+            check_kind(path, path.stat().st_mode, pipes=pipes)
+        except NotAFile as error:
+            raise BadSeed(str(error)) from None
         size_bytes = path.stat().st_size if path.is_file() else None
         return _Source(name, open=lambda: path.open("rb"), size_bytes=size_bytes)
     if (data := _packed(name)) is not None:

@@ -11,7 +11,6 @@ are as of the last batch.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
@@ -27,6 +26,7 @@ from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk.database import is_begun
+from webcrawl.frontier.disk.folderlock import hold
 from webcrawl.frontier.disk.identity import Identity
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.disk.store import DiskStore
@@ -39,7 +39,6 @@ from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRule
 
 FOLDER = "frontier"  # in JOBDIR
-LOCK = "frontier.lock"  # in JOBDIR: held by the process of the crawl
 RETRY = "frontier.retry"  # beside FOLDER: `scrapy frontier --retry` leaves its reasons in it
 ACTIVE_HOSTS_MAX = 20_000
 
@@ -323,10 +322,6 @@ class DiskFrontier(Frontier):
             self.fresh = self._state.fresh
 
 
-class InUseError(StoreError):
-    """Another process has locked the folder."""
-
-
 class JobFolder:
     """The folder of one crawl, locked by one process at a time."""
 
@@ -340,7 +335,7 @@ class JobFolder:
             self.path = path
             self._refuse_foreign()
             path.mkdir(parents=True, exist_ok=True)
-            self._lock = self._hold()
+            self._lock = hold(path)
         except OSError as error:
             raise StoreError(f"{path or gettempdir()} cannot be used: {error.strerror}") from None
 
@@ -354,19 +349,3 @@ class JobFolder:
         if (self.path / "requests.queue").exists():
             raise StoreError(f"{self.path} is no frontier: it holds a crawl of plain Scrapy")
         is_begun(self.path / FOLDER)
-
-    def _hold(self) -> int:
-        """Lock the folder; the system unlocks it when this process ends or dies. OSError."""
-        lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(lock, 0)
-            os.pwrite(lock, b"%d\n" % os.getpid(), 0)
-        except BlockingIOError:
-            holder = os.read(lock, 32).decode().strip()
-            os.close(lock)
-            raise InUseError(f"{self.path} is in use by another crawl, process {holder}") from None
-        except OSError:
-            os.close(lock)
-            raise
-        return lock
