@@ -18,11 +18,10 @@ from scrapy.utils.misc import load_object
 
 from webcrawl import openfiles
 from webcrawl.config.build import processes_from, share_of
-from webcrawl.config.check import check, check_live, problems_of
+from webcrawl.config.check import check_live, problems_of
 from webcrawl.config.earlier import prepare_earlier
 from webcrawl.config.fetch import ProxyError, limits_from, proxy_from
 from webcrawl.config.kinds import FREE_PORT, SettingError
-from webcrawl.config.names import check_names
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import CrawlScheduler, crawl_of
 from webcrawl.fetch.proxy import problem_of
@@ -35,8 +34,7 @@ logger = logging.getLogger(__name__)
 
 def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespace) -> None:
     """Check, crawl with a broad spider, and set the exit code of `command`."""
-    names = check_names(crawler.settings, crawler.spidercls, opts.spargs)
-    if problems := [*names.misspelt, *check(crawler.settings)]:
+    if problems := problems_of(crawler.settings, crawler.spidercls, opts.spargs):
         command.exitcode = 2
         _report(crawler, *problems)
         return
@@ -45,7 +43,7 @@ def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespac
         fit_open_files(crawler.settings)
         _try_port(crawler.settings)
         _try_proxy(crawler.settings)
-        prepare_earlier(crawler.settings)
+        crawl_of(crawler).earlier_folder = prepare_earlier(crawler.settings)
     except KeyboardInterrupt:  # an index of DEDUP_INDEX takes minutes
         command.exitcode = 130
         return
@@ -150,21 +148,9 @@ def _try_port(settings: BaseSettings) -> None:
 
 
 def _try_proxy(settings: BaseSettings) -> None:
-    """SettingError if the proxy cannot be used now, or if pages would not go through it."""
+    """SettingError if the proxy cannot be used now."""
     proxy = proxy_from(settings)
-    if proxy is None:
-        return
-    handlers = settings.getwithbase("DOWNLOAD_HANDLERS")
-    handler = "webcrawl.downloader.DownloadHandler"
-    for name, value, ours in (
-        ("DOWNLOADER", settings["DOWNLOADER"], "webcrawl.downloader.Downloader"),
-        ("DOWNLOAD_HANDLERS['http']", handlers.get("http"), handler),
-        ("DOWNLOAD_HANDLERS['https']", handlers.get("https"), handler),
-    ):
-        found = load_object(value) if value else None
-        if not (isinstance(found, type) and issubclass(found, load_object(ours))):
-            raise ProxyError(f"{name} = {value!r} would send requests past it")
-    if problem := problem_of(proxy):
+    if proxy is not None and (problem := problem_of(proxy)):
         raise ProxyError(f"{proxy}: {problem}")
 
 

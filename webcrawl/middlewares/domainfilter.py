@@ -8,7 +8,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.config.build import scope_from
+from webcrawl.config.build import domains_of, scope_from
 from webcrawl.middlewares.verifier import Verifier, is_robots_task
 from webcrawl.parse.urls import host_of
 from webcrawl.scope import Scope
@@ -17,7 +17,9 @@ SETTINGS = ("SCOPE_SUFFIXES", "SCOPE_DENY", "SCOPE_ALLOW", "SCOPE_RULES")
 
 
 class DomainFilter(Verifier):
-    """Drops requests that SCOPE_SUFFIXES, SCOPE_DENY, SCOPE_ALLOW or SCOPE_RULES exclude."""
+    """Drops requests that SCOPE_SUFFIXES, SCOPE_DENY, SCOPE_ALLOW, SCOPE_RULES or the spider's
+    `allowed_domains` exclude.
+    """
 
     name = "domain_filter"
 
@@ -27,9 +29,10 @@ class DomainFilter(Verifier):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        if not any(crawler.settings.getlist(name) for name in SETTINGS):
+        domains = domains_of(crawler)
+        if not domains and not any(crawler.settings.getlist(name) for name in SETTINGS):
             raise NotConfigured
-        return cls(crawler, scope_from(crawler.settings))
+        return cls(crawler, scope_from(crawler.settings, domains))
 
     def decide(self, url: str, request: Request) -> None:
         if is_robots_task(request):  # RFC 9309, 2.3.1.2: a robots.txt may redirect to other hosts
