@@ -23,7 +23,7 @@ URL = "http://a.example/"
 
 def crawler_with(**settings: Any) -> Crawler:
     values = {name: getattr(project, name) for name in dir(project) if name.isupper()}
-    memory = {"FRONTIER_STORE": "memory", "EXTENSIONS": {}, "SCOPE_SUFFIXES": [".example"]}
+    memory = {"FRONTIER_STORE": "memory", "EXTENSIONS_BASE": {}, "SCOPE_SUFFIXES": [".example"]}
     memory["TWISTED_REACTOR_ENABLED"] = False
     crawler = Crawler(BroadSpider, values | memory | settings)
     crawler._apply_settings()

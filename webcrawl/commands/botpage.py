@@ -31,8 +31,12 @@ from webcrawl.wording import utc_now
 
 # The page does not say these, and their folders may be on another machine.
 _UNUSED = {
-    **{"CLUSTER": "", "CLUSTER_CHECKPOINTS": None, "JOBDIR": None, "PROXY": ""},
-    **{"REPORT_DIR": "", "WARC_DIR": "warc"},
+    "CLUSTER": "",
+    "CLUSTER_CHECKPOINTS": None,
+    "JOBDIR": None,
+    "PROXY": "",
+    "REPORT_DIR": "",
+    "WARC_DIR": "warc",
 }
 
 

@@ -16,17 +16,18 @@ from scrapy.utils.python import global_object_name
 
 from webcrawl.config.build import processes_from
 from webcrawl.config.fetch import ProxyError, has_proxy
-from webcrawl.config.table import read
 
 Wanted = Callable[[BaseSettings], Any]
 
 
 def _on(name: str) -> Wanted:
-    return lambda settings: read(settings, name, bool)
+    return lambda settings: settings.getbool(name)
 
 
 def _any_of(*names: str) -> Wanted:
-    return lambda settings: any(settings.get(name) not in (None, "", "0", 0, {}) for name in names)
+    return lambda settings: any(
+        settings.get(name) not in (None, "0") and settings[name] for name in names
+    )
 
 
 class Part(NamedTuple):

@@ -25,7 +25,7 @@ MISSPELT = 0.865
 NEAR = 0.75  # near enough for a hint
 _ARGUMENT_MISSPELT = 0.8  # lower, as they are short: "seed" and "seeds" have .89
 _USERS = {SETTINGS_PRIORITIES[name] for name in ("project", "spider", "cmdline")}
-_OWN = "if it is your own, list it in OWN_NAMES"
+_OWN = "(OWN_NAMES lists names of your own)"
 
 
 class Names(NamedTuple):
@@ -53,21 +53,17 @@ def _settings_line(found: Names, name: str) -> None:
     near = [each for each in known if _is_swapped(each, _squeezed(name))]
     near = near or get_close_matches(_squeezed(name), known, 1, MISSPELT)
     if near:
-        found.misspelt.append(
-            f"{name} is not a setting; did you mean {known[near[0]]}? ({_OWN.capitalize()}.)"
-        )
+        found.misspelt.append(f"{name} is not a setting; did you mean {known[near[0]]}? {_OWN}")
         return
     near = get_close_matches(_squeezed(name), known, 1, NEAR)
     if near:
-        found.doubtful.append(f"{name} is no setting; the nearest is {known[near[0]]}; {_OWN}")
+        found.doubtful.append(f"{name} is no setting; the nearest is {known[near[0]]} {_OWN}")
 
 
 def _arguments_line(found: Names, name: str, spider: type[Spider]) -> None:
     near = get_close_matches(name.lower(), _parameters(spider), 1, _ARGUMENT_MISSPELT)
     if near:
-        found.misspelt.append(
-            f"-a {name}= is not an argument; did you mean -a {near[0]}=? ({_OWN.capitalize()}.)"
-        )
+        found.misspelt.append(f"-a {name}= is not an argument; did you mean -a {near[0]}=? {_OWN}")
     elif spider.__module__.startswith("webcrawl."):  # a spider of the user's may read it
         found.doubtful.append(f"-a {name}= is given, but spider {spider.name!r} does not read it")
 
