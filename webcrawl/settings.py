@@ -102,12 +102,13 @@ PROXY = ""  # http://host:port, or @file: every request goes through it
 DNS_SERVERS: list[str] = []
 ALLOW_PRIVATE_ADDRESSES = False
 DOWNLOADER = "webcrawl.downloader.Downloader"
-DOWNLOAD_HANDLERS: dict[str, str | None] = {}
-DOWNLOAD_HANDLERS_BASE = {
-    **default_settings.DOWNLOAD_HANDLERS_BASE,
+# In both: a user's dictionary replaces the first, and Scrapy changes the second if
+# TWISTED_REACTOR_ENABLED is off.
+DOWNLOAD_HANDLERS: dict[str, str | None] = {
     "http": "webcrawl.downloader.DownloadHandler",
     "https": "webcrawl.downloader.DownloadHandler",
 }
+DOWNLOAD_HANDLERS_BASE = {**default_settings.DOWNLOAD_HANDLERS_BASE, **DOWNLOAD_HANDLERS}
 
 # The frontier.
 SCHEDULER = "webcrawl.scheduler.Scheduler"

@@ -16,7 +16,6 @@ from webcrawl.config.fetch import user_agent_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import Assignment, Crawl
 from webcrawl.extensions.startcheck import StartCheck
-from webcrawl.extensions.statslines import StatsLines
 from webcrawl.spiders.broad import BroadSpider
 
 
@@ -40,16 +39,12 @@ def test_a_script_with_a_misspelt_name_is_refused() -> None:
         StartCheck.from_crawler(crawler)
 
 
-def test_what_is_off_or_doubtful_and_a_missing_contact_are_logged(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    lines = {StatsLines: None, "webcrawl.fastpath.FastPath": None}
+def test_a_doubtful_name_and_a_missing_contact_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        StartCheck.from_crawler(crawler_of(SCOPE_DENIED=1, EXTENSIONS=lines))
-    assert len(caplog.records) == 7
+        StartCheck.from_crawler(crawler_of(SCOPE_DENIED=1))
+    assert len(caplog.records) == 6
     assert "SCOPE_DENIED is no setting; the nearest is SCOPE_DENY" in caplog.messages[0]
-    assert caplog.messages[1] == "EXTENSIONS: StatsLines is off: no stats lines"
-    assert "names no contact" in caplog.messages[3]
+    assert "names no contact" in caplog.messages[2]
 
 
 def test_a_script_whose_pages_would_be_lost_is_refused() -> None:

@@ -100,8 +100,7 @@ def test_a_crawl_with_all_its_parts_says_nothing() -> None:
     [
         (
             {"ITEM_PIPELINES": {WARC: None}},
-            "ITEM_PIPELINES: WarcPipeline is off: no page is archived; to crawl without an"
-            " archive, set WARC_ENABLED = False",
+            f"ITEM_PIPELINES: WarcPipeline is off: {PARTS[0].without}",
         ),
         (
             {"SPIDER_MIDDLEWARES_BASE": {}},

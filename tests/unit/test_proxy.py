@@ -12,6 +12,7 @@ from scrapy.settings import Settings
 from webcrawl.admission.dns import ResolutionFailed
 from webcrawl.admission.guard import AddressGuard
 from webcrawl.admission.proxied import ProxyGuard, ProxyResolver, stand_in
+from webcrawl.config.components import refusals
 from webcrawl.fetch.http1 import Headers
 from webcrawl.fetch.proxy import Proxy, failure_of, real_address
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -65,6 +66,17 @@ def test_the_crawl_object_has_the_parts_of_the_scheduler() -> None:
         assert crawl.fatal_error == ""
 
     with_scheduler(use)
+
+
+def test_a_part_that_is_off_gets_a_line_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
+    async def use(scheduler: Scheduler) -> None:
+        scheduler._log_start()
+
+    with caplog.at_level(logging.WARNING):
+        with_scheduler(use, DOWNLOADER_MIDDLEWARES={"webcrawl.middlewares.RobotsTxt": None})
+    assert any(
+        line.startswith("DOWNLOADER_MIDDLEWARES: RobotsTxt is off") for line in caplog.messages
+    )
 
 
 @pytest.mark.parametrize(

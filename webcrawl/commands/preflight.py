@@ -34,7 +34,8 @@ logger = logging.getLogger(__name__)
 
 def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespace) -> None:
     """Check, crawl with a broad spider, and set the exit code of `command`."""
-    if problems := problems_of(crawler.settings, crawler.spidercls, opts.spargs):
+    spider, settings = crawler.spidercls, crawler.settings
+    if problems := problems_of(settings, spider, opts.spargs, is_broad=True):
         command.exitcode = 2
         _report(crawler, *problems)
         return
@@ -177,7 +178,7 @@ def _shortfall(crawler: Crawler) -> str:
     frontier = crawl_of(crawler).frontier
     if frontier is not None and frontier.goal:
         return f"the frontier emptied after {frontier.crawled} of {frontier.goal} pages"
-    return "no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW and SCOPE_DENY"
+    return "no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW, SCOPE_DENY, allowed_domains"
 
 
 def _report(crawler: Crawler, *lines: str) -> None:

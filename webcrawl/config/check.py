@@ -87,15 +87,19 @@ def _steering_of(settings: BaseSettings) -> None:
 
 
 def problems_of(
-    settings: BaseSettings, spider: type[Spider], arguments: Mapping[str, Any] | None = None
+    settings: BaseSettings,
+    spider: type[Spider],
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    is_broad: bool = False,
 ) -> list[str]:
     """One line for each misspelt name, each value that cannot be used, and each vital part off.
 
-    The spider may be a plain Scrapy spider. With another scheduler than ours it reads no setting of
-    the table, and only names are checked.
+    A plain Scrapy spider with another scheduler than ours reads no setting of the table, and only
+    names are checked. `is_broad`: it is a broad spider.
     """
     problems = check_names(settings, spider, arguments or {}).misspelt
-    if TABLE["SCHEDULER"].kind.fits(settings["SCHEDULER"]):
+    if is_broad or TABLE["SCHEDULER"].kind.fits(settings["SCHEDULER"]):
         problems += check(settings) or components.refusals(settings)
     return problems
 
@@ -111,8 +115,8 @@ def check_live(settings: BaseSettings) -> None:
 
 
 def warnings_of(settings: BaseSettings) -> list[str]:
-    """A line for each part that is off, and each setting that has less effect than expected."""
-    lines = [*components.losses(settings)]
+    """A line for each setting that has no effect, or less than its user expects, beside others."""
+    lines = []
     if recrawl_from(settings) is not None and not settings.get("JOBDIR"):
         lines.append(
             f"RECRAWL = {settings['RECRAWL']!r} without a JOBDIR: what is known of the pages is"

@@ -30,6 +30,7 @@ from twisted.python.failure import Failure
 from webcrawl.admission.sitemaps import Sitemaps
 from webcrawl.cluster.bus import Refused
 from webcrawl.config import build
+from webcrawl.config.components import losses
 from webcrawl.config.ignored import unused
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import BUDGETS, crawl_of, set_fatal_error
@@ -194,8 +195,9 @@ class Scheduler(BaseScheduler):
         if build.is_debugging(self._crawler):
             _log_wait(settings)
             return
-        for line in unused(settings):
-            logger.warning("%s", line)
+        if not build.is_worker(self._crawler):  # the first process says it for all
+            for line in [*losses(settings), *unused(settings)]:
+                logger.warning("%s", line)
         if settings.get("JOBDIR") and settings["FRONTIER_STORE"] == "memory":
             logger.warning("JOBDIR: this crawl cannot be resumed, FRONTIER_STORE is 'memory'")
         for warning in self.frontier.warnings:
