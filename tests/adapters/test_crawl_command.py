@@ -163,7 +163,8 @@ def test_no_seed_in_scope_is_a_bad_seed(scrapy: Scrapy) -> None:
     done = scrapy("crawl", "broad", "-a", "seeds=ufmg.br", "-s", "SCOPE_SUFFIXES=.invalid")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "bad seed: no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW, SCOPE_DENY, allowed_domains"
+        "bad seed: no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW, SCOPE_DENY,"
+        " allowed_domains"
     )
 
 
