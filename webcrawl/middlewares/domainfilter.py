@@ -9,6 +9,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.config.build import domains_of, scope_from
+from webcrawl.config.table import TABLE
 from webcrawl.middlewares.verifier import Verifier, is_robots_task
 from webcrawl.parse.urls import host_of
 from webcrawl.scope import Scope
@@ -29,7 +30,9 @@ class DomainFilter(Verifier):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        domains = domains_of(crawler)
+        # With another scheduler, Scrapy's OffsiteMiddleware does it.
+        is_ours = TABLE["SCHEDULER"].kind.fits(crawler.settings["SCHEDULER"])
+        domains = domains_of(crawler) if is_ours else []
         if not domains and not any(crawler.settings.getlist(name) for name in SETTINGS):
             raise NotConfigured
         return cls(crawler, scope_from(crawler.settings, domains))
