@@ -148,7 +148,7 @@ LIVE = 0  # a page on 127.0.0.1; the control socket in JOBDIR is always there
 STATS_CLASS = "webcrawl.fastpath.StatsCollector"
 LOGSTATS_INTERVAL = 0  # off: the stats lines have more
 EXTENSIONS: dict[str, int | None] = {}
-_REPLACED = {
+_replaced = {
     # It leaves half a file if it is killed, and a traceback if the disk is full.
     "scrapy.extensions.spiderstate.SpiderState",
     # It loses items if it is killed, and logs a traceback per item if the disk is full.
@@ -162,7 +162,7 @@ EXTENSIONS_BASE = {
     **{
         path: place
         for path, place in default_settings.EXTENSIONS_BASE.items()
-        if path not in _REPLACED
+        if path not in _replaced
     },
     "webcrawl.extensions.startcheck.StartCheck": 0,
     "webcrawl.extensions.live.Live": 50,  # its line comes before the stats lines

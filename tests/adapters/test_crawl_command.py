@@ -124,8 +124,8 @@ def test_custom_settings_are_checked_too(tmp_path: Path, scrapy: Scrapy) -> None
 def test_a_crawl_of_the_open_web_without_a_contact(scrapy: Scrapy) -> None:
     arguments = ("crawl", "broad", "-a", "seeds=ufmg.br", "-s", "SCOPE_SUFFIXES=.invalid")
     quiet = ("-s", "LOG_LEVEL=WARNING")
-    said = scrapy(*arguments, *quiet, "-s", "OWN_THING=1", "-a", "colour=red").stderr
-    assert "OWN_THING is set, but no code" in said
+    said = scrapy(*arguments, *quiet, "-s", "SCOPE_DENIED=1", "-a", "colour=red").stderr
+    assert "SCOPE_DENIED is no setting; the nearest is SCOPE_DENY" in said
     assert "-a colour= is given, but" in said
     assert (
         len([line for line in said.splitlines() if "[webcrawl.extensions.startcheck]" in line]) == 7

@@ -34,8 +34,8 @@ logger = logging.getLogger(__name__)
 
 def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespace) -> None:
     """Check, crawl with a broad spider, and set the exit code of `command`."""
-    spider, settings = crawler.spidercls, crawler.settings
-    if problems := problems_of(settings, spider, opts.spargs, is_broad=True):
+    problems = problems_of(crawler.settings, crawler.spidercls, opts.spargs, is_broad=True)
+    if problems:
         command.exitcode = 2
         _report(crawler, *problems)
         return

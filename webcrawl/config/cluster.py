@@ -90,6 +90,8 @@ def _node_in(
         "SUFFIX_LIST": SUFFIX_LIST,
         "PROXY": "set" if has_proxy(settings) else "unset",
     }
+    if scope.domains:
+        agreed["allowed_domains"] = ",".join(scope.domains)
     node = Node(bus, store, agreed, shards, longest_fetch_s=longest_fetch_s, clock=time.monotonic)
     tenancies = None
     if addresses is not None:

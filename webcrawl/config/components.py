@@ -167,33 +167,16 @@ PARTS = (
         _on("DOWNLOADER_STATS"),
     ),
 )
-# What fetches pages: another class is the user's choice, and None is a mistake.
-_FETCHING = (
-    (
-        "DOWNLOADER",
-        "webcrawl.downloader.Downloader",
-        "a pause, a deny and the page target hold back no request that is about to be sent",
-    ),
-    *(
-        (
-            f"DOWNLOAD_HANDLERS[{scheme!r}]",
-            "webcrawl.downloader.DownloadHandler",
-            "its pages are archived as reconstructed, from any address, at any size",
-        )
-        for scheme in ("http", "https")
-    ),
-)
 
 
 def refusals(settings: BaseSettings) -> list[str]:
     """One line for each part without which pages are lost, or go past PROXY."""
     lines = [_line(part) for part in PARTS if part.is_vital and _is_missing(part, settings)]
-    for name, path, _ in _FETCHING:
-        value = _fetcher(settings, name)
-        if value is None:
-            lines.append(f"{name} = None cannot be used: no page is fetched")
-        elif has_proxy(settings) and not _stands_in(value, path):
-            why = f"{name} = {value!r} would send requests past it"
+    for each in _fetching(settings):
+        if each.value is None:
+            lines.append(f"{each.name} = None cannot be used: no page is fetched")
+        elif has_proxy(settings) and not _stands_in(each.value, each.ours):
+            why = f"{each.name} = {each.value!r} would send requests past it"
             lines.append(str(ProxyError(why)))
     return lines
 
@@ -203,31 +186,51 @@ def losses(settings: BaseSettings) -> Iterator[str]:
     for part in PARTS:
         if not part.is_vital and _is_missing(part, settings):
             yield _line(part)
-    for name, path, without in _FETCHING:
-        value = _fetcher(settings, name)
-        if not _stands_in(value, path):
-            yield f"{name} is {_path_of(value)}: {without}"
+    for each in _fetching(settings):
+        if not _stands_in(each.value, each.ours):
+            yield f"{each.name} is {_path_of(each.value)}: {each.without}"
 
 
 def _line(part: Part) -> str:
     return f"{part.setting}: {part.path.rpartition('.')[2]} is off: {part.without}"
 
 
-def _fetcher(settings: BaseSettings, name: str) -> Any:
-    setting, _, scheme = name.rstrip("']").partition("['")
-    return settings.getwithbase(setting).get(scheme) if scheme else settings[setting]
+class _Fetching(NamedTuple):
+    """What fetches pages: `value` by the settings, `ours`, and what is lost without ours."""
+
+    name: str
+    value: Any
+    ours: str
+    without: str
+
+
+def _fetching(settings: BaseSettings) -> Iterator[_Fetching]:
+    yield _Fetching(
+        "DOWNLOADER",
+        settings["DOWNLOADER"],
+        "webcrawl.downloader.Downloader",
+        "a pause, a deny and the page target hold back no request that is about to be sent",
+    )
+    handlers = settings.getwithbase("DOWNLOAD_HANDLERS")
+    for scheme in ("http", "https"):
+        yield _Fetching(
+            f"DOWNLOAD_HANDLERS[{scheme!r}]",
+            handlers.get(scheme),
+            "webcrawl.downloader.DownloadHandler",
+            "its pages are archived as reconstructed, from any address, at any size",
+        )
 
 
 def _is_missing(part: Part, settings: BaseSettings) -> bool:
     """Whether the settings want `part`, and neither it nor a subclass is on."""
     if part.wanted is not None and not part.wanted(settings):
         return False
-    places = dict(settings[f"{part.setting}_BASE"] or {})
-    places |= {_path_of(each): place for each, place in (settings[part.setting] or {}).items()}
+    base, users = settings[f"{part.setting}_BASE"] or {}, settings[part.setting] or {}
+    places = dict(base) | {_path_of(each): place for each, place in users.items()}
     if places.get(part.path) is not None:
         return False
-    users = [each for each, place in places.items() if place is not None]
-    return not any(_stands_in(each, part.path) for each in users)
+    others = [each for each, place in users.items() if place is not None]
+    return not any(_stands_in(each, part.path) for each in others)
 
 
 def _path_of(component: Any) -> str:

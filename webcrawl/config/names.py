@@ -43,7 +43,7 @@ def check_names(
     for name in sorted(_given(settings) - _known() - own):
         _settings_line(found, name)
     for name in arguments:
-        if not (name[0] == "_" or name in own or _takes(spider, name)):
+        if not (name[:1] == "_" or name in own or _takes(spider, name)):
             _arguments_line(found, name, spider)
     return found
 
