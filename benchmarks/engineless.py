@@ -23,6 +23,7 @@ from webcrawl.admission.runner import REDIRECTS
 from webcrawl.config import build
 from webcrawl.config.fetch import content_type_test, headers_from, limits_from
 from webcrawl.crawl.outcomes import fetched
+from webcrawl.extensions import garbage
 from webcrawl.fetch.client import Client
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.request import FetchRequest
@@ -143,7 +144,7 @@ class Crawl:
 def main(seeds: str, *chosen: str) -> None:
     settings = project_settings(*chosen)
     gc.freeze()
-    gc.set_threshold(*settings["GC_THRESHOLD"])
+    gc.set_threshold(*garbage.THRESHOLD)
     loop = settings["ASYNCIO_EVENT_LOOP"]
     with asyncio.Runner(loop_factory=load_object(loop) if loop else None) as runner:
         runner.run(crawl(settings, seeds))

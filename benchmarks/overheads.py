@@ -27,7 +27,6 @@ from benchmarks.crawls import (
     taking_turns,
     world,
 )
-from webcrawl import settings
 from webcrawl.live.address import SOCKET, address_of
 
 REPORT = "webcrawl.extensions.report.CrawlReport"
@@ -51,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def measure(arguments: argparse.Namespace) -> str:
     with serving(*world(arguments.hosts, arguments.pages_per_host, PREPARED)) as place:
         disk: dict[str, Any] = {"FRONTIER_STORE": "disk"}
-        without_report = json.dumps(settings.EXTENSIONS | {REPORT: None})
+        without_report = json.dumps({REPORT: None})
         live: dict[str, Any] = {"JOBDIR": jobdir(place), "LIVE": 1}
         costs = taking_turns(
             {

@@ -1,8 +1,12 @@
 """Every default of the crawler, with its reason. docs/settings.md has the meanings.
 
 Users override a default with `-s NAME=VALUE`, in a spider's `custom_settings`, or in their own
-settings module that begins with `from webcrawl.settings import *`. Times are in seconds, sizes in
-bytes.
+settings module that begins with `from webcrawl.settings import *`. `webcrawl.addon` sets the same
+defaults in any other Scrapy project. Times are in seconds, sizes in bytes.
+
+The parts of the crawler are in `..._BASE`, where Scrapy has its own: ITEM_PIPELINES, EXTENSIONS and
+the like are the user's, and add to them. The paths there are those where the classes are defined:
+Scrapy compares them with these when a user switches a part off.
 """
 
 from importlib.util import find_spec
@@ -15,6 +19,7 @@ BOT_NAME = "webcrawl"
 SPIDER_MODULES = ["webcrawl.spiders"]
 NEWSPIDER_MODULE = "webcrawl.spiders"
 COMMANDS_MODULE = "webcrawl.commands"
+OWN_NAMES: list[str] = []  # of a user's settings and arguments, however near to known ones
 
 # Identity. Put a way to reach you into USER_AGENT: "name/1.0 (+https://example.org/crawl)".
 USER_AGENT = f"webcrawl/{__version__}"
@@ -98,10 +103,13 @@ DNS_SERVERS: list[str] = []
 ALLOW_PRIVATE_ADDRESSES = False
 ALLOW_PORTS: list[int] = []  # such as 6000, for a site that is there
 DOWNLOADER = "webcrawl.downloader.Downloader"
-DOWNLOAD_HANDLERS = {
+# In both: a user's dictionary replaces the first, and Scrapy changes the second if
+# TWISTED_REACTOR_ENABLED is off.
+DOWNLOAD_HANDLERS: dict[str, str | None] = {
     "http": "webcrawl.downloader.DownloadHandler",
     "https": "webcrawl.downloader.DownloadHandler",
 }
+DOWNLOAD_HANDLERS_BASE = {**default_settings.DOWNLOAD_HANDLERS_BASE, **DOWNLOAD_HANDLERS}
 
 # The frontier.
 SCHEDULER = "webcrawl.scheduler.Scheduler"
@@ -115,7 +123,8 @@ RECRAWL_CYCLE = "28d"
 RECRAWL_BUDGET = 0.5  # share of requests, where new pages wait too
 
 # What is left behind.
-ITEM_PIPELINES = {"webcrawl.pipelines.warc.WarcPipeline": 300}
+ITEM_PIPELINES: dict[str, int | None] = {}
+ITEM_PIPELINES_BASE = {"webcrawl.pipelines.warc.WarcPipeline": 300}
 WARC_ENABLED = True
 WARC_DIR = "warc"
 WARC_PREFIX = "webcrawl"
@@ -139,7 +148,23 @@ STATS_INTERVAL = 2.0
 LIVE = 0  # a page on 127.0.0.1; the control socket in JOBDIR is always there
 STATS_CLASS = "webcrawl.fastpath.StatsCollector"
 LOGSTATS_INTERVAL = 0  # off: the stats lines have more
-EXTENSIONS = {
+EXTENSIONS: dict[str, int | None] = {}
+_replaced = {
+    # It leaves half a file if it is killed, and a traceback if the disk is full.
+    "scrapy.extensions.spiderstate.SpiderState",
+    # It loses items if it is killed, and logs a traceback per item if the disk is full.
+    "scrapy.extensions.feedexport.FeedExporter",
+    # Ours leaves CLOSESPIDER_PAGECOUNT to the scheduler, which meets it exactly.
+    "scrapy.extensions.closespider.CloseSpider",
+    # Ours imports it if it is switched on: its web server takes 8 MB.
+    "scrapy.extensions.remote_control.RemoteControl",
+}
+EXTENSIONS_BASE = {
+    **{
+        path: place
+        for path, place in default_settings.EXTENSIONS_BASE.items()
+        if path not in _replaced
+    },
     "webcrawl.extensions.startcheck.StartCheck": 0,
     "webcrawl.extensions.live.Live": 50,  # its line comes before the stats lines
     "webcrawl.extensions.statslines.StatsLines": 100,
@@ -154,58 +179,34 @@ EXTENSIONS = {
     "webcrawl.extensions.budgets.Budgets": 0,
     "webcrawl.extensions.allocator.OneHeap": 0,
     "webcrawl.extensions.garbage.GcTuning": 900,
-    "webcrawl.fastpath.FastPath": 910,  # None: Scrapy's own engine, 200 µs per page slower
-    # Scrapy's leaves half a file if it is killed, and a traceback if the disk is full.
-    "scrapy.extensions.spiderstate.SpiderState": None,
+    "webcrawl.fastpath.extension.FastPath": 910,  # without it 200 µs per page slower
     "webcrawl.extensions.spiderstate.SpiderState": 0,
-    # Scrapy's loses items if it is killed, and logs a traceback per item if the disk is full.
-    "scrapy.extensions.feedexport.FeedExporter": None,
     "webcrawl.extensions.feeds.FeedExporter": 0,
-    # Ours leaves CLOSESPIDER_PAGECOUNT to the scheduler, which meets it exactly.
-    "scrapy.extensions.closespider.CloseSpider": None,
     "webcrawl.extensions.closespider.CloseSpider": 0,
     "webcrawl.extensions.remotecontrol.RemoteControl": 0,
 }
-# Without Scrapy's RemoteControl, which ours replaces: None, as above, would import it (8 MB).
-EXTENSIONS_BASE = {
-    path: place
-    for path, place in default_settings.EXTENSIONS_BASE.items()
-    if path != "scrapy.extensions.remote_control.RemoteControl"
-}
 
-# None: the frontier and the handler replace these parts of Scrapy, which would cost time per
-# request. To use a middleware, set it to Scrapy's number again.
-DOWNLOADER_MIDDLEWARES = {
-    "webcrawl.middlewares.DomainFilter": 60,
-    "webcrawl.middlewares.HostUniqueness": 70,
-    "webcrawl.middlewares.IpUniqueness": 80,
-    "webcrawl.middlewares.RobotsTxt": 100,
-    "webcrawl.middlewares.DownloaderStats": 850,
-    "scrapy.downloadermiddlewares.stats.DownloaderStats": None,
-    "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
-    "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
-    "scrapy.downloadermiddlewares.downloadtimeout.DownloadTimeoutMiddleware": None,
-    "scrapy.downloadermiddlewares.defaultheaders.DefaultHeadersMiddleware": None,
-    "scrapy.downloadermiddlewares.useragent.UserAgentMiddleware": None,
-    "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
-    "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
-    "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
-    "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
-    "scrapy.downloadermiddlewares.cookies.CookiesMiddleware": None,
+# The frontier and the handler replace most of Scrapy's middlewares, which would cost time per
+# request. To use one, set it to Scrapy's number.
+DOWNLOADER_MIDDLEWARES: dict[str, int | None] = {}
+DOWNLOADER_MIDDLEWARES_BASE = {
+    "webcrawl.middlewares.domainfilter.DomainFilter": 60,
+    "webcrawl.middlewares.hostuniqueness.HostUniqueness": 70,
+    "webcrawl.middlewares.ipuniqueness.IpUniqueness": 80,
+    "webcrawl.middlewares.robotstxt.RobotsTxt": 100,
+    "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": 300,
+    "scrapy.downloadermiddlewares.httpproxy.HttpProxyMiddleware": 750,
+    "webcrawl.middlewares.stats.DownloaderStats": 850,
+    "scrapy.downloadermiddlewares.httpcache.HttpCacheMiddleware": 900,
 }
-SPIDER_MIDDLEWARES = {
-    "webcrawl.crawl.PageFetchMiddleware": 0,  # outermost: it sees the output that the engine gets
-    "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,
-    "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None,
-    "scrapy.spidermiddlewares.referer.RefererMiddleware": None,
-    "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
-    "scrapy.spidermiddlewares.depth.DepthMiddleware": None,
-    "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": None,
+SPIDER_MIDDLEWARES: dict[str, int | None] = {}
+SPIDER_MIDDLEWARES_BASE = {
+    # Outermost: it sees the output that the engine gets.
+    "webcrawl.crawl.spidermiddleware.PageFetchMiddleware": 0,
 }
 # The engine. Measured: 100 (Scrapy's default) costs 1.5 ms per page in tasks that do nothing.
 CONCURRENT_ITEMS = 1
 SCRAPER_SLOT_MAX_ACTIVE_SIZE = 64 * 1024 * 1024
-GC_THRESHOLD = (50_000, 20, 100)
 COOKIES_ENABLED = False
 # Off: such a port runs the code of anyone who connects.
 TELNETCONSOLE_ENABLED = False

@@ -141,8 +141,8 @@ def test_a_setting_that_scrapy_reads_before_the_check_is_one_line_too(
 def test_a_crawl_of_the_open_web_without_a_contact(scrapy: Scrapy) -> None:
     arguments = ("crawl", "broad", "-a", "seeds=ufmg.br", "-s", "SCOPE_SUFFIXES=.invalid")
     quiet = ("-s", "LOG_LEVEL=WARNING")
-    said = scrapy(*arguments, *quiet, "-s", "OWN_THING=1", "-a", "colour=red").stderr
-    assert "OWN_THING is set, but no code" in said
+    said = scrapy(*arguments, *quiet, "-s", "SCOPE_DENIED=1", "-a", "colour=red").stderr
+    assert "SCOPE_DENIED is no setting; the nearest is SCOPE_DENY" in said
     assert "-a colour= is given, but" in said
     assert (
         len([line for line in said.splitlines() if "[webcrawl.extensions.startcheck]" in line]) == 7
@@ -182,7 +182,8 @@ def test_no_seed_in_scope_is_a_bad_seed(scrapy: Scrapy, target: tuple[str, ...])
     done = scrapy("crawl", "broad", "-a", "seeds=ufmg.br", *scope, *target)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "bad seed: no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW and SCOPE_DENY"
+        "bad seed: no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW, SCOPE_DENY,"
+        " allowed_domains"
     )
 
 

@@ -109,6 +109,45 @@ def test_a_crawl_from_another_folder(site: Path, tmp_path: Path) -> None:
     assert list((tmp_path / "warc").glob("*.warc.gz"))
 
 
+SPIDER = """
+import scrapy
+
+class Own(scrapy.Spider):
+    name = "own"
+    start_urls = ["{seed}"]
+
+    def parse(self, response):
+        yield {{"own": response.url}}
+"""
+
+
+def test_the_add_on_in_a_fresh_scrapy_project(site: Path, tmp_path: Path) -> None:
+    """What Scrapy makes, and ADDONS: the project's own spider, then the broad one."""
+    start = [sys.executable, "-m", "scrapy", "startproject", "fresh", str(tmp_path)]
+    subprocess.run(start, check=True, capture_output=True)
+    settings = tmp_path / "fresh" / "settings.py"
+    text = settings.read_text().replace("ADDONS = {}", 'ADDONS = {"webcrawl.Addon": 100}')
+    assert "webcrawl.Addon" in text
+    with running("--hosts", "6", "--pages-per-host", "3", "--host-delay", "0.1") as web:
+        more = f"DNS_SERVERS = [{web.dns!r}]\nALLOW_PRIVATE_ADDRESSES = True\nIP_DELAY = 0\n"
+        settings.write_text(text.replace("DOWNLOAD_DELAY = 1\n", "DOWNLOAD_DELAY = 0.1\n") + more)
+        (tmp_path / "fresh/spiders/own.py").write_text(SPIDER.format(seed=web.seeds[0]))
+        for arguments in (["own", "-o", "own.jsonl"], ["broad", "-a", f"seeds={web.seeds[0]}"]):
+            done = subprocess.run(
+                [sys.executable, "-m", "scrapy", "crawl", *arguments],
+                cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(site)},
+                capture_output=True, text=True, timeout=300, check=False,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr
+            assert "Crawled 1 pages @" in done.stdout or arguments[0] == "broad"
+            assert "Traceback" not in done.stderr
+        violations = web.ledger()["violations"]
+        for name in ("before_robots", "disallowed", "early_host"):
+            assert not violations[name]["count"], violations
+    assert (tmp_path / "own.jsonl").read_text().count("own") == 1
+    assert list((tmp_path / "warc").glob("*.warc.gz"))
+
+
 def test_a_seed_list_of_the_package(site: Path, tmp_path: Path) -> None:
     # No seed is in this scope, so nothing is asked of the network.
     arguments = ("crawl", "broad", "-a", "seeds=seeds/br.txt", "-s", "SCOPE_SUFFIXES=.invalid")

@@ -14,6 +14,7 @@ from scrapy.settings import Settings
 from webcrawl import settings as defaults
 from webcrawl.config.fetch import user_agent_of
 from webcrawl.config.kinds import SettingError
+from webcrawl.crawl.crawl import Assignment, Crawl
 from webcrawl.extensions.startcheck import StartCheck
 from webcrawl.spiders.broad import BroadSpider
 
@@ -22,7 +23,9 @@ def crawler_of(spider: type[Spider] = BroadSpider, **given: Any) -> Any:
     settings = Settings()
     settings.setmodule(defaults, priority="project")
     settings.setdict(given, priority="cmdline")
-    return SimpleNamespace(settings=settings, spidercls=spider, spider=spider("x"))
+    return SimpleNamespace(
+        settings=settings, spidercls=spider, spider=spider("x"), webcrawl=Crawl()
+    )
 
 
 def test_a_script_with_a_misspelt_name_is_refused() -> None:
@@ -36,12 +39,32 @@ def test_a_script_with_a_misspelt_name_is_refused() -> None:
         StartCheck.from_crawler(crawler)
 
 
-def test_an_unread_name_and_a_missing_contact_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_doubtful_name_and_a_missing_contact_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        StartCheck.from_crawler(crawler_of(OWN_THING=1))
+        StartCheck.from_crawler(crawler_of(SCOPE_DENIED=1))
     assert len(caplog.records) == 6
-    assert "OWN_THING is set, but no code" in caplog.messages[0]
+    assert "SCOPE_DENIED is no setting; the nearest is SCOPE_DENY" in caplog.messages[0]
     assert "names no contact" in caplog.messages[2]
+
+
+def test_a_script_whose_pages_would_be_lost_is_refused() -> None:
+    crawler = crawler_of(ITEM_PIPELINES={"webcrawl.pipelines.warc.WarcPipeline": None})
+    with pytest.raises(ValueError, match="WarcPipeline is off: no page is archived"):
+        StartCheck.from_crawler(crawler)
+    crawler.webcrawl.is_debugging = True
+    StartCheck.from_crawler(crawler)
+
+
+def test_an_entry_of_allowed_domains_that_is_no_host_gets_a_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    crawler = crawler_of(USER_AGENT="x (+https://a.test/)")
+    crawler.spider.allowed_domains = ["a.test", "https://b.test/x", "not a host"]
+    StartCheck.from_crawler(crawler)
+    assert caplog.messages == [
+        "allowed_domains has 'https://b.test/x': the host b.test is meant",
+        "allowed_domains has 'not a host': no URL matches it",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -54,15 +77,17 @@ def test_an_unread_name_and_a_missing_contact_are_logged(caplog: pytest.LogCaptu
 def test_no_setting_of_the_log_hides_a_missing_contact(
     setting: dict[str, Any], lines: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    StartCheck.from_crawler(crawler_of(OWN_THING=1, **setting))
+    StartCheck.from_crawler(crawler_of(SCOPE_DENIED=1, **setting))
     said = capsys.readouterr().err
     assert len(said.splitlines()) == lines
     assert ("names no contact" in said) == (lines > 0)
 
 
 def test_a_worker_checks_nothing() -> None:
+    crawler = crawler_of(SCOPE_SUFFIX="x")
+    crawler.webcrawl.assignment = Assignment(3, None, None, [])
     with pytest.raises(NotConfigured):
-        StartCheck.from_crawler(crawler_of(FRONTIER_STORE="socket:3", SCOPE_SUFFIX="x"))
+        StartCheck.from_crawler(crawler)
 
 
 class Named(BroadSpider):

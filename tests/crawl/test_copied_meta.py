@@ -45,8 +45,7 @@ def spider(parse: str, more: str = "") -> str:
         f"{more}\n"
         "class Users(BroadSpider):\n"
         "    name = 'users'\n"
-        "    custom_settings = {'SPIDER_MIDDLEWARES': {**settings.SPIDER_MIDDLEWARES,"
-        " **globals().get('MORE', {})}}\n"
+        "    custom_settings = {'SPIDER_MIDDLEWARES': globals().get('MORE', {})}\n"
         "    async def parse(self, response, **kwargs):\n" + indent(parse, " " * 8)
     )
 
@@ -114,19 +113,17 @@ MORE = {{Copies: 500}}
 
 
 @pytest.mark.parametrize(
-    ("chosen", "line"),
+    ("chosen", "line", "exit_code"),
     [
-        ("{Swallows: 500}", "SPIDER_MIDDLEWARES lacks webcrawl.crawl.PageFetchMiddleware: 0"),
-        (
-            "{**settings.SPIDER_MIDDLEWARES, Swallows: -1}",
-            "Swallows stands before webcrawl.crawl.PageFetchMiddleware: 0",
-        ),
+        ("{PageFetchMiddleware: None}", "PageFetchMiddleware is off: no page ends", 2),
+        ("{Swallows: -1}", "Swallows stands before webcrawl.crawl.PageFetchMiddleware: 0", 1),
     ],
 )
-def test_a_page_fetch_middleware_that_is_missing_or_not_first_is_refused(
-    tmp_path: Path, chosen: str, line: str
+def test_a_page_fetch_middleware_that_is_off_or_not_first_is_refused(
+    tmp_path: Path, chosen: str, line: str, exit_code: int
 ) -> None:
     code = f"""
+        from webcrawl.crawl import PageFetchMiddleware
         class Swallows:
             async def process_spider_output(self, response, result):
                 async for output in result:
@@ -139,7 +136,7 @@ def test_a_page_fetch_middleware_that_is_missing_or_not_first_is_refused(
     with running(*WORLD, *PROMISES) as web:
         result = run(tmp_path, web, code)
         assert not web.ledger()["totals"].get("requests")
-    assert result.exit_code == 1
+    assert result.exit_code == exit_code
     assert line in result.log.splitlines()[-1]
     assert "Traceback" not in result.log
 

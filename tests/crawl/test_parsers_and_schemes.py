@@ -47,7 +47,7 @@ def test_a_parser_and_a_scheme_are_added_by_settings(tmp_path: Path) -> None:
             custom_settings = {
                 "CONTENT_TYPES": ["text/html", "application/pdf", "image/png"],
                 "PARSERS": {"application/pdf": read_pdf, "image/png": fail},
-                "DOWNLOAD_HANDLERS": {**settings.DOWNLOAD_HANDLERS, "memo": Memos},
+                "DOWNLOAD_HANDLERS": {"memo": Memos},
             }
             async def parse(self, response):
                 async for page in super().parse(response):

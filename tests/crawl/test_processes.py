@@ -191,7 +191,7 @@ def test_a_hanging_process_is_replaced(tmp_path: Path) -> None:
                 async for page in super().parse(response):
                     yield page
                 hung = Path(__file__).with_name("hung")
-                if self.settings["FRONTIER_STORE"].startswith("socket:") and not hung.exists():
+                if self.crawler.webcrawl.assignment and not hung.exists():
                     hung.touch()
                     time.sleep(100)
     """
@@ -286,7 +286,7 @@ def test_a_worker_that_closes_its_spider_ends_the_crawl(tmp_path: Path) -> None:
             async def parse(self, response, **kwargs):
                 async for page in super().parse(response):
                     yield page
-                if self.settings["FRONTIER_STORE"].startswith("socket:"):
+                if self.crawler.webcrawl.assignment:
                     raise CloseSpider("enough")
     """
     with running(*WORLD, *PROMISES) as web:
@@ -301,7 +301,7 @@ def test_an_error_of_a_worker_is_the_last_line(tmp_path: Path) -> None:
         class Users(BroadSpider):
             name = "users"
             async def parse(self, response, **kwargs):
-                if self.settings["FRONTIER_STORE"].startswith("socket:"):
+                if self.crawler.webcrawl.assignment:
                     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
                 async for page in super().parse(response):
                     yield page

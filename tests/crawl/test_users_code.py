@@ -253,9 +253,7 @@ def test_a_spider_middleware_that_swallows_everything_does_not_hang(tmp_path: Pa
                 yield
         class Users(BroadSpider):
             name = "users"
-            custom_settings = {
-                "SPIDER_MIDDLEWARES": {**settings.SPIDER_MIDDLEWARES, Swallow: 10}
-            }
+            custom_settings = {"SPIDER_MIDDLEWARES": {Swallow: 10}}
     """
     with running(*WORLD, *PROMISES) as web:
         result = run(tmp_path, web, code)
@@ -295,9 +293,7 @@ def test_a_downloader_middleware_may_refuse_a_page(tmp_path: Path) -> None:
                 raise IgnoreRequest("no")
         class Users(BroadSpider):
             name = "users"
-            custom_settings = {
-                "DOWNLOADER_MIDDLEWARES": {**settings.DOWNLOADER_MIDDLEWARES, Refuse: 10}
-            }
+            custom_settings = {"DOWNLOADER_MIDDLEWARES": {Refuse: 10}}
     """
     with running(*WORLD, *PROMISES) as web:
         result = run(tmp_path, web, code)
@@ -310,7 +306,7 @@ WAYS = {
     "default": ("webcrawl.fastpath.engine", "{}"),
     "Scrapy's engine": (
         "scrapy.core.engine",
-        "{'EXTENSIONS': {**settings.EXTENSIONS, 'webcrawl.fastpath.FastPath': None}}",
+        "{'EXTENSIONS': {'webcrawl.fastpath.FastPath': None}}",
     ),
     "a downloader with a fetch of its own": ("scrapy.core.engine", "{'DOWNLOADER': Fetch}"),
     "items beside each other": ("webcrawl.fastpath.engine", "{'CONCURRENT_ITEMS': 5}"),

@@ -30,7 +30,7 @@ class Watcher:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        if is_worker(crawler.settings):
+        if is_worker(crawler):
             raise NotConfigured
         watcher = cls(crawler, Path(crawler.settings["WATCH_FILE"]))
         crawler.signals.connect(watcher.spider_opened, signals.spider_opened)

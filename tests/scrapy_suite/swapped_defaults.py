@@ -15,7 +15,7 @@ for _name in dir(settings):
 
 default_settings.SCHEDULER = settings.SCHEDULER
 default_settings.DOWNLOADER = settings.DOWNLOADER
-default_settings.DOWNLOAD_HANDLERS_BASE.update(settings.DOWNLOAD_HANDLERS)
+default_settings.DOWNLOAD_HANDLERS_BASE.update(settings.DOWNLOAD_HANDLERS_BASE)
 default_settings.SPIDER_MIDDLEWARES_BASE["webcrawl.crawl.PageFetchMiddleware"] = 0
 default_settings.EXTENSIONS_BASE["webcrawl.fastpath.FastPath"] = 910
 _stats = "scrapy.downloadermiddlewares.stats.DownloaderStats"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from scrapy.settings import Settings
 
-from webcrawl.config.earlier import EARLIER_FOLDER, earlier_from, prepare_earlier
+from webcrawl.config.earlier import earlier_from, prepare_earlier
 from webcrawl.config.kinds import SettingError
 
 LINE = (
@@ -36,17 +36,17 @@ def test_the_index_is_made_once_and_opened(
 ) -> None:
     job = tmp_path / "job"
     chosen = settings(DEDUP_INDEX=str(archives), JOBDIR=str(job) if has_jobdir else None)
-    prepare_earlier(chosen)
-    assert (chosen[EARLIER_FOLDER] == str(job / "earlier")) is has_jobdir
-    earlier = earlier_from(chosen)
-    assert earlier is not None
+    folder = prepare_earlier(chosen)
+    assert folder is not None
+    assert (folder == job / "earlier") is has_jobdir
+    earlier = earlier_from(chosen, folder)
     assert earlier.entries == 1
     earlier.close()
 
 
 def test_without_it_there_is_nothing(archives: Path) -> None:
-    assert earlier_from(settings()) is None
-    assert earlier_from(settings(DEDUP_INDEX=[archives], WARC_ENABLED=False)) is None
+    assert prepare_earlier(settings()) is None
+    assert prepare_earlier(settings(DEDUP_INDEX=[archives], WARC_ENABLED=False)) is None
 
 
 def test_a_broken_line_is_named(archives: Path, tmp_path: Path) -> None:
@@ -57,6 +57,5 @@ def test_a_broken_line_is_named(archives: Path, tmp_path: Path) -> None:
 
 def test_an_index_that_is_gone_is_named(archives: Path, tmp_path: Path) -> None:
     chosen = settings(DEDUP_INDEX=str(archives))
-    chosen.set(EARLIER_FOLDER, str(tmp_path / "gone"))
     with pytest.raises(SettingError, match="has no index"):
-        earlier_from(chosen)
+        earlier_from(chosen, tmp_path / "gone")

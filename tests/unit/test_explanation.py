@@ -159,6 +159,14 @@ def test_a_port_of_another_protocol() -> None:
     assert of_scope(Settings({"ALLOW_PORTS": "22,25"}), "http://www.a.net:22/") == []
 
 
+def test_out_of_scope_by_the_spider() -> None:
+    said = of_scope(Settings(), "http://www.a.net/", domains=["b.net", "www.b.org"])
+    expected = "its host is in none of the spider's allowed_domains = b.net, www.b.org"
+    assert said == [f"Out of scope: {expected}."]
+    allow = Command("2026-01-31T12:00:00Z", "scrapy ctl", "allow", ("a.net",))
+    assert of_scope(Settings(), "http://www.a.net/", Steered([allow]), ["b.net"]) == []
+
+
 def test_out_of_scope_by_a_command() -> None:
     deny = Command("2026-01-31T12:00:00Z", "scrapy ctl", "deny", ("b.net", "a.net"))
     said = of_scope(Settings(), "http://www.a.net/", Steered([deny]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,10 +13,13 @@ from scrapy.core.engine import ExecutionEngine
 from scrapy.crawler import Crawler
 
 from webcrawl import settings as project
-from webcrawl.crawl.crawl import crawl_of
+from webcrawl.config.build import domains_of
+from webcrawl.crawl.crawl import Assignment, crawl_of
 from webcrawl.crawl.page_fetch import PageFetch, lease_of, page_fetch_of
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Returned, Step
 from webcrawl.scheduler import Scheduler
+from webcrawl.scheduler.opening import rules_of
+from webcrawl.scope.hostrules import HostRule, Values
 from webcrawl.spiders.broad import BroadSpider
 
 URL = "http://a.example/"
@@ -23,7 +27,7 @@ URL = "http://a.example/"
 
 def crawler_with(**settings: Any) -> Crawler:
     values = {name: getattr(project, name) for name in dir(project) if name.isupper()}
-    memory = {"FRONTIER_STORE": "memory", "EXTENSIONS": {}, "SCOPE_SUFFIXES": [".example"]}
+    memory = {"FRONTIER_STORE": "memory", "EXTENSIONS_BASE": {}, "SCOPE_SUFFIXES": [".example"]}
     memory["TWISTED_REACTOR_ENABLED"] = False
     crawler = Crawler(BroadSpider, values | memory | settings)
     crawler._apply_settings()
@@ -65,6 +69,55 @@ def test_the_crawl_object_has_the_parts_of_the_scheduler() -> None:
         assert crawl.fatal_error == ""
 
     with_scheduler(use)
+
+
+def test_a_part_that_is_off_gets_a_line_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
+    async def use(scheduler: Scheduler) -> None:
+        scheduler._log_start()
+
+    with caplog.at_level(logging.WARNING):
+        with_scheduler(use, DOWNLOADER_MIDDLEWARES={"webcrawl.middlewares.RobotsTxt": None})
+    assert "DOWNLOADER_MIDDLEWARES: RobotsTxt is off" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("chosen", "taken"),
+    [
+        (["a.example"], True),
+        (["b.example", "http://a.example/x"], True),
+        (("b.example",), False),
+        ("b.example,A.example", True),  # -a allowed_domains=b.example,A.example
+        (["not a host"], False),
+        ([], True),
+        (None, True),
+    ],
+)
+def test_allowed_domains_of_the_spider_narrows_the_scope(chosen: Any, taken: bool) -> None:
+    async def use(scheduler: Scheduler) -> None:
+        assert scheduler.enqueue_request(Request(URL, dont_filter=True)) is taken
+
+    async def go() -> None:
+        crawler = crawler_with()
+        crawler.spider = BroadSpider()
+        crawler.spider.allowed_domains = chosen
+        scheduler = Scheduler.from_crawler(crawler)
+        await use(scheduler)
+        await scheduler._pump.close()
+
+    asyncio.run(go())
+
+
+def test_a_worker_has_the_domains_and_the_rules_of_the_first_process() -> None:
+    """Its spider may have made others: it gets no seeds."""
+    crawler = crawler_with(RULES="@/no/such/file.toml")
+    crawler.spider = BroadSpider()
+    crawler.spider.allowed_domains = ["b.example"]
+    rules = [HostRule(line=1, values=Values(), hosts=("a.example",))]
+    crawl_of(crawler).assignment = Assignment(3, rules, None, ["a.example"])
+    assert domains_of(crawler) == ["a.example"]
+    in_force = rules_of(crawler)
+    assert in_force is not None
+    assert in_force.rules == rules
 
 
 @pytest.mark.parametrize(

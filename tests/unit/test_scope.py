@@ -85,6 +85,37 @@ def test_deny_wins_over_allow() -> None:
     assert refuses(scope, "http://other.example/") == "allow"
 
 
+@pytest.mark.parametrize(
+    ("entry", "url", "reason"),
+    [
+        ("a.test", "http://a.test/", ""),
+        ("a.test", "http://www.a.test:8080/", ""),
+        ("www.a.test", "http://a.test/", "allowed_domains"),
+        ("a.test", "http://ba.test/", "allowed_domains"),
+        ("A.TEST.", "http://a.test/", ""),
+        ("https://a.test/path", "http://a.test/", ""),
+        ("a.test:8080", "http://a.test/", ""),
+        ("bücher.test", "http://xn--bcher-kva.test/", ""),
+        ("192.0.2.7", "http://192.0.2.7/", ""),
+        ("not a host", "http://a.test/", "allowed_domains"),
+        ("", "http://a.test/", "allowed_domains"),
+    ],
+)
+def test_domains_of_the_spider(entry: str, url: str, reason: str) -> None:
+    """As Scrapy's OffsiteMiddleware. Deviation: it ignores URLs, and here their host is meant."""
+    assert refuses(Scope(domains=[entry, "other.test"]), url) == reason
+
+
+def test_domains_narrow_an_allow_list_and_a_command_widens_them() -> None:
+    scope = Scope(allow=["a.test", "b.test"], domains=["b.test", "c.test"])
+    assert scope.has_limits
+    assert refuses(scope, "http://a.test/") == "allowed_domains"
+    assert refuses(scope, "http://b.test/") == ""
+    assert refuses(scope, "http://c.test/") == "allow"
+    scope.extend(allow=["a.test"])
+    assert refuses(scope, "http://a.test/") == ""
+
+
 def test_schemes_and_length() -> None:
     assert refuses(Scope(schemes=["https"]), "http://h.example/") == "scheme"
     assert refuses(Scope(), "http://h/" + "a" * (2083 - 9)) == ""

@@ -11,7 +11,7 @@ import pytest
 from scrapy.settings import Settings
 
 from webcrawl import settings as defaults
-from webcrawl.config.build import is_worker, processes_from, share_of
+from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.extensions.worker import numbered, settings_of
 from webcrawl.frontier.counters import Counters, differences
@@ -42,7 +42,7 @@ def test_requests_are_divided_without_remainder(
     numbers = range(1, processes_from(crawl) + 1)
     assert [share_of(crawl, "CONCURRENT_REQUESTS", number) for number in numbers] == shares
     for number in numbers[1:]:
-        own = settings_of(crawl, number, 7)
+        own = settings_of(crawl, number)
         assert share_of(own, "CONCURRENT_REQUESTS") == shares[number - 1]
 
 
@@ -59,9 +59,7 @@ def test_a_worker_gets_the_crawls_settings_without_its_target() -> None:
         DOWNLOAD_DELAY=3,
         SPIDER_MIDDLEWARES={"their.Middleware": 5},
     )
-    own = pickle.loads(pickle.dumps(settings_of(crawl, 2, 7)))
-    assert is_worker(own)
-    assert not is_worker(crawl)
+    own = pickle.loads(pickle.dumps(settings_of(crawl, 2)))
     assert processes_from(own) == 1
     assert own["JOBDIR"] is None
     assert own.getint("CLOSESPIDER_PAGECOUNT") == own.getint("CLOSESPIDER_TIMEOUT") == 0
@@ -72,7 +70,7 @@ def test_a_worker_gets_the_crawls_settings_without_its_target() -> None:
 
 
 def test_a_workers_log_lines_name_its_number() -> None:
-    own = settings_of(settings(CRAWL_PROCESSES=2), 2, 7)
+    own = settings_of(settings(CRAWL_PROCESSES=2), 2)
     record = logging.LogRecord("name", logging.INFO, "", 0, "words", None, None)
     assert logging.Formatter(own["LOG_FORMAT"]).format(record).endswith("INFO: [process 2] words")
 
@@ -95,7 +93,7 @@ def test_a_worker_gets_a_feed_of_its_own(uri: str | Path, own: str) -> None:
 
 def test_a_feed_to_standard_output_is_refused() -> None:
     with pytest.raises(SettingError, match="FEEDS = 'stdout:' cannot be used: a file"):
-        settings_of(settings(CRAWL_PROCESSES=2, FEEDS={"stdout:": {"format": "csv"}}), 2, 7)
+        settings_of(settings(CRAWL_PROCESSES=2, FEEDS={"stdout:": {"format": "csv"}}), 2)
 
 
 def test_counts_of_another_process_are_added_up() -> None:

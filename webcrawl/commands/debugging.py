@@ -8,14 +8,16 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Spider
+from scrapy.addons import AddonManager
+from scrapy.crawler import Crawler
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 from scrapy.spiderloader import get_spider_loader
 
-from webcrawl.config.build import DEBUG_COMMAND
 from webcrawl.config.check import problems_of
+from webcrawl.crawl.crawl import crawl_of
 from webcrawl.scrapy_private import refuse_to_start
 
 if TYPE_CHECKING:
@@ -28,7 +30,6 @@ logger = logging.getLogger(__name__)
 DELAY_S = 1.0  # between robots.txt and the one page that a person asks for, as with wget -w 1
 
 SETTINGS: dict[str, Any] = {
-    DEBUG_COMMAND: True,
     "CLOSESPIDER_PAGECOUNT": 0,
     "CLUSTER": "",
     "CRAWL_LOG": False,
@@ -39,7 +40,16 @@ SETTINGS: dict[str, Any] = {
     "OUTAGE_TIMEOUT": 0,  # a person wants the error at once
     "WARC_ENABLED": False,
 }
-_UNREAD = frozenset((*SETTINGS, "REPORT_DIR", "WARC_DIR"))  # these may have any value
+_UNUSED = {"REPORT_DIR": "", "WARC_DIR": "warc"}  # the user's may be folders that are not there
+
+
+class DebugMark:
+    """The first extension of a command's crawl: tells the others that this is no crawl."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        crawl_of(crawler).is_debugging = True
+        return cls()
 
 
 class DebugCommand(_Base):
@@ -51,9 +61,11 @@ class DebugCommand(_Base):
         super().process_options(args, opts)
         refuse_to_start()
         assert self.settings is not None
-        _refuse_mistakes(self.settings, getattr(opts, "spider", None))
-        for name, value in SETTINGS.items():
+        AddonManager.load_pre_crawler_settings(self.settings)  # Scrapy does it after this method
+        extensions = self.settings.getdict("EXTENSIONS_BASE") | {f"{__name__}.DebugMark": -1}
+        for name, value in (SETTINGS | {"EXTENSIONS_BASE": extensions}).items():
             self.settings.set(name, value, priority="cmdline")
+        _refuse_mistakes(self.settings, getattr(opts, "spider", None))
         if self.is_short(opts):
             _shorten_delay(self.settings, self.delay_s)
 
@@ -71,8 +83,9 @@ def _refuse_mistakes(settings: BaseSettings, spider_name: str | None) -> None:
         except KeyError:
             return  # Scrapy reports it
     settings = settings.copy()
+    settings.setdict(_UNUSED, "cmdline")
     spider.update_settings(settings)
-    if problems := problems_of(settings, spider, _UNREAD):
+    if problems := problems_of(settings, spider):
         print(*problems, sep="\n", file=sys.stderr)
         raise SystemExit(2)
 

@@ -18,11 +18,10 @@ from scrapy.utils.misc import load_object
 
 from webcrawl import openfiles
 from webcrawl.config.build import processes_from, share_of
-from webcrawl.config.check import check, check_live, problems_of
+from webcrawl.config.check import check_live, problems_of
 from webcrawl.config.earlier import prepare_earlier
 from webcrawl.config.fetch import ProxyError, limits_from, proxy_from
 from webcrawl.config.kinds import FREE_PORT, SettingError
-from webcrawl.config.names import check_names
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import CrawlScheduler, crawl_of
 from webcrawl.fetch.proxy import problem_of
@@ -35,8 +34,8 @@ logger = logging.getLogger(__name__)
 
 def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespace) -> None:
     """Check, crawl with a broad spider, and set the exit code of `command`."""
-    names = check_names(crawler.settings, crawler.spidercls, opts.spargs)
-    if problems := [*names.misspelt, *check(crawler.settings)]:
+    problems = problems_of(crawler.settings, crawler.spidercls, opts.spargs, is_broad=True)
+    if problems:
         command.exitcode = 2
         _report(crawler, *problems)
         return
@@ -45,7 +44,7 @@ def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespac
         fit_open_files(crawler.settings)
         _try_port(crawler.settings)
         _try_proxy(crawler.settings)
-        prepare_earlier(crawler.settings)
+        crawl_of(crawler).earlier_folder = prepare_earlier(crawler.settings)
     except KeyboardInterrupt:  # an index of DEDUP_INDEX takes minutes
         command.exitcode = 130
         return
@@ -150,21 +149,9 @@ def _try_port(settings: BaseSettings) -> None:
 
 
 def _try_proxy(settings: BaseSettings) -> None:
-    """SettingError if the proxy cannot be used now, or if pages would not go through it."""
+    """SettingError if the proxy cannot be used now."""
     proxy = proxy_from(settings)
-    if proxy is None:
-        return
-    handlers = settings.getwithbase("DOWNLOAD_HANDLERS")
-    handler = "webcrawl.downloader.DownloadHandler"
-    for name, value, ours in (
-        ("DOWNLOADER", settings["DOWNLOADER"], "webcrawl.downloader.Downloader"),
-        ("DOWNLOAD_HANDLERS['http']", handlers.get("http"), handler),
-        ("DOWNLOAD_HANDLERS['https']", handlers.get("https"), handler),
-    ):
-        found = load_object(value) if value else None
-        if not (isinstance(found, type) and issubclass(found, load_object(ours))):
-            raise ProxyError(f"{name} = {value!r} would send requests past it")
-    if problem := problem_of(proxy):
+    if proxy is not None and (problem := problem_of(proxy)):
         raise ProxyError(f"{proxy}: {problem}")
 
 
@@ -192,7 +179,7 @@ def _shortfall(crawler: Crawler) -> str:
     has_seeds = crawler.stats.get_value("webcrawl/seeds/accepted", 1)
     if frontier is not None and frontier.goal and (has_seeds or frontier.crawled):
         return f"the frontier emptied after {frontier.crawled} of {frontier.goal} pages"
-    return "no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW and SCOPE_DENY"
+    return "no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW, SCOPE_DENY, allowed_domains"
 
 
 def _report(crawler: Crawler, *lines: str) -> None:

@@ -8,7 +8,7 @@ In reading order:
 - `rulesfile`: reads the file of RULES.
 - `fetch`, `build`: build the core's parts from settings.
 - `names`: finds misspelt names of settings and spider arguments.
-- `moved`: finds import paths of an earlier version.
+- `components`: the crawler's own parts among Scrapy's components, and what is lost without each.
 - `ignored`: Scrapy's settings without effect here.
 - `check`: the checks before a crawl.
 - `explanation`: what settings and frontier say of one URL.

@@ -8,16 +8,14 @@ middlewares build the same parts from the same settings. A setting that cannot b
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import msgspec
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
@@ -40,6 +38,7 @@ from webcrawl.config.fetch import (
 )
 from webcrawl.config.kinds import DIRECT, GUESS
 from webcrawl.config.table import read
+from webcrawl.crawl.crawl import crawl_of
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.base import Frontier, Policy
@@ -51,7 +50,6 @@ from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.outlinks import Outlinks
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Recrawl
-from webcrawl.frontier.shared.client import RemoteFrontier
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.urlcache import UrlCache
 from webcrawl.parse.jointrules import names_key
@@ -60,20 +58,16 @@ from webcrawl.parse.page import PARSERS, Parser
 from webcrawl.parse.robots import MAX_BODY_BYTES, RobotsRules, product_token
 from webcrawl.parse.robotsparsers import OURS, PROTEGO, reader
 from webcrawl.scope import HostsAndPatterns, PathLimits, Scope, refused_ports
-from webcrawl.scope.hostrules import HostRule, HostRules
+from webcrawl.scope.hostrules import HostRules
 
-DEBUG_COMMAND = "DEBUG_COMMAND"  # internal setting, made by `webcrawl.commands.debugging`
-RULES_DATA = "RULES_DATA"  # internal setting of a worker: the rules in force
-_read_rules_data = msgspec.msgpack.Decoder(list[HostRule]).decode
-SOCKET_STORE = "socket:"  # a worker's FRONTIER_STORE is this and a file descriptor
 _OTHERS_SHARE = 8  # fetches of each worker for one fetch of the first process
 END_S = 10.0  # beyond CLOSE_GRACE, for a worker to hand its leases back
 
 
-def scope_from(settings: BaseSettings) -> Scope:
+def scope_from(settings: BaseSettings, domains: Sequence[str] = ()) -> Scope:
     """The scope of the crawl. `SCOPE_RULES` are import paths of scope rules, or the rules.
 
-    A limit of 0 is no limit, as in Scrapy.
+    `domains` are those of `domains_of`. A limit of 0 is no limit, as in Scrapy.
     """
     traps = PathLimits(
         read(settings, "PATH_DEPTH_LIMIT", int), read(settings, "PATH_REPEAT_LIMIT", int)
@@ -83,19 +77,31 @@ def scope_from(settings: BaseSettings) -> Scope:
         suffixes=read(settings, "SCOPE_SUFFIXES", list),
         deny=read(settings, "SCOPE_DENY", list),
         allow=read(settings, "SCOPE_ALLOW", list),
+        domains=domains,
         max_length=read(settings, "URLLENGTH_LIMIT", int) or sys.maxsize,
         ports=refused_ports(read(settings, "ALLOW_PORTS", list)),
         rules=[traps, *rules],
     )
 
 
+def domains_of(crawler: Crawler) -> list[str]:
+    """The spider's `allowed_domains`; in a worker, those of the first process's spider.
+
+    A text, as `-a allowed_domains=a.test,b.test` gives it, is a list with commas.
+    """
+    if (assignment := crawl_of(crawler).assignment) is not None:
+        return [*assignment.domains]
+    domains = getattr(crawler.spider, "allowed_domains", None) or ()
+    if isinstance(domains, str):
+        domains = domains.split(",")
+    return [str(each) for each in domains if each is not None]
+
+
 def rules_from(settings: BaseSettings) -> HostRules | None:
-    """The rules by host, None without RULES. In a worker: those of the first process. RulesError.
+    """The rules by host, as the file of RULES has them now; None without RULES. RulesError.
 
     One object per process: all its parts follow a change together.
     """
-    if RULES_DATA in settings:
-        return HostRules(_read_rules_data(settings[RULES_DATA]))
     path = rules_path(settings)
     return HostRules(rulesfile.load(path)) if path is not None else None
 
@@ -104,11 +110,6 @@ def rules_path(settings: BaseSettings) -> Path | None:
     """The file of RULES; None without one."""
     value = read(settings, "RULES", str) if settings.get("RULES") else ""
     return Path(value[1:]).absolute() if value else None
-
-
-def rules_data(rules: HostRules) -> bytes:
-    """The rules in force, for the setting RULES_DATA of a worker."""
-    return msgspec.msgpack.encode(rules.rules)
 
 
 def outlinks_from(
@@ -176,11 +177,6 @@ def share_of(settings: BaseSettings, name: str, number: int = 1) -> int:
     return (total - first) // others + (number - 2 < (total - first) % others)
 
 
-def is_worker(settings: BaseSettings) -> bool:
-    """Whether the crawl's first process has started this process."""
-    return str(settings.get("FRONTIER_STORE")).startswith(SOCKET_STORE)
-
-
 def frontier_from(
     settings: BaseSettings,
     scope: Scope | None = None,
@@ -190,12 +186,9 @@ def frontier_from(
 ) -> Frontier:
     """The frontier, by FRONTIER_STORE and FRONTIER_ORDER, and the server in front of it.
 
-    Drops URLs in line that `scope` denies. `target` is that of the settings if it is None. In a
-    worker: the client of that server. `own`: the frontier behind the server, if it is open already.
+    Drops URLs in line that `scope` denies. `target` is that of the settings if it is None. `own`:
+    the frontier behind the server, if it is open already.
     """
-    if is_worker(settings):
-        descriptor = int(settings["FRONTIER_STORE"].removeprefix(SOCKET_STORE))
-        return RemoteFrontier(socket.socket(fileno=descriptor), rules)
     return FrontierServer(
         own or _own_frontier_from(settings, scope or scope_from(settings), rules),
         target=read(settings, "CLOSESPIDER_PAGECOUNT", int) if target is None else target,
@@ -216,7 +209,7 @@ def _own_frontier_from(settings: BaseSettings, scope: Scope, rules: HostRules | 
         ordering=ordering,
         caps=caps,
         active_max=read(settings, "FRONTIER_ACTIVE_HOSTS", int),
-        identity=identity_from(settings),
+        identity=identity_from(settings, scope),
         log_folder=log_folder,
         now=now,
         utc_s=utc_s,
@@ -240,8 +233,11 @@ def warc_folder(settings: BaseSettings) -> Path:
     return Path(settings.get("WARC_DIR") or "warc")
 
 
-def identity_from(settings: BaseSettings) -> Identity:
-    """The settings that define a crawl: a change of one of them on resume logs a warning."""
+def identity_from(settings: BaseSettings, scope: Scope) -> Identity:
+    """The settings that define a crawl: a change of one of them on resume logs a warning.
+
+    `allowed_domains` of the spider is one of them.
+    """
     lists = {
         name: [getattr(item, "__qualname__", str(item)) for item in settings.getlist(name)]
         for name in ("SCOPE_SUFFIXES", "SCOPE_DENY", "SCOPE_ALLOW", "SCOPE_RULES")
@@ -256,7 +252,8 @@ def identity_from(settings: BaseSettings) -> Identity:
     ports = {"ALLOW_PORTS": list(map(str, allowed))} if allowed else {}
     order = {"FRONTIER_ORDER": settings["FRONTIER_ORDER"]}
     proxy = {"PROXY": "set" if has_proxy(settings) else DIRECT} if settings.get("PROXY") else {}
-    return {**order, **lists, **numbers, **switches, **ports, **rules, **proxy}
+    domains = {"allowed_domains": scope.domains} if scope.domains else {}
+    return {**order, **lists, **domains, **numbers, **switches, **ports, **rules, **proxy}
 
 
 def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Policy:
@@ -342,17 +339,22 @@ def robots_reader(settings: BaseSettings, agent: str = "") -> Callable[[bytes], 
     return reader(name, robots_names(settings, agent), parser)
 
 
+def is_worker(crawler: Crawler) -> bool:
+    """Whether the crawl's first process has started this process."""
+    return crawl_of(crawler).assignment is not None
+
+
 def is_debugging(crawler: Crawler) -> bool:
     """Whether this is a debugging command (`webcrawl.commands.debugging`), which writes no files.
 
     A project with another COMMANDS_MODULE runs Scrapy's own commands: they use DefaultSpider.
     """
-    return crawler.settings.getbool(DEBUG_COMMAND) or issubclass(crawler.spidercls, DefaultSpider)
+    return crawl_of(crawler).is_debugging or issubclass(crawler.spidercls, DefaultSpider)
 
 
 def leads_crawl(crawler: Crawler) -> bool:
     """Whether this process speaks for a crawl: no other one, and no debugging command, does."""
-    return not (is_worker(crawler.settings) or is_debugging(crawler))
+    return not (is_worker(crawler) or is_debugging(crawler))
 
 
 def resolver_from(settings: BaseSettings, gate: Gate | None = None) -> Resolver | ProxyResolver:

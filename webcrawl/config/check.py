@@ -6,14 +6,24 @@ A value that passes here is accepted by the core. `names` checks the names.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Mapping
 from ipaddress import ip_address
+from typing import Any
 
 from scrapy import Spider
+from scrapy.crawler import Crawler
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl.admission.dns import read_server
-from webcrawl.config.build import job_folder, recrawl_from, robots_token, rules_from, scope_from
+from webcrawl.config import components
+from webcrawl.config.build import (
+    domains_of,
+    job_folder,
+    recrawl_from,
+    robots_token,
+    rules_from,
+    scope_from,
+)
 from webcrawl.config.clustercheck import address_problem, cluster_problems
 from webcrawl.config.fetch import (
     ProxyError,
@@ -28,24 +38,21 @@ from webcrawl.config.scrapysown import unusable
 from webcrawl.config.table import TABLE, read
 from webcrawl.crawl.steeringfile import SteeringFileError, read_steering
 from webcrawl.scope import ScopeError
+from webcrawl.scope.rules import domain_of, named_host
 from webcrawl.warc.earlierlines import EarlierError, sources_of
 
 
-def check(settings: BaseSettings, unread: Collection[str] = ()) -> list[str]:
-    """One line for each setting that cannot be used: its name, its value and what is allowed.
-
-    Settings in `unread` may have any value.
-    """
+def check(settings: BaseSettings) -> list[str]:
+    """One line for each setting that cannot be used: its name, its value and what is allowed."""
     problems = [
         _problem(name, settings.get(name))
         for name, row in TABLE.items()
-        if name not in unread and not row.kind.fits(settings.get(name))
+        if not row.kind.fits(settings.get(name))
     ]
     problems += unusable(settings)
     if problems:
         return problems
-    if "JOBDIR" not in unread:
-        problems += cluster_problems(settings)
+    problems += cluster_problems(settings)
     for build in (scope_from, robots_token, rules_from, _steering_of, proxy_from, signer_from):
         try:
             build(settings)
@@ -78,16 +85,20 @@ def _steering_of(settings: BaseSettings) -> None:
 
 
 def problems_of(
-    settings: BaseSettings, spider: type[Spider], unread: Collection[str] = ()
+    settings: BaseSettings,
+    spider: type[Spider],
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    is_broad: bool = False,
 ) -> list[str]:
-    """One line for each misspelt name, and for each value that cannot be used.
+    """One line for each misspelt name, each value that cannot be used, and each vital part off.
 
-    The spider may be a plain Scrapy spider. With another scheduler than ours it reads no setting of
-    the table, and only names are checked.
+    A plain Scrapy spider with another scheduler than ours reads no setting of the table, and only
+    names are checked. `is_broad`: it is a broad spider.
     """
-    problems = check_names(settings, spider, {}).misspelt
-    if TABLE["SCHEDULER"].kind.fits(settings["SCHEDULER"]):
-        problems += check(settings, unread)
+    problems = check_names(settings, spider, arguments or {}).misspelt
+    if is_broad or TABLE["SCHEDULER"].kind.fits(settings["SCHEDULER"]):
+        problems += check(settings) or components.refusals(settings)
     return problems
 
 
@@ -129,6 +140,16 @@ def warnings_of(settings: BaseSettings) -> list[str]:
         if parser and not wants(200, [(b"Content-Type", media_type.encode())]):
             lines.append(f"PARSERS has no effect for {media_type}: CONTENT_TYPES does not name it")
     return lines
+
+
+def domain_warnings(crawler: Crawler) -> list[str]:
+    """A line for each entry of the spider's `allowed_domains` that is not a plain host."""
+    return [
+        f"allowed_domains has {entry!r}: "
+        + (f"the host {host} is meant" if (host := domain_of(entry)) else "no URL matches it")
+        for entry in domains_of(crawler)
+        if not named_host(entry.strip())
+    ]
 
 
 def _is_given(settings: BaseSettings, name: str) -> bool:

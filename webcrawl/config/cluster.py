@@ -42,14 +42,12 @@ class Cluster(NamedTuple):
 
 def cluster_from(
     settings: BaseSettings, scope: Scope, rules: HostRules | None, gate: Gate
-) -> Cluster | None:
-    """The node of this process, not started; None without CLUSTER, and in a worker.
+) -> Cluster:
+    """The node of this process, not started.
 
     StoreError: JOBDIR cannot be used. NodeFileError, Refused: for one line.
     """
-    url = str(settings.get("CLUSTER") or "")
-    if not url or build.is_worker(settings):
-        return None
+    url = str(settings["CLUSTER"])
     jobdir = build.job_folder(settings)
     assert jobdir is not None, "checked before the crawl"
     folder = JobFolder(jobdir)  # two processes of one node would have the same shards
@@ -92,6 +90,8 @@ def _node_in(
         "SUFFIX_LIST": SUFFIX_LIST,
         "PROXY": "set" if has_proxy(settings) else "unset",
     }
+    if scope.domains:
+        agreed["allowed_domains"] = ",".join(scope.domains)
     node = Node(bus, store, agreed, shards, longest_fetch_s=longest_fetch_s, clock=time.monotonic)
     tenancies = None
     if addresses is not None:
@@ -169,7 +169,7 @@ def _opener(
             caps=build.caps_from(settings, own),
             # Until the node has all its shards (`ClusterFrontier.share_active_hosts`).
             active_max=max(1, read(settings, "FRONTIER_ACTIVE_HOSTS", int) // len(buckets.ranges)),
-            identity=build.identity_from(settings),
+            identity=build.identity_from(settings, scope),
             log_folder=log if read(settings, "CRAWL_LOG", bool) else None,
             now=now,
             utc_s=time.time() - now + read_mark(folder).skew_s,

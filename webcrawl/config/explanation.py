@@ -6,6 +6,7 @@ Reads the settings' files; `frontier.disk.explanation` reads the frontier.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from scrapy.settings import BaseSettings
 
@@ -35,16 +36,22 @@ def explained(settings: BaseSettings, frontier: Inspection, url: str) -> list[st
     steered = read_steering(jobdir) if jobdir is not None else None
     lines, values = of_rules(settings, url)
     why = explain(frontier, url, time.time(), values)
-    return [url, *of_scope(settings, url, steered), *why, *lines]
+    domains: list[str] = frontier.settings.get("allowed_domains", [])
+    return [url, *of_scope(settings, url, steered, domains), *why, *lines]
 
 
-def of_scope(settings: BaseSettings, url: str, steered: Steered | None = None) -> list[str]:
+def of_scope(
+    settings: BaseSettings,
+    url: str,
+    steered: Steered | None = None,
+    domains: Sequence[str] = (),
+) -> list[str]:
     """One line with the reason if `url` is out of scope; else an empty list.
 
-    `steered` has the commands of `scrapy ctl`. Reads the lists of the settings again: ScopeError if
-    a file of them cannot be read.
+    `steered` has the commands of `scrapy ctl`, `domains` are the spider's `allowed_domains`. Reads
+    the lists of the settings again: ScopeError if a file of them cannot be read.
     """
-    scope, steered = scope_from(settings), steered or Steered()
+    scope, steered = scope_from(settings, domains), steered or Steered()
     scope.extend(steered.allow, steered.deny)
     match scope.refuses(url, host_of(url)):
         case "":
@@ -55,6 +62,8 @@ def of_scope(settings: BaseSettings, url: str, steered: Steered | None = None) -
             why = why or _of_command(steered, url)
         case "allow":
             why = "nothing in SCOPE_ALLOW matches it"
+        case "allowed_domains":
+            why = f"its host is in none of the spider's allowed_domains = {', '.join(domains)}"
         case "suffix":
             suffixes = ", ".join(settings.getlist("SCOPE_SUFFIXES"))
             why = f"its host ends in none of SCOPE_SUFFIXES = {suffixes}"

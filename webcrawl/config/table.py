@@ -525,6 +525,12 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             " it needs a `JOBDIR`.",
             "live.md",
         ),
+        Setting(
+            "OWN_NAMES",
+            kinds.NAMES,
+            "Names of your own settings and spider arguments that resemble known ones, and would be"
+            " refused as misspelt.",
+        ),
     ),
 }
 TABLE = {each.name: each for section in SECTIONS.values() for each in section}

@@ -7,8 +7,9 @@ them only the crawler. So their shared state is one typed object on the crawler.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -23,7 +24,7 @@ from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.lease import Link, Outcome
 from webcrawl.items import Page
 from webcrawl.scope import Scope
-from webcrawl.scope.hostrules import HostRules
+from webcrawl.scope.hostrules import HostRule, HostRules
 from webcrawl.warc.earlier import Earlier
 
 if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
@@ -73,6 +74,21 @@ class LastLines(Protocol):
     def recent(self) -> list[bytes]: ...
 
 
+class Assignment(NamedTuple):
+    """What the first process tells a worker at its start, beside settings and the spider.
+
+    descriptor -- of the worker's socket to the first process
+    rules -- those in force (RULES); None without a file of rules
+    earlier_folder -- the index that DEDUP_INDEX has made; None without one
+    domains -- `allowed_domains` of the first process's spider
+    """
+
+    descriptor: int
+    rules: Sequence[HostRule] | None
+    earlier_folder: Path | None
+    domains: Sequence[str]
+
+
 class Crawl:
     """The shared state of one crawl. The scheduler sets its attributes when Scrapy makes it."""
 
@@ -83,6 +99,9 @@ class Crawl:
         self.rules: HostRules | None = None  # RULES; None: no file of rules
         self.steering: Steering | None = None  # None: the crawl cannot be steered
         self.workers: dict[int, int] = {}  # the other processes of the crawl: number and pid
+        self.assignment: Assignment | None = None  # of a worker; None in the first process
+        self.is_debugging = False  # `webcrawl.commands.debugging`: no file is written
+        self.earlier_folder: Path | None = None  # where DEDUP_INDEX has its index
         self.is_closing = False  # no new request is sent
         self.began_at = time.monotonic()  # this run: set again when the spider is opened
         self.node: RunningNode | None = None  # of a crawl on several machines (CLUSTER)

@@ -32,7 +32,7 @@ NAME = "webcrawl.crawl.PageFetchMiddleware"  # as settings name it
 class PageFetchMiddleware:
     """Collects a page's outlinks, and releases its lease once all its items left the pipelines.
 
-    `SPIDER_MIDDLEWARES` names it. Without it no page ends.
+    `SPIDER_MIDDLEWARES_BASE` names it. Without it no page ends.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -52,27 +52,18 @@ class PageFetchMiddleware:
         return middleware
 
     @classmethod
-    def missing_in(cls, crawler: Crawler) -> str:
-        """The problem, if a user's SPIDER_MIDDLEWARES leaves this one out; else ""."""
-        if any(isinstance(each, cls) for each in crawler.engine.scraper.spidermw.middlewares):
-            return ""
-        return f"SPIDER_MIDDLEWARES lacks {NAME}: 0: without it no page ends"
+    def problem_in(cls, crawler: Crawler) -> str:
+        """The problem, if this one is off, or if another middleware stands before it; else "".
 
-    @classmethod
-    def hidden_in(cls, crawler: Crawler) -> str:
-        """The problem, if another middleware stands before this one; else "".
-
-        It might drop an item that this one waits for, and the page would never end.
+        Another might drop an item that this one waits for, and the page would never end.
         """
-        before: list[object] = []
+        before = ""
         for middleware in crawler.engine.scraper.spidermw.middlewares:
             if isinstance(middleware, cls):
-                for outer in before:
-                    name = global_object_name(type(outer))
-                    return f"SPIDER_MIDDLEWARES: {name} stands before {NAME}: 0"
+                return f"SPIDER_MIDDLEWARES: {before} stands before {NAME}: 0" if before else ""
             if hasattr(middleware, "process_spider_output"):
-                before.append(middleware)
-        return ""
+                before = before or global_object_name(type(middleware))
+        return f"SPIDER_MIDDLEWARES: {NAME} is off: without it no page ends"
 
     @property
     def _keeper(self) -> CrawlScheduler:

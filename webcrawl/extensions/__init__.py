@@ -1,4 +1,4 @@
-"""Scrapy extensions of a crawl. `EXTENSIONS` in `webcrawl.settings` switches each on or off.
+"""Scrapy extensions of a crawl. `EXTENSIONS_BASE` in `webcrawl.settings` has each.
 
 In reading order:
 

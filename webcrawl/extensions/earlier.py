@@ -10,7 +10,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 
 from webcrawl.config.build import is_debugging
-from webcrawl.config.earlier import earlier_from
+from webcrawl.config.earlier import earlier_from, prepare_earlier
 from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 
@@ -28,9 +28,14 @@ class EarlierArchives:
     def from_crawler(cls, crawler: Crawler) -> Self:
         if not crawler.settings.get("DEDUP_INDEX") or is_debugging(crawler):
             raise NotConfigured
-        problem = ""
+        problem, crawl = "", crawl_of(crawler)
+        if crawl.assignment is not None:
+            crawl.earlier_folder = crawl.assignment.earlier_folder
         try:
-            crawl_of(crawler).earlier = earlier_from(crawler.settings)
+            if crawl.earlier_folder is None:  # a script's crawl: its event loop waits meanwhile
+                crawl.earlier_folder = prepare_earlier(crawler.settings)
+            if crawl.earlier_folder is not None:
+                crawl.earlier = earlier_from(crawler.settings, crawl.earlier_folder)
         except SettingError as error:
             problem = str(error)
         extension = cls(crawler, problem)

@@ -24,11 +24,11 @@ from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 
-from webcrawl.config.build import RULES_DATA, is_debugging, processes_from, rules_data
+from webcrawl.config.build import domains_of, is_debugging, processes_from
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.table import read
-from webcrawl.crawl.crawl import FATAL_ERROR_STAT, crawl_of, set_fatal_error
-from webcrawl.extensions.worker import PRIORITY, settings_of
+from webcrawl.crawl.crawl import FATAL_ERROR_STAT, Assignment, crawl_of, set_fatal_error
+from webcrawl.extensions.worker import settings_of
 from webcrawl.frontier.shared.member import Member
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import frame
@@ -167,10 +167,15 @@ class Processes:
             raise SettingError("CRAWL_PROCESSES", self._count, f"1, or more {kind}")
         args, kwargs = spider.crawl_arguments
         again = number in self._running
-        settings = settings_of(self._crawler.settings, number, descriptor, again=again)
-        if (rules := crawl_of(self._crawler).rules) is not None:
-            settings.set(RULES_DATA, rules_data(rules), PRIORITY)
-        brief = settings, type(spider), args, kwargs | {"seeds": ""}
+        settings = settings_of(self._crawler.settings, number, again=again)
+        crawl = crawl_of(self._crawler)
+        assignment = Assignment(
+            descriptor,
+            rules=crawl.rules.rules if crawl.rules is not None else None,
+            earlier_folder=crawl.earlier_folder,
+            domains=domains_of(self._crawler),
+        )
+        brief = settings, assignment, type(spider), args, kwargs | {"seeds": ""}
         try:
             return pickle.dumps(brief)
         except (pickle.PicklingError, AttributeError, TypeError) as error:

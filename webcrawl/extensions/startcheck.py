@@ -1,8 +1,8 @@
-"""Checks before every crawl: names that no code reads, and a contact in the User-Agent.
+"""Checks before every crawl: names of settings, the crawler's own parts, and a contact.
 
-`scrapy crawl` and `runspider` have already refused misspelt names, and a Scrapy that lacks a name
-of `scrapy_private`, in one line each. If a script or another command starts the crawl, this module
-refuses them, by an exception.
+`scrapy crawl` and `runspider` have already refused what cannot be used, and a Scrapy that lacks a
+name of `scrapy_private`, in one line each. If a script or another command starts the crawl, this
+module refuses it, by an exception.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl.config.build import is_debugging, is_worker
-from webcrawl.config.check import contact_warning, warnings_of
+from webcrawl.config.check import contact_warning, domain_warnings, warnings_of
+from webcrawl.config.components import refusals
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.names import check_names
 from webcrawl.config.table import TABLE
@@ -32,17 +33,18 @@ class StartCheck:
     def from_crawler(cls, crawler: Crawler) -> Self:
         if line := problem():
             raise RuntimeError(line)
-        if is_worker(crawler.settings):  # the first process has run the checks
+        if is_worker(crawler):  # the first process has run the checks
             raise NotConfigured
         _take_user_agent(crawler)
         _, arguments = getattr(crawler.spider, "crawl_arguments", ((), {}))
         names = check_names(crawler.settings, crawler.spidercls, arguments)
-        if names.misspelt:
-            raise ValueError("; ".join(names.misspelt))
-        no_contact = [] if is_debugging(crawler) else contact_warning(crawler.settings)
         is_ours = TABLE["SCHEDULER"].kind.fits(crawler.settings["SCHEDULER"])
+        parts = refusals(crawler.settings) if is_ours and not is_debugging(crawler) else []
+        if problems := [*names.misspelt, *parts]:
+            raise ValueError("; ".join(problems))
+        no_contact = [] if is_debugging(crawler) else contact_warning(crawler.settings)
         warnings = [] if is_debugging(crawler) or not is_ours else warnings_of(crawler.settings)
-        for line in [*names.unread, *warnings, *no_contact]:
+        for line in [*names.doubtful, *domain_warnings(crawler), *warnings, *no_contact]:
             logger.warning("%s", line)
         if no_contact and _hides_warnings(crawler.settings):
             print(*no_contact, sep="\n", file=sys.stderr)

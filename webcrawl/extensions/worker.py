@@ -24,7 +24,7 @@ from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from scrapy.exceptions import CloseSpider
 from scrapy.settings import Settings
 
-from webcrawl.config.build import SOCKET_STORE, share_of
+from webcrawl.config.build import share_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.shared.client import RemoteFrontier
@@ -37,27 +37,24 @@ PRIORITY = 100  # above every setting of a user
 _SUFFIX = re.compile(r"(\.\w+)?(\.(gz|bz2|xz))?$")
 
 
-def settings_of(
-    settings: Settings, number: int, descriptor: int, *, again: bool = False
-) -> Settings:
-    """The settings of worker `number`, whose socket is `descriptor`. SettingError.
+def settings_of(settings: Settings, number: int, *, again: bool = False) -> Settings:
+    """The settings of worker `number`. SettingError.
 
     `again`: it replaces a worker that died, and appends to that worker's feeds.
     """
     own = Settings()
     own.update(settings)  # with the priorities of `settings`
     mark = f"[process {number}] %(message)s"
-    middlewares = settings.getdict("SPIDER_MIDDLEWARES")
+    middlewares = settings.getdict("SPIDER_MIDDLEWARES_BASE")
     feeds = settings.getdict("FEEDS").items()
     values = {
-        "FRONTIER_STORE": f"{SOCKET_STORE}{descriptor}",
         "JOBDIR": None,
         "CRAWL_PROCESSES": 1,
         "CONCURRENT_REQUESTS": share_of(settings, "CONCURRENT_REQUESTS", number),
         "CONCURRENT_ADMISSIONS": share_of(settings, "CONCURRENT_ADMISSIONS", number),
         "CLOSESPIDER_PAGECOUNT": 0,
         "CLOSESPIDER_TIMEOUT": 0,
-        "SPIDER_MIDDLEWARES": middlewares | {"webcrawl.extensions.worker.WorkerMiddleware": -1},
+        "SPIDER_MIDDLEWARES_BASE": middlewares | {f"{__name__}.WorkerMiddleware": -1},
         "FEEDS": {
             numbered(uri, number): options | ({"overwrite": False} if again else {})
             for uri, options in feeds
@@ -91,14 +88,16 @@ def main(descriptor: int) -> None:
     sock = socket.socket(fileno=descriptor)
     sock.set_inheritable(False)
     try:
-        settings, spider, args, kwargs = pickle.loads(receive(sock))
+        settings, assignment, spider, args, kwargs = pickle.loads(receive(sock))
     except EOFError:
         return  # the first process has ended already
     sock.detach()
     process = AsyncCrawlerProcess(settings)
     if not is_verbose(settings):  # the first process logs Scrapy's start and end
         logging.getLogger("scrapy").setLevel(logging.WARNING)
-    process.crawl(spider, *args, **kwargs)
+    crawler = process.create_crawler(spider)
+    crawl_of(crawler).assignment = assignment
+    process.crawl(crawler, *args, **kwargs)
     process.start(install_signal_handlers=False)
 
 

@@ -7,14 +7,17 @@ from typing import Self
 from scrapy import Request
 from scrapy.crawler import Crawler
 
-from webcrawl.config.build import scope_from
+from webcrawl.config.build import domains_of, scope_from
+from webcrawl.config.table import TABLE
 from webcrawl.middlewares.verifier import Verifier, is_robots_task
 from webcrawl.parse.urls import host_of
 from webcrawl.scope import Scope
 
 
 class DomainFilter(Verifier):
-    """Drops requests that are out of scope: by SCOPE_*, URL limits, and ports (ALLOW_PORTS)."""
+    """Drops requests that are out of scope: by SCOPE_*, URL limits, ports (ALLOW_PORTS), or the
+    spider's `allowed_domains`.
+    """
 
     name = "domain_filter"
 
@@ -24,7 +27,9 @@ class DomainFilter(Verifier):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler, scope_from(crawler.settings))
+        # With another scheduler, Scrapy's OffsiteMiddleware knows `allowed_domains`.
+        is_ours = TABLE["SCHEDULER"].kind.fits(crawler.settings["SCHEDULER"])
+        return cls(crawler, scope_from(crawler.settings, domains_of(crawler) if is_ours else []))
 
     def decide(self, url: str, request: Request) -> None:
         reason = self._scope.refuses(url, host_of(url))

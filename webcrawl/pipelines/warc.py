@@ -110,7 +110,7 @@ class WarcPipeline:
         """
         writer = WarcWriter(self._files)
         try:
-            if not is_worker(self._crawler.settings):
+            if not is_worker(self._crawler):
                 await writer.open()
             await self._recover()
         except (WarcError, OSError) as error:

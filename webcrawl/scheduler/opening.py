@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from typing import NamedTuple
 
 from scrapy.crawler import Crawler
@@ -19,6 +20,7 @@ from webcrawl.crawl.steeringfile import SteeringFileError, read_steering, repair
 from webcrawl.crawllog.files import LogError
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.shared.client import RemoteFrontier
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
 from webcrawl.frontier.store import StoreError
@@ -56,9 +58,23 @@ def problem_of(error: Exception) -> str:
     return one_line(error)
 
 
+def rules_of(crawler: Crawler) -> HostRules | None:
+    """The rules of the file of RULES; in a worker, those in force in the first process."""
+    assignment = crawl_of(crawler).assignment
+    if assignment is None:
+        return build.rules_from(crawler.settings)
+    return HostRules(assignment.rules) if assignment.rules is not None else None
+
+
 def open_frontier(crawler: Crawler, scope: Scope, rules: HostRules | None) -> Opened:
-    """Open the frontier of this process; in the first one, extend `scope` by earlier commands."""
-    settings = crawler.settings
+    """Open the frontier of this process; in the first one, extend `scope` by earlier commands.
+
+    A worker gets the client of the first process's frontier.
+    """
+    settings, assignment = crawler.settings, crawl_of(crawler).assignment
+    if assignment is not None:
+        sock = socket.socket(fileno=assignment.descriptor)
+        return Opened(RemoteFrontier(sock, rules), Orders())
     try:
         orders, target = _steered_before(settings, scope)
         cluster = None
@@ -72,13 +88,13 @@ def open_frontier(crawler: Crawler, scope: Scope, rules: HostRules | None) -> Op
     except CLUSTER_ERRORS as error:
         crawl_of(crawler).is_refused = isinstance(error, Refused)
         return Opened(DiskFrontier(None, in_memory=True), Orders(), problem_of(error))
-    if isinstance(frontier, FrontierServer):
-        frontier.orders = orders
-        if cluster is not None:
-            steering = cluster.node.steering
-            steering.kept, steering.server, frontier.whole = orders, frontier, steering.whole
-        if not build.is_debugging(crawler):
-            _repair_steering(settings)
+    assert isinstance(frontier, FrontierServer)
+    frontier.orders = orders
+    if cluster is not None:
+        steering = cluster.node.steering
+        steering.kept, steering.server, frontier.whole = orders, frontier, steering.whole
+    if not build.is_debugging(crawler):
+        _repair_steering(settings)
     return Opened(frontier, orders)
 
 
@@ -89,7 +105,7 @@ def _steered_before(settings: BaseSettings, scope: Scope) -> tuple[Orders, int]:
     """
     target = read(settings, "CLOSESPIDER_PAGECOUNT", int)
     jobdir = build.job_folder(settings)
-    if build.is_worker(settings) or jobdir is None:
+    if jobdir is None:
         return Orders(), target
     before = read_steering(jobdir)
     for line in before.lines(target):

@@ -30,6 +30,7 @@ from twisted.python.failure import Failure
 from webcrawl.admission.sitemaps import Sitemaps
 from webcrawl.cluster.bus import Refused
 from webcrawl.config import build
+from webcrawl.config.components import losses
 from webcrawl.config.ignored import unused
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import BUDGETS, crawl_of, set_fatal_error
@@ -50,7 +51,7 @@ from webcrawl.items import Page
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.report.lines import by_reason
 from webcrawl.scheduler.controls import Controls
-from webcrawl.scheduler.opening import CLUSTER_ERRORS, open_frontier, problem_of
+from webcrawl.scheduler.opening import CLUSTER_ERRORS, open_frontier, problem_of, rules_of
 from webcrawl.scheduler.pump import Pump
 from webcrawl.signals import exchange_recorded
 
@@ -99,8 +100,8 @@ class Scheduler(BaseScheduler):
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
         crawl = crawl_of(crawler)
-        crawl.scope = scope = build.scope_from(settings)
-        crawl.rules = rules = build.rules_from(settings)
+        crawl.scope = scope = build.scope_from(settings, build.domains_of(crawler))
+        crawl.rules = rules = rules_of(crawler)
         frontier, orders, problem = open_frontier(crawler, scope, rules)
         follow = read(settings, "FOLLOW_LINKS", bool)
         outlinks = build.outlinks_from(settings, frontier.counters.dropped, scope, rules)
@@ -195,8 +196,9 @@ class Scheduler(BaseScheduler):
         if build.is_debugging(self._crawler):
             _log_wait(settings)
             return
-        for line in unused(settings):
-            logger.warning("%s", line)
+        if not build.is_worker(self._crawler):  # the first process says it for all
+            for line in [*losses(settings), *unused(settings)]:
+                logger.warning("%s", line)
         if settings.get("JOBDIR") and settings["FRONTIER_STORE"] == "memory":
             logger.warning("JOBDIR: this crawl cannot be resumed, FRONTIER_STORE is 'memory'")
         for warning in self.frontier.warnings:
@@ -371,9 +373,7 @@ class Scheduler(BaseScheduler):
             raise CloseSpider("cluster_error" if crawl_of(self._crawler).node else "frontier_error")
         if self._is_stopped:
             raise CloseSpider("shutdown")
-        if problem := PageFetchMiddleware.missing_in(self._crawler):  # the broad spider refuses it
-            logger.warning("%s", problem)
-        if problem := PageFetchMiddleware.hidden_in(self._crawler):
+        if problem := PageFetchMiddleware.problem_in(self._crawler):
             set_fatal_error(self._crawler, problem)
             logger.error("%s", problem)
             raise CloseSpider("settings_error")
@@ -391,7 +391,7 @@ class Scheduler(BaseScheduler):
 
         False in a worker: only the first process has all counts.
         """
-        if build.is_worker(self._crawler.settings):
+        if build.is_worker(self._crawler):
             return False
         node = crawl_of(self._crawler).node
         if node is not None and node.has_others_pages:
@@ -410,7 +410,7 @@ class Scheduler(BaseScheduler):
     def _log_urls_left(self) -> None:
         """Log how many URLs are kept or still queued, and whether the next run has them."""
         left = max(self.counters.pending, 0)
-        if not left or build.is_worker(self._crawler.settings) or self.problem:
+        if not left or build.is_worker(self._crawler) or self.problem:
             return
         jobdir = self._crawler.settings.get("JOBDIR")
         kept = by_reason(self.counters.kept)

@@ -44,11 +44,12 @@ class Scope:
     """Decides which URLs belong to the crawl.
 
     A URL must have one of `schemes`, at most `max_length` characters, none of `ports`, a host under
-    one of `suffixes` (if any are given), no match in `deny`, a match in `allow` (if given), and
-    must pass all `rules`. The first failed test is the reason of a refusal.
+    one of `suffixes` (if any are given), no match in `deny`, a match in `allow` (if given), a host
+    under one of `domains` (if given: the spider's `allowed_domains`), and must pass all `rules`.
+    The first failed test is the reason of a refusal.
 
     `denied` may grow while the crawl runs, and so may `allowed_too`: a URL that it matches needs
-    neither a suffix nor a match in `allow`. Another thread may call `refuses` meanwhile.
+    no suffix, no match in `allow` and no domain. Another thread may call `refuses` meanwhile.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Scope:
         suffixes: Iterable[str] = (),
         deny: Iterable[str] = (),
         allow: Iterable[str] = (),
+        domains: Iterable[str] = (),
         schemes: Iterable[str] = ("http", "https"),
         max_length: int = 2083,
         ports: frozenset[int] = refused_ports(),
@@ -71,13 +73,14 @@ class Scope:
         self._allowed = HostsAndPatterns(allow := list(allow), "SCOPE_ALLOW")
         if allow and not self._allowed:  # otherwise an empty file would allow the whole web
             raise ScopeError("SCOPE_ALLOW", ",".join(allow), "at least one host or expression")
+        self.domains = list(domains)  # as the spider has them
         self._users_rules = list(rules)
         self._rules = self._rules_that_refuse()
 
     @property
     def has_limits(self) -> bool:
-        """Whether suffixes or an allow list limit the scope."""
-        return bool(self._suffixes or self._allowed)
+        """Whether suffixes, an allow list or domains limit the scope."""
+        return bool(self._suffixes or self._allowed or self.domains)
 
     def extend(self, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> None:
         """Add entries to `allowed_too` and to `denied`. ScopeError; then nothing has changed."""
@@ -89,12 +92,9 @@ class Scope:
 
     def _rules_that_refuse(self) -> list[Rule]:
         """The tests behind `refuses`, without those that refuse no URL."""
-        suffixes, denied, allowed, too = (
-            self._suffixes,
-            self.denied,
-            self._allowed,
-            self.allowed_too,
-        )
+        suffixes, denied = self._suffixes, self.denied
+        allowed, too = self._allowed, self.allowed_too
+        domains = frozenset(map(domain_of, self.domains))  # never matched: the "" of no host
         rules: list[Rule] = []
         if suffixes:
             rules.append(
@@ -110,13 +110,20 @@ class Scope:
                     "" if allowed.matches(url, host) or too.matches(url, host) else "allow"
                 )
             )
+        if domains:
+            rules.append(
+                lambda url, host: (
+                    "" if _is_under(host, domains) or too.matches(url, host) else "allowed_domains"
+                )
+            )
         return rules + self._users_rules
 
     def refuses(self, url: str, host: str) -> str:
         """The reason why canonical `url` on `host` is out of scope; "" if it is in scope.
 
-        "scheme", "length", "port", "suffix", "deny", "allow", or the reason of one of `rules`.
-        O(labels of the host) and one search per combined pattern; 0.3 µs without patterns.
+        "scheme", "length", "port", "suffix", "deny", "allow", "allowed_domains", or the reason of
+        one of `rules`. O(labels of the host) and one search per combined pattern; 0.3 µs without
+        patterns.
         """
         if not url.startswith(self._schemes):
             return "scheme"
@@ -204,6 +211,13 @@ def named_host(entry: str) -> str:
     literal = f"[{named[1]}]" if ":" in named[1] else named[1]
     url = canonicalize(f"http://{literal}/")
     return host_of(url) if url else ""
+
+
+def domain_of(entry: str) -> str:
+    """The canonical host of an entry of `allowed_domains`, also of a URL; "" if it names none."""
+    entry = entry.strip()
+    url = "" if named_host(entry) else canonicalize(entry if "//" in entry else f"http://{entry}")
+    return host_of(url) if url else named_host(entry)
 
 
 def _pattern(setting: str, entry: str) -> re.Pattern[str]:

@@ -33,7 +33,6 @@ from webcrawl.config.build import (
 )
 from webcrawl.config.fetch import wants_feeds
 from webcrawl.config.table import read
-from webcrawl.crawl import PageFetchMiddleware
 from webcrawl.crawl.crawl import Crawl, CrawlScheduler, crawl_of, set_fatal_error
 from webcrawl.crawl.earlier import capture_before
 from webcrawl.crawl.page_fetch import state_of
@@ -168,8 +167,6 @@ class BroadSpider(Spider):
             self._refuse("SCHEDULER: the broad spider needs webcrawl.scheduler.Scheduler")
         if frontier is None:
             return  # it could not be opened, and the scheduler has logged the reason
-        if problem := PageFetchMiddleware.missing_in(self.crawler):
-            self._refuse(problem)
         source = await self._open_seeds()
         accepted = await self._put_seeds(source, scheduler)
         for example in source.bad_examples:

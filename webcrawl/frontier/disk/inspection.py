@@ -15,7 +15,7 @@ from heapq import nlargest
 from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from webcrawl.frontier.backlog import due_s, is_kept, was_kept
 from webcrawl.frontier.counters import NO_VISITS, Counters
@@ -76,7 +76,7 @@ class Inspection:
             self._opened = opened.pop_all()
         self._key: int = identity["seen_key"]
         self.begun: str = identity["created"]
-        self.settings: dict[str, object] = identity["settings"]  # those that identify the crawl
+        self.settings: dict[str, Any] = identity["settings"]  # those that identify the crawl
         self.order = str(self.settings.get("FRONTIER_ORDER", ""))
         # With visits the priorities of some orderings begin at 1 (`candidates`).
         has_visits = rows.has(identity["format"], rows.VISITS)
