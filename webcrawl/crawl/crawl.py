@@ -16,6 +16,7 @@ from webcrawl.admission.runner import Admissions
 from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.crawl.steering import Steering
 from webcrawl.fetch.gate import Gate
+from webcrawl.fetch.room import HostTimes, Room
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.lease import Link, Outcome
@@ -81,6 +82,7 @@ class Crawl:
         self.scope: Scope | None = None  # with what `allow` and `deny` have added
         self.earlier: Earlier | None = None  # DEDUP_INDEX; None: no earlier archives
         self.gate = Gate()
+        self.room = Room(HostTimes())  # for large answers
         self.is_refused = False  # this node must not join its crawl: exit code 2
         self.fatal_error = ""  # the error of the crawl, even if something else ended it; or ""
 

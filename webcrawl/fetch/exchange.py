@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeGuard, get_args
 
+from webcrawl.fetch.room import Share
+
 NOT_MODIFIED: Final = 304  # RFC 9110, 15.4.5
 
 # Every reason for which a fetch can fail: each is one statistic, `webcrawl/failed/<reason>`.
@@ -104,6 +106,7 @@ class Exchange:
     # What the owner says about the use of pages (parse.ownersignals): of a robots.txt, and of an
     # answer whose body was not read. A page that was read has its own (`items.Page`).
     signals: tuple[str, ...] = ()
+    share: Share | None = None  # of the room for large answers: whoever ends the page releases it
 
     @property
     def size_bytes(self) -> int:
