@@ -203,8 +203,8 @@ SPIDER_MIDDLEWARES = {
 }
 # The engine. Measured: 100 (Scrapy's default) costs 1.5 ms per page in tasks that do nothing.
 CONCURRENT_ITEMS = 1
-# No limit: beyond it the engine sends no request to any host. `fetch.room` bounds the memory of large
-# answers, and holds back only the hosts that send them.
+# No limit: beyond it the engine sends no request to any host. `fetch.room` bounds the memory of
+# large answers, and holds back only the hosts that send them.
 SCRAPER_SLOT_MAX_ACTIVE_SIZE = 1 << 62
 GC_THRESHOLD = (50_000, 20, 100)
 COOKIES_ENABLED = False

@@ -46,7 +46,7 @@ class PageFetch:
         self.items_open = 0  # items that are still in the item pipelines
         self.settled: asyncio.Future[None] | None = None  # set when items_open falls to 0
         self.done = False
-        self.unarchived = False  # the page could not be kept, so it is fetched again
+        self.unarchived = False  # it could not be kept or read, so it is fetched again
         self.share: Share | None = None  # of the room for large answers
 
     def __deepcopy__(self, memo: object) -> Self:

@@ -106,6 +106,11 @@ class Pump:
         return self._closing_at > 0
 
     @property
+    def is_cut(self) -> bool:
+        """Whether the crawl is closing, and CLOSE_GRACE is over."""
+        return self.is_closing and time.monotonic() >= self._closing_at + self._grace_s
+
+    @property
     def had_outage(self) -> bool:
         """Whether our own network was out in this run, as far as it is counted."""
         return self._outage_counted_s > 0
@@ -309,9 +314,10 @@ class Pump:
             for task in self._admitting:
                 task.cancel()
         self.target.wake(everyone=True)
-        if self._frontier.is_met or now >= self._closing_at + self._grace_s:
+        if self._frontier.is_met or self.is_cut:
             self._crawler.signals.send_catch_log(fetches_cut)
-        if now >= self._closing_at + self._grace_s:
+        if self.is_cut:
+            self.outbox.give_back_large()
             self._settle()
 
     def _settle(self) -> None:
@@ -332,7 +338,10 @@ class Pump:
         self._wind_down(time.monotonic())
         try:
             while self.outbox:
+                if self.is_cut:
+                    self.outbox.give_back_large()
                 await self.outbox.deliver(time.monotonic())
+                await asyncio.sleep(0)
             await self._frontier.close()
         except Exception as error:
             self._report(error)
