@@ -16,8 +16,8 @@ from typing import Final
 
 from webcrawl.parse.links import Markup
 
-# Bytes that go into zlib and come out of it, for all object streams together: 60 ms at most, and less
-# for a small file. A usual stream expands 3 to 8 times.
+# Bytes that go into zlib and come out of it, of all object streams together: 60 ms at most, and for
+# a small file less. A usual stream expands 3 to 8 times.
 _UNPACKED_MAX: Final = 16 << 20
 _UNPACKED_TIMES: Final = 32
 # Of one call of zlib. A call that meets damage does not say what it has made: it counts in full.

@@ -50,7 +50,7 @@ from webcrawl.reading.reader import GivenUp, LargePages, ReadingFailed
 from webcrawl.report.console import console_from
 from webcrawl.signals import fetches_cut
 from webcrawl.spiders.seeds import BadSeed, SeedSource
-from webcrawl.warc.records import payload_digest, raw_digest, warc_date
+from webcrawl.warc.records import LARGE_BYTES, payload_digest, raw_digest, warc_date
 
 SEEDS_PER_BATCH = 1000  # read by the thread in one go
 SEEDS_PER_PUT = 250  # about 5 ms of the event loop's time
@@ -224,7 +224,11 @@ class BroadSpider(Spider):
         assert page_fetch is not None
         assert page_fetch.lease.link is not None
         visit = page_fetch.lease.visit
-        page = _new_page(response, exchange, page_fetch.lease.link)
+        if len(exchange.body) <= LARGE_BYTES:
+            digested = payload_digest(exchange)
+        else:
+            digested = await asyncio.to_thread(payload_digest, exchange)
+        page = _new_page(response, exchange, page_fetch.lease.link, digested)
         self._note_signals(page, response)
         if exchange.is_not_modified:
             compare_not_modified(page, exchange, visit)
@@ -299,8 +303,11 @@ class BroadSpider(Spider):
         """The content-seen test: set `page.original`, and `page.duplicate_of` for a duplicate."""
         if page.payload_digest and exchange.payload is exchange.body:
             digest = raw_digest(page.payload_digest)
-        else:
+        elif len(body) <= LARGE_BYTES:
             digest = hashlib.sha1(body, usedforsecurity=False).digest()
+        else:
+            sha1 = await asyncio.to_thread(hashlib.sha1, body, usedforsecurity=False)
+            digest = sha1.digest()
         original = Original(exchange.url, exchange.started_time, page.payload_digest)
         assert self._crawl.frontier is not None
         page.original = await self._crawl.frontier.content_seen(digest, original)
@@ -310,7 +317,7 @@ class BroadSpider(Spider):
             page.original = await capture_before(self._crawl, page, exchange) or page.original
 
 
-def _new_page(response: Response, exchange: Exchange, link: Link) -> Page:
+def _new_page(response: Response, exchange: Exchange, link: Link, digested: str) -> Page:
     """The Page of an answer whose body is not read yet."""
     page = Page(
         url=response.url,
@@ -324,7 +331,7 @@ def _new_page(response: Response, exchange: Exchange, link: Link) -> Page:
         fetched_at=warc_date(exchange.started_time)[:-1] + "+00:00",
         fetch_s=round(exchange.total_s, 6),
         truncated=exchange.truncated,
-        payload_digest=payload_digest(exchange),
+        payload_digest=digested,
     )
     page.exchange = exchange
     return page
