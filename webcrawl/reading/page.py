@@ -55,8 +55,10 @@ class BodyReader:
         self.options = options
         self._parsers = parsers_of(options.parsers)
         most = min(QUICK_TEXT_BYTES, QUICK_BYTES) if options.revisits else QUICK_BYTES
-        others = dict.fromkeys(options.parsers, QUICK_BYTES_OF_OTHERS)
-        self._quick_bytes = dict.fromkeys(self._parsers, most) | others
+        self._quick_bytes = {
+            media_type: QUICK_BYTES_OF_OTHERS if media_type in options.parsers else most
+            for media_type in self._parsers
+        }
 
     def reads_quickly(self, body: bytes, media_type: str) -> bool:
         """Whether `read` takes less than 50 ms, so it may run on the event loop.
@@ -64,7 +66,7 @@ class BodyReader:
         20 µs for a page of 50 KB; no time below 32 KB.
         """
         size = len(body)
-        if size > self._quick_bytes.get(media_type, QUICK_BYTES):
+        if size > self._quick_bytes.get(media_type, size):  # of other types no link is read
             return False
         return size <= 8 * QUICK_TAGS or body.count(b"<") <= QUICK_TAGS
 

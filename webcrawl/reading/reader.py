@@ -47,7 +47,11 @@ class GivenUp(Exception):  # noqa: N818  (no error: the page is fetched again)
 
 
 class ReadingFailed(Exception):  # noqa: N818  (an outcome of the page, not an error of ours)
-    """The page cannot be read: a parser raised an exception, or was ended."""
+    """The page cannot be read. `trace`: of a parser that raised; "" if its process ended."""
+
+    def __init__(self, reason: str, trace: str = "") -> None:
+        super().__init__(reason)
+        self.trace = trace
 
 
 @dataclass(slots=True, order=True)
@@ -188,7 +192,7 @@ class _Process:
                 await asyncio.sleep(0)
                 continue
             if answer.error:
-                raise ReadingFailed(answer.error)
+                raise ReadingFailed("its parser failed", answer.error)
             return _parsed(answer, links)
 
     def kill(self) -> None:

@@ -293,11 +293,17 @@ class BroadSpider(Spider):
     def _note_failure(self, page: Page, error: Exception) -> None:
         """Count a page that could not be read; the first of its media type is logged."""
         self.crawler.stats.inc_value("webcrawl/parser_failed")
-        if page.content_type not in self._failed_parsers:
-            self._failed_parsers.add(page.content_type)
-            why, trace = (error, None) if isinstance(error, ReadingFailed) else ("", error)
-            line = "The parser of %s failed for %s: %s"
-            self.logger.error(line, page.content_type, page.url, why, exc_info=trace)
+        if page.content_type in self._failed_parsers:
+            return
+        self._failed_parsers.add(page.content_type)
+        if not isinstance(error, ReadingFailed):
+            line = "The parser of %s failed for %s"
+            self.logger.error(line, page.content_type, page.url, exc_info=error)
+        elif error.trace:
+            line = "The parser of %s failed for %s\n%s"
+            self.logger.error(line, page.content_type, page.url, error.trace)
+        else:
+            self.logger.warning("%s is kept without its links: %s", page.url, error)
 
     async def _compare(self, page: Page, exchange: Exchange, body: bytes) -> None:
         """The content-seen test: set `page.original`, and `page.duplicate_of` for a duplicate."""
