@@ -1,4 +1,4 @@
-"""The queue of large pages: its order and its end. `test_large_pages` (adapters) has the process."""
+"""The queue of large pages: its order and its end. `tests/adapters` has its process."""
 
 from __future__ import annotations
 

@@ -314,7 +314,7 @@ def test_the_index_that_cannot_be_used_is_named(tmp_path: Path, name: str, reaso
         ("x", "this is no dictionary"),
         ({"pdf": None}, "'pdf' is no media type"),
         ({PDF: "webcrawl.parse.gone.read"}, f"the parser of {PDF}, on an empty body: ModuleNotF"),
-        ({PDF: lambda *_, **__: None}, f"the parser of {PDF}, on an empty body: ModuleNotF"),
+        ({PDF: lambda *_, **__: None}, f"the parser of {PDF}, on an empty body: NameError: "),
         ({PDF: "__main__.read"}, f"the parser of {PDF} is in the script that runs"),
         ({PDF: "os.getcwd"}, f"the parser of {PDF}, on an empty body: TypeError: "),
     ],

@@ -67,12 +67,13 @@ class _Unpacked:
         unpacker = zlib.decompressobj()
         at = 0
         while at < len(self._data) and self.cost < self._room and not unpacker.eof:
+            step = self._data[at : at + _STEP_BYTES]
             try:
-                piece = unpacker.decompress(self._data[at : at + _STEP_BYTES], _STEP_BYTES)
+                piece = unpacker.decompress(step, _STEP_BYTES)
             except zlib.error:
                 self.cost += 2 * _STEP_BYTES
                 return
-            used = _STEP_BYTES - len(unpacker.unconsumed_tail) - len(unpacker.unused_data)
+            used = len(step) - len(unpacker.unconsumed_tail) - len(unpacker.unused_data)
             at += used
             self.cost += used + len(piece)
             yield piece
