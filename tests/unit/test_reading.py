@@ -13,7 +13,7 @@ from webcrawl.reading.messages import Task
 from webcrawl.reading.page import QUICK_BYTES_OF_OTHERS, BodyReader, Options, Parsed
 from webcrawl.reading.reader import GivenUp, LargePages
 
-PDF = {"application/pdf": "webcrawl.parse.pdf.read_pdf"}
+PDF: dict[str, str | None] = {"application/pdf": "webcrawl.parse.pdf.read_pdf"}
 
 
 class FakeProcess:

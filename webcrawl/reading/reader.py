@@ -36,6 +36,7 @@ from webcrawl.reading.process import CPU_MAX_S
 IDLE_S: Final = 10.0
 WALL_MAX_S: Final = 120.0  # a parser that waits for something uses no CPU time
 _PIECE_BYTES: Final = 256 << 10
+_ENDED: Final = (OSError, EOFError, TimeoutError, DecodeError)  # by a process that has ended
 _START: Final = (
     "import sys; sys.path[:] = sys.argv[4:]; from webcrawl.reading.process import main; "
     "main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))"
@@ -87,7 +88,7 @@ class LargePages:
         self._now: _Waiting | None = None  # being read
         self._is_closed = False
         self._task: asyncio.Task[None] | None = None
-        self._idle_timer: asyncio.TimerHandle | None = None
+        self._more = asyncio.Event()  # a page was asked for
 
     def __repr__(self) -> str:
         return f"<LargePages {self._now is not None:d} read, {len(self._waiting)} waiting>"
@@ -103,9 +104,7 @@ class LargePages:
         task = Task(len(body), content_type, url, x_robots_tag)
         rank = self._times.rank(host, len(body))
         heappush(self._waiting, _Waiting(rank, self._asked, host, task, body, parsed))
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-            self._idle_timer = None
+        self._more.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
         return await parsed
@@ -119,42 +118,50 @@ class LargePages:
             if not each.parsed.done():
                 each.parsed.set_exception(GivenUp())
         self._process.kill()
+        self._more.set()
 
     async def close(self) -> None:
         """End the process."""
         self.give_up()
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
         if self._task is not None:
-            await self._task
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
         await self._process.end()
 
     async def _run(self) -> None:
+        """Read what waits. After a while without a page, end the process."""
         while self._waiting:
-            page = self._now = heappop(self._waiting)
-            if page.parsed.done():  # whoever asked was cancelled
-                continue
-            began_at = monotonic()
-            try:
-                async with asyncio.timeout(WALL_MAX_S):
-                    parsed = await self._process.read(page.task, page.body)
-            except ReadingFailed as failure:
-                _settle(page.parsed, failure)
-            except (OSError, EOFError, TimeoutError, DecodeError):
-                _settle(page.parsed, ReadingFailed(await self._process.end()))
-            else:
-                _settle(page.parsed, parsed)
-            self._now = None
-            self._times.charge(page.host, monotonic() - began_at, len(self._waiting))
-        if not self._is_closed:
-            loop = asyncio.get_running_loop()
-            self._idle_timer = loop.call_later(self._idle_s, self._process.kill)
+            await self._read_next()
+            if not self._waiting and not self._is_closed:
+                self._more.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._idle_s):
+                        await self._more.wait()
+            if not self._waiting:
+                await self._process.end()
+
+    async def _read_next(self) -> None:
+        page = heappop(self._waiting)
+        if page.parsed.done():  # whoever asked was cancelled
+            return
+        self._now, began_at = page, monotonic()
+        try:
+            async with asyncio.timeout(WALL_MAX_S):
+                result: Parsed | Exception = await self._process.read(page.task, page.body)
+        except ReadingFailed as failure:
+            result = failure
+        except Exception as error:
+            ended = await self._process.end()
+            result = ReadingFailed(ended) if isinstance(error, _ENDED) else error
+        self._now = None
+        self._times.charge(page.host, monotonic() - began_at, len(self._waiting))
+        _settle(page.parsed, result)
 
 
-def _settle(parsed: asyncio.Future[Parsed], result: Parsed | ReadingFailed) -> None:
+def _settle(parsed: asyncio.Future[Parsed], result: Parsed | Exception) -> None:
     if parsed.done():  # given up, or cancelled
         return
-    if isinstance(result, ReadingFailed):
+    if isinstance(result, Exception):
         parsed.set_exception(result)
     else:
         parsed.set_result(result)
