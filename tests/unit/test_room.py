@@ -48,6 +48,16 @@ def test_a_share_that_is_released_while_it_waits_lets_the_next_in() -> None:
     assert repr(room) == f"<Room 0 of {SIZE} bytes, 0 waiting>"
 
 
+def test_an_answer_that_ends_while_it_waits_takes_no_room() -> None:
+    room = Room(HostTimes(), SIZE)
+    first = room.ask("a", SIZE, lambda: None)
+    second = room.ask("b", SIZE, lambda: None)
+    second.settle(1000, 0.0)
+    first.release()
+    second.release()
+    assert repr(room) == f"<Room 0 of {SIZE} bytes, 0 waiting>"
+
+
 def test_the_host_that_has_used_the_least_time_is_next() -> None:
     times = HostTimes()
     times.charge("slow", 5.0, waiting=9)

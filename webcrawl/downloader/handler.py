@@ -402,10 +402,12 @@ class _ReceivedSignals:
 
 def _hold(share: Share, page_fetch: PageFetch | None) -> None:
     """Hold the room of a large answer until its page ends. An answer without a page holds none."""
-    if page_fetch is None or page_fetch.share is not None:
+    if page_fetch is None:
         share.release()
-    else:
-        page_fetch.share = share
+        return
+    if page_fetch.share is not None:  # of an answer that a middleware has asked for again
+        page_fetch.share.release()
+    page_fetch.share = share
 
 
 def _not_sent(request: Request, problem: UnsendableError) -> NotSent:

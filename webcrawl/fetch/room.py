@@ -108,7 +108,10 @@ class Share:
         self._granted()
 
     def settle(self, size_bytes: int, seconds: float) -> None:
-        """The answer is whole, and has `size_bytes`. Its host has used `seconds` for it."""
+        """The answer is over, and has `size_bytes`. Its host has used `seconds` for it."""
+        if self.waits:  # the server has ended it, and it is small
+            self.release()
+            return
         self._room.times.charge(self._host, seconds, self._room.waiting)
         self._resize(min(size_bytes, self.size_bytes))
 
