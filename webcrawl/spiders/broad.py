@@ -277,7 +277,7 @@ class BroadSpider(Spider):
         content_type = _content_type(response) or "text/html"
         what = body, content_type, page.url, _x_robots_tag(response)
         try:
-            if bodies.reads_quickly(body, page.content_type):
+            if bodies.reads_quickly(body, page.content_type or "text/html"):
                 return bodies.read(*what)
             return await self._large_pages.read(host_of(page.url), *what)
         except GivenUp:
