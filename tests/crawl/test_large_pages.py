@@ -43,7 +43,10 @@ class Hosts:
         number = int(path.removeprefix("/") or 0)
         link = b'<a href="/%d">' % (number + 1) if number + 1 < PAGES else b""
         rest = self.large_pages if host.startswith("127.0.2.") else b""
-        connection.sendall(answer(b"<html>%b %b %b" % (link, host.encode(), rest)))
+        page = answer(b"<html>%b %b %b" % (link, host.encode(), rest))
+        if host.endswith("5"):  # then it is read as HTML
+            page = page.replace(b"Content-Type: text/html\r\n", b"")
+        connection.sendall(page)
         with self._lock:
             self.sent[f"http://{host}{path}"] += 1
 
