@@ -206,7 +206,9 @@ SPIDER_MIDDLEWARES_BASE = {
 }
 # The engine. Measured: 100 (Scrapy's default) costs 1.5 ms per page in tasks that do nothing.
 CONCURRENT_ITEMS = 1
-SCRAPER_SLOT_MAX_ACTIVE_SIZE = 64 * 1024 * 1024
+# No limit: beyond it the engine sends no request to any host. `fetch.room` bounds the memory of
+# large answers, and holds back only the hosts that send them.
+SCRAPER_SLOT_MAX_ACTIVE_SIZE = 1 << 62
 COOKIES_ENABLED = False
 # Off: such a port runs the code of anyone who connects.
 TELNETCONSOLE_ENABLED = False

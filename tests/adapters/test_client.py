@@ -29,6 +29,7 @@ from webcrawl.fetch.decode import Decoded, decode
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.request import FetchRequest, Limits
 from webcrawl.fetch.requesthead import Target, build_request, split_url
+from webcrawl.fetch.room import HostTimes, Room
 from webcrawl.fetch.tls import CertificateJudge, client_context
 from webcrawl.fetch.transfer import State, Transfer
 
@@ -683,3 +684,70 @@ def test_reading_costly_bytes_yields_to_other_tasks(
     assert (chunked.body, chunked.payload) == (body, b"hello" * 100_000)
     assert len(turns) > 1
     assert get(run, answering(head + b"\r\n", body)).payload == body
+
+
+# Room for large answers: `fetch.room`.
+
+LARGE = b"x" * (2 << 20)
+
+
+def by_host(connection: socket.socket) -> None:
+    """Answers by the host that is asked: large, packed or small."""
+    request = read_request(connection)
+    kind = request.partition(b"Host: ")[2].partition(b".")[0]
+    fields = b"Content-Encoding: gzip\r\n" if kind == b"packed" else b""
+    body = gzip.compress(LARGE) if kind == b"packed" else b"hi" if kind == b"small" else LARGE
+    head = b"HTTP/1.1 200 OK\r\n%bContent-Length: %d\r\n\r\n" % (fields, len(body))
+    connection.sendall(head + body)
+
+
+@pytest.mark.parametrize("kind", ["large", "packed"])
+def test_large_answers_wait_for_room_and_small_ones_do_not(run: Run, kind: str) -> None:
+    room = Room(HostTimes(), 3 << 20)
+
+    async def go(port: int) -> None:
+        client = Client(Limits(max_size_bytes=2 << 20), room=room)
+
+        async def fetch(name: str) -> Exchange:
+            url = f"http://{name}.example:{port}/"
+            return await client.fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS))
+
+        first = await fetch("large")
+        assert first.share is not None
+        second = asyncio.create_task(fetch(kind))
+        await until(lambda: room.waiting == 1)
+        held = list(client._under_way)
+        assert all(transfer._timer and transfer._timer.cancelled() for transfer in held)
+        small = await fetch("small")
+        assert (small.payload, small.share) == (b"hi", None)
+        assert not second.done()
+        first.share.release()
+        exchange = await second
+        assert exchange.payload == LARGE
+        assert exchange.share is not None
+        exchange.share.release()
+        assert repr(room) == f"<Room 0 of {3 << 20} bytes, 0 waiting>"
+
+    with RawServer(by_host) as server:
+        run(go(server.port))
+
+
+def test_an_aborted_fetch_needs_no_room(run: Run) -> None:
+    room = Room(HostTimes(), 3 << 20)
+
+    async def go(port: int) -> None:
+        client = Client(GENEROUS, room=room)
+        share = room.ask("other", 3 << 20, lambda: None)
+        url = f"http://large.example:{port}/"
+        fetch = asyncio.create_task(
+            client.fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS)),
+        )
+        await until(lambda: room.waiting == 1)
+        client.abort()
+        with pytest.raises(FetchFailed, match="cancelled"):
+            await fetch
+        share.release()
+        assert repr(room) == f"<Room 0 of {3 << 20} bytes, 0 waiting>"
+
+    with RawServer(by_host) as server:
+        run(go(server.port))

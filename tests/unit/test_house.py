@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 CORE_LAYERS = (
     {"parse", "executor", "openfiles", "textfile", "wording"},
     {"scope", "fetch"},
-    {"warc", "crawllog"},
+    {"warc", "crawllog", "reading"},
     {"frontier"},
     {"cluster"},
     {"admission"},

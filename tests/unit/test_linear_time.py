@@ -48,6 +48,7 @@ from webcrawl.spiders.seeds import _COMMENT, line_url
 from webcrawl.warc.cdxj import http_head
 from webcrawl.warc.records import warc_fields
 
+PDF_STREAM = b"obj/ObjStm/FlateDecode stream\n"
 TIMES = 4
 WORST_RATIO = 9.0  # between 4 and 16
 FLOOR_S = 0.002  # a shorter time counts as this: it is harmless, and mostly noise
@@ -494,6 +495,13 @@ FILES = [
     Reader(
         "PDF: streams", 300_000, filled(b"obj/ObjStm/FlateDecode stream\n"),
         lambda data: read_pdf(data, ""),
+    ),
+    *(
+        Reader(f"PDF: {name} streams", 400_000, filled(unit), lambda data: read_pdf(data, ""))
+        for name, unit in (
+            ("damaged", PDF_STREAM + zlib.compress(b"x" * 100_000)[:-8] + b"\xff\xff\n"),
+            ("empty", PDF_STREAM + b"\x78\x9c" + b"\x00\x00\x00\xff\xff" * 1000),
+        )
     ),
 ]  # fmt: skip
 

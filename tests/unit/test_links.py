@@ -7,11 +7,8 @@ import pytest
 from webcrawl.parse.links import Markup, read_html
 from webcrawl.parse.page import (
     PARSERS,
-    QUICK_BYTES,
-    QUICK_TAGS,
     ParsedPage,
     read_page,
-    reads_quickly,
 )
 
 URL = "http://h/dir/page"
@@ -285,20 +282,6 @@ def test_a_media_type_is_added_by_a_parser(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_long_number_is_no_character() -> None:
     assert read_html(b"<a href='&#" + b"9" * 100_000 + b";'>", "utf-8").hrefs == ["\ufffd"]
-
-
-@pytest.mark.parametrize(
-    ("payload", "quickly"),
-    [
-        (b"", True),
-        (b"x" * QUICK_BYTES, True),
-        (b"x" * (QUICK_BYTES + 1), False),
-        (b"<p>some words</p>" * (QUICK_TAGS // 2), True),
-        (b"<p>some words</p>" * (QUICK_TAGS // 2 + 1), False),
-    ],
-)
-def test_which_pages_are_read_on_the_event_loop(payload: bytes, quickly: bool) -> None:
-    assert reads_quickly(payload) is quickly
 
 
 def test_the_links_of_a_small_page_are_bounded() -> None:

@@ -35,6 +35,25 @@ def test_other_leases_come_and_go_between_the_batches() -> None:
     asyncio.run(check())
 
 
+def test_the_end_of_the_crawl_gives_large_pages_back() -> None:
+    async def check() -> None:
+        driver = Driver(frontier := memory_frontier(Policy(obey_robots=False)))
+        outbox = Outbox(frontier)
+        await driver.put("http://large.example/")
+        large = await driver.until(Step.PAGE)
+        links = tuple(link(f"http://other.example/{n}") for n in range(3 * LINKS_AT_A_TIME))
+        outbox.release(large, Fetched(200, driver.now, driver.now, links))
+        await outbox.deliver(driver.now)
+        outbox.give_back_large()
+        await outbox.deliver(driver.now)
+        assert not outbox
+        assert frontier.counters.crawled == 0
+        assert frontier.counters.pending == 1 + LINKS_AT_A_TIME, "the page is queued again"
+        frontier.audit()
+
+    asyncio.run(check())
+
+
 def test_the_outbox_is_true_until_everything_is_handed_over() -> None:
     async def check() -> None:
         frontier = memory_frontier(Policy(obey_robots=False))

@@ -10,7 +10,7 @@ import pytest
 from scrapy.settings import Settings
 
 from webcrawl import settings as defaults
-from webcrawl.config.build import parsers_from
+from webcrawl.config.build import reading_from
 from webcrawl.config.check import check, contact_warning, warnings_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.table import TABLE, read, typed_settings
@@ -317,7 +317,7 @@ def test_settings_that_have_their_effect_get_no_line() -> None:
     chosen = {"RECRAWL": "fixed", "JOBDIR": "job", "PARSERS": parsers, "CONTENT_TYPES": [PDF]}
     assert warnings_of(settings_with(**chosen)) == []
     assert warnings_of(settings_with(PARSERS="")) == []
-    assert parsers_from(settings_with(PARSERS="")) == parsers_from(settings_with(PARSERS={}))
+    assert reading_from(settings_with(PARSERS="")) == reading_from(settings_with(PARSERS={}))
 
 
 @pytest.mark.parametrize(
@@ -336,6 +336,8 @@ def test_the_index_that_cannot_be_used_is_named(tmp_path: Path, name: str, reaso
         ("x", "this is no dictionary"),
         ({"pdf": None}, "'pdf' is no media type"),
         ({PDF: "webcrawl.parse.gone.read"}, f"the parser of {PDF}, on an empty body: ModuleNotF"),
+        ({PDF: lambda *_, **__: None}, f"the parser of {PDF}, on an empty body: NameError: "),
+        ({PDF: "__main__.read"}, f"the parser of {PDF} is in the script that runs"),
         ({PDF: "os.getcwd"}, f"the parser of {PDF}, on an empty body: TypeError: "),
     ],
 )

@@ -35,6 +35,7 @@ from webcrawl.config.fetch import (
     headers_from,
     limits_from,
     user_agent_of,
+    wants_feeds,
 )
 from webcrawl.config.kinds import DIRECT, GUESS
 from webcrawl.config.table import read
@@ -54,9 +55,9 @@ from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.urlcache import UrlCache
 from webcrawl.parse.jointrules import names_key
 from webcrawl.parse.ownersignals import robots_signals
-from webcrawl.parse.page import PARSERS, Parser
 from webcrawl.parse.robots import MAX_BODY_BYTES, RobotsRules, product_token
 from webcrawl.parse.robotsparsers import OURS, PROTEGO, reader
+from webcrawl.reading.page import Options
 from webcrawl.scope import HostsAndPatterns, PathLimits, Scope, refused_ports
 from webcrawl.scope.hostrules import HostRules
 
@@ -292,17 +293,18 @@ def recrawl_from(settings: BaseSettings) -> Recrawl | None:
     return Recrawl(mode, cycle_s, read(settings, "RECRAWL_BUDGET", float))
 
 
-def parsers_from(settings: BaseSettings) -> dict[str, Parser]:
-    """The parsers of pages by media type: ours, and those of the setting PARSERS."""
-    parsers = dict(PARSERS)
-    read(settings, "PARSERS", dict)  # SettingError
-    theirs = settings.getdict("PARSERS") if settings["PARSERS"] else {}  # -s PARSERS= is none
-    for media_type, parser in theirs.items():  # functions may have no path
-        if parser is None:
-            parsers.pop(media_type.strip().lower(), None)
-        else:
-            parsers[media_type.strip().lower()] = load_object(parser)
-    return parsers
+def reading_from(settings: BaseSettings) -> Options:
+    """How pages are read. Plain values, since another process reads the large ones."""
+    parsers = read(settings, "PARSERS", dict)
+    return Options(
+        robots_token(settings).lower(),
+        robots_also(settings),
+        read(settings, "OBEY_NOFOLLOW", bool),
+        read(settings, "FOLLOW_REL_NOFOLLOW", bool),
+        wants_feeds(settings),
+        {media_type.strip().lower(): path for media_type, path in parsers.items()},
+        recrawl_from(settings) is not None,
+    )
 
 
 def guard_from(settings: BaseSettings) -> AddressGuard:

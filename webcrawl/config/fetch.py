@@ -24,6 +24,7 @@ from webcrawl.fetch.http1 import Headers as WireHeaders
 from webcrawl.fetch.mediatypes import Wants, media_type_test
 from webcrawl.fetch.proxy import Proxy
 from webcrawl.fetch.request import Limits
+from webcrawl.fetch.room import Room
 from webcrawl.fetch.signing import KeyFileError, Signer, read_key
 from webcrawl.fetch.tls import client_context
 from webcrawl.parse.page import XML_TYPES
@@ -37,7 +38,9 @@ ACCEPT_ENCODING = b"gzip, deflate"
 _PROXY_FILE_MAX = 4096
 
 
-def client_from(settings: BaseSettings, limits: Limits, gate: Gate | None = None) -> Client:
+def client_from(
+    settings: BaseSettings, limits: Limits, gate: Gate | None = None, room: Room | None = None
+) -> Client:
     """A fetch client behind `gate`, with `limits`; TLS, local address, proxy and key from settings.
 
     SettingError.
@@ -51,6 +54,7 @@ def client_from(settings: BaseSettings, limits: Limits, gate: Gate | None = None
         proxy=proxy_from(settings),
         signer=signer_from(settings),
         refused_ports=refused_ports(read(settings, "ALLOW_PORTS", list)),
+        room=room,
     )
 
 

@@ -239,9 +239,13 @@ def parsers_problem(value: Any) -> str:
     for media_type, parser in parsers.items():
         if re.fullmatch(r"[\w.+-]+/[\w.+-]+", str(media_type).strip()) is None:
             return f"{media_type!r} is no media type"
+        if not parser:
+            continue
+        path = str(_listed([parser])[0])
+        if path.startswith("__main__."):
+            return f"the parser of {media_type} is in the script that runs, not in a module"
         try:
-            if parser is not None:
-                load_object(parser)(b"", "utf-8", follow_rel_nofollow=True).hrefs  # noqa: B018
+            load_object(path)(b"", "utf-8", follow_rel_nofollow=True).hrefs  # noqa: B018
         except Exception as error:  # from a user's code
             text = " ".join(str(error).split())[:200]
             return f"the parser of {media_type}, on an empty body: {type(error).__name__}: {text}"

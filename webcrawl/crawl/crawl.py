@@ -19,6 +19,7 @@ from webcrawl.admission.runner import Admissions
 from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.crawl.steering import Steering
 from webcrawl.fetch.gate import Gate
+from webcrawl.fetch.room import HostTimes, Room
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.lease import Link, Outcome
@@ -42,7 +43,7 @@ class CrawlScheduler(Protocol):
 
     async def put_seeds(self, urls: Iterable[str]) -> int: ...
 
-    async def page_found(self, page_fetch: PageFetch, page: Page) -> None: ...
+    async def page_found(self, page_fetch: PageFetch, page: Page) -> bool: ...
 
     def finish(self, page_fetch: PageFetch, outcome: Outcome) -> None: ...
 
@@ -109,6 +110,7 @@ class Crawl:
         self.earlier: Earlier | None = None  # DEDUP_INDEX; None: no earlier archives
         self.gate = Gate()
         self.handlers: dict[type, Handler] = {}  # the project's, by their classes
+        self.room = Room(HostTimes())  # for large answers
         self.is_refused = False  # this node must not join its crawl: exit code 2
         self.fatal_error = ""  # the error of the crawl, even if something else ended it; or ""
 

@@ -20,6 +20,7 @@ from scrapy import Request
 from twisted.python.failure import Failure
 
 from webcrawl.fetch.exchange import Exchange, FetchFailed
+from webcrawl.fetch.room import Share
 from webcrawl.frontier.lease import Lease, Link
 from webcrawl.items import Page
 
@@ -31,7 +32,7 @@ class PageFetch:
 
     __slots__ = (
         *("begun_at", "done", "errback", "items_open", "lease"),
-        *("links", "logged", "page", "request", "settled", "unarchived"),
+        *("links", "logged", "page", "request", "settled", "share", "unarchived"),
     )
 
     def __init__(self, lease: Lease, begun_at: float = 0.0) -> None:
@@ -45,7 +46,8 @@ class PageFetch:
         self.items_open = 0  # items that are still in the item pipelines
         self.settled: asyncio.Future[None] | None = None  # set when items_open falls to 0
         self.done = False
-        self.unarchived = False  # the page could not be kept, so it is fetched again
+        self.unarchived = False  # it could not be kept or read, so it is fetched again
+        self.share: Share | None = None  # of the room for large answers
 
     def __deepcopy__(self, memo: object) -> Self:
         """Return itself: a deep copy of `meta` names the same lease."""
@@ -62,6 +64,8 @@ class PageFetch:
         self.done = True
         self.request = None  # its meta refers to this object: that would be a cycle
         self.page = None
+        if self.share is not None:
+            self.share.release()
         self.settle()
 
     def item_ended(self) -> None:

@@ -101,14 +101,15 @@ class PageFetchMiddleware:
             return
         link = page_fetch.lease.link
         assert link is not None
+        found = self._keeper.page_found
         try:
             async for output in result:
                 if isinstance(output, Request):
                     output = _at_depth(output, link.depth + 1, response)
                 elif output is not None:  # Scrapy ignores None, without a signal
+                    if isinstance(output, Page) and not await found(page_fetch, output):
+                        return
                     page_fetch.items_open += 1
-                    if isinstance(output, Page):
-                        await self._keeper.page_found(page_fetch, output)
                 yield output
         finally:
             await page_fetch.items_ended()

@@ -56,7 +56,14 @@ from webcrawl.config.fetch import (
 )
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.outcomes import NotSent
-from webcrawl.crawl.page_fetch import is_users, lease_of, note, state_of
+from webcrawl.crawl.page_fetch import (
+    PageFetch,
+    is_users,
+    lease_of,
+    note,
+    page_fetch_of,
+    state_of,
+)
 from webcrawl.crawl.user_requests import BodyRules
 from webcrawl.fastpath.receivers import receivers_of
 from webcrawl.fetch.client import Client
@@ -82,6 +89,7 @@ from webcrawl.fetch.requesthead import (
     request_line,
     split_url,
 )
+from webcrawl.fetch.room import Share
 from webcrawl.frontier.lease import Lease
 from webcrawl.openfiles import raise_limit
 from webcrawl.parse.urls import canonicalize, host_of
@@ -155,7 +163,9 @@ class DownloadHandler(BaseDownloadHandler):
         raise_limit()
         return cls(
             crawler,
-            client_from(settings, limits_from(settings), crawl_of(crawler).gate),
+            client_from(
+                settings, limits_from(settings), crawl_of(crawler).gate, crawl_of(crawler).room
+            ),
             headers_from(settings),
             content_type_test(settings),
             BodyRules(settings),
@@ -192,6 +202,8 @@ class DownloadHandler(BaseDownloadHandler):
         if lease is not None and self._crawl.admissions is not None:
             self._crawl.admissions.answered(exchange, lease)
         note(request, exchange=exchange)
+        if exchange.share is not None:
+            _hold(exchange.share, page_fetch_of(request))
         meta["download_latency"] = exchange.connect_s + exchange.first_byte_s
         stopped = received.stopped if received else None
         if exchange.tls and self._tls_logging:
@@ -385,6 +397,16 @@ class _ReceivedSignals:
                     self._request, receiver.__qualname__,
                 )  # fmt: skip
         return self.stopped is None
+
+
+def _hold(share: Share, page_fetch: PageFetch | None) -> None:
+    """Hold the room of a large answer until its page ends. An answer without a page holds none."""
+    if page_fetch is None:
+        share.release()
+        return
+    if page_fetch.share is not None:  # of an answer that a middleware has asked for again
+        page_fetch.share.release()
+    page_fetch.share = share
 
 
 def _not_sent(request: Request, problem: UnsendableError) -> NotSent:

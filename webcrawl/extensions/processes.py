@@ -17,8 +17,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
@@ -143,8 +142,9 @@ class Processes:
             descriptor = theirs.fileno()
             try:
                 greeting = frame(self._brief(number, descriptor))
+                search_path = cast("BroadSpider", self._crawler.spider).search_path()
                 process = subprocess.Popen(
-                    [sys.executable, "-c", _START, str(descriptor), *self._search_path()],
+                    [sys.executable, "-c", _START, str(descriptor), *search_path],
                     stdin=subprocess.DEVNULL,
                     pass_fds=[descriptor],
                     process_group=0,  # Ctrl-C reaches the first process only
@@ -181,13 +181,6 @@ class Processes:
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             allowed = f"1, as the settings or the spider's arguments cannot be pickled: {error}"
             raise SettingError("CRAWL_PROCESSES", self._count, allowed) from None
-
-    def _search_path(self) -> list[str]:
-        """`sys.path`, and the folder in which `scrapy runspider` has found the spider."""
-        name = type(self._crawler.spider).__module__
-        file = Path(sys.modules[name].__file__ or ".").absolute()
-        root = str(file.parents[name.count(".")])
-        return sys.path if root in sys.path else [*sys.path, root]
 
     def _on_exit(self, reason: str, stats: dict[str, Any]) -> None:
         """Callback: a worker exits cleanly. If nothing asked it to, the whole crawl ends."""

@@ -22,6 +22,7 @@ from webcrawl.fetch.gate import Gate, Matches
 from webcrawl.fetch.proxy import Proxy
 from webcrawl.fetch.request import FetchRequest, Limits
 from webcrawl.fetch.requesthead import build_request, split_url
+from webcrawl.fetch.room import Room
 from webcrawl.fetch.signing import Signer
 from webcrawl.fetch.tls import CertificateJudge, client_context
 from webcrawl.fetch.transfer import Held, State, Transfer
@@ -44,10 +45,12 @@ class Client:
         proxy: Proxy | None = None,
         signer: Signer | None = None,
         refused_ports: Container[int] = (),
+        room: Room | None = None,
     ) -> None:
         """With `proxy` every connection is to it, whatever the request's address is.
 
         Nothing is sent to `refused_ports`: scope tests links, but a robots.txt may redirect there.
+        `room`: large answers wait for it, and the caller releases `Exchange.share`.
         """
         self.limits = limits
         self.proxy = proxy
@@ -59,6 +62,7 @@ class Client:
         self._under_way: set[Transfer] = set()
         self._idle = Connections(idle_max)
         self._gate = gate or Gate()
+        self._room = room
         self._gate.senders.append(self)
 
     def __repr__(self) -> str:
@@ -101,12 +105,14 @@ class Client:
         )
         kept = self._idle.take(server) if keep else None
         idle = self._idle if keep else None
-        transfer = Transfer(request, wire, limits, server, idle, self._gate, proxy)
+        transfer = Transfer(request, wire, limits, server, idle, self._gate, proxy, self._room)
         self._under_way.add(transfer)
         try:
             await transfer.run(self._context if target.secure else None, kept)
-        except FetchFailed as error:
-            if kept is not None and not transfer.first_byte_at and error.reason != "cancelled":
+        except BaseException as error:
+            transfer.release_room()
+            is_theirs = isinstance(error, FetchFailed) and error.reason != "cancelled"
+            if is_theirs and kept is not None and not transfer.first_byte_at:
                 self._idle.mark_unreliable(server)
             raise
         finally:
@@ -177,8 +183,18 @@ class Client:
         what = content, reader.headers, transfer.limits.max_size_bytes
         decoded = decode_quickly(*what)
         if decoded is None:
-            decoded = await asyncio.to_thread(decode, *what)
+            try:
+                await transfer.room_to_decode()
+                decoded = await asyncio.to_thread(decode, *what)
+            except BaseException:
+                transfer.release_room()
+                raise
         exchange.payload = decoded.payload
         exchange.decode_problem = reader.problem or decoded.problem
         exchange.codings_left = decoded.left
+        if transfer.share is not None:
+            exchange.share = transfer.share
+            has_both = exchange.payload is not exchange.body
+            size_bytes = len(exchange.body) + has_both * len(exchange.payload)
+            transfer.share.settle(size_bytes, transfer.ended_at - transfer.granted_at)
         return exchange

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeGuard, get_args
 
+from webcrawl.fetch.room import Share
+
 NOT_MODIFIED: Final = 304  # RFC 9110, 15.4.5
 
 # Every reason for which a fetch can fail: each is one statistic, `webcrawl/failed/<reason>`.
@@ -106,6 +108,7 @@ class Exchange:
     # answer whose body was not read. A page that was read has its own (`items.Page`).
     signals: tuple[str, ...] = ()
     wall: str = ""  # the bot-blocking service that answered in the page's place (fetch.walls)
+    share: Share | None = None  # of the room for large answers: whoever ends the page releases it
 
     @property
     def size_bytes(self) -> int:

@@ -6,7 +6,8 @@ takes a connection that can be used again.
 
 Invariants: whatever a peer sends, `run` returns, or raises FetchFailed or an exception of a
 callback. Then the connection is closed or idle, and the timer cancelled. No peer can make a
-transfer last longer than `timeout_s`, or use more memory than `http1` states.
+transfer last longer than `timeout_s`, without the time in which it waits for room (`room`), or use
+more memory than `http1` states.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from contextlib import suppress
 from enum import Enum
 
 from webcrawl.fetch.connections import Connections, Server
+from webcrawl.fetch.decode import codings_of
 from webcrawl.fetch.exchange import FailureReason, FetchFailed
 from webcrawl.fetch.gate import Gate
-from webcrawl.fetch.http1 import ResponseReader
+from webcrawl.fetch.http1 import ResponseReader, content_length
 from webcrawl.fetch.proxy import Proxy, Tunnel, failure_of, tunnel_place
 from webcrawl.fetch.request import FetchRequest, Limits, OnContent
+from webcrawl.fetch.room import FREE_BYTES, Room, Share
 from webcrawl.openfiles import is_ours
 
 # Reading the bytes of one server may take this long before other tasks run. uvloop gives up to 32
@@ -64,6 +67,7 @@ class Transfer(asyncio.Protocol):
         idle: Connections | None,
         gate: Gate,
         proxy: Proxy | None = None,
+        room: Room | None = None,
     ) -> None:
         self.request = request
         self.wire = wire  # the bytes of the request, without the proxy's user name and password
@@ -73,6 +77,10 @@ class Transfer(asyncio.Protocol):
         self.server = server
         self._idle = idle  # takes the connection if it can be used again
         self._gate = gate
+        self._room = room
+        self.share: Share | None = None  # of the room; asked for by a large answer
+        self.granted_at = 0.0
+        self._held_s: float | None = None  # left of the timer, while this waits for room
         self.reader = ResponseReader(request.method, limits.max_header_bytes, limits.max_size_bytes)
         self.ssl_object: ssl.SSLObject | None = None
         self.body_skipped = False
@@ -232,6 +240,8 @@ class Transfer(asyncio.Protocol):
             if reader.done or self.body_skipped:
                 self._end_answer()
                 return
+            if self._room is not None and self.share is None:
+                self._ask_for_room(self._room)
             self._reading_s += time.monotonic() - now
             if self._reading_s > _TURN_S:
                 self._give_turn()
@@ -308,7 +318,44 @@ class Transfer(asyncio.Protocol):
 
     def _read_on(self) -> None:
         self._paused = False
-        if self._transport is not None and self.state is not State.DONE:
+        if self._transport is not None and self.state is not State.DONE and self._held_s is None:
+            self._transport.resume_reading()
+
+    async def room_to_decode(self) -> None:
+        """Wait for room for a small body that becomes a large payload. A large one has its room."""
+        if self._room is not None and self.share is None:
+            granted = self._loop.create_future()
+            size = self.limits.max_size_bytes
+            self.share = self._room.ask(self.server.host, size, lambda: granted.set_result(None))
+            await granted
+            self.granted_at = self.ended_at  # its host did not use the room before
+
+    def release_room(self) -> None:
+        if self.share is not None:
+            self.share.release()
+
+    def _ask_for_room(self, room: Room) -> None:
+        """Stop reading a large answer until there is room for it, as large as it may become."""
+        reader, size_max = self.reader, self.limits.max_size_bytes
+        if not reader.status or reader.received_bytes <= FREE_BYTES:
+            return
+        size = min(content_length(reader.headers) or size_max, size_max)
+        if codings_of(reader.headers):
+            size += size_max
+        elif reader.chunked:
+            size *= 2
+        self.share = room.ask(self.server.host, size, self._go_on)
+        if self.share.waits and self._transport is not None and self._timer is not None:
+            self._transport.pause_reading()
+            self._timer.cancel()
+            self._held_s = self._timer.when() - self._loop.time()
+
+    def _go_on(self) -> None:
+        """There is room. The server gets the time that it had left."""
+        self.granted_at = time.monotonic()
+        held_s, self._held_s = self._held_s, None
+        if held_s is not None and self._transport is not None and self.state is not State.DONE:
+            self._timer = self._loop.call_later(held_s, self._on_timer)
             self._transport.resume_reading()
 
     def _give_content(self, on_content: OnContent) -> None:

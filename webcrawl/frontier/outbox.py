@@ -3,7 +3,8 @@
 Owns the size of the batches. One page may have 750,000 links. They are put in batches while its
 lease is still out, so other hosts' leases are released between the batches, and no call of the
 store is long. If the process is killed between two batches, the next run finds the page queued and
-some of its links known; it fetches the page again and finds the other links.
+some of its links known; it fetches the page again and finds the other links. So a crawl that is
+closing may do the same with the pages whose links it cannot put in time (`give_back_large`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from webcrawl.frontier.base import Frontier
-from webcrawl.frontier.lease import Fetched, Lease, Link, Outcome
+from webcrawl.frontier.lease import Fetched, Lease, Link, Outcome, Returned
 from webcrawl.frontier.urlcache import UrlCache
 
 LINKS_AT_A_TIME = 1_000  # 5 ms of a store's time; 0.1 s if all are known pages with dates (RECRAWL)
@@ -30,7 +31,7 @@ class Outbox:
         self._url_cache = url_cache
         self._links: dict[bool, list[Link]] = {False: [], True: []}  # by `force`
         self._ended: list[tuple[Lease, Outcome]] = []
-        self._large: deque[tuple[Iterator[Link], Lease, Outcome]] = deque()
+        self._large: deque[tuple[Iterator[Link], Lease, Fetched]] = deque()
         self._is_delivering = False
         # Leases whose answers have a place of the target, until the frontier has them back.
         self.placed: set[Lease] = set()
@@ -51,6 +52,12 @@ class Outbox:
             self._large.append((iter(outcome.links), lease, replace(outcome, links=())))
         else:
             self._ended.append((lease, outcome))
+
+    def give_back_large(self) -> None:
+        """Return the leases of the large pages whose links are not all put."""
+        for _, lease, outcome in self._large:
+            self._ended.append((lease, Returned(outcome.asked_at, outcome.ended_at)))
+        self._large.clear()
 
     async def deliver(self, now: float) -> None:
         """Hand over all links and leases; of a large page one batch. Call it while `self` is true.

@@ -64,14 +64,6 @@ class ParsedPage:
     signals: list[str] = field(default_factory=list)  # of its markup (`ownersignals`)
 
 
-def reads_quickly(payload: bytes) -> bool:
-    """Whether `read_page` takes less than 50 ms for `payload`, so it may run on the event loop.
-    20 µs for a page of 50 KB; no time below 32 KB.
-    """
-    size = len(payload)
-    return size <= QUICK_BYTES and (size <= 8 * QUICK_TAGS or payload.count(b"<") <= QUICK_TAGS)
-
-
 def media_type_of(content_type: str) -> str:
     """The media type of a Content-Type, without parameters, lower case."""
     return content_type.partition(";")[0].strip().lower()

@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Iterator
 from typing import Final
 
 from webcrawl.parse.links import Markup
 
-# Of all object streams together: 60 ms at most, and for a small file, which is read on the event
-# loop, less. A usual stream expands 3 to 8 times.
-_EXPANDED_MAX: Final = 16 << 20
-_EXPANDED_TIMES: Final = 32
+# Bytes that go into zlib and come out of it, of all object streams together: 60 ms at most, and for
+# a small file less. A usual stream expands 3 to 8 times.
+_UNPACKED_MAX: Final = 16 << 20
+_UNPACKED_TIMES: Final = 32
+# Of one call of zlib. A call that meets damage does not say what it has made: it counts in full.
+_STEP_BYTES: Final = 16 << 10
 _STREAMS_MAX: Final = 20_000
 _HEAD: Final = 1024  # of the dictionary before a stream
 
@@ -37,32 +40,43 @@ def read_pdf(payload: bytes, charset: str, *, follow_rel_nofollow: bool = True) 
     if b"/Encrypt" in payload:
         return page
     page.hrefs += _found_in(payload)
-    room = min(_EXPANDED_MAX, _EXPANDED_TIMES * len(payload))
+    room = min(_UNPACKED_MAX, _UNPACKED_TIMES * len(payload))
     for number, stream in enumerate(_streams(payload)):
         if room <= 0 or number == _STREAMS_MAX:
             break
         head = payload[max(0, stream.start() - _HEAD) : stream.start()].rpartition(b"obj")[2]
         if b"/ObjStm" in head and b"/FlateDecode" in head:
-            expanded = _inflated(memoryview(payload)[stream.end() :], room)
-            room -= len(expanded)
-            page.hrefs += _found_in(expanded)
+            unpacked = _Unpacked(memoryview(payload)[stream.end() :], room)
+            page.hrefs += _found_in(b"".join(unpacked))
+            room -= unpacked.cost
     return page
 
 
-def _inflated(data: memoryview, room: int) -> bytes:
-    """The zlib stream that `data` begins with, as far as it is sound, `room` bytes at most."""
-    unpacker = zlib.decompressobj()
-    parts = []
-    at, step = 0, 64 << 10
-    while at < len(data) and room > 0 and not unpacker.eof:
-        try:
-            part = unpacker.decompress(data[at : at + step], room)
-        except zlib.error:
-            break
-        parts.append(part)
-        room -= len(part)
-        at += step
-    return b"".join(parts)
+class _Unpacked:
+    """The pieces of the zlib stream that `data` begins with, as far as it is sound.
+
+    cost -- the bytes that went into zlib and came out of it: little more than `room`
+    """
+
+    def __init__(self, data: memoryview, room: int) -> None:
+        self.cost = 0
+        self._data = data
+        self._room = room
+
+    def __iter__(self) -> Iterator[bytes]:
+        unpacker = zlib.decompressobj()
+        at = 0
+        while at < len(self._data) and self.cost < self._room and not unpacker.eof:
+            step = self._data[at : at + _STEP_BYTES]
+            try:
+                piece = unpacker.decompress(step, _STEP_BYTES)
+            except zlib.error:
+                self.cost += 2 * _STEP_BYTES
+                return
+            used = len(step) - len(unpacker.unconsumed_tail) - len(unpacker.unused_data)
+            at += used
+            self.cost += used + len(piece)
+            yield piece
 
 
 def _found_in(data: bytes) -> list[str]:

@@ -298,10 +298,11 @@ class Scheduler(BaseScheduler):
         self._pump.wake()
         return accepted, len(seeds)
 
-    async def page_found(self, page_fetch: PageFetch, page: Page) -> None:
+    async def page_found(self, page_fetch: PageFetch, page: Page) -> bool:
         """The spider yielded `page`: keep its outlinks until the page fetch ends.
 
-        Yields to the event loop between slices, since a page may have 750,000 links.
+        Yields to the event loop between slices, since a page may have 750,000 links. False if the
+        crawl must end before all are kept: then the next run fetches the page again.
         """
         link = page_fetch.lease.link
         assert link is not None
@@ -312,7 +313,7 @@ class Scheduler(BaseScheduler):
             counters.html_pages += 1
             counters.html_bytes += page.size_bytes
         if not self._follow:
-            return
+            return True
         if page.redirect_to:
             moved = self._outlinks.of_redirect(page.redirect_to, link)
             if moved is not None:
@@ -321,8 +322,12 @@ class Scheduler(BaseScheduler):
         page_fetch.links += self._outlinks.of_page(page.links[:step], link)
         for start in range(step, len(page.links), step):
             await asyncio.sleep(0)
+            if self._pump.is_cut:
+                page_fetch.unarchived = True
+                return False
             urls = page.links[start : start + step]
             page_fetch.links += self._outlinks.of_page(urls, link)
+        return True
 
     def finish(self, page_fetch: PageFetch, outcome: Outcome) -> None:
         """Release the lease of `page_fetch` with `outcome`. Only the first call counts."""

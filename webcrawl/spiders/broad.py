@@ -11,28 +11,20 @@ import asyncio
 import hashlib
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Never, Self, TypeVar, cast
+from typing import Any, Never, Self, TypeVar, cast
 
-from scrapy import Spider
+from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 from scrapy.utils.conf import closest_scrapy_cfg
 
 from webcrawl.admission.runner import REDIRECTS
-from webcrawl.config.build import (
-    parsers_from,
-    reads_sitemaps,
-    recrawl_from,
-    robots_also,
-    robots_token,
-)
-from webcrawl.config.fetch import wants_feeds
-from webcrawl.config.table import read
+from webcrawl.config.build import reading_from, reads_sitemaps
 from webcrawl.crawl.crawl import Crawl, CrawlScheduler, crawl_of, set_fatal_error
 from webcrawl.crawl.earlier import capture_before
 from webcrawl.crawl.page_fetch import state_of
@@ -42,19 +34,22 @@ from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.frontier.lease import Link
 from webcrawl.items import Original, Page
-from webcrawl.parse.charset import sniff
-from webcrawl.parse.maintext import QUICK_BYTES, digest, text_hash
+from webcrawl.parse.charset import PRESCAN_BYTES, sniff
+from webcrawl.parse.maintext import digest
 from webcrawl.parse.ownersignals import (
     ROBOTS_HEADER,
     bounded,
     header_directives,
     header_signals,
 )
-from webcrawl.parse.page import ParsedPage, Parser, media_type_of, read_page, reads_quickly
-from webcrawl.parse.urls import redirect_target
+from webcrawl.parse.page import ParsedPage
+from webcrawl.parse.urls import host_of, redirect_target
+from webcrawl.reading.page import BodyReader, Parsed
+from webcrawl.reading.reader import GivenUp, LargePages, ReadingFailed
 from webcrawl.report.console import console_from
+from webcrawl.signals import fetches_cut
 from webcrawl.spiders.seeds import BadSeed, SeedSource
-from webcrawl.warc.records import payload_digest, raw_digest, warc_date
+from webcrawl.warc.records import LARGE_BYTES, payload_digest, raw_digest, warc_date
 
 SEEDS_PER_BATCH = 1000  # read by the thread in one go
 SEEDS_PER_PUT = 250  # about 5 ms of the event loop's time
@@ -97,26 +92,6 @@ async def in_daemon(function: Callable[[], T]) -> T:
     return await done
 
 
-class _Reading(NamedTuple):
-    """The settings for reading pages: looked up once, used for each page."""
-
-    agent: str  # the name that robots rules know this crawler by, lower case
-    also: tuple[str, ...]  # other names whose rules hold too (ROBOTS_ALSO)
-    obey_nofollow: bool
-    follow_rel_nofollow: bool
-    follow_feeds: bool
-    parsers: Mapping[str, Parser]
-    revisits: bool  # RECRAWL
-
-
-class _Parsed(NamedTuple):
-    """What the body of a page says. `simhash`: of its main text; None without RECRAWL."""
-
-    page: ParsedPage
-    simhash: int | None
-    has_failed: bool  # the parser raised an exception
-
-
 class BroadSpider(Spider):
     """`scrapy crawl broad -a seeds=FILE_OR_URL[,...]`"""
 
@@ -127,32 +102,46 @@ class BroadSpider(Spider):
         super().__init__(**kwargs)
         self.seeds = seeds
         self.crawl_arguments: tuple[tuple[Any, ...], dict[str, Any]] = (), {}
-        # One large page at a time: each takes CPU away from the event loop.
-        self._reading_large = asyncio.Lock()
         self._failed_parsers: set[str] = set()  # media types
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
         spider.crawl_arguments = args, kwargs  # for the crawl's other processes
+        crawler.signals.connect(spider._fetches_cut, fetches_cut)
+        crawler.signals.connect(spider._closed, signals.spider_closed)
         return spider
 
     @cached_property
-    def _reading(self) -> _Reading:
-        settings = self.settings
-        return _Reading(
-            robots_token(settings).lower(),
-            robots_also(settings),
-            read(settings, "OBEY_NOFOLLOW", bool),
-            read(settings, "FOLLOW_REL_NOFOLLOW", bool),
-            wants_feeds(settings),
-            parsers_from(settings),
-            recrawl_from(settings) is not None,
-        )
+    def _bodies(self) -> BodyReader:
+        return BodyReader(reading_from(self.settings))
+
+    @cached_property
+    def _large_pages(self) -> LargePages:
+        return LargePages(self._bodies.options, self._crawl.room.times, self.search_path())
+
+    def _fetches_cut(self, urls: frozenset[str] | None = None) -> None:
+        """A signal handler. At the end of the crawl, pages are not read any more."""
+        if urls is None:
+            self._large_pages.give_up()
+
+    async def _closed(self) -> None:
+        """A signal handler."""
+        await self._large_pages.close()
 
     @cached_property
     def _crawl(self) -> Crawl:
         return crawl_of(self.crawler)
+
+    def search_path(self) -> list[str]:
+        """`sys.path`, and the folder in which `scrapy runspider` has found the spider.
+
+        For the other processes of the crawl, which load code of the user's.
+        """
+        name = type(self).__module__
+        file = Path(getattr(sys.modules[name], "__file__", None) or ".").absolute()
+        root = str(file.parents[name.count(".")])
+        return sys.path if root in sys.path else [*sys.path, root]
 
     def _refuse(self, problem: str) -> Never:
         """End the crawl because of a setting, with one line of the log."""
@@ -233,7 +222,11 @@ class BroadSpider(Spider):
         assert page_fetch is not None
         assert page_fetch.lease.link is not None
         visit = page_fetch.lease.visit
-        page = _new_page(response, exchange, page_fetch.lease.link)
+        if len(exchange.body) <= LARGE_BYTES:
+            digested = payload_digest(exchange)
+        else:
+            digested = await asyncio.to_thread(payload_digest, exchange)
+        page = _new_page(response, exchange, page_fetch.lease.link, digested)
         self._note_signals(page, response)
         if exchange.wall:
             page.wall = exchange.wall
@@ -246,7 +239,7 @@ class BroadSpider(Spider):
             await self._read_body(page, response, exchange)
             page.unchanged = is_unchanged(visit, page)
         elif response.status in REFUSED_ACCESS and response.body:  # it may say how to get access
-            parsed, _, _ = await self._parsed(page, response)
+            parsed, _ = await self._parsed(page, response, exchange)
             page.signals += parsed.signals
         if page.signals:
             page.signals = bounded(page.signals)
@@ -257,7 +250,7 @@ class BroadSpider(Spider):
         assert page.exchange is not None
         page.signals = header_signals(page.exchange.headers)
         if page.signals:
-            agents = ("robots", self._reading.agent, *self._reading.also)
+            agents = ("robots", self._bodies.options.agent, *self._bodies.options.also)
             page.noarchive = "noarchive" in header_directives(_x_robots_tag(response), agents)
 
     async def _read_body(self, page: Page, response: Response, exchange: Exchange) -> None:
@@ -268,11 +261,9 @@ class BroadSpider(Spider):
         if response.body:
             await self._compare(page, exchange, response.body)
         elif not _refresh(exchange):
-            page.simhash = digest(b"") if self._reading.revisits else None
+            page.simhash = digest(b"") if self._bodies.options.revisits else None
             return
-        parsed, page.simhash, has_failed = await self._parsed(page, response)
-        if has_failed:
-            self.crawler.stats.inc_value("webcrawl/parser_failed")
+        parsed, page.simhash = await self._parsed(page, response, exchange)
         page.charset = parsed.charset
         page.lang = parsed.lang
         page.links = parsed.links
@@ -280,54 +271,53 @@ class BroadSpider(Spider):
         page.noarchive |= parsed.noarchive
         page.signals += parsed.signals
 
-    async def _parsed(self, page: Page, response: Response) -> _Parsed:
-        """What the body says. One that takes long is read on a thread."""
-        reading, body = self._reading, response.body
-        read = partial(
-            self._parse_body,
-            body,
-            # Deviation: browsers sniff; HTML is their usual guess.
-            _content_type(response) or "text/html",
-            page.url,
-            x_robots_tag=_x_robots_tag(response),
-            refresh=_refresh(exchange_of(response)),
-            follow_rel_nofollow=reading.follow_rel_nofollow,
-            obey_nofollow=reading.obey_nofollow,
-            user_agent_token=reading.agent,
-            robots_also=reading.also,
-            follow_feeds=reading.follow_feeds,
-            parsers=reading.parsers,
-        )
-        most = QUICK_BYTES if reading.revisits else sys.maxsize
-        if len(body) <= most and reads_quickly(body):
-            return read()
-        async with self._reading_large:  # 10 MiB that hold only links take three seconds
-            return await asyncio.to_thread(read)
-
-    def _parse_body(self, body: bytes, content_type: str, url: str, **how: Any) -> _Parsed:
-        """The links of a page and, if pages are visited again, the hash of its main text.
+    async def _parsed(self, page: Page, response: Response, exchange: Exchange) -> Parsed:
+        """What the body says. One that takes long is read in another process.
 
         A user's own parser (PARSERS) may fail: then the page is kept, without links.
         """
-        media_type, has_failed = media_type_of(content_type), False
+        body, bodies = response.body, self._bodies
+        # Deviation: browsers sniff; HTML is their usual guess.
+        content_type = _content_type(response) or "text/html"
+        what = body, content_type, page.url, _x_robots_tag(response), _refresh(exchange)
         try:
-            parsed = read_page(body, content_type, url, **how)
-        except Exception:
-            parsed, has_failed = ParsedPage(sniff(body, content_type)), True
-            if media_type not in self._failed_parsers:  # logged once
-                self._failed_parsers.add(media_type)
-                self.logger.exception("The parser of %s failed for %s", content_type, url)
-        if not self._reading.revisits:
-            return _Parsed(parsed, None, has_failed)
-        is_html = media_type in ("text/html", "application/xhtml+xml")
-        return _Parsed(parsed, text_hash(body, parsed.charset, is_html=is_html), has_failed)
+            if bodies.reads_quickly(body, page.content_type or "text/html"):
+                return bodies.read(*what)
+            return await self._large_pages.read(host_of(page.url), *what)
+        except GivenUp:
+            page_fetch = state_of(response.request).page_fetch
+            assert page_fetch is not None
+            page_fetch.unarchived = True  # the next run fetches it again
+            raise CloseSpider("shutdown") from None
+        except Exception as error:
+            self._note_failure(page, error)
+        parsed = ParsedPage(sniff(body[:PRESCAN_BYTES], content_type))
+        return Parsed(parsed, digest(body) if bodies.options.revisits else None)
+
+    def _note_failure(self, page: Page, error: Exception) -> None:
+        """Count a page that could not be read; the first of its media type is logged."""
+        self.crawler.stats.inc_value("webcrawl/parser_failed")
+        if page.content_type in self._failed_parsers:
+            return
+        self._failed_parsers.add(page.content_type)
+        if not isinstance(error, ReadingFailed):
+            line = "The parser of %s failed for %s"
+            self.logger.error(line, page.content_type, page.url, exc_info=error)
+        elif error.trace:
+            line = "The parser of %s failed for %s\n%s"
+            self.logger.error(line, page.content_type, page.url, error.trace)
+        else:
+            self.logger.warning("%s is kept without its links: %s", page.url, error)
 
     async def _compare(self, page: Page, exchange: Exchange, body: bytes) -> None:
         """The content-seen test: set `page.original`, and `page.duplicate_of` for a duplicate."""
         if page.payload_digest and exchange.payload is exchange.body:
             digest = raw_digest(page.payload_digest)
-        else:
+        elif len(body) <= LARGE_BYTES:
             digest = hashlib.sha1(body, usedforsecurity=False).digest()
+        else:
+            sha1 = await asyncio.to_thread(hashlib.sha1, body, usedforsecurity=False)
+            digest = sha1.digest()
         original = Original(exchange.url, exchange.started_time, page.payload_digest)
         assert self._crawl.frontier is not None
         page.original = await self._crawl.frontier.content_seen(digest, original)
@@ -337,7 +327,7 @@ class BroadSpider(Spider):
             page.original = await capture_before(self._crawl, page, exchange) or page.original
 
 
-def _new_page(response: Response, exchange: Exchange, link: Link) -> Page:
+def _new_page(response: Response, exchange: Exchange, link: Link, digested: str) -> Page:
     """The Page of an answer whose body is not read yet."""
     page = Page(
         url=response.url,
@@ -351,7 +341,7 @@ def _new_page(response: Response, exchange: Exchange, link: Link) -> Page:
         fetched_at=warc_date(exchange.started_time)[:-1] + "+00:00",
         fetch_s=round(exchange.total_s, 6),
         truncated=exchange.truncated,
-        payload_digest=payload_digest(exchange),
+        payload_digest=digested,
     )
     page.exchange = exchange
     return page

@@ -24,17 +24,17 @@ from webcrawl.admission.robotspolicy import (
     robots_answer,
 )
 from webcrawl.admission.runner import REDIRECTS, read_robots
-from webcrawl.config.build import parsers_from, robots_also, robots_reader, robots_token
-from webcrawl.config.fetch import content_type_test, wants_feeds
+from webcrawl.config.build import reading_from, robots_reader, robots_token
+from webcrawl.config.fetch import content_type_test
 from webcrawl.config.table import read
 from webcrawl.fetch.decode import codings_of
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.fetch.requesthead import split_url
 from webcrawl.parse.ownersignals import bounded, header_signals
-from webcrawl.parse.page import read_page
 from webcrawl.parse.robots import MAX_BODY_BYTES, place_of
 from webcrawl.parse.robotsparsers import decision
 from webcrawl.parse.urls import canonicalize, host_of, origin_of, redirect_target, target_of
+from webcrawl.reading.page import BodyReader
 from webcrawl.trace.loader import (
     Lines,
     Loaded,
@@ -146,18 +146,16 @@ class Tracer:
         x_robots_tag = b"\n".join(_values(exchange, b"x-robots-tag"))
         began = time.monotonic()
         try:
-            page = read_page(
-                exchange.payload,
-                _last(exchange, b"content-type").decode("latin-1") or "text/html",
-                exchange.url,
-                x_robots_tag=x_robots_tag.decode("latin-1"),
-                refresh=_last(exchange, b"refresh").decode("latin-1"),
-                follow_rel_nofollow=read(settings, "FOLLOW_REL_NOFOLLOW", bool),
-                obey_nofollow=read(settings, "OBEY_NOFOLLOW", bool),
-                user_agent_token=robots_token(settings).lower(),
-                robots_also=robots_also(settings),
-                follow_feeds=wants_feeds(settings),
-                parsers=parsers_from(settings),
+            page = (
+                BodyReader(reading_from(settings))
+                .read(
+                    exchange.payload,
+                    _last(exchange, b"content-type").decode("latin-1") or "text/html",
+                    exchange.url,
+                    x_robots_tag.decode("latin-1"),
+                    _last(exchange, b"refresh").decode("latin-1"),
+                )
+                .page
             )
         except Exception as error:  # of a user's own parser (PARSERS)
             fail(f"an exception of its parser: {printable(repr(error))}")

@@ -47,6 +47,7 @@ FORMAT = (
 )
 
 LARGE_BYTES = 1 << 20  # of a body, or of its metadata
+_LINES_AT_A_TIME = 2_000  # of a block: each step of more would hold the interpreter's lock
 MAX_HEAD = 32 << 10  # bytes; the limit of FastWARC's reader
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
@@ -184,14 +185,18 @@ def warc_fields(fields: Fields) -> bytes:
     Control characters become spaces, so a value from a peer cannot add a line.
     """
     lines = [f"{name}: {value}\r\n" for name, value in fields]
-    block = _block(lines)
-    if len(block) - len(block.translate(None, _CONTROLS)) > 2 * (len(lines) + 1):
-        block = _block([_CONTROL.sub(" ", line[:-2]) + "\r\n" for line in lines])
-    return block
+    if len(lines) <= _LINES_AT_A_TIME:
+        return _block(lines) + b"\r\n"
+    starts = range(0, len(lines), _LINES_AT_A_TIME)
+    return b"".join([*(_block(lines[at : at + _LINES_AT_A_TIME]) for at in starts), b"\r\n"])
 
 
 def _block(lines: list[str]) -> bytes:
-    return "".join([*lines, "\r\n"]).encode("utf-8", "replace")
+    block = "".join(lines).encode("utf-8", "replace")
+    if len(block) - len(block.translate(None, _CONTROLS)) > 2 * len(lines):
+        lines = [_CONTROL.sub(" ", line[:-2]) + "\r\n" for line in lines]
+        return "".join(lines).encode("utf-8", "replace")
+    return block
 
 
 def warcinfo_record(record_id: str, time: float, filename: str, info: Fields) -> bytes:

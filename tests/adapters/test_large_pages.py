@@ -1,0 +1,162 @@
+"""The process that reads large pages: what it returns, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.adapters.rawserver import Run
+from webcrawl.fetch.room import HostTimes
+from webcrawl.reading.messages import LINKS_AT_A_TIME
+from webcrawl.reading.page import BodyReader, Options, Parsed
+from webcrawl.reading.reader import LargePages, ReadingFailed
+
+URL = "http://h.example/"
+PARSERS = """
+    import os, signal
+    from webcrawl.parse.links import Markup
+
+    def fail(payload, charset, *, follow_rel_nofollow=True):
+        raise ValueError("no page of mine")
+
+    def crash(payload, charset, *, follow_rel_nofollow=True):
+        os._exit(3)
+
+    def spin(payload, charset, *, follow_rel_nofollow=True):
+        while True:
+            pass
+
+    def interrupt(payload, charset, *, follow_rel_nofollow=True):
+        for each in (signal.SIGINT, signal.SIGTERM):
+            os.kill(os.getpid(), each)
+        return Markup(hrefs=["/still-here"])
+
+    def who(payload, charset, *, follow_rel_nofollow=True):
+        return Markup(hrefs=[f"/{os.getpid()}"])
+"""
+NAMES = ("fail", "crash", "spin", "interrupt", "who")
+Read = Callable[..., Awaitable[Parsed]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "parsersoftests.py").write_text(textwrap.dedent(PARSERS))
+    return tmp_path
+
+
+def reading(run: Run, folder: Path, use: Callable[[Read], Awaitable[None]]) -> None:
+    async def go() -> None:
+        options = Options(
+            parsers={f"test/{name}": f"parsersoftests.{name}" for name in NAMES}, revisits=True
+        )
+        path = [*sys.path, str(folder)]
+        pages = LargePages(options, HostTimes(), path, cpu_max_s=0.3)
+
+        async def read(media_type: str, body: bytes = b"") -> Parsed:
+            return await pages.read("h.example", body, media_type, URL, "noarchive")
+
+        try:
+            await use(read)
+        finally:
+            await pages.close()
+
+    run(go())
+
+
+def test_a_large_page_is_read_as_a_small_one(run: Run, folder: Path) -> None:
+    links = "".join(f"<a href=/{n}>some words</a>" for n in range(3 * LINKS_AT_A_TIME + 1))
+    body = b"<html lang=pt><meta charset=utf-8><meta name=robots content=noindex>" + links.encode()
+
+    async def use(read: Read) -> None:
+        parsed = await read("text/html", body)
+        here = BodyReader(Options(revisits=True)).read(body, "text/html", URL, "noarchive")
+        assert parsed == here
+        assert len(parsed.page.links) == 3 * LINKS_AT_A_TIME + 1
+        assert await read("text/html") != here
+
+    reading(run, folder, use)
+
+
+def test_a_parser_that_raises_costs_its_page_only(run: Run, folder: Path) -> None:
+    async def use(read: Read) -> None:
+        before = await read("test/who")
+        with pytest.raises(ReadingFailed) as caught:
+            await read("test/fail", b"x" * 1_000_000)
+        assert caught.value.trace.endswith("ValueError: no page of mine\n")
+        assert await read("test/who") == before, "the process is the same"
+
+    reading(run, folder, use)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("crash", "the process that read it ended with 3"),
+        ("spin", "it took more than 0.3 s of CPU time"),
+    ],
+)
+def test_a_process_that_ends_is_replaced(run: Run, folder: Path, name: str, reason: str) -> None:
+    async def use(read: Read) -> None:
+        before = await read("test/who")
+        with pytest.raises(ReadingFailed, match=reason) as caught:
+            await read(f"test/{name}", b"x" * 1_000_000)
+        assert caught.value.trace == ""
+        assert await read("test/who") != before
+
+    reading(run, folder, use)
+
+
+def test_the_process_ignores_signals_to_the_crawl(run: Run, folder: Path) -> None:
+    async def use(read: Read) -> None:
+        assert (await read("test/interrupt")).page.links == ["http://h.example/still-here"]
+
+    reading(run, folder, use)
+
+
+CRAWL = """
+    import asyncio, sys
+    from webcrawl.fetch.room import HostTimes
+    from webcrawl.reading.page import Options
+    from webcrawl.reading.reader import LargePages
+
+    async def main():
+        parsers = {f"test/{name}": f"parsersoftests.{name}" for name in ("who", "spin")}
+        pages = LargePages(Options(parsers=parsers), HostTimes(), sys.path)
+        read = await pages.read("h", b"", "test/who", "http://h/", "")
+        print(read.page.links[0].rpartition("/")[2], flush=True)
+        await pages.read("h", b"", "test/spin", "http://h/", "")
+
+    asyncio.run(main())
+"""
+
+
+def test_the_process_ends_with_a_crawl_that_is_killed(folder: Path) -> None:
+    """Also while it reads a page: its CPU time, 30 s, would end later than this test."""
+    path = os.pathsep.join((*sys.path, str(folder)))
+    command = [sys.executable, "-c", textwrap.dedent(CRAWL)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": path}
+    ) as crawl:
+        assert crawl.stdout is not None
+        pid = int(crawl.stdout.readline())
+        os.kill(pid, 0)
+        crawl.kill()
+    deadline = time.monotonic() + 25
+    with suppress(ProcessLookupError):
+        while is_running(pid):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process runs. One that nobody has waited for yet does not."""
+    os.kill(pid, 0)
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"

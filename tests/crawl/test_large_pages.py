@@ -1,0 +1,111 @@
+"""Hosts whose pages take long to read: they hold back themselves, neither others nor the end.
+
+A page here is 10 MB of `<svg>`, which takes some seconds to read.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.adapters.rawserver import RawServer, read_request
+from tests.crawl.crawling import Crawl, assert_clean, crawl
+from tests.crawl.knownsite import answer
+
+pytestmark = pytest.mark.slow
+
+PAGES = 6  # of each healthy host, each with a link to the next
+SLOW = b"<svg>" * 2_000_000
+SETTINGS = {"ALLOW_PRIVATE_ADDRESSES": 1, "CLOSE_GRACE": 1}
+
+
+class Hosts:
+    """Hosts 127.0.1.N have small pages, hosts 127.0.2.N large ones. `sent` counts whole answers."""
+
+    def __init__(self) -> None:
+        self.sent: Counter[str] = Counter()
+        self.large_pages = SLOW
+        self._lock = threading.Lock()
+
+    def serve(self, connection: socket.socket) -> None:
+        host = connection.getsockname()[0]
+        path = read_request(connection).split(b" ")[1].decode()
+        if path == "/robots.txt":
+            connection.sendall(answer(b"", status=b"404 Not Found"))
+            return
+        number = int(path.removeprefix("/") or 0)
+        link = b'<a href="/%d">' % (number + 1) if number + 1 < PAGES else b""
+        rest = self.large_pages if host.startswith("127.0.2.") else b""
+        page = answer(b"<html>%b %b %b" % (link, host.encode(), rest))
+        if host.endswith("5"):  # then it is read as HTML
+            page = page.replace(b"Content-Type: text/html\r\n", b"")
+        connection.sendall(page)
+        with self._lock:
+            self.sent[f"http://{host}{path}"] += 1
+
+    def urls(self, kind: int) -> Counter[str]:
+        return Counter(
+            {u: n for u, n in self.sent.items() if u.startswith(f"http://127.0.{kind}.")}
+        )
+
+
+@contextmanager
+def hosts_serving(folder: Path, healthy: int, hostile: int) -> Iterator[tuple[Hosts, str]]:
+    """The hosts, and the path of the list of seeds."""
+    hosts = Hosts()
+    with RawServer(hosts.serve, address="0.0.0.0") as server:
+        names = [
+            f"127.0.{kind}.{n}"
+            for kind, count in ((2, hostile), (1, healthy))
+            for n in range(1, count + 1)
+        ]
+        seeds = folder / "seeds.txt"
+        seeds.write_text("\n".join(f"http://{name}:{server.port}/" for name in names))
+        yield hosts, str(seeds)
+
+
+def test_they_hold_back_no_other_host_and_not_the_end(tmp_path: Path) -> None:
+    with hosts_serving(tmp_path, healthy=10, hostile=20) as (hosts, seeds):
+        result = crawl(tmp_path, seeds, **SETTINGS, CLOSESPIDER_TIMEOUT=12)
+    assert_clean(result)
+    assert result.exit_code == 0
+    assert result.report["finish_reason"] == "closespider_timeout"
+    assert len(hosts.urls(1)) == 10 * PAGES
+    assert set(hosts.urls(1).values()) == {1}
+    assert len(hosts.urls(2)) < 20 * PAGES, "their pages take longer than this crawl"
+    assert "webcrawl/parser_failed" not in result.log
+
+
+def test_ctrl_c_leaves_them_to_the_next_run(tmp_path: Path) -> None:
+    settings = SETTINGS | {"JOBDIR": tmp_path / "job"}
+    with hosts_serving(tmp_path, healthy=1, hostile=5) as (hosts, seeds):
+        first = Crawl(tmp_path / "first", seeds, **settings)
+        deadline = time.monotonic() + 120
+        while len(hosts.urls(2)) < 5:
+            assert time.monotonic() < deadline
+            assert first.process.poll() is None
+            time.sleep(0.05)
+        first.interrupt()
+        result = first.wait(60)
+        assert_clean(result)
+        assert (result.exit_code, result.report["finish_reason"]) == (0, "shutdown")
+        asked_first = hosts.sent.copy()
+        left = result.report["counts"]["pending"]
+        assert left >= 4, "at most one page was read in the meantime"
+        hosts.large_pages = b""
+        hosts.sent.clear()
+        result = crawl(tmp_path / "second", seeds, **settings)
+    assert_clean(result)
+    assert (result.exit_code, result.report["finish_reason"]) == (0, "finished")
+    again = asked_first & hosts.sent
+    assert 4 <= again.total() <= 5
+    assert all(url.startswith("http://127.0.2.") for url in again)
+    assert result.report["counts"]["crawled"] == 6 * PAGES
+    assert result.report["counts"]["pending"] == 0

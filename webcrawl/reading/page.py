@@ -1,0 +1,116 @@
+"""What the body of a page says: its links, and with RECRAWL the hash of its main text.
+
+The same function reads a small page in place and a large one in the other process (`process`). So
+the other process loads this module, `webcrawl.parse` and the user's parsers, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+from msgspec import Struct
+
+from webcrawl.parse.maintext import QUICK_BYTES as QUICK_TEXT_BYTES
+from webcrawl.parse.maintext import text_hash
+from webcrawl.parse.page import (
+    PARSERS,
+    QUICK_BYTES,
+    QUICK_TAGS,
+    ParsedPage,
+    Parser,
+    media_type_of,
+    read_page,
+)
+
+# Of a parser that the setting PARSERS names. That of PDF may unpack 32 times as much.
+QUICK_BYTES_OF_OTHERS: Final = 16 << 10
+_HTML: Final = ("text/html", "application/xhtml+xml")
+
+
+class Options(Struct, frozen=True):
+    """The settings for reading pages: the first message to the other process."""
+
+    agent: str = ""  # the name that robots rules know this crawler by, lower case
+    also: tuple[str, ...] = ()  # other names whose rules hold too (ROBOTS_ALSO)
+    obey_nofollow: bool = True
+    follow_rel_nofollow: bool = True
+    follow_feeds: bool = True
+    parsers: dict[str, str | None] = {}  # PARSERS: import paths by media type; None: no parser
+    revisits: bool = False  # RECRAWL
+
+
+class Parsed(NamedTuple):
+    """What the body of a page says. `simhash`: of its main text; None without RECRAWL."""
+
+    page: ParsedPage
+    simhash: int | None = None
+
+
+class BodyReader:
+    """Reads bodies with one set of options."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._parsers = parsers_of(options.parsers)
+        most = min(QUICK_TEXT_BYTES, QUICK_BYTES) if options.revisits else QUICK_BYTES
+        self._quick_bytes = {
+            media_type: QUICK_BYTES_OF_OTHERS if media_type in options.parsers else most
+            for media_type in self._parsers
+        }
+
+    def reads_quickly(self, body: bytes, media_type: str) -> bool:
+        """Whether `read` takes less than 50 ms, so it may run on the event loop.
+
+        20 µs for a page of 50 KB; no time below 32 KB.
+        """
+        size = len(body)
+        if size > self._quick_bytes.get(media_type, size):  # of other types no link is read
+            return False
+        return size <= 8 * QUICK_TAGS or body.count(b"<") <= QUICK_TAGS
+
+    def read(
+        self, body: bytes, content_type: str, url: str, x_robots_tag: str = "", refresh: str = ""
+    ) -> Parsed:
+        """What `body` says, with two headers. May raise what a parser of the user's raises."""
+        options = self.options
+        page = read_page(
+            body,
+            content_type,
+            url,
+            x_robots_tag=x_robots_tag,
+            refresh=refresh,
+            follow_rel_nofollow=options.follow_rel_nofollow,
+            obey_nofollow=options.obey_nofollow,
+            user_agent_token=options.agent,
+            robots_also=options.also,
+            follow_feeds=options.follow_feeds,
+            parsers=self._parsers,
+        )
+        if not options.revisits:
+            return Parsed(page)
+        is_html = media_type_of(content_type) in _HTML
+        return Parsed(page, text_hash(body, page.charset, is_html=is_html))
+
+
+def parsers_of(paths: Mapping[str, str | None]) -> dict[str, Parser]:
+    """The parsers by media type: ours, and those of PARSERS by their import paths."""
+    parsers = dict(PARSERS)
+    for media_type, path in paths.items():
+        if path is None:
+            parsers.pop(media_type, None)
+        else:
+            parsers[media_type] = _imported(path)
+    return parsers
+
+
+def _imported(path: str) -> Any:
+    """The object at "package.module.name", or of a class at "package.module.Class.name"."""
+    parent, _, name = path.rpartition(".")
+    try:
+        return getattr(import_module(parent), name)
+    except ModuleNotFoundError as error:
+        if "." not in parent or error.name != parent:
+            raise
+        return getattr(_imported(parent), name)

@@ -1,0 +1,88 @@
+"""The process that reads large pages: `main` runs in a fresh interpreter (`reader` starts it).
+
+It reads one page after the other and knows nothing of the crawl. It ends when its socket is closed,
+so also when the crawl is killed: then within a second, whatever it is reading. Ctrl-C reaches the
+crawl only. A page that takes more than CPU_MAX_S of CPU time ends the process: SIGPROF, by default.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import traceback
+from collections.abc import Iterator
+from typing import BinaryIO, Final
+
+from webcrawl.parse.ownersignals import bounded
+from webcrawl.reading.messages import (
+    LENGTH,
+    LINKS_AT_A_TIME,
+    Links,
+    Result,
+    Task,
+    frame,
+    options_of,
+    task_of,
+)
+from webcrawl.reading.page import BodyReader
+
+CPU_MAX_S: Final = 30.0  # 10 MiB of links, the worst of our own parsers, take 10
+_NICE: Final = 5  # the crawl goes first
+_WATCH_S: Final = 1.0  # between two looks whether the crawl is still there
+
+
+def main(descriptor: int, crawl_pid: int, cpu_max_s: float = CPU_MAX_S) -> None:
+    """Read pages until the crawl closes the socket `descriptor`, or ends."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
+    signal.signal(signal.SIGALRM, lambda *_: os.getppid() == crawl_pid or os._exit(0))
+    signal.setitimer(signal.ITIMER_REAL, _WATCH_S, _WATCH_S)
+    os.nice(_NICE)
+    with socket.socket(fileno=descriptor) as sock, sock.makefile("rb") as stream:
+        try:
+            reader = BodyReader(options_of(_received(stream)))
+            while True:
+                task = task_of(_received(stream))
+                body = _exactly(stream, task.size_bytes)
+                signal.setitimer(signal.ITIMER_PROF, cpu_max_s)
+                for message in _answer(reader, task, body):
+                    sock.sendall(frame(message))
+                signal.setitimer(signal.ITIMER_PROF, 0)
+        except (EOFError, ConnectionError):
+            return
+
+
+def _answer(reader: BodyReader, task: Task, body: bytes) -> Iterator[Links | Result]:
+    try:
+        page, simhash = reader.read(
+            body, task.content_type, task.url, task.x_robots_tag, task.refresh
+        )
+    except Exception:  # of a parser of the user's
+        yield Result(traceback.format_exc())
+        return
+    for start in range(0, len(page.links), LINKS_AT_A_TIME):
+        yield Links(page.links[start : start + LINKS_AT_A_TIME])
+    yield Result(
+        "",
+        page.charset,
+        page.lang,
+        page.found,
+        page.nofollow,
+        page.noarchive,
+        bounded(page.signals),
+        simhash,
+    )
+
+
+def _received(stream: BinaryIO) -> bytes:
+    (size,) = LENGTH.unpack(_exactly(stream, LENGTH.size))
+    return _exactly(stream, size)
+
+
+def _exactly(stream: BinaryIO, size: int) -> bytes:
+    """`size` bytes. EOFError at the end of the stream."""
+    data = stream.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data

@@ -1,0 +1,262 @@
+"""Keeps the large pages that wait to be read, and runs the process that reads them (`process`).
+
+One process, for one page at a time: started for the first page, ended after IDLE_S without one, and
+started again after a crash. So a crawl takes one more core for large pages, and its event loop only
+sends their bytes and receives their links, in pieces.
+
+The order of the pages is that of `fetch.room.HostTimes`: hosts that have used little time go first.
+The memory of the bodies is bounded by `fetch.room.Room`.
+
+Invariants: each page ends once, with what it says, with a failure, or with GivenUp. No page waits
+for a page of the same host, since its lease is out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from time import monotonic
+from typing import Final
+
+from msgspec import DecodeError
+
+from webcrawl.fetch.room import HostTimes
+from webcrawl.parse.page import ParsedPage
+from webcrawl.reading.messages import LENGTH, Links, Result, Task, answer_of, frame
+from webcrawl.reading.page import Options, Parsed
+from webcrawl.reading.process import CPU_MAX_S
+
+IDLE_S: Final = 10.0
+WALL_MAX_S: Final = 120.0  # a parser that waits for something uses no CPU time
+_PIECE_BYTES: Final = 256 << 10
+_ENDED: Final = (OSError, EOFError, TimeoutError, DecodeError)  # by a process that has ended
+_START: Final = (
+    "import sys; sys.path[:] = sys.argv[4:]; from webcrawl.reading.process import main; "
+    "main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))"
+)
+
+
+class GivenUp(Exception):  # noqa: N818  (no error: the page is fetched again)
+    """The crawl is closing, and the page was not read."""
+
+
+class ReadingFailed(Exception):  # noqa: N818  (an outcome of the page, not an error of ours)
+    """The page cannot be read. `trace`: of a parser that raised; "" if its process ended."""
+
+    def __init__(self, reason: str, trace: str = "") -> None:
+        super().__init__(reason)
+        self.trace = trace
+
+
+@dataclass(slots=True, order=True)
+class _Waiting:
+    """A page in the queue."""
+
+    rank: float
+    number: int
+    host: str = field(compare=False)
+    task: Task = field(compare=False)
+    body: bytes = field(compare=False)
+    parsed: asyncio.Future[Parsed] = field(compare=False)
+
+
+class LargePages:
+    """Call `read` for each page. `give_up` once the crawl closes, then `close`."""
+
+    def __init__(
+        self,
+        options: Options,
+        times: HostTimes,
+        search_path: list[str],
+        *,
+        cpu_max_s: float = CPU_MAX_S,
+        idle_s: float = IDLE_S,
+    ) -> None:
+        """`search_path`: the `sys.path` of the process, where the user's parsers are found."""
+        self._process = _Process(options, search_path, cpu_max_s)
+        self._times = times
+        self._idle_s = idle_s
+        self._waiting: list[_Waiting] = []
+        self._asked = 0
+        self._now: _Waiting | None = None  # being read
+        self._is_closed = False
+        self._task: asyncio.Task[None] | None = None
+        self._more = asyncio.Event()  # a page was asked for
+
+    def __repr__(self) -> str:
+        return f"<LargePages {self._now is not None:d} read, {len(self._waiting)} waiting>"
+
+    async def read(
+        self,
+        host: str,
+        body: bytes,
+        content_type: str,
+        url: str,
+        x_robots_tag: str = "",
+        refresh: str = "",
+    ) -> Parsed:
+        """What the page says. Raises GivenUp, ReadingFailed."""
+        if self._is_closed:
+            raise GivenUp
+        self._asked += 1
+        parsed: asyncio.Future[Parsed] = asyncio.get_running_loop().create_future()
+        task = Task(len(body), content_type, url, x_robots_tag, refresh)
+        rank = self._times.rank(host, len(body))
+        heappush(self._waiting, _Waiting(rank, self._asked, host, task, body, parsed))
+        self._more.set()
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+        return await parsed
+
+    def give_up(self) -> None:
+        """End all pages with GivenUp, also the one that is being read. Later ones too."""
+        self._is_closed = True
+        given_up = [*self._waiting, *([self._now] if self._now else ())]
+        self._waiting.clear()
+        for each in given_up:
+            if not each.parsed.done():
+                each.parsed.set_exception(GivenUp())
+        self._process.kill()
+        self._more.set()
+
+    async def close(self) -> None:
+        """End the process."""
+        self.give_up()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._process.end()
+
+    async def _run(self) -> None:
+        """Read what waits. After a while without a page, end the process."""
+        while self._waiting:
+            await self._read_next()
+            if not self._waiting and not self._is_closed:
+                self._more.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._idle_s):
+                        await self._more.wait()
+            if not self._waiting:
+                await self._process.end()
+
+    async def _read_next(self) -> None:
+        page = heappop(self._waiting)
+        if page.parsed.done():  # whoever asked was cancelled
+            return
+        self._now, began_at = page, monotonic()
+        try:
+            async with asyncio.timeout(WALL_MAX_S):
+                result: Parsed | Exception = await self._process.read(page.task, page.body)
+        except ReadingFailed as failure:
+            result = failure
+        except Exception as error:
+            ended = await self._process.end()
+            result = ReadingFailed(ended) if isinstance(error, _ENDED) else error
+        self._now = None
+        self._times.charge(page.host, monotonic() - began_at, len(self._waiting))
+        _settle(page.parsed, result)
+
+
+def _settle(parsed: asyncio.Future[Parsed], result: Parsed | Exception) -> None:
+    if parsed.done():  # given up, or cancelled
+        return
+    if isinstance(result, Exception):
+        parsed.set_exception(result)
+    else:
+        parsed.set_result(result)
+
+
+class _Process:
+    """The process of the operating system, and its socket. Started when it is needed."""
+
+    def __init__(self, options: Options, search_path: list[str], cpu_max_s: float) -> None:
+        self._options = options
+        self._search_path = search_path
+        self._cpu_max_s = cpu_max_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._is_killed = False
+
+    async def read(self, task: Task, body: bytes) -> Parsed:
+        """Raises ReadingFailed; OSError, EOFError, DecodeError if the process has ended."""
+        if self._is_killed or self._process is None or self._process.poll() is not None:
+            await self.end()
+            await self._start()
+        assert self._streams is not None
+        stream, writer = self._streams
+        writer.write(frame(task))
+        view = memoryview(body)
+        for at in range(0, len(body), _PIECE_BYTES):
+            writer.write(view[at : at + _PIECE_BYTES])
+            await writer.drain()
+        links: list[str] = []
+        while True:
+            (size,) = LENGTH.unpack(await stream.readexactly(LENGTH.size))
+            answer = answer_of(await stream.readexactly(size))
+            if isinstance(answer, Links):
+                links += answer.links
+                await asyncio.sleep(0)
+                continue
+            if answer.error:
+                raise ReadingFailed("its parser failed", answer.error)
+            return _parsed(answer, links)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._is_killed = True
+            self._process.kill()
+
+    async def end(self) -> str:
+        """End the process if there is one; how it ended."""
+        process, self._process = self._process, None
+        streams, self._streams = self._streams, None
+        self._is_killed = False
+        if streams is not None:
+            streams[1].close()
+            with suppress(OSError):
+                await streams[1].wait_closed()
+        if process is None:
+            return "the process of large pages cannot be started"
+        process.kill()
+        code = await asyncio.to_thread(process.wait)
+        if code == -signal.SIGPROF:
+            return f"it took more than {self._cpu_max_s:g} s of CPU time"
+        return f"the process that read it ended with {code}"
+
+    async def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            descriptor = theirs.fileno()
+            numbers = map(str, (descriptor, os.getpid(), self._cpu_max_s))
+            try:
+                self._process = subprocess.Popen(  # noqa: ASYNC220  (2 ms, once for many pages)
+                    [sys.executable, "-c", _START, *numbers, *self._search_path],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=[descriptor],
+                    process_group=0,  # Ctrl-C reaches the crawl only
+                )
+            except BaseException:
+                ours.close()
+                raise
+        self._streams = await asyncio.open_unix_connection(sock=ours)
+        self._streams[1].write(frame(self._options))
+
+
+def _parsed(result: Result, links: list[str]) -> Parsed:
+    page = ParsedPage(
+        result.charset,
+        result.lang,
+        links,
+        result.found,
+        result.nofollow,
+        result.noarchive,
+        result.signals,
+    )
+    return Parsed(page, result.simhash)
