@@ -88,7 +88,7 @@ class PageFetchMiddleware:
         if not self._keeper.counts(page_fetch):
             raise beyond_target(cast("Request", response.request))
         self._page_fetches[response] = page_fetch
-        exchange = exchange_of(response)
+        exchange = page_fetch.exchange = exchange_of(response)
         if not link.payload:
             if exchange.reconstructed and not self._wants(exchange.status, exchange.headers):
                 exchange.body_skipped = True  # as the download handler sets it

@@ -177,11 +177,11 @@ class DownloadHandler(BaseDownloadHandler):
             except UnsendableError as problem:
                 raise _not_sent(request, problem) from None
             return await self._through_proxy(request, self._values(request, lease))
-        own = is_users(request)
+        own = is_users(lease)
         wants = self._bodies.wants(request) if own else self._wants
         received = _ReceivedSignals.of(self.crawler, request, wants)
         try:
-            exchange = await self._fetch(request, wants, received)
+            exchange = await self._fetch(request, lease, wants, received)
         except FetchFailed as failure:
             failure.__traceback__ = None  # it refers to this frame, and this frame to it: a cycle
             if lease is not None and self._crawl.admissions is not None:
@@ -216,11 +216,14 @@ class DownloadHandler(BaseDownloadHandler):
             await self._proxied.close()
 
     async def _fetch(
-        self, request: Request, wants: Wants, received: _ReceivedSignals | None
+        self,
+        request: Request,
+        lease: Lease | None,
+        wants: Wants,
+        received: _ReceivedSignals | None,
     ) -> Exchange:
         url, meta = request.url, request.meta
         started_at = time.monotonic()
-        lease = lease_of(request)
         address = lease.address if lease is not None else await self._address(url)
         dns_s = time.monotonic() - started_at
         values = self._values(request, lease)
@@ -240,7 +243,7 @@ class DownloadHandler(BaseDownloadHandler):
         exchange = await self._client.fetch(fetch_request)
         exchange.dns_s = dns_s
         exchange.is_conditional = bool(conditions)
-        if exchange.status == NOT_MODIFIED and lease is not None and not is_users(request):
+        if exchange.status == NOT_MODIFIED and not is_users(lease):
             self._count_not_modified(exchange)
         if exchange.status == _UNAUTHORIZED and values.auth is not None:
             self._warn_of_login(url, values)
@@ -258,7 +261,7 @@ class DownloadHandler(BaseDownloadHandler):
         if visit is None or not visit.is_conditional or request.method != "GET":
             return []
         assert lease is not None
-        if is_users(request) or request.url != lease.url or are_conditional(headers):
+        if is_users(lease) or request.url != lease.url or are_conditional(headers):
             return []
         if self._archives and not visit.captured_at:
             return []
@@ -359,8 +362,10 @@ class _ReceivedSignals:
     @classmethod
     def of(cls, crawler: Crawler, request: Request, wants: Wants) -> Self | None:
         """None if these signals have no receiver, as in most crawls."""
-        wanted = (signals.headers_received, signals.bytes_received)
-        if any(receivers_of(crawler.signals.sender, signal) for signal in wanted):
+        sent = crawler.signals
+        if receivers_of(sent, signals.headers_received) or receivers_of(
+            sent, signals.bytes_received
+        ):
             return cls(crawler, request, wants)
         return None
 

@@ -74,7 +74,7 @@ class Exchange:
     head: bytes
     status: int
     http_version: str  # of the response: "1.0" or "1.1"
-    headers: list[tuple[bytes, bytes]]  # order, case and repeats as sent; values stripped
+    headers: list[tuple[bytes, bytes]]  # as sent; names in lower case, values stripped
     ip: str  # "" where it is not known: through a proxy
     body: bytes = b""
     payload: bytes = b""
@@ -118,7 +118,7 @@ class Exchange:
     def header(self, name: bytes) -> bytes:
         """Value of the first header called `name` (lower case), or b"". O(headers)."""
         for key, value in self.headers:
-            if key.lower() == name:
+            if key == name:
                 return value
         return b""
 

@@ -223,10 +223,10 @@ class BroadSpider(Spider):
 
     async def read(self, response: Response) -> Page:
         """The Page of `response`, with its content-seen test, its links and its times."""
-        exchange = exchange_of(response)
         page_fetch = state_of(response.request).page_fetch
         assert page_fetch is not None
         assert page_fetch.lease.link is not None
+        exchange = page_fetch.exchange or exchange_of(response)
         visit = page_fetch.lease.visit
         page = _new_page(response, exchange, page_fetch.lease.link)
         self._note_signals(page, response)
