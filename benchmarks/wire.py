@@ -23,7 +23,7 @@ from msgspec.structs import fields
 from benchmarks.here import cpu_us
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.hostrows import host_row
+from webcrawl.frontier.disk.hostrows import host_row, queue_of
 from webcrawl.frontier.disk.queue import DiskQueue
 from webcrawl.frontier.host import Host, Rules
 from webcrawl.frontier.lease import Fetched, Lease, Link, Step
@@ -55,7 +55,8 @@ def measure(arguments: argparse.Namespace) -> str:
     leases = [(number, lease(number)) for number in range(PAGES)]
     calls = Calls(7, [Release([*done], 1.5)], {"links": PAGES * LINKS}, 0.5)
     answers = Answers(7, [Leased(leases)], Status(1.5, 2.5, False, None, False))
-    row = rows.plain(host_row(known_host(), 1.7e9, 1))
+    host = known_host()
+    row = rows.plain(host_row(host, queue_of(host), 1.7e9, 1))
     row_read = Decoder(HOST_ROW).decode
     packed_done: Form = (
         lambda: pickle.dumps([(key, pack_fetched(each)) for key, each in done], 5),

@@ -98,6 +98,11 @@ class RequestState(NamedTuple):
     failure: FetchFailed | None = None
     robots_url: str = ""
 
+    def lease_of(self, request: Request) -> Lease | None:
+        """The lease that `request`, whose state this is, was made for. None for a copy of it."""
+        page_fetch = self.page_fetch
+        return None if page_fetch is None or page_fetch.request is not request else page_fetch.lease
+
 
 _NOTHING = RequestState()
 
@@ -125,10 +130,7 @@ def page_fetch_of(request: Request | None) -> PageFetch | None:
 
 def lease_of(request: Request) -> Lease | None:
     """The lease that `request` was made for. None for another Request with a copy of its meta."""
-    page_fetch = state_of(request).page_fetch
-    if page_fetch is None or page_fetch.request is not request:
-        return None
-    return page_fetch.lease
+    return state_of(request).lease_of(request)
 
 
 def is_users(lease: Lease | None) -> bool:

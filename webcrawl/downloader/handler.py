@@ -21,8 +21,6 @@ import socket
 import sys
 import time
 from dataclasses import replace
-from functools import lru_cache
-from ipaddress import ip_address
 from typing import Any, Final, Self
 
 from scrapy import Request, signals
@@ -45,6 +43,7 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.python.failure import Failure
 
+from webcrawl.admission.guard import ip_of
 from webcrawl.admission.ruled import login_problem, ruled_headers, ruled_limits
 from webcrawl.config.fetch import (
     bind_address,
@@ -56,7 +55,7 @@ from webcrawl.config.fetch import (
 )
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.outcomes import NotSent
-from webcrawl.crawl.page_fetch import is_users, lease_of, note, state_of
+from webcrawl.crawl.page_fetch import is_users, note, state_of
 from webcrawl.crawl.user_requests import BodyRules
 from webcrawl.fastpath.receivers import receivers_of
 from webcrawl.fetch.client import Client
@@ -94,8 +93,6 @@ _UNAUTHORIZED: Final = 401  # RFC 9110, 15.5.2
 _LOGINS_NAMED: Final = 100  # sites whose login is refused, each one line of the log
 
 _is_html = re.compile(rb"text/html[ \t]*(?:;|\Z)", re.IGNORECASE).match
-
-_ip_address = lru_cache(4096)(ip_address)  # 2 µs without the cache
 
 FAILURES: dict[FailureReason, type[Exception]] = {
     "dns": CannotResolveHostError,
@@ -166,9 +163,9 @@ class DownloadHandler(BaseDownloadHandler):
 
     async def download_request(self, request: Request) -> Response:
         meta, state = request.meta, state_of(request)
+        lease = state.lease_of(request)
         if state.exchange is not None or state.failure is not None:  # of an earlier try
             note(request, exchange=None, failure=None)
-        lease = lease_of(request)
         if lease is not None and lease.refused:
             raise refusal(lease)
         if meta.get("proxy") and self.proxy is None:
@@ -431,7 +428,7 @@ def _response(exchange: Exchange, stopped: StopDownload | None) -> Response:
     """The Response of an exchange. Raises `stopped` if a receiver asked for a failure."""
     headers = _scrapy_headers(exchange.headers)
     body = exchange.payload
-    if exchange.body and b"Content-Encoding" in headers:
+    if exchange.body and dict.__contains__(headers, b"Content-Encoding"):
         # Codings that could not be removed stay in the header; a wrong label is removed.
         headers[b"Content-Encoding"] = exchange.codings_left
         if not exchange.codings_left:
@@ -442,7 +439,7 @@ def _response(exchange: Exchange, stopped: StopDownload | None) -> Response:
         body=body,
         flags=_flags(exchange, stopped),
         certificate=exchange.tls.certificate if exchange.tls else None,
-        ip_address=_ip_address(exchange.ip) if exchange.ip else None,
+        ip_address=ip_of(exchange.ip) if exchange.ip else None,
         protocol=f"HTTP/{exchange.http_version}",
     )
     response.headers = headers  # the constructor would copy them, slowly

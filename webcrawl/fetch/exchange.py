@@ -104,11 +104,10 @@ class Exchange:
     # What the owner says about the use of pages (parse.ownersignals): of a robots.txt, and of an
     # answer whose body was not read. A page that was read has its own (`items.Page`).
     signals: tuple[str, ...] = ()
+    size_bytes: int = field(init=False)  # of the answer on the wire
 
-    @property
-    def size_bytes(self) -> int:
-        """The length of the answer on the wire."""
-        return len(self.head) + len(self.body)
+    def __post_init__(self) -> None:
+        self.size_bytes = len(self.head) + len(self.body)
 
     @property
     def is_not_modified(self) -> bool:

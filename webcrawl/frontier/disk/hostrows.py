@@ -25,9 +25,8 @@ def queue_of(host: Host) -> DiskQueue:
     return host.queue
 
 
-def host_row(host: Host, utc_s: float, run: int) -> bytes:
+def host_row(host: Host, queue: DiskQueue, utc_s: float, run: int) -> bytes:
     """The row of `host`. `utc_s` turns monotonic times into UTC; `run` is this run's number."""
-    queue = queue_of(host)
     pace = host.pace if host.pace != NO_PACE else ()  # an earlier version does not read it
     row = (
         (queue.host_id, queue.place, *queue.stored()),

@@ -222,8 +222,9 @@ class DiskStore(Store):
     def commit(self, changed: Iterable[Host], numbers: Callable[[], Numbers]) -> Iterable[Host]:
         dispensable = []
         for host in changed:
-            self._move(host, queue_of(host))
-            row = host_row(host, self._utc_s, self.run)
+            queue = queue_of(host)
+            self._move(host, queue)
+            row = host_row(host, queue, self._utc_s, self.run)
             self._db.put(rows.HOST + host.name.encode(), row)
             if host.state in _RESTING and not host.robots_tasks and not host.robots_elsewhere:
                 dispensable.append(host)
