@@ -13,6 +13,7 @@ from types import ModuleType
 
 from benchmarks import (
     backlog,
+    calls,
     cluster,
     cores,
     floor,
@@ -56,6 +57,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "scale": scale,
     "recrawl": recrawl,
     "main-text": main_text,
+    "calls": calls,
 }
 
 

@@ -24,7 +24,7 @@ from statistics import median
 
 from benchmarks.crawls import NotDone
 from benchmarks.here import cpu_us
-from webcrawl.parse.maintext import SAME_BITS, main_words, pairs, simhash, text_hash
+from webcrawl.parse.maintext import SAME_BITS, main_words, pieces, simhash, text_hash
 
 _SAME_MIN, _MISSED_MAX = 0.98, 0.2
 _TIMED_PARAGRAPHS, _TIMED_LINKS, _TIMES = 90, 300, 20
@@ -172,7 +172,7 @@ def by_words(page: bytes) -> int:
 
 def of_all_text(page: bytes) -> int:
     """One block of all text: so nothing is left out but numbers and dates."""
-    return simhash(pairs(main_words(b"<p>" + _RAW.sub(b" ", page), "utf-8")))
+    return simhash(pieces(main_words(b"<p>" + _RAW.sub(b" ", page), "utf-8")))
 
 
 WAYS = {"used": used, "words": by_words, "all text": of_all_text}

@@ -55,7 +55,8 @@ def measure(arguments: argparse.Namespace) -> str:
     leases = [(number, lease(number)) for number in range(PAGES)]
     calls = Calls(7, [Release([*done], 1.5)], {"links": PAGES * LINKS}, 0.5)
     answers = Answers(7, [Leased(leases)], Status(1.5, 2.5, False, None, False))
-    row = rows.plain(host_row(known_host(), 1.7e9, 1))
+    host = known_host()
+    row = rows.plain(host_row(host, 1.7e9, 1))
     row_read = Decoder(HOST_ROW).decode
     packed_done: Form = (
         lambda: pickle.dumps([(key, pack_fetched(each)) for key, each in done], 5),

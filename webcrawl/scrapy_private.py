@@ -155,6 +155,12 @@ FAST_PATH: Final = (
         _ENGINE,
         _SPEED,
     ),
+    Names(
+        "scrapy.core.downloader.middleware.DownloaderMiddlewareManager",
+        ("_mw_methods_requiring_spider", "_process_request", "_process_response", "methods"),
+        _ENGINE,
+        _SPEED,
+    ),
     Names("scrapy.Spider", ("_parse",), _ENGINE, _SPEED),
 )
 

@@ -33,6 +33,7 @@ from stock_crawl import run, site
 
 from tests.adapters.rawserver import RawServer, identity, read_request, server_context
 from webcrawl import openfiles
+from webcrawl.config import build
 from webcrawl.config.build import admissions_from
 from webcrawl.config.fetch import content_type_test, headers_from, limits_from
 from webcrawl.crawl.crawl import crawl_of
@@ -233,17 +234,17 @@ def test_content_types_select_bodies(status: int, content_type: bytes | None, wa
     wants = content_type_test(
         crawler_with(CONTENT_TYPES="text/html, Application/XHTML+xml").settings
     )
-    headers = [] if content_type is None else [(b"content-TYPE", content_type)]
+    headers = [] if content_type is None else [(b"content-type", content_type)]
     assert wants(status, headers) is wanted
-    assert wants(200, [(b"Content-Type", b"application/xhtml+xml")])
+    assert wants(200, [(b"content-type", b"application/xhtml+xml")])
 
 
 @pytest.mark.parametrize("content_types", ["", "*/*", "text/html,image/*"])
 def test_content_types_may_be_a_family_or_all(content_types: str) -> None:
     wants = content_type_test(crawler_with(CONTENT_TYPES=content_types).settings)
-    assert wants(200, [(b"Content-Type", b"image/png")])
-    assert wants(200, [(b"Content-Type", b"text/html; charset=utf-8")])
-    assert wants(200, [(b"Content-Type", b"text/css")]) is (content_types != "text/html,image/*")
+    assert wants(200, [(b"content-type", b"image/png")])
+    assert wants(200, [(b"content-type", b"text/html; charset=utf-8")])
+    assert wants(200, [(b"content-type", b"text/css")]) is (content_types != "text/html,image/*")
 
 
 # Truncated bodies
@@ -430,6 +431,21 @@ async def ask_before_a_page(url: str, crawler: Crawler) -> None:
     admissions = admissions_from(crawler.settings, outlink=nothing, record=nothing)
     await admissions.client.fetch(FetchRequest("GET", url, "127.0.0.1", []))
     await admissions.close()
+
+
+def test_the_names_for_robots_txt_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    real = build.robots_names
+    monkeypatch.setattr(build, "robots_names", lambda *known: asked.append("") or real(*known))
+    nothing: Any = None
+    admissions = build.admissions_from(crawler_with().settings, outlink=nothing, record=nothing)
+    assert admissions.read_signals is not None
+    assert admissions.read_rules_as is not None
+    asked.clear()
+    for agent in ("other", "other", None, None):
+        admissions.read_signals(agent)(b"User-agent: *")
+        admissions.read_rules_as("other")(b"User-agent: *")
+    assert len(asked) == 3  # two names for signals, one for rules
 
 
 def test_without_user_agent_no_header_is_sent() -> None:

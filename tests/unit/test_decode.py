@@ -59,7 +59,7 @@ def encoded(format_: str, data: bytes = PAGE) -> tuple[list[tuple[bytes, bytes]]
 
 
 def label(codings: str) -> list[tuple[bytes, bytes]]:
-    return [(b"Content-Type", b"text/html"), (b"Content-Encoding", codings.encode())]
+    return [(b"content-type", b"text/html"), (b"content-encoding", codings.encode())]
 
 
 @each_format
@@ -106,12 +106,12 @@ def test_case_and_space_do_not_matter() -> None:
 def test_stacked_codings_come_off_last_first() -> None:
     body = zstd.compress(to_brotli(gzip.compress(PAGE)))
     assert decode(body, label("gzip, br, zstd"), LIMIT) == Decoded(PAGE)
-    headers = [(b"content-encoding", b"gzip"), (b"Content-Encoding", b"br, zstd")]
+    headers = [(b"content-encoding", b"gzip"), (b"content-encoding", b"br, zstd")]
     assert decode(body, headers, LIMIT) == Decoded(PAGE)
 
 
 def test_transfer_codings_come_off_before_content_codings() -> None:
-    headers = [(b"Transfer-Encoding", b"gzip, chunked"), (b"Content-Encoding", b"br")]
+    headers = [(b"transfer-encoding", b"gzip, chunked"), (b"content-encoding", b"br")]
     assert decode(gzip.compress(to_brotli(PAGE)), headers, LIMIT) == Decoded(PAGE)
 
 
@@ -250,7 +250,7 @@ def test_an_installed_brotlipy_does_no_harm(tmp_path: Path) -> None:
     (package / "__init__.py").write_text(fake)
     program = (
         "import sys; from webcrawl.fetch.decode import decode;"
-        "body = bytes.fromhex(sys.argv[1]); headers = [(b'Content-Encoding', b'br')];"
+        "body = bytes.fromhex(sys.argv[1]); headers = [(b'content-encoding', b'br')];"
         "sys.exit(decode(body, headers, 99).payload != b'hi')"
     )
     path = os.pathsep.join([str(tmp_path), str(ROOT), os.environ.get("PYTHONPATH", "")])

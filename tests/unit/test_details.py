@@ -9,7 +9,7 @@ from webcrawl.fetch.exchange import Exchange
 
 
 def media_type_of(content_type: bytes) -> str:
-    headers = [(b"Content-Type", content_type)]
+    headers = [(b"content-type", content_type)]
     exchange = Exchange("GET", "http://a.test/", b"", b"", 200, "1.1", headers, "192.0.2.1")
     return str(json.loads(details_of(exchange))["media_type"])
 

@@ -95,10 +95,10 @@ def visit_with(payload: bytes = b"") -> tuple[PageFetch, Request]:
 def test_a_lease_is_that_of_the_one_request_made_for_it() -> None:
     page_fetch, request = visit_with()
     assert lease_of(request) is page_fetch.lease
-    assert not is_users(request)
+    assert not is_users(lease_of(request))
     for copied in (Request(URL, meta=request.meta), request.copy(), copy(request)):
         assert lease_of(copied) is None
-        assert is_users(copied)
+        assert is_users(lease_of(copied))
     page_fetch.end()
     assert lease_of(request) is None
 

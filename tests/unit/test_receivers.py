@@ -150,3 +150,16 @@ def test_dont_log_keeps_an_error_from_the_log(caplog: pytest.LogCaptureFixture) 
     assert not caplog.records
     asyncio.run(manager.send_catch_log_async(SIGNAL))
     assert "Error caught on signal handler" in caplog.text
+
+
+def test_a_receiver_that_comes_or_goes_later_is_noticed() -> None:
+    signals, listener = Signals(object()), Listener()
+    assert signals.send_catch_log(SIGNAL) == []
+    signals.connect(listener.default, SIGNAL)
+    assert signals.send_catch_log(SIGNAL) == [(listener.default, 3)]
+    signals.connect(nothing, SIGNAL)
+    assert len(signals.send_catch_log(SIGNAL)) == 2
+    signals.disconnect(listener.default, SIGNAL)
+    assert signals.send_catch_log(SIGNAL) == [(nothing, None)]
+    signals.disconnect_all(SIGNAL)
+    assert signals.send_catch_log(SIGNAL) == []

@@ -14,7 +14,7 @@ from webcrawl.warc.records import payload_digest
 
 PLAIN = replace(
     EXCHANGES["plain"],
-    headers=[(b"ETag", b'"2"'), (b"Last-Modified", b"Sat, 01 Aug 2026 10:00:00 GMT")],
+    headers=[(b"etag", b'"2"'), (b"last-modified", b"Sat, 01 Aug 2026 10:00:00 GMT")],
     archived=True,
 )
 DIGEST = payload_digest(PLAIN)
@@ -90,7 +90,7 @@ def test_a_page_that_was_cut_is_not_compared_and_has_no_validators() -> None:
 
 def test_a_304_keeps_what_was_known() -> None:
     not_modified = replace(
-        EXCHANGES["not modified"], is_conditional=True, headers=[(b"ETag", b'"' + b"a" * 9999)]
+        EXCHANGES["not modified"], is_conditional=True, headers=[(b"etag", b'"' + b"a" * 9999)]
     )
     made = Page(not_modified.url, 304)
     compare_not_modified(made, not_modified, LAST)

@@ -52,6 +52,7 @@ _REFUSED_V6: Final = tuple(
 )
 _NAT64: Final = IPv6Network("64:ff9b::/96")  # RFC 6052: an IPv4 address in the last 32 bits
 _BROADCAST: Final = IPv4Address("255.255.255.255")
+ip_of: Final = lru_cache(4096)(ip_address)  # of a host: at its look-up, and for each answer
 _CACHE_SIZE: Final = 65_536  # verdicts, about 10 MB
 
 
@@ -87,7 +88,7 @@ def _is_public(address: str) -> bool:
     About 10 µs.
     """
     try:
-        ip = ip_address(address)
+        ip = ip_of(address)
     except ValueError:
         return False
     if isinstance(ip, IPv4Address):
@@ -103,7 +104,7 @@ def _is_public(address: str) -> bool:
 def _is_unicast(address: str) -> bool:
     """Whether `address` is the address of one machine, public or private."""
     try:
-        ip: IPv4Address | IPv6Address = ip_address(address)
+        ip = ip_of(address)
     except ValueError:
         return False
     if isinstance(ip, IPv6Address) and ip.ipv4_mapped:

@@ -202,7 +202,7 @@ def _payload(block: bytes) -> tuple[bytes, str]:
     reader = ResponseReader("GET", 1 << 20, RECORD_MAX)
     reader.feed(block)
     reader.end("eof")
-    types = [value for name, value in reader.headers if name.lower() == b"content-type"]
+    types = [value for name, value in reader.headers if name == b"content-type"]
     payload = decode(reader.content, reader.headers, RECORD_MAX).payload
     return payload, types[0].decode("latin-1") if types else ""
 

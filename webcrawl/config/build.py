@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from scrapy.crawler import Crawler
@@ -400,9 +400,10 @@ def admissions_from(
         ),
         denied=denied,
         rules=rules,
-        read_rules_as=partial(robots_reader, settings),
-        read_signals=lambda agent: partial(
-            robots_signals, names=robots_names(settings, agent or "")
+        # Worked out once for each name that a rule gives, not for each robots.txt.
+        read_rules_as=cache(partial(robots_reader, settings)),
+        read_signals=cache(
+            lambda agent: partial(robots_signals, names=robots_names(settings, agent or ""))
         ),
         sitemaps=sitemaps,
     )

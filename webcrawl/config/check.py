@@ -137,7 +137,7 @@ def warnings_of(settings: BaseSettings) -> list[str]:
         ]
     wants = content_type_test(settings)
     for media_type, parser in read(settings, "PARSERS", dict).items():
-        if parser and not wants(200, [(b"Content-Type", media_type.encode())]):
+        if parser and not wants(200, [(b"content-type", media_type.encode())]):
             lines.append(f"PARSERS has no effect for {media_type}: CONTENT_TYPES does not name it")
     return lines
 

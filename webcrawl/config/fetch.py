@@ -162,7 +162,7 @@ def content_type_test(settings: BaseSettings) -> Wants:
 def wants_feeds(settings: BaseSettings) -> bool:
     """Whether CONTENT_TYPES names a type of feeds: only then are the feeds of a page links."""
     wants = content_type_test(settings)
-    return any(wants(200, [(b"Content-Type", each.encode())]) for each in XML_TYPES)
+    return any(wants(200, [(b"content-type", each.encode())]) for each in XML_TYPES)
 
 
 def tls_context_from(settings: BaseSettings) -> ssl.SSLContext:

@@ -19,7 +19,7 @@ from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 from scrapy.http import Headers
-from scrapy.settings import Settings
+from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import without_none_values
 
@@ -190,7 +190,7 @@ def _is_header_value(value: object) -> bool:
 
 def _dictionary(value: Any) -> dict[Any, Any]:
     """The dictionary `value`, or the one that it has as JSON. Else TypeError or ValueError."""
-    return Settings({"value": value}).getdict("value")
+    return BaseSettings({"value": value}).getdict("value")
 
 
 def _are_headers(value: Any) -> bool:

@@ -73,7 +73,7 @@ class NotSent(IgnoreRequest):
 
 def answered(page_fetch: PageFetch, response: Response) -> Fetched | Returned:
     """The outcome of a page fetch whose request was answered."""
-    exchange = exchange_of(response)
+    exchange = page_fetch.exchange or exchange_of(response)
     if page_fetch.unarchived:
         return Returned(exchange.asked_at, exchange.ended_at)
     visited = visited_of(page_fetch.lease.visit, exchange, page_fetch.page)

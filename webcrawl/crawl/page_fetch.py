@@ -31,7 +31,7 @@ class PageFetch:
     """One PAGE lease in the engine. Made by the scheduler; `done` once its lease is given back."""
 
     __slots__ = (
-        *("begun_at", "done", "errback", "items_open", "lease"),
+        *("begun_at", "done", "errback", "exchange", "items_open", "lease"),
         *("links", "logged", "page", "request", "settled", "share", "unarchived"),
     )
 
@@ -41,6 +41,7 @@ class PageFetch:
         self.request: Request | None = None  # the one made for the lease, until it is done
         self.logged = False  # its line was written to the log
         self.errback: Callable[[Failure], Any] | None = None  # the user's own
+        self.exchange: Exchange | None = None  # of the answer that the spider gets
         self.links: list[Link] = []  # outlinks in scope, put into the frontier at the end
         self.page: Page | None = None  # that the spider made of the answer
         self.items_open = 0  # items that are still in the item pipelines
@@ -101,6 +102,11 @@ class RequestState(NamedTuple):
     failure: FetchFailed | None = None
     robots_url: str = ""
 
+    def lease_of(self, request: Request) -> Lease | None:
+        """The lease that `request`, whose state this is, was made for. None for a copy of it."""
+        page_fetch = self.page_fetch
+        return None if page_fetch is None or page_fetch.request is not request else page_fetch.lease
+
 
 _NOTHING = RequestState()
 
@@ -128,15 +134,11 @@ def page_fetch_of(request: Request | None) -> PageFetch | None:
 
 def lease_of(request: Request) -> Lease | None:
     """The lease that `request` was made for. None for another Request with a copy of its meta."""
-    page_fetch = state_of(request).page_fetch
-    if page_fetch is None or page_fetch.request is not request:
-        return None
-    return page_fetch.lease
+    return state_of(request).lease_of(request)
 
 
-def is_users(request: Request) -> bool:
-    """Whether a user made `request`, and not the crawl for a link."""
-    lease = lease_of(request)
+def is_users(lease: Lease | None) -> bool:
+    """Whether a user made the request with `lease_of(request)`, and not the crawl for a link."""
     return lease is None or bool(lease.link and lease.link.payload)
 
 

@@ -67,7 +67,7 @@ def reconstruct(request: Request, response: Response) -> Exchange:
         head=_lines(status_line, headers),
         status=response.status,
         http_version=version,
-        headers=headers,
+        headers=[(name.lower(), value) for name, value in headers],
         ip="" if request.meta.get("proxy") else str(response.ip_address or ""),
         body=response.body,
         payload=response.body,

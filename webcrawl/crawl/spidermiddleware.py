@@ -80,7 +80,7 @@ class PageFetchMiddleware:
         if not self._keeper.counts(page_fetch):
             raise beyond_target(cast("Request", response.request))
         self._page_fetches[response] = page_fetch
-        exchange = exchange_of(response)
+        exchange = page_fetch.exchange = exchange_of(response)
         exchange.wall = wall_of(exchange.status, exchange.head, exchange.payload)
         if not link.payload:
             if exchange.reconstructed and not self._wants(exchange.status, exchange.headers):

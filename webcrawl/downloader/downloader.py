@@ -40,11 +40,12 @@ class Downloader(ScrapyDownloader):
         super().__init__(crawler)
         self._has_proxy = has_proxy(crawler.settings)
         self._ours = _our_handlers(crawler.settings)
+        self._crawl = crawl_of(crawler)
 
     async def _enqueue_request(self, request: Request) -> Response:
         self._refuse_bypass(request)
         lease = lease_of(request)
-        crawl = crawl_of(self.crawler)
+        crawl = self._crawl
         if crawl.gate.is_shut or (lease is not None and _is_denied(lease, crawl.scope)):
             await _pass(request, lease, crawl)
         if lease is None:
@@ -76,7 +77,7 @@ class Downloader(ScrapyDownloader):
 
     async def _count(self, request: Request) -> None:
         """Wait until the answer has a place of the target. Raises TargetMet if it gets no place."""
-        scheduler, page_fetch = crawl_of(self.crawler).scheduler, page_fetch_of(request)
+        scheduler, page_fetch = self._crawl.scheduler, page_fetch_of(request)
         if page_fetch is None or scheduler is None or scheduler.counts(page_fetch):
             return
         if not await scheduler.wait_to_count(page_fetch):

@@ -21,8 +21,6 @@ import socket
 import sys
 import time
 from dataclasses import replace
-from functools import lru_cache
-from ipaddress import ip_address
 from typing import Any, Final, Self
 
 from scrapy import Request, signals
@@ -45,6 +43,7 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.python.failure import Failure
 
+from webcrawl.admission.guard import ip_of
 from webcrawl.admission.ruled import login_problem, ruled_headers, ruled_limits
 from webcrawl.config.fetch import (
     bind_address,
@@ -59,7 +58,6 @@ from webcrawl.crawl.outcomes import NotSent
 from webcrawl.crawl.page_fetch import (
     PageFetch,
     is_users,
-    lease_of,
     note,
     page_fetch_of,
     state_of,
@@ -102,8 +100,6 @@ _UNAUTHORIZED: Final = 401  # RFC 9110, 15.5.2
 _LOGINS_NAMED: Final = 100  # sites whose login is refused, each one line of the log
 
 _is_html = re.compile(rb"text/html[ \t]*(?:;|\Z)", re.IGNORECASE).match
-
-_ip_address = lru_cache(4096)(ip_address)  # 2 µs without the cache
 
 FAILURES: dict[FailureReason, type[Exception]] = {
     "dns": CannotResolveHostError,
@@ -174,9 +170,9 @@ class DownloadHandler(BaseDownloadHandler):
 
     async def download_request(self, request: Request) -> Response:
         meta, state = request.meta, state_of(request)
+        lease = state.lease_of(request)
         if state.exchange is not None or state.failure is not None:  # of an earlier try
             note(request, exchange=None, failure=None)
-        lease = lease_of(request)
         if lease is not None and lease.refused:
             raise refusal(lease)
         if meta.get("proxy") and self.proxy is None:
@@ -185,11 +181,11 @@ class DownloadHandler(BaseDownloadHandler):
             except UnsendableError as problem:
                 raise _not_sent(request, problem) from None
             return await self._through_proxy(request, self._values(request, lease))
-        own = is_users(request)
+        own = is_users(lease)
         wants = self._bodies.wants(request) if own else self._wants
         received = _ReceivedSignals.of(self.crawler, request, wants)
         try:
-            exchange = await self._fetch(request, wants, received)
+            exchange = await self._fetch(request, lease, wants, received)
         except FetchFailed as failure:
             failure.__traceback__ = None  # it refers to this frame, and this frame to it: a cycle
             if lease is not None and self._crawl.admissions is not None:
@@ -226,11 +222,14 @@ class DownloadHandler(BaseDownloadHandler):
             await self._proxied.close()
 
     async def _fetch(
-        self, request: Request, wants: Wants, received: _ReceivedSignals | None
+        self,
+        request: Request,
+        lease: Lease | None,
+        wants: Wants,
+        received: _ReceivedSignals | None,
     ) -> Exchange:
         url, meta = request.url, request.meta
         started_at = time.monotonic()
-        lease = lease_of(request)
         address = lease.address if lease is not None else await self._address(url)
         dns_s = time.monotonic() - started_at
         values = self._values(request, lease)
@@ -250,7 +249,7 @@ class DownloadHandler(BaseDownloadHandler):
         exchange = await self._client.fetch(fetch_request)
         exchange.dns_s = dns_s
         exchange.is_conditional = bool(conditions)
-        if exchange.status == NOT_MODIFIED and lease is not None and not is_users(request):
+        if exchange.status == NOT_MODIFIED and not is_users(lease):
             self._count_not_modified(exchange)
         if exchange.status == _UNAUTHORIZED and values.auth is not None:
             self._warn_of_login(url, values)
@@ -268,7 +267,7 @@ class DownloadHandler(BaseDownloadHandler):
         if visit is None or not visit.is_conditional or request.method != "GET":
             return []
         assert lease is not None
-        if is_users(request) or request.url != lease.url or are_conditional(headers):
+        if is_users(lease) or request.url != lease.url or are_conditional(headers):
             return []
         if self._archives and not visit.captured_at:
             return []
@@ -370,8 +369,10 @@ class _ReceivedSignals:
     @classmethod
     def of(cls, crawler: Crawler, request: Request, wants: Wants) -> Self | None:
         """None if these signals have no receiver, as in most crawls."""
-        wanted = (signals.headers_received, signals.bytes_received)
-        if any(receivers_of(crawler.signals.sender, signal) for signal in wanted):
+        sent = crawler.signals
+        if receivers_of(sent, signals.headers_received) or receivers_of(
+            sent, signals.bytes_received
+        ):
             return cls(crawler, request, wants)
         return None
 
@@ -447,7 +448,7 @@ def _response(exchange: Exchange, stopped: StopDownload | None) -> Response:
     """The Response of an exchange. Raises `stopped` if a receiver asked for a failure."""
     headers = _scrapy_headers(exchange.headers)
     body = exchange.payload
-    if exchange.body and b"Content-Encoding" in headers:
+    if exchange.body and dict.__contains__(headers, b"Content-Encoding"):
         # Codings that could not be removed stay in the header; a wrong label is removed.
         headers[b"Content-Encoding"] = exchange.codings_left
         if not exchange.codings_left:
@@ -458,7 +459,7 @@ def _response(exchange: Exchange, stopped: StopDownload | None) -> Response:
         body=body,
         flags=_flags(exchange, stopped),
         certificate=exchange.tls.certificate if exchange.tls else None,
-        ip_address=_ip_address(exchange.ip) if exchange.ip else None,
+        ip_address=ip_of(exchange.ip) if exchange.ip else None,
         protocol=f"HTTP/{exchange.http_version}",
     )
     response.headers = headers  # the constructor would copy them, slowly

@@ -14,22 +14,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from inspect import CO_ASYNC_GENERATOR
 from itertools import count
 from typing import Any
 
 from scrapy import Request, Spider, signals
 from scrapy.core.downloader import Downloader
+from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.core.engine import ExecutionEngine
 from scrapy.core.scraper import Scraper as ScrapyScraper
 from scrapy.core.spidermw import SpiderMiddlewareManager
 from scrapy.http import Response
 from scrapy.signalmanager import SignalManager
+from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.log import logformatter_adapter
+from scrapy.utils.python import global_object_name
 from twisted.python.failure import Failure
 
-from webcrawl.crawl.page_fetch import is_users, note, page_fetch_of, state_of
+from webcrawl.crawl.page_fetch import is_users, lease_of, note, page_fetch_of, state_of
 from webcrawl.fastpath.receivers import Signals
 
 logger = logging.getLogger("scrapy.core.engine")  # Scrapy's own lines, so Scrapy's logger
@@ -115,7 +118,7 @@ def _answer_for(request: Request, response: Response, asked: Request) -> None:
     gets the exchange of `asked`. For a user's own Request `response.request` stays as the
     middleware set it, as in Scrapy.
     """
-    if is_users(request) or page_fetch_of(asked) is not None:
+    if is_users(lease_of(request)) or page_fetch_of(asked) is not None:
         return
     response.request = request
     note(request, exchange=state_of(asked).exchange)
@@ -203,8 +206,58 @@ class SpiderMiddlewares(SpiderMiddlewareManager):
         return result
 
 
+class DownloaderMiddlewares(DownloaderMiddlewareManager):
+    """Calls the methods directly.
+
+    Scrapy makes a coroutine of each result: five per page, some 6 µs each. Methods with the
+    deprecated `spider` argument are left to Scrapy's code.
+    """
+
+    async def _process_request(
+        self, request: Request, download_func: Callable[[Request], Coroutine[Any, Any, Response]]
+    ) -> Response | Request:
+        if self._mw_methods_requiring_spider:
+            return await super()._process_request(request, download_func)
+        for method in self.methods["process_request"]:
+            assert method is not None
+            result = method(request=request)
+            if result is not None and not isinstance(result, Response | Request):
+                result = await _awaited(method, result)
+            if result is not None:
+                return _checked(method, result)
+        return await download_func(request)
+
+    async def _process_response(
+        self, response: Response | Request, request: Request
+    ) -> Response | Request:
+        if self._mw_methods_requiring_spider:
+            return await super()._process_response(response, request)
+        for method in self.methods["process_response"]:
+            if isinstance(response, Request):
+                break
+            assert method is not None
+            result = method(request=request, response=response)
+            if not isinstance(result, Response | Request):
+                result = await _awaited(method, result)
+            response = _checked(method, result)
+        return response
+
+
+async def _awaited(method: Callable[..., Any], result: Any) -> Any:
+    return await ensure_awaitable(result, _warn=global_object_name(method))
+
+
+def _checked(method: Callable[..., Any], result: Any) -> Response | Request:
+    if isinstance(result, Response | Request):
+        return result
+    raise TypeError(
+        f"Middleware {method.__qualname__} must return a Response or a Request, got {result!r}"
+    )
+
+
 REPLACEMENTS: dict[type, type] = {
     ExecutionEngine: Engine,
+    DownloaderMiddlewareManager: DownloaderMiddlewares,
     ScrapyScraper: Scraper,
     SpiderMiddlewareManager: SpiderMiddlewares,
     SignalManager: Signals,
@@ -215,5 +268,6 @@ def install(engine: ExecutionEngine) -> None:
     """Change the class of `engine` and its parts; subclasses of a user's own stay as they are."""
     if type(engine.downloader).fetch is not Downloader.fetch:
         return  # a user's own `fetch` must be called, and returns a Deferred
-    for part in (engine, engine.scraper, engine.scraper.spidermw, engine.signals):
+    middlewares = engine.downloader.middleware, engine.scraper.spidermw
+    for part in (engine, engine.scraper, *middlewares, engine.signals):
         part.__class__ = REPLACEMENTS.get(type(part), type(part))

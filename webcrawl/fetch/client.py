@@ -159,6 +159,7 @@ class Client:
             http_version=reader.http_version,
             headers=reader.headers,
             ip="" if self.proxy is not None else transfer.server.address,
+            body=b"" if transfer.body_skipped else reader.body,
             via_proxy=self.proxy is not None,
             body_skipped=transfer.body_skipped,
             truncated=reader.truncated,
@@ -174,7 +175,6 @@ class Client:
             exchange.tls = self._judge.describe(transfer.ssl_object, transfer.server.host)
         if transfer.body_skipped:
             return exchange
-        exchange.body = reader.body
         content = reader.content if reader.chunked else exchange.body
         if not transfer.request.decodes:
             exchange.payload, exchange.decode_problem = content, reader.problem

@@ -71,7 +71,7 @@ class Validators(NamedTuple):
 
 
 def _the_one(headers: Headers, wanted: bytes) -> str:
-    values = {value for name, value in headers if name.lower() == wanted}
+    values = {value for name, value in headers if name == wanted}
     return values.pop().decode("latin-1") if len(values) == 1 else ""
 
 

@@ -77,7 +77,7 @@ class Exchange:
     head: bytes
     status: int
     http_version: str  # of the response: "1.0" or "1.1"
-    headers: list[tuple[bytes, bytes]]  # order, case and repeats as sent; values stripped
+    headers: list[tuple[bytes, bytes]]  # as sent; names in lower case, values stripped
     ip: str  # "" where it is not known: through a proxy
     body: bytes = b""
     payload: bytes = b""
@@ -109,11 +109,10 @@ class Exchange:
     signals: tuple[str, ...] = ()
     wall: str = ""  # the bot-blocking service that answered in the page's place (fetch.walls)
     share: Share | None = None  # of the room for large answers: whoever ends the page releases it
+    size_bytes: int = field(init=False)  # of the answer on the wire
 
-    @property
-    def size_bytes(self) -> int:
-        """The length of the answer on the wire."""
-        return len(self.head) + len(self.body)
+    def __post_init__(self) -> None:
+        self.size_bytes = len(self.head) + len(self.body)
 
     @property
     def is_not_modified(self) -> bool:
@@ -123,7 +122,7 @@ class Exchange:
     def header(self, name: bytes) -> bytes:
         """Value of the first header called `name` (lower case), or b"". O(headers)."""
         for key, value in self.headers:
-            if key.lower() == name:
+            if key == name:
                 return value
         return b""
 

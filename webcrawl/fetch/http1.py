@@ -20,7 +20,7 @@ from math import inf
 
 from webcrawl.fetch.exchange import FetchFailed
 
-Headers = list[tuple[bytes, bytes]]
+Headers = list[tuple[bytes, bytes]]  # of an answer: the names in lower case
 
 # Deviations: RFC 9112 sets no such limits.
 MAX_INTERIM = 10  # 1xx responses before the final one; servers send one or two
@@ -330,7 +330,7 @@ class ResponseReader:
 
 
 def parse_headers(head: bytes) -> Headers:
-    """The header lines of `head` in their order, values stripped. O(bytes).
+    """The header lines of `head` in order, names in lower case, values stripped. O(bytes).
 
     RFC 9112, 5.2: a folded line is joined with a space. A line without colon or name is ignored.
     """
@@ -339,7 +339,7 @@ def parse_headers(head: bytes) -> Headers:
     headers: Headers = []
     for line in head.split(b"\n")[1:]:
         name, colon, value = line.partition(b":")
-        name = name.strip()
+        name = name.strip().lower()
         if colon and name:
             headers.append((name, value.strip()))
     return headers
@@ -347,7 +347,7 @@ def parse_headers(head: bytes) -> Headers:
 
 def list_values(headers: Headers, wanted: bytes) -> list[bytes]:
     """Members of the list header `wanted` (lower case), lower case, in order (RFC 9110, 5.6.1)."""
-    values = [value for name, value in headers if name.lower() == wanted]
+    values = [value for name, value in headers if name == wanted]
     if not values:
         return values
     members = (member.strip() for member in b",".join(values).lower().split(b","))

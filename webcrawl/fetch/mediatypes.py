@@ -21,7 +21,7 @@ def media_type_test(media_types: Iterable[str]) -> Wants:
         if not wanted or b"*" in wanted or not 200 <= status < 300:
             return True
         for name, value in headers:
-            if name.lower() == b"content-type":
+            if name == b"content-type":
                 media_type = value.partition(b";")[0].strip().lower()
                 family = media_type.partition(b"/")[0] + b"/*"
                 return not media_type or not wanted.isdisjoint((media_type, family, b"*/*"))

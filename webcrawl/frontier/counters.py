@@ -162,11 +162,9 @@ class Counters:
 
     def to_dict(self) -> dict[str, Any]:
         """All counts as JSON values: what a store keeps for the next run."""
-        values: dict[str, Any] = {}
-        for name in _NAMES:
-            value = getattr(self, name)
-            # `dict` copies in one step: another thread may add to the Counter meanwhile.
-            values[name] = dict(value) if isinstance(value, Counter) else value
+        values: dict[str, Any] = dict(zip(_NUMBERS, _numbers_of(self), strict=True))
+        # `dict` copies in one step: another thread may add to the Counter meanwhile.
+        values.update(zip(_COUNTERS, map(dict, _counters_of(self)), strict=True))
         return values
 
     def restore(self, values: dict[str, Any]) -> None:

@@ -89,10 +89,22 @@ class Distributor:
         return self.bench.host(name)
 
     def rank(self, host: Host) -> int:
-        """Rank among the ready hosts. Robots tasks for other hosts go first, since they wait."""
-        if not host.queue or (host.robots_tasks and host.robots_tasks[0].home != host.name):
-            return -1
-        priority = host.queue.best()[0]
+        """Rank among the ready hosts: see `_place`."""
+        return self._place(host)[0]
+
+    def _place(self, host: Host) -> tuple[int, int]:
+        """The rank of `host` among the ready hosts, and the number of its best link.
+
+        Robots tasks for other hosts go first, since they wait.
+        """
+        if not host.queue:
+            return -1, 0
+        priority, number = host.queue.best()
+        if host.robots_tasks and host.robots_tasks[0].home != host.name:
+            return -1, number
+        return self._rank(host, priority), number
+
+    def _rank(self, host: Host, priority: int) -> int:
         if was_kept(priority):
             return priority
         if self._has_visits and priority == VISIT_PRIORITY:
@@ -111,7 +123,7 @@ class Distributor:
             return Step.PAGE if host.queue else None  # `candidates.take` drops or keeps each link
         if not host.robots_tasks and not host.queue:
             return None
-        if self._policy.denied and host.queue and self._policy.denies(host.queue.peek()[1].link):
+        if policy.denied and host.queue and policy.denies(host.queue.peek()[1].link):
             return Step.PAGE  # as above: a denied host is asked for nothing, robots.txt included
         if limits_hosts and not host.robots_tasks and self._next_is_refused(host):
             return Step.PAGE
@@ -181,7 +193,7 @@ class Distributor:
         if step is None:
             self.bench.idle(host)
             return
-        rank, number = self.rank(host), host.queue.best()[1] if host.queue else 0
+        rank, number = self._place(host)
         resting = host.state in (State.IDLE, State.WAITING, State.DEFERRED)
         if resting and not self._has_place(rank, number):
             self.bench.wait(host, rank)

@@ -21,6 +21,8 @@ _EMPTY: frozenset[str] = frozenset()  # shared: each new empty set takes 200 byt
 class State(Enum):
     """Where a host is: in exactly one of these. `webcrawl.frontier` has the transitions."""
 
+    is_active: bool  # it has a place on the workbench
+
     IDLE = "idle"  # has no link or task, or waits for its robots.txt, which another host serves
     READY = "ready"  # in a lane of the workbench: may be leased now
     PARKED = "parked"  # would be ready, but its IP address is leased or its clock is not due
@@ -28,6 +30,10 @@ class State(Enum):
     WAITING = "waiting"  # in the store: waits for a place among the active hosts
     DEFERRED = "deferred"  # in the store: all its links are kept for a later try
     LEASED = "leased"  # a request to it is under way
+
+
+for _state in State:
+    _state.is_active = _state not in (State.IDLE, State.WAITING, State.DEFERRED)
 
 
 class Rules(NamedTuple):

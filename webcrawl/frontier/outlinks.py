@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from webcrawl.frontier.lease import LISTED, Link
@@ -118,7 +118,7 @@ class Outlinks:
         hops = sitemap.redirects + 1
         return Link(url, host, sitemap.depth, hops, via, sitemap=sitemap.sitemap)
 
-    def of_page(self, urls: Iterable[str], page: Link) -> list[Link]:
+    def of_page(self, urls: Sequence[str], page: Link) -> list[Link]:
         """The links from `page` to `urls`. O(length) per URL: about 1 µs for a new one."""
         return self._links_to(urls, page, page.depth + 1, 0)
 
@@ -126,7 +126,7 @@ class Outlinks:
         """The link of a redirect from `page` to `url`; None if it is refused, or in the cache."""
         return next(iter(self._links_to((url,), page, page.depth, page.redirects + 1)), None)
 
-    def _links_to(self, urls: Iterable[str], page: Link, depth: int, redirects: int) -> list[Link]:
+    def _links_to(self, urls: Sequence[str], page: Link, depth: int, redirects: int) -> list[Link]:
         via, home, longest = page.url, page.host, self._sequence_max
         further = page.sequence + 1 if longest and is_numbered(via) else 0
         origin = via[: via.index("/", 8) + 1]

@@ -9,7 +9,7 @@ with an ordering in which a known link counts (opic).
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.lease import Link
@@ -32,10 +32,11 @@ class UrlCache:
         self._policy = policy
         self._hashes = array("q", bytes(8 * _SLOTS))
 
-    def maybe_new(self, urls: Iterable[str]) -> list[str]:
+    def maybe_new(self, urls: Sequence[str]) -> list[str]:
         """The `urls` that may be new. 0.1 µs per URL."""
         hashes, last = self._hashes, _SLOTS - 1
-        return [url for url in urls if hashes[(key := hash(url)) & last] != key]
+        keys = zip(urls, map(hash, urls), strict=True)
+        return [url for url, key in keys if hashes[key & last] != key]
 
     def add(self, links: Iterable[Link]) -> None:
         """Add `links`, which the frontier has got.

@@ -257,7 +257,7 @@ class Workbench:
         for host in self.hosts.values():
             if host.state is State.LEASED and host.ip is not None:
                 leased[id(host.ip)] = leased.get(id(host.ip), 0) + 1
-        assert self.active == sum(_is_active(host.state) for host in self.hosts.values())
+        assert self.active == sum(host.state.is_active for host in self.hosts.values())
         assert self.supply == sum(host.supply for host in self.hosts.values())
         for address, ip in self._ips.items():
             assert ip.hosts == sum(host.ip is ip for host in self.hosts.values())
@@ -266,7 +266,7 @@ class Workbench:
                 assert ip.leased or ip.armed or id(ip) in in_lane, f"{address} is forgotten"
 
     def _move(self, host: Host, state: State, supply: int = 0) -> None:
-        self.active += _is_active(state) - _is_active(host.state)
+        self.active += state.is_active - host.state.is_active
         self.supply += supply - host.supply
         host.state, host.supply = state, supply
 
@@ -312,10 +312,6 @@ class Workbench:
         """Forget `ip`, which has no host; an earlier timer may have done it."""
         if self._ips.get(ip.address) is ip:
             del self._ips[ip.address]
-
-
-def _is_active(state: State) -> bool:
-    return state is not State.IDLE and state is not State.WAITING and state is not State.DEFERRED
 
 
 def _push(entries: list[_Entry], entry: _Entry, hosts: int) -> None:

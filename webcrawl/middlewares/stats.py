@@ -31,8 +31,9 @@ class DownloaderStats(ScrapyDownloaderStats):
     def process_response(  # type: ignore[override]
         self, request: Request, response: Response
     ) -> Request | Response:
-        exchange = state_of(request).exchange
-        if exchange is None or lease_of(request) is None:
+        state = state_of(request)
+        exchange = state.exchange
+        if exchange is None or state.lease_of(request) is None:
             return super().process_response(request, response)
         self._count("downloader/request_bytes", len(exchange.request))
         self._count("downloader/response_count")

@@ -5,10 +5,10 @@ Owns what counts as a change. Bytes do not: counters, dates, tokens and rotating
 new. So numbers and the words of dates are left out, and of an HTML page only the text of long
 blocks with few links counts. If there is little of it, as on a page of headlines, all text counts
 that is not beside the text (menus, footers, boxes that say that they are ads). The hash is a
-simhash (Charikar 2002) of the pairs of words: texts with most pairs in common have hashes that
+simhash (Charikar 2002) of pieces of the text: texts with most pieces in common have hashes that
 differ in few bits.
 
-docs/changes.md has what was measured. Pure. O(size) up to TEXT_MAX_BYTES, for any bytes: 30 to 50
+docs/changes.md has what was measured. Pure. O(size) up to TEXT_MAX_BYTES, for any bytes: 25 to 35
 µs per kB of a usual page; half a second and 60 MB at worst.
 """
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from hashlib import sha1
-from itertools import pairwise
+from itertools import filterfalse
 from typing import Final
 
 from xxhash import xxh3_64_digest
@@ -35,9 +35,9 @@ _ATTRIBUTES_MAX = 500  # bytes, of a tag whose class is looked at
 
 # Digits and ASCII punctuation end a word, and are left out. Letters beyond ASCII are bytes beyond.
 _LETTERS_ONLY = bytes(byte if byte > 127 or chr(byte).isalpha() else 32 for byte in range(256))
-# Chinese and Japanese have no spaces: there a character is a word (UTF-8, from U+3000 on).
-_LONG_WORD = 40  # bytes
-_characters = re.compile(rb"[\xe3-\xed][\x80-\xbf]{2}|[^\xe3-\xed]++|.", re.DOTALL).findall
+# Where a text is cut into pieces: 2 to 6 % of the letters of Latin, Cyrillic and Greek script, and
+# one in 16 characters of Chinese and Japanese.
+_CUTS = bytes(32 if byte in b"gpGP\x80\xbf" else byte for byte in range(256))
 
 _SKIPPED = (
     *("script", "style", "noscript", "template", "svg", "select", "iframe", "textarea"),
@@ -120,7 +120,7 @@ def text_hash(payload: bytes, charset: str, *, is_html: bool) -> int:
     of the bytes, which is the same only for the same bytes.
     """
     words = main_words(payload[:TEXT_MAX_BYTES], charset) if is_html else []
-    return (simhash(pairs(words)) if words else digest(payload)) or 1
+    return (simhash(pieces(words)) if words else digest(payload)) or 1
 
 
 def digest(payload: bytes) -> int:
@@ -139,12 +139,14 @@ def main_words(payload: bytes, charset: str) -> list[bytes]:
     return words or _words_of(text.beside)
 
 
-def pairs(words: list[bytes]) -> set[bytes]:
-    """The features of a text: each two neighbouring words. Of one word: that word.
+def pieces(words: list[bytes]) -> set[bytes]:
+    """The features of a text: its letters, cut where one of a few rarer letters is. O(letters).
 
-    Words alone would make all pages of a site that has few of them the same.
+    A piece has some 25 letters, so there are few of them; where the text is cut depends on the text
+    near by alone, so a change of the text changes the pieces there and no others. Words alone would
+    make all pages of a site that has few of them the same.
     """
-    return set(map(b" ".join, pairwise(words))) or set(words)
+    return set(b"".join(words).translate(_CUTS).split(b" "))
 
 
 def _is_beside(attributes: bytes) -> bool:
@@ -154,14 +156,7 @@ def _is_beside(attributes: bytes) -> bool:
 
 def _words_of(blocks: list[bytes]) -> list[bytes]:
     words = b" ".join(blocks).translate(_LETTERS_ONLY).split()
-    words = [word for word in words if word not in _date_words]
-    if any(len(word) > _LONG_WORD for word in words):
-        return [part for word in words for part in _parts(word)]
-    return words
-
-
-def _parts(word: bytes) -> list[bytes]:
-    return [word] if len(word) <= _LONG_WORD else _characters(word)
+    return list(filterfalse(_date_words.__contains__, words))
 
 
 class _Text:
@@ -170,8 +165,12 @@ class _Text:
     def __init__(self, payload: bytes) -> None:
         self.main: list[bytes] = []
         self.rest: list[bytes] = []
-        self.beside: list[bytes] = []
+        self._beside: list[list[bytes]] = []
         self._read(payload)
+
+    @property
+    def beside(self) -> list[bytes]:
+        return list(map(b"".join, self._beside))
 
     def _read(self, payload: bytes) -> None:
         texts: list[bytes] = []  # of the block, in order
@@ -182,22 +181,21 @@ class _Text:
         # "<" within an attribute or a comment is read as a tag: the same at each visit.
         for part in payload.split(b"<"):
             tag, _, text = part.partition(b">")
-            name, _, attributes = tag.partition(b" ")
+            name, attributes = tag, b""
+            action = _action_of(tag)
+            if action is None:
+                name, _, attributes = tag.partition(b" ")
+                action = _action_of(name, _BLOCK)
             if raw_end:
                 if name.lower() != raw_end:
                     continue
                 raw_end = b""
-            action = _action_of(name, _BLOCK)
-            if action == _INLINE_TAG:
-                pass
-            elif action == _LINK:
-                is_link = True
-                links += 1
-            elif action == _LINK_END:
-                is_link = False
-            else:
+            if action >= _RAW:
                 if texts:
-                    self._end_block(texts, links, link_words, is_beside=asides > 0 or boxes > 0)
+                    if asides or boxes:
+                        self._beside.append(texts)
+                    else:
+                        self._end_block(texts, links, link_words)
                     texts, links, link_words = [], 0, 0
                 is_link = False
                 if action == _RAW:
@@ -215,23 +213,25 @@ class _Text:
                     and _is_beside(attributes)
                 ):
                     box, box_end, boxes = name, b"/" + name, 1
-            if len(text) > 1 or (text and text != b"\n"):
+            elif action == _LINK:
+                is_link = True
+                links += 1
+            elif action == _LINK_END:
+                is_link = False
+            if text and text != b"\n":
                 texts.append(text)
                 if is_link:
                     link_words += text.count(b" ") + 1
-        self._end_block(texts, links, link_words, is_beside=asides > 0 or boxes > 0)
+        if asides or boxes:
+            self._beside.append(texts)
+        else:
+            self._end_block(texts, links, link_words)
 
-    def _end_block(
-        self, texts: list[bytes], links: int, link_words: int, *, is_beside: bool
-    ) -> None:
+    def _end_block(self, texts: list[bytes], links: int, link_words: int) -> None:
         block = b"".join(texts)
         words = block.count(b" ") - link_words
-        if is_beside:
-            self.beside.append(block)
-        elif words >= _BLOCK_WORDS and words >= _LINK_WORDS * links:
-            self.main.append(block)
-        else:
-            self.rest.append(block)
+        is_long = words >= _BLOCK_WORDS and words >= _LINK_WORDS * links
+        (self.main if is_long else self.rest).append(block)
 
 
 def simhash(features: set[bytes]) -> int:

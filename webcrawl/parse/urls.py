@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import chain
 from urllib.parse import quote_from_bytes
 
@@ -259,6 +260,7 @@ def target_of(url: str) -> str:
     return url[url.index("/", 8) :]
 
 
+@lru_cache(4096)  # asked when a link is put, and again when it ends
 def level_of(url: str) -> int:
     """Level of a canonical URL: 1 plus the words between slashes in its path, at most MAX_LEVEL."""
     path = url[url.index("/", 8) :].partition("?")[0]

@@ -217,10 +217,10 @@ class BroadSpider(Spider):
 
         Of a bot wall nothing is read: the page is what it hides.
         """
-        exchange = exchange_of(response)
         page_fetch = state_of(response.request).page_fetch
         assert page_fetch is not None
         assert page_fetch.lease.link is not None
+        exchange = page_fetch.exchange or exchange_of(response)
         visit = page_fetch.lease.visit
         if len(exchange.body) <= LARGE_BYTES:
             digested = payload_digest(exchange)

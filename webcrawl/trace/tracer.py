@@ -224,7 +224,7 @@ class Tracer:
 
 
 def _values(exchange: Exchange, name: bytes) -> list[bytes]:
-    return [value for key, value in exchange.headers if key.lower() == name]
+    return [value for key, value in exchange.headers if key == name]
 
 
 def _last(exchange: Exchange, name: bytes) -> bytes:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -55,9 +55,14 @@ _CONTROLS = bytes((*range(0x20), 0x7F))
 _NO_URI = re.compile(r"[\x00-\x20\x7f<>]")
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Capture:
-    """An exchange to archive, with the values for its records that the wire does not show."""
+    """An exchange to archive, with the values for its records that the wire does not show.
+
+    Not changed once it is made. `is_revisit`: a revisit record is written, of a 304 that the crawl
+    has asked for, or because the original has the same bytes on the wire; of an earlier archive
+    also by `recorded_digest`, as its digests may leave the framing out.
+    """
 
     exchange: Exchange
     payload_digest: str  # `payload_digest(exchange)`
@@ -65,24 +70,14 @@ class Capture:
     metadata: tuple[tuple[str, str], ...] = ()  # lines; empty: no metadata record
     recorded_digest: str | None = None  # WARC-Payload-Digest; None: same as `payload_digest`
     has_answer: bool = True  # False: no record of the answer, but of the request and `metadata`
+    is_not_modified: bool = field(init=False)  # a 304 that the crawl has asked for
+    is_revisit: bool = field(init=False)
 
-    @property
-    def is_not_modified(self) -> bool:
-        """Whether it is a 304 that the crawl has asked for."""
-        return self.exchange.is_not_modified
-
-    @property
-    def is_revisit(self) -> bool:
-        """Whether a revisit record is written: the original has the same bytes on the wire.
-
-        Of an earlier archive also by `recorded_digest`: its digests may leave the framing out.
-        """
-        if not self.has_answer:
-            return False
-        if self.is_not_modified:
-            return True
+    def __post_init__(self) -> None:
         same = self.original.payload_digest if self.original is not None else ""
-        return same != "" and same in (self.payload_digest, self.recorded_digest)
+        is_same = same != "" and same in (self.payload_digest, self.recorded_digest)
+        self.is_not_modified = self.exchange.is_not_modified
+        self.is_revisit = self.has_answer and (self.is_not_modified or is_same)
 
     @property
     def is_large(self) -> bool:

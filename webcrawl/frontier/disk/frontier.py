@@ -45,6 +45,7 @@ ACTIVE_HOSTS_MAX = 20_000
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+_LANES = tuple(Lane)  # an enumeration is iterated in Python
 
 
 class DiskFrontier(Frontier):
@@ -315,7 +316,7 @@ class DiskFrontier(Frontier):
         return result
 
     def _publish(self) -> None:
-        self._next_at = [self._state.next_at(lane) for lane in Lane]
+        self._next_at = [self._state.next_at(lane) for lane in _LANES]
         self._finished = self._state.is_finished()
         if self._is_shard:
             self.outbox, self.inbox = self._state.outbox, self._state.inbox

@@ -33,7 +33,7 @@ class DiskQueue:
     before: deleted rows in front of that key cost nothing.
     """
 
-    __slots__ = ("_best", "_db", "_host", "_length", "_link", "_out", "host_id", "place")
+    __slots__ = ("_best", "_db", "_head", "_host", "_length", "_out", "host_id", "place")
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class DiskQueue:
         self.place = b""  # key of the committed WAITING, DEFERRED or ACTIVE row of the host
         self._length = length
         self._best = best  # (priority, number)
-        self._link: Link | None = None  # the link at `_best`, once it was read
+        self._head: tuple[int, Entry] | None = None  # the link at `_best`, once it was read
         self._out: tuple[int, int] | None = None  # place of the popped link
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class DiskQueue:
         self._db.put(rows.queue_key(self.host_id, *place), rows.link_row(entry.link))
         self._length += 1
         if self._best is None or place < self._best:
-            self._best, self._link = place, entry.link
+            self._best, self._head = place, (priority, entry)
 
     def best(self) -> tuple[int, int]:
         """(priority, number) of the next pop. IndexError if empty."""
@@ -78,17 +78,18 @@ class DiskQueue:
 
     def peek(self) -> tuple[int, Entry]:
         """(priority, entry) of the next pop. IndexError if empty."""
+        if self._head is not None:
+            return self._head
         priority, number = self.best()
-        if self._link is None:
-            row = self._db.get(rows.queue_key(self.host_id, priority, number))
-            assert row is not None, f"the row of a link of {self._host} is missing"
-            self._link = rows.read_link(row, self._host)
-        return priority, Entry(number, self._link)
+        row = self._db.get(rows.queue_key(self.host_id, priority, number))
+        assert row is not None, f"the row of a link of {self._host} is missing"
+        self._head = priority, Entry(number, rows.read_link(row, self._host))
+        return self._head
 
     def pop(self) -> tuple[int, Entry]:
         """Remove the best entry: (priority, entry). IndexError if empty."""
         popped = self.peek()
-        self._out, self._best, self._link = self._best, None, None
+        self._out, self._best, self._head = self._best, None, None
         self._length -= 1
         if self._length:
             priority, (number, _) = popped
@@ -96,7 +97,8 @@ class DiskQueue:
             found = next(self._db.rows(rows.queue_prefix(self.host_id), behind), None)
             assert found is not None, f"the row of a link of {self._host} is missing"
             key, row = found
-            self._best, self._link = rows.queue_place(key), rows.read_link(row, self._host)
+            priority, number = self._best = rows.queue_place(key)
+            self._head = priority, Entry(number, rows.read_link(row, self._host))
         return popped
 
     def put_back(self, link: Link) -> int:
@@ -135,7 +137,7 @@ class DiskQueue:
             left = self._db.rows(rows.queue_prefix(self.host_id))
             places = (rows.queue_place(key) for key, _ in left)
             self._best = next((place for place in places if place != self._out), None)
-            self._link = None
+            self._head = None
         return taken
 
     def promote(self, priority: int, number: int, better: int) -> None:
@@ -149,9 +151,9 @@ class DiskQueue:
         if before == self._out:
             self._out = after
         elif before == self._best:
-            self._best = after
+            self._best, self._head = after, self._head and (better, self._head[1])
         elif self._best is not None and after < self._best:
-            self._best, self._link = after, None
+            self._best, self._head = after, None
 
 
 class HostLine:
@@ -172,11 +174,11 @@ class HostLine:
 
     def first(self) -> bytes | None:
         """Key of the first host, None if there is no host."""
-        return self._head[0][0] if self._filled() else None
+        return self._head[0][0] if self._head or self._filled() else None
 
     def take(self) -> str | None:
         """Remove the first host; its name, None if there is no host."""
-        if not self._filled():
+        if not (self._head or self._filled()):
             return None
         key, host = self._head.pop(0)
         self.length -= 1
