@@ -150,14 +150,20 @@ FAST_PATH: Final = (
         _SPEED,
     ),
     Names(
+        "scrapy.middleware.MiddlewareManager",
+        ("_mw_methods_requiring_spider", "methods"),
+        _ENGINE,
+        _SPEED,
+    ),
+    Names(
         "scrapy.core.spidermw.SpiderMiddlewareManager",
-        ("_mw_methods_requiring_spider", "_process_callback_output", "methods"),
+        ("_process_callback_output",),
         _ENGINE,
         _SPEED,
     ),
     Names(
         "scrapy.core.downloader.middleware.DownloaderMiddlewareManager",
-        ("_mw_methods_requiring_spider", "_process_request", "_process_response", "methods"),
+        ("_process_request", "_process_response"),
         _ENGINE,
         _SPEED,
     ),
