@@ -32,6 +32,7 @@ from webcrawl.fetch.http1 import (
     transfer_codings,
 )
 from webcrawl.fetch.retryafter import retry_after_s
+from webcrawl.fetch.walls import wall_of
 from webcrawl.parse.charset import sniff
 from webcrawl.parse.domains import registered_domain
 from webcrawl.parse.maintext import text_hash
@@ -440,7 +441,7 @@ OTHERS = [
     Reader("numbers", 8000, text(filled(b"%3")), often(lambda path: is_numbered(URL + path))),
     Reader("DNS answer", 64_000, dns_answer, resolve),
     *(
-        Reader(f"wall: {unit!r}", 64_000, filled(unit), often(lambda head: wall_of(307, head, head)))
+        Reader(f"wall: {unit!r}", 64_000, filled(unit), often(lambda x: wall_of(307, x, x)))
         for unit in (b"\nlocation:", b"\nlocation:/.within", b"\nserver:  ", b"\nx-cdn: ")
     ),
     Reader("seed", 16_000, text(filled(b"a.")), often(line_url)),

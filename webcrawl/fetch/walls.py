@@ -4,8 +4,9 @@ Owns the signs by which an answer of a bot-blocking service is told from the ans
 behind it. That a site uses such a service is no sign: the service must have answered itself. Pure;
 what follows from a wall is decided elsewhere (docs/manners.md). The crawl never tries to pass one.
 
-Linear: one search in the head, and a few substrings in the first START_BYTES of the body. 2 µs for
-an ordinary page, which leaves after the search in its head, and 4 µs for one of a few kilobytes.
+Linear: one search in the head, and a few substrings in the first START_BYTES of the body. 1.3 µs
+for an ordinary page, which leaves after the search in its head; 6 µs for one below _SMALL_BYTES;
+40 µs at most, for a long refusal.
 """
 
 from __future__ import annotations
