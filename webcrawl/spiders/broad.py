@@ -27,6 +27,7 @@ from webcrawl.admission.runner import REDIRECTS
 from webcrawl.config.build import parsers_from, recrawl_from, robots_also, robots_token
 from webcrawl.config.fetch import wants_feeds
 from webcrawl.config.table import read
+from webcrawl.crawl import PageFetchMiddleware
 from webcrawl.crawl.crawl import Crawl, CrawlScheduler, crawl_of, set_fatal_error
 from webcrawl.crawl.earlier import capture_before
 from webcrawl.crawl.page_fetch import state_of
@@ -161,6 +162,8 @@ class BroadSpider(Spider):
             self._refuse("SCHEDULER: the broad spider needs webcrawl.scheduler.Scheduler")
         if frontier is None:
             return  # it could not be opened, and the scheduler has logged the reason
+        if not PageFetchMiddleware.is_on(self.crawler):  # a script may have StartCheck off too
+            self._refuse("SPIDER_MIDDLEWARES: PageFetchMiddleware is off: no page ends")
         source = await self._open_seeds()
         accepted = await self._put_seeds(source, scheduler)
         for example in source.bad_examples:
