@@ -52,10 +52,14 @@ class PageFetchMiddleware:
         return middleware
 
     @classmethod
-    def problem_in(cls, crawler: Crawler) -> str:
-        """The problem, if this one is off, or if another middleware stands before it; else "".
+    def is_on(cls, crawler: Crawler) -> bool:
+        return any(isinstance(each, cls) for each in crawler.engine.scraper.spidermw.middlewares)
 
-        Another might drop an item that this one waits for, and the page would never end.
+    @classmethod
+    def hidden_in(cls, crawler: Crawler) -> str:
+        """The problem, if another middleware stands before this one; else "".
+
+        It might drop an item that this one waits for, and the page would never end.
         """
         before = ""
         for middleware in crawler.engine.scraper.spidermw.middlewares:
@@ -63,7 +67,7 @@ class PageFetchMiddleware:
                 return f"SPIDER_MIDDLEWARES: {before} stands before {NAME}: 0" if before else ""
             if hasattr(middleware, "process_spider_output"):
                 before = before or global_object_name(type(middleware))
-        return f"SPIDER_MIDDLEWARES: {NAME} is off: without it no page ends"
+        return ""
 
     @property
     def _keeper(self) -> CrawlScheduler:

@@ -378,7 +378,7 @@ class Scheduler(BaseScheduler):
             raise CloseSpider("cluster_error" if crawl_of(self._crawler).node else "frontier_error")
         if self._is_stopped:
             raise CloseSpider("shutdown")
-        if problem := PageFetchMiddleware.problem_in(self._crawler):
+        if problem := PageFetchMiddleware.hidden_in(self._crawler):
             set_fatal_error(self._crawler, problem)
             logger.error("%s", problem)
             raise CloseSpider("settings_error")

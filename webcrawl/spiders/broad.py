@@ -25,6 +25,7 @@ from scrapy.utils.conf import closest_scrapy_cfg
 
 from webcrawl.admission.runner import REDIRECTS
 from webcrawl.config.build import reading_from, reads_sitemaps
+from webcrawl.crawl import PageFetchMiddleware
 from webcrawl.crawl.crawl import Crawl, CrawlScheduler, crawl_of, set_fatal_error
 from webcrawl.crawl.earlier import capture_before
 from webcrawl.crawl.page_fetch import state_of
@@ -156,6 +157,8 @@ class BroadSpider(Spider):
             self._refuse("SCHEDULER: the broad spider needs webcrawl.scheduler.Scheduler")
         if frontier is None:
             return  # it could not be opened, and the scheduler has logged the reason
+        if not PageFetchMiddleware.is_on(self.crawler):  # a script may have StartCheck off too
+            self._refuse("SPIDER_MIDDLEWARES: PageFetchMiddleware is off: no page ends")
         source = await self._open_seeds()
         accepted = await self._put_seeds(source, scheduler)
         for example in source.bad_examples:
