@@ -183,7 +183,7 @@ def test_a_coding_that_the_body_does_not_have_loses_its_header() -> None:
     assert type(response) is HtmlResponse
     assert response.body == b"<p>plain"
     assert state_of(request).exchange.decode_problem == "not gzip"
-    assert state_of(request).exchange.headers[1] == (b"Content-Encoding", b"gzip")
+    assert state_of(request).exchange.headers[1] == (b"content-encoding", b"gzip")
 
 
 def test_an_unknown_coding_stays_with_its_header() -> None:
