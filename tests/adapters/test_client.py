@@ -365,7 +365,7 @@ def test_an_unwanted_body_is_not_read(run: Run) -> None:
     exchange = get(run, script, wants=wants)
     assert exchange.body_skipped
     assert (exchange.body, exchange.payload, exchange.truncated) == (b"", b"", "")
-    assert asked == [(200, [(b"Content-Length", b"99")])]
+    assert asked == [(200, [(b"content-length", b"99")])]
 
 
 def test_wants_is_called_once(run: Run) -> None:
