@@ -272,6 +272,16 @@ def _run_at_once(executor: Any, job: Any) -> None:
     asyncio.get_running_loop().call_soon(_settle, *done)
 
 
+async def _read_at_once(process: Any, task: Any, body: bytes) -> Any:
+    """In place of `_Process.read`, the other process of large pages."""
+    from webcrawl.reading.page import BodyReader  # noqa: PLC0415
+
+    reader, found = BodyReader(process._options), list[Any]()
+    headers = task.content_type, task.url, task.x_robots_tag, task.refresh
+    _uncounted(lambda: found.append(reader.read(body, *headers)))
+    return found[0]
+
+
 def _prepare(world: Sequence[str]) -> list[str]:
     """Set the clock, then import the crawler and replace what waits; the seeds of the world."""
     global _web, _names
@@ -284,11 +294,13 @@ def _prepare(world: Sequence[str]) -> list[str]:
     from simweb.ledger import Ledger, Rules  # noqa: PLC0415
     from webcrawl import executor  # noqa: PLC0415
     from webcrawl.admission import dnsclient  # noqa: PLC0415
+    from webcrawl.reading import reader  # noqa: PLC0415
     from webcrawl.spiders import broad  # noqa: PLC0415
 
     known = described_world(world)
     _web, _names = Web(Ledger(known, Rules(host_delay_s=0.0)), 1.0), Names(known)
     executor.AdaptiveExecutor._send = _run_at_once  # type: ignore[method-assign, assignment]
+    reader._Process.read = _read_at_once  # type: ignore[method-assign]
     vars(broad)["threading"] = SimpleNamespace(Thread=_NoThread)
     vars(dnsclient)["socket"] = _Sockets()
     vars(dnsclient)["_random"] = random.Random(1)

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import scrapy
 
-from tests.adapters.test_debugging import ROOT, site
+from tests.adapters.test_debugging import site
+
+
+ROOT = Path(__file__).parents[2]
 
 
 def with_another_scrapy(
@@ -40,7 +43,7 @@ def refusal(name: str) -> str:
 
 def test_a_scrapy_without_a_name_of_a_promise_is_refused(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    arguments = ("crawl", "broad", "-a", "seeds=127.0.0.1:9", "-s", f"LOG_FILE={log}")
+    arguments = ("crawl", "broad", "-a", "seeds=127.0.0.1:8", "-s", f"LOG_FILE={log}")
     done = with_another_scrapy(tmp_path, "_enqueue_request", *arguments)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
@@ -49,7 +52,7 @@ def test_a_scrapy_without_a_name_of_a_promise_is_refused(tmp_path: Path) -> None
 
 
 def test_a_debugging_command_is_refused_too(tmp_path: Path) -> None:
-    done = with_another_scrapy(tmp_path, "_slot", "fetch", "http://127.0.0.1:9/")
+    done = with_another_scrapy(tmp_path, "_slot", "fetch", "http://127.0.0.1:8/")
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith(refusal("engine.ExecutionEngine._slot"))

@@ -170,8 +170,8 @@ def test_a_folder_of_the_version_before_is_read(
         assert sorted(await driver.run()) == ["http://a/1", "http://b/"]
         await closed(driver)
 
-    def host_row(host: Any, queue: Any, utc_s: float, run: int) -> bytes:
-        return pickle.dumps(pickle.loads(hostrows.host_row(host, queue, utc_s, run))[:6], 5)
+    def host_row(host: Any, utc_s: float, run: int) -> bytes:
+        return pickle.dumps(pickle.loads(hostrows.host_row(host, utc_s, run))[:6], 5)
 
     monkeypatch.setattr(rows, "FORMAT", 3)
     monkeypatch.setattr(diskstore, "host_row", host_row)

@@ -100,7 +100,7 @@ UNUSED = (
     ),
     Unused(
         ("METAREFRESH_ENABLED", "METAREFRESH_IGNORE_TAGS", "METAREFRESH_MAXDELAY"),
-        "a refresh is a link of its page",
+        "a refresh, of a `<meta>` or a header, is a link of its page",
         _DOWNLOADER + "redirect.MetaRefreshMiddleware",
     ),
     Unused(
