@@ -300,7 +300,7 @@ def _prepare(world: Sequence[str]) -> list[str]:
     known = described_world(world)
     _web, _names = Web(Ledger(known, Rules(host_delay_s=0.0)), 1.0), Names(known)
     executor.AdaptiveExecutor._send = _run_at_once  # type: ignore[method-assign, assignment]
-    reader._Process.read = _read_at_once  # type: ignore[method-assign]
+    reader._Process.read = _read_at_once  # type: ignore[method-assign, assignment]
     vars(broad)["threading"] = SimpleNamespace(Thread=_NoThread)
     vars(dnsclient)["socket"] = _Sockets()
     vars(dnsclient)["_random"] = random.Random(1)

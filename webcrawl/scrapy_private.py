@@ -167,6 +167,7 @@ FAST_PATH: Final = (
         _ENGINE,
         _SPEED,
     ),
+    Names("scrapy.exceptions", ("_InvalidOutput",), _ENGINE, _SPEED),
     Names("scrapy.Spider", ("_parse",), _ENGINE, _SPEED),
 )
 

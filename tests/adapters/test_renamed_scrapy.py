@@ -13,7 +13,6 @@ import scrapy
 
 from tests.adapters.test_debugging import site
 
-
 ROOT = Path(__file__).parents[2]
 
 

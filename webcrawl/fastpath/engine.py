@@ -19,7 +19,7 @@ from inspect import CO_ASYNC_GENERATOR
 from itertools import count
 from typing import Any
 
-from scrapy import Request, Spider, signals
+from scrapy import Request, Spider, exceptions, signals
 from scrapy.core.downloader import Downloader
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.core.engine import ExecutionEngine
@@ -250,7 +250,7 @@ async def _awaited(method: Callable[..., Any], result: Any) -> Any:
 def _checked(method: Callable[..., Any], result: Any) -> Response | Request:
     if isinstance(result, Response | Request):
         return result
-    raise TypeError(
+    raise exceptions._InvalidOutput(
         f"Middleware {method.__qualname__} must return a Response or a Request, got {result!r}"
     )
 
