@@ -23,7 +23,7 @@ class _Selector(selectors.DefaultSelector):
         return ready
 
 
-class _Loop(asyncio.SelectorEventLoop):
+class Loop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._passing = _Selector()
         super().__init__(self._passing)
@@ -38,5 +38,5 @@ def now() -> float:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    with asyncio.Runner(loop_factory=_Loop) as runner:
+    with asyncio.Runner(loop_factory=Loop) as runner:
         return runner.run(coroutine)

@@ -1,0 +1,114 @@
+"""Whole crawls by several processes in virtual time: thousands of kills, each repeatable.
+
+The frontier, its server and its clients are the real ones, and the files of the frontier; time,
+network and web are simulated. SIM_SEEDS=400 runs as many crawls, with 80 kills each.
+`test_planted_faults` shows that the judge sees what it is there for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sim.network import Loop
+from tests.sim.world import Judge, crawl
+from tests.unit.virtualtime import now
+from webcrawl import executor
+from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.shared.member import Member
+from webcrawl.frontier.store import StoreError
+
+SEEDS = range(int(os.environ.get("SIM_SEEDS", "16")))
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+@pytest.fixture(autouse=True)
+def virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All clocks are the loop's, and threads are calls."""
+
+    def run_at_once(self: Any, job: Any) -> None:
+        executor._settle(executor._run_job(job))
+
+    monkeypatch.setattr(time, "monotonic", now)
+    monkeypatch.setattr(time, "process_time", lambda: 0.0)
+    monkeypatch.setattr(executor, "monotonic", now)
+    monkeypatch.setattr(executor.AdaptiveExecutor, "_send", run_at_once)
+
+
+def run(seed: int, folder: Path, *, hub_dies: bool = True) -> Judge:
+    with asyncio.Runner(loop_factory=lambda: Loop(seed)) as runner:
+        return runner.run(crawl(seed, folder, hub_dies=hub_dies))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_page_is_lost_or_early_however_processes_end(seed: int, tmp_path: Path) -> None:
+    assert run(seed, tmp_path).fault is None
+
+
+def test_a_seed_is_one_crawl(tmp_path: Path) -> None:
+    first, again = (run(3, tmp_path / name).trace for name in ("a", "b"))
+    assert first == again
+
+
+def returned_as_never_asked(patch: pytest.MonkeyPatch) -> None:
+    """The leases of a dead process: their hosts may be asked at once."""
+    real = Member._return_all
+    patch.setattr(Member, "_return_all", lambda self, *, asked: real(self, asked=False))
+
+
+def one_lease_lost(patch: pytest.MonkeyPatch) -> None:
+    """One lease of each dead process is never given back."""
+    real = Member._return_all
+
+    def lose(self: Member, *, asked: bool) -> None:
+        if asked and self._leases:
+            self._leases.popitem()
+        real(self, asked=asked)
+
+    patch.setattr(Member, "_return_all", lose)
+
+
+def commits_lost(patch: pytest.MonkeyPatch) -> None:
+    """One commit in fifty is not written."""
+    real, count = Database.commit, [0]
+
+    def lose(self: Database) -> None:
+        count[0] += 1
+        if count[0] % 50 == 0:
+            self._changes.clear()
+        real(self)
+
+    patch.setattr(Database, "commit", lose)
+
+
+def clocks_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """The next run asks the hosts of the run before at once."""
+    patch.setattr("webcrawl.frontier.disk.store.DiskStore.is_of_earlier_run", lambda *_: False)
+
+
+@pytest.mark.parametrize(
+    ("plant", "hub_dies"),
+    [
+        (returned_as_never_asked, True),
+        (one_lease_lost, False),  # the next run finds it
+        (commits_lost, True),
+        (clocks_forgotten, True),
+    ],
+)
+def test_planted_faults(
+    plant: Plant, hub_dies: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    seen = 0
+    for seed in range(4):
+        try:
+            run(seed, tmp_path / str(seed), hub_dies=hub_dies)
+        except (AssertionError, StoreError):
+            seen += 1
+    assert seen >= 3
