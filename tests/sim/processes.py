@@ -1,0 +1,165 @@
+"""The processes of a simulated crawl: the real frontier, server and clients, without Scrapy."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+from tests.sim.network import Socket
+from tests.sim.web import DELAY_S, IP_DELAY_S, UTC_S, Judge, Web
+from tests.unit.virtualtime import now
+from webcrawl.frontier.base import Frontier, Policy
+from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.lease import (
+    Fetched,
+    Lane,
+    Lease,
+    Returned,
+    Step,
+)
+from webcrawl.frontier.politeness import Politeness
+from webcrawl.frontier.shared.client import RemoteFrontier
+from webcrawl.frontier.shared.member import Member
+from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.frontier.store import StoreError
+
+LEASES_MAX = 6  # of a process
+
+
+class Fetcher:
+    """What a process of the crawl does with leases, without Scrapy.
+
+    It may exit at any time, as after Ctrl-C, or be killed.
+    """
+
+    def __init__(self, web: Web, judge: Judge, frontier: Frontier, random: Random) -> None:
+        self._web, self._judge, self._random = web, judge, random
+        self.frontier = frontier
+        self.held: dict[Lease, str] = {}  # with the URL, once it was answered
+        self._is_exiting = False
+        self._wake = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._main = asyncio.create_task(self._run())
+
+    def kill(self) -> None:
+        self._judge.note("kill", len(self.held))
+        self._judge.excused.update(filter(None, self.held.values()))
+        self.held.clear()
+        for task in (self._main, *self._tasks):
+            task.cancel()
+
+    async def exit(self) -> None:
+        """End cleanly: fetches under way end, leases that are not begun go back."""
+        self._is_exiting = True
+        self._wake.set()
+        await self._main
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    async def _run(self) -> None:
+        with suppress(StoreError):
+            while not self._is_exiting:
+                if not await self._take():
+                    self._wake.clear()
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(1.0):
+                            await self._wake.wait()
+
+    async def _take(self) -> int:
+        """Acquire leases of both lanes; how many."""
+        count = 0
+        for lane in Lane:
+            if (room := LEASES_MAX - len(self.held)) <= 0:
+                continue
+            leases = await self.frontier.acquire(now(), room, lane)
+            count += len(leases)
+            if self._is_exiting:
+                await self.frontier.release([(each, Returned()) for each in leases], now())
+                continue
+            for lease in leases:
+                self.held[lease] = ""
+                task = asyncio.create_task(self._fetch(lease))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        return count
+
+    async def _fetch(self, lease: Lease) -> None:
+        if lease.step is not Step.RESOLVE:
+            self._judge.asks(lease)
+        asked_at = now()
+        await asyncio.sleep(self._random.expovariate(2.0))
+        outcome = self._web.answer(lease, asked_at, self._random)
+        self._judge.answered(lease, outcome)
+        if isinstance(outcome, Fetched) and outcome.status == 200:
+            self.held[lease] = lease.url
+        await asyncio.sleep(self._random.random() * 0.2)  # it is read and archived
+        with suppress(StoreError):
+            await self.frontier.release([(lease, outcome)], now())
+            self.held.pop(lease, None)
+            self._judge.released(lease, outcome)
+
+
+class Worker(Fetcher):
+    """A process that the hub serves."""
+
+    def __init__(self, web: Web, judge: Judge, server: FrontierServer, random: Random) -> None:
+        self._socket, theirs = Socket.pair()
+        self.member: Member = server.serve(
+            self._socket,  # type: ignore[arg-type]  # the loop knows it
+            on_exit=lambda reason, stats: None,
+            on_disconnect=lambda leases: None,
+        )
+        remote = RemoteFrontier(theirs)  # type: ignore[arg-type]
+        super().__init__(web, judge, remote, random)
+        remote.on_ready = self.wake
+        self._beat = asyncio.create_task(remote.wait_for_end())
+
+    def kill(self) -> None:
+        super().kill()
+        self._beat.cancel()
+        self._socket.cut()
+
+    async def exit(self) -> None:
+        await super().exit()
+        assert isinstance(self.frontier, RemoteFrontier)
+        self.frontier.exit("shutdown", {})
+        await asyncio.sleep(1.0)
+        self._beat.cancel()
+        self._socket.cut()
+
+
+class Hub:
+    """The process with the frontier, which fetches too, and its workers."""
+
+    def __init__(self, web: Web, judge: Judge, folder: Path, workers: int, random: Random) -> None:
+        self._parts = web, judge, random
+        polite = Politeness(delay_s=DELAY_S, ip_delay_s=IP_DELAY_S)
+        self.own = DiskFrontier(
+            folder, Policy(politeness=polite, retry_times=4), now=now(), utc_s=UTC_S
+        )
+        self.server = FrontierServer(self.own)
+        self._fetcher = Fetcher(web, judge, self.server, random)
+        self.workers = [self.start_worker() for _ in range(workers)]
+
+    def start_worker(self) -> Worker:
+        web, judge, random = self._parts
+        return Worker(web, judge, self.server, random)
+
+    @property
+    def database(self) -> Database:
+        return self.own._store._db
+
+    def kill(self) -> None:
+        """Of the frontier only what is committed is left; the workers end without their hub."""
+        for each in (self._fetcher, *self.workers):
+            each.kill()
+        self.database._changes.clear()
+        self.database.close()
+        assert self.own._folder is not None
+        self.own._folder.close()
