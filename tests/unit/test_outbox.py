@@ -22,6 +22,7 @@ def test_other_leases_come_and_go_between_the_batches() -> None:
         await outbox.deliver(driver.now)
         assert frontier.counters.pending == LINKS_AT_A_TIME
         assert (outbox.ended, frontier.counters.crawled) == (1, 0)
+        assert outbox.has_large
 
         outbox.release(small, answer(small, driver.now))
         await outbox.deliver(driver.now)
@@ -30,6 +31,7 @@ def test_other_leases_come_and_go_between_the_batches() -> None:
             await outbox.deliver(driver.now)
         assert frontier.counters.pending == count
         assert (outbox.ended, frontier.counters.crawled) == (0, 2)
+        assert not outbox.has_large
         frontier.audit()
 
     asyncio.run(check())

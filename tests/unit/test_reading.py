@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from scrapy import Request
+from scrapy.http import Response
 
+from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.fetch.room import HostTimes
+from webcrawl.frontier.lease import Lease, Step
+from webcrawl.frontier.outbox import LINKS_AT_A_TIME
 from webcrawl.parse.page import QUICK_BYTES, QUICK_TAGS
+from webcrawl.reading import reader
 from webcrawl.reading.messages import Task
 from webcrawl.reading.page import QUICK_BYTES_OF_OTHERS, BodyReader, Options, Parsed
 from webcrawl.reading.reader import GivenUp, LargePages
+from webcrawl.spiders.broad import BroadSpider
 
 PDF: dict[str, str | None] = {"application/pdf": "webcrawl.parse.pdf.read_pdf"}
 
@@ -41,8 +50,8 @@ class FakeProcess:
         return "ended"
 
 
-def pages_with(process: FakeProcess) -> LargePages:
-    pages = LargePages(Options(), HostTimes(), [])
+def pages_with(process: FakeProcess, is_full: Callable[[], bool] = lambda: False) -> LargePages:
+    pages = LargePages(Options(), HostTimes(), [], is_full=is_full)
     pages._process = process  # type: ignore[assignment]
     return pages
 
@@ -74,6 +83,31 @@ def test_hosts_that_have_used_the_least_time_go_first() -> None:
         await asyncio.gather(first, *rest)
         hosts = [url.split("/")[2] for url in process.read_urls]
         assert hosts == ["slower", "newer", "new", "slow", "slower"]
+        await pages.close()
+
+    asyncio.run(check())
+
+
+def test_no_page_is_read_while_links_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_FULL_S", 0.0)
+
+    async def check() -> None:
+        process, held = FakeProcess(), True
+        process.goes_on.release()
+        pages = pages_with(process, lambda: held)
+        first = asked(pages, "a")
+        await turn()
+        assert repr(pages) == "<LargePages 0 read, 1 waiting>"
+        assert process.read_urls == []
+        held = False
+        await first
+        held = True
+        second = asked(pages, "b")
+        await turn()
+        pages.give_up()
+        with pytest.raises(GivenUp):
+            await second
+        assert process.read_urls == ["http://a/"]
         await pages.close()
 
     asyncio.run(check())
@@ -111,6 +145,33 @@ def test_a_page_of_a_cancelled_caller_is_not_read() -> None:
         await pages.close()
 
     asyncio.run(check())
+
+
+def test_a_link_rich_page_is_held_until_its_links_are_put() -> None:
+    puts_large = False
+    spider = BroadSpider()
+    crawl = SimpleNamespace(scheduler=SimpleNamespace(puts_large=lambda: puts_large))
+    spider.__dict__["_crawl"] = crawl
+    page_fetch = PageFetch(Lease("h", Step.PAGE, "http://h/", "127.0.0.1"))
+    response = Response("http://h/", request=page_fetch.bind(Request("http://h/")))
+
+    async def read(links: int) -> None:
+        process = FakeProcess()
+        process.goes_on.release()
+        spider.__dict__["_large_pages"] = pages = pages_with(process)
+        body = b"".join(b"<a href=/%d>" % n for n in range(links))
+        await spider._read_large(response, "h", body, "text/html", "http://h/", "", "")
+        await pages.close()
+
+    asyncio.run(read(LINKS_AT_A_TIME))
+    assert not spider._holds_links()
+    asyncio.run(read(LINKS_AT_A_TIME + 1))
+    assert spider._holds_links()
+    puts_large = True
+    page_fetch.end()
+    assert spider._holds_links()
+    puts_large = False
+    assert not spider._holds_links()
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,11 @@ class Outbox:
         """Leases that have ended and are not released yet."""
         return len(self._ended) + len(self._large)
 
+    @property
+    def has_large(self) -> bool:
+        """Whether the links of a large page are not all put."""
+        return bool(self._large)
+
     def put(self, link: Link, *, force: bool) -> None:
         self._links[force].append(link)
 

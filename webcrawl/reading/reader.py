@@ -5,7 +5,7 @@ started again after a crash. So a crawl takes one more core for large pages, and
 sends their bytes and receives their links, in pieces.
 
 The order of the pages is that of `fetch.room.HostTimes`: hosts that have used little time go first.
-The memory of the bodies is bounded by `fetch.room.Room`.
+The memory of the bodies is bounded by `fetch.room.Room`, that of the links by `is_full`.
 
 Invariants: each page ends once, with what it says, with a failure, or with GivenUp. No page waits
 for a page of the same host, since its lease is out.
@@ -19,6 +19,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -36,6 +37,7 @@ from webcrawl.reading.process import CPU_MAX_S
 IDLE_S: Final = 10.0
 WALL_MAX_S: Final = 120.0  # a parser that waits for something uses no CPU time
 _PIECE_BYTES: Final = 256 << 10
+_FULL_S: Final = 0.05  # between two looks whether links are still held
 _ENDED: Final = (OSError, EOFError, TimeoutError, DecodeError)  # by a process that has ended
 _START: Final = (
     "import sys; sys.path[:] = sys.argv[4:]; from webcrawl.reading.process import main; "
@@ -76,12 +78,17 @@ class LargePages:
         times: HostTimes,
         search_path: list[str],
         *,
+        is_full: Callable[[], bool] = lambda: False,
         cpu_max_s: float = CPU_MAX_S,
         idle_s: float = IDLE_S,
     ) -> None:
-        """`search_path`: the `sys.path` of the process, where the user's parsers are found."""
+        """`search_path`: the `sys.path` of the process, where the user's parsers are found.
+
+        `is_full`: whether the links of a page that was read are still held; then none is read.
+        """
         self._process = _Process(options, search_path, cpu_max_s)
         self._times = times
+        self._is_full = is_full
         self._idle_s = idle_s
         self._waiting: list[_Waiting] = []
         self._asked = 0
@@ -137,6 +144,9 @@ class LargePages:
     async def _run(self) -> None:
         """Read what waits. After a while without a page, end the process."""
         while self._waiting:
+            if self._is_full():
+                await asyncio.sleep(_FULL_S)
+                continue
             await self._read_next()
             if not self._waiting and not self._is_closed:
                 self._more.clear()

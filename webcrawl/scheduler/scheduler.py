@@ -225,6 +225,10 @@ class Scheduler(BaseScheduler):
         here = self._pump.outbox or self._users or self.holds or self.controls.is_paused
         return bool(here)
 
+    def puts_large(self) -> bool:
+        """Whether the links of a large page that has ended are not all put."""
+        return self._pump.outbox.has_large
+
     def next_request(self) -> Request | None:
         while (lease := self._pump.take()) is not None:
             page_fetch = PageFetch(lease, time.monotonic())

@@ -28,12 +28,13 @@ from webcrawl.config.build import reading_from, reads_sitemaps
 from webcrawl.crawl import PageFetchMiddleware
 from webcrawl.crawl.crawl import Crawl, CrawlScheduler, crawl_of, set_fatal_error
 from webcrawl.crawl.earlier import capture_before
-from webcrawl.crawl.page_fetch import state_of
+from webcrawl.crawl.page_fetch import PageFetch, state_of
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.crawl.visits import compare_not_modified, is_unchanged
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.frontier.lease import Link
+from webcrawl.frontier.outbox import LINKS_AT_A_TIME
 from webcrawl.items import Original, Page
 from webcrawl.parse.charset import PRESCAN_BYTES, sniff
 from webcrawl.parse.maintext import digest
@@ -104,6 +105,7 @@ class BroadSpider(Spider):
         self.seeds = seeds
         self.crawl_arguments: tuple[tuple[Any, ...], dict[str, Any]] = (), {}
         self._failed_parsers: set[str] = set()  # media types
+        self._link_rich: set[PageFetch] = set()  # read as large pages, and not ended
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
@@ -119,7 +121,16 @@ class BroadSpider(Spider):
 
     @cached_property
     def _large_pages(self) -> LargePages:
-        return LargePages(self._bodies.options, self._crawl.room.times, self.search_path())
+        return LargePages(
+            *(self._bodies.options, self._crawl.room.times, self.search_path()),
+            is_full=self._holds_links,
+        )
+
+    def _holds_links(self) -> bool:
+        """Whether the many links of one large page are still on their way to the frontier."""
+        self._link_rich = {each for each in self._link_rich if not each.done}
+        assert self._crawl.scheduler is not None  # checked in `start`
+        return bool(self._link_rich) or self._crawl.scheduler.puts_large()
 
     def _fetches_cut(self, urls: frozenset[str] | None = None) -> None:
         """A signal handler. At the end of the crawl, pages are not read any more."""
@@ -286,16 +297,26 @@ class BroadSpider(Spider):
         try:
             if bodies.reads_quickly(body, page.content_type or "text/html"):
                 return bodies.read(*what)
-            return await self._large_pages.read(host_of(page.url), *what)
-        except GivenUp:
-            page_fetch = state_of(response.request).page_fetch
-            assert page_fetch is not None
-            page_fetch.unarchived = True  # the next run fetches it again
-            raise CloseSpider("shutdown") from None
+            return await self._read_large(response, host_of(page.url), *what)
+        except CloseSpider:
+            raise
         except Exception as error:
             self._note_failure(page, error)
         parsed = ParsedPage(sniff(body[:PRESCAN_BYTES], content_type))
         return Parsed(parsed, digest(body) if bodies.options.revisits else None)
+
+    async def _read_large(self, response: Response, host: str, *what: Any) -> Parsed:
+        page_fetch = state_of(response.request).page_fetch
+        assert page_fetch is not None
+        self._link_rich.discard(page_fetch)  # a page that a user reads twice does not hold itself
+        try:
+            parsed = await self._large_pages.read(host, *what)
+        except GivenUp:
+            page_fetch.unarchived = True  # the next run fetches it again
+            raise CloseSpider("shutdown") from None
+        if len(parsed.page.links) > LINKS_AT_A_TIME:
+            self._link_rich.add(page_fetch)
+        return parsed
 
     def _note_failure(self, page: Page, error: Exception) -> None:
         """Count a page that could not be read; the first of its media type is logged."""
