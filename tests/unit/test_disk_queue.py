@@ -37,7 +37,7 @@ def test_a_link_is_read_as_it_was_written(link: Link) -> None:
     ("counted", "digit"),
     [(Passed.NO_TEST, b"0"), (Passed.ROBOTS, b"1"), (Passed.IP, b"2"), (Passed.HOST, b"3")],
 )
-def test_a_row_of_format_4_has_a_digit_for_each_test_of_the_funnel(
+def test_a_row_of_a_link_has_a_digit_for_each_test_of_the_funnel(
     counted: Passed, digit: bytes
 ) -> None:
     row = rows.link_row(Link("http://a/", "a", counted=counted))

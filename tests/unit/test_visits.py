@@ -1142,14 +1142,14 @@ def test_the_format_is_raised_only_as_needed(tmp_path: Path, is_shard: bool) -> 
 
 @pytest.mark.parametrize(
     ("before", "after", "with_visits"),
-    [(3, 7, 9), (5, 7, 9), (6, 8, 10), (7, 7, 9), (8, 8, 10), (9, 9, 9), (10, 10, 10)],
+    [(7, 7, 9), (8, 8, 10), (9, 9, 9), (10, 10, 10)],
 )
 def test_a_folder_keeps_its_parts_in_a_later_format(
     before: int, after: int, with_visits: int
 ) -> None:
     assert rows.with_parts(before, 0) == after
     assert rows.with_parts(before, rows.VISITS) == with_visits
-    assert rows.has(before, rows.SHARD) == (before in (6, 8, 10))
+    assert rows.has(before, rows.SHARD) == (before in (8, 10))
 
 
 def test_rows(tmp_path: Path) -> None:

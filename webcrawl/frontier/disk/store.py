@@ -91,8 +91,8 @@ class DiskStore:
         self._hosts: int = self.numbers.get("hosts", 0)
         self._hosts_before = self._hosts
         self.run = self.numbers.get("run", -1) + 1
-        self._line = HostLine(self._db, rows.WAITING, self._length("waiting"))
-        self._deferred = HostLine(self._db, rows.DEFERRED, self._length("deferred"))
+        self._line = HostLine(self._db, rows.WAITING, self.numbers.get("waiting", 0))
+        self._deferred = HostLine(self._db, rows.DEFERRED, self.numbers.get("deferred", 0))
         self._lines = {rows.WAITING: self._line, rows.DEFERRED: self._deferred}
         self._seen = SeenRows(self._db, row["seen_key"])
         self.visits: VisitRows | None = None
@@ -187,11 +187,6 @@ class DiskStore:
     def stored_hosts(self) -> StoredHosts:
         """Numbers of hosts, as of the last commit."""
         return StoredHosts(self._hosts, self._line.length, self._deferred.length)
-
-    def _length(self, line: str) -> int | None:
-        """Of a line at the last commit; None if an earlier version wrote it."""
-        length: int | None = self.numbers.get(line) if self.resumed else 0
-        return length
 
     def next_waiting(self) -> str | None:
         """Remove the best waiting host; its name."""
