@@ -12,7 +12,7 @@ import pytest
 from tests.contracts.frontier import POLITE, Driver, run
 from webcrawl.commands.frontier import REASONS, Command
 from webcrawl.frontier.base import Policy
-from webcrawl.frontier.disk.frontier import FOLDER, RETRY, DiskFrontier
+from webcrawl.frontier.disk.frontier import FOLDER, RETRY, LocalFrontier
 from webcrawl.frontier.disk.identity import Identity
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.host import State
@@ -26,7 +26,7 @@ def opened(folder: Path, order: str = "level", **policy: Any) -> Driver:
     identity: Identity = {"FRONTIER_ORDER": order}
     made = Policy(politeness=POLITE, **policy)
     return Driver(
-        DiskFrontier(folder, made, ordering=ORDERINGS[order](), identity=identity, now=1.0)
+        LocalFrontier(folder, made, ordering=ORDERINGS[order](), identity=identity, now=1.0)
     )
 
 

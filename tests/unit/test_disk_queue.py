@@ -11,7 +11,7 @@ import pytest
 from webcrawl.frontier.disk import queue as queue_module
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.queue import DiskQueue, Entry, HostLine
+from webcrawl.frontier.disk.queue import Entry, HostLine, HostQueue
 from webcrawl.frontier.lease import Link, Passed
 
 
@@ -53,7 +53,7 @@ def test_waiting_keys_are_in_the_order_of_the_crawl() -> None:
 
 
 def test_a_queue_gives_its_links_in_order(db: Database) -> None:
-    queue = DiskQueue(db, "a", 1)
+    queue = HostQueue(db, "a", 1)
     random, model, popped = Random(1), [], []
     for number in range(1, 800):
         if random.random() < 0.6:
@@ -90,7 +90,7 @@ def test_a_queue_gives_its_links_in_order(db: Database) -> None:
 
 
 def test_a_popped_link_is_still_queued_for_the_next_run(db: Database) -> None:
-    queue = DiskQueue(db, "a", 1)
+    queue = HostQueue(db, "a", 1)
     for number in (1, 2):
         queue.push(4, Entry(number, Link(f"http://a/{number}", "a")))
     db.commit()

@@ -22,7 +22,7 @@ from webcrawl.frontier import claims
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.claims import Claims
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.disk.visitrows import VisitRows
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.lease import Failed, Fetched, Link, Visit, Visited
@@ -64,7 +64,7 @@ class Visits:
 
     def __init__(
         self,
-        store: DiskStore,
+        store: Store,
         policy: Policy,
         counters: Counters,
         distributor: Distributor,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from webcrawl.frontier.backlog import begin_epoch
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.queue import DiskQueue
+from webcrawl.frontier.disk.queue import HostQueue
 from webcrawl.frontier.host import Host, Rules, State
 from webcrawl.frontier.lease import Passed
 from webcrawl.frontier.pace import NO_PACE, Pace
@@ -67,7 +67,7 @@ def read_host(db: Database, name: str, row: bytes, utc_s: float, run: int) -> Ho
     """The host that `host_row` wrote: idle, waiting or deferred. StoreError for a bad row."""
     line, clocks, tallies, dns, retired, known, deferred = rows.plain(row)
     host_id, place, length, best = line
-    queue = DiskQueue(db, name, host_id, length, best)
+    queue = HostQueue(db, name, host_id, length, best)
     queue.place = place
     host = Host(name, queue)
     if place.startswith(rows.WAITING):

@@ -25,7 +25,7 @@ class Entry(NamedTuple):
     link: Link
 
 
-class DiskQueue:
+class HostQueue:
     """Links of one host, the lowest (priority, number) first: all on disk, the next also in memory.
 
     A popped link stays on disk until it is dropped: if the process dies first, the next run finds

@@ -24,8 +24,8 @@ from webcrawl.frontier.disk.clock import clock_warning
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.hostrows import has_kept, host_row, read_host
 from webcrawl.frontier.disk.identity import Identity, check_folder, crawl_id, read_numbers
-from webcrawl.frontier.disk.queue import DiskQueue, HostLine
-from webcrawl.frontier.disk.seenrows import DiskCredits, SeenRows
+from webcrawl.frontier.disk.queue import HostLine, HostQueue
+from webcrawl.frontier.disk.seenrows import Credits, SeenRows
 from webcrawl.frontier.disk.view import View
 from webcrawl.frontier.disk.visitrows import VisitRows
 from webcrawl.frontier.host import Host, State
@@ -40,7 +40,7 @@ from webcrawl.parse.robotsparsers import read_rules
 _RESTING = (State.IDLE, State.WAITING, State.DEFERRED)
 
 
-class DiskStore:
+class Store:
     """All state of a crawl, as rows in `folder`; None: in memory, as long as the process lives.
 
     resumed -- an earlier run began this crawl. Its hosts were asked until an unknown time
@@ -138,9 +138,9 @@ class DiskStore:
         found = self._db.rows(of_kind + prefix.encode())
         return [(key[len(of_kind) :].decode(), int.from_bytes(row)) for key, row in found]
 
-    def credits(self) -> DiskCredits:
+    def credits(self) -> Credits:
         """The credits of the queued URLs, for an ordering by cash."""
-        return DiskCredits(self._seen)
+        return Credits(self._seen)
 
     def original(self, content: bytes) -> Original | None:
         """The first page with `content`, a digest or a prefixed digest (`contents`)."""
@@ -168,7 +168,7 @@ class DiskStore:
         if row is not None:
             return read_host(self._db, name, row, self._utc_s, self.run)
         self._hosts += 1
-        return Host(name, DiskQueue(self._db, name, self._hosts))
+        return Host(name, HostQueue(self._db, name, self._hosts))
 
     def is_of_earlier_run(self, host: Host) -> bool:
         """Whether an earlier run created `host`."""
