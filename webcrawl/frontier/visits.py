@@ -70,7 +70,7 @@ class Visits:
         distributor: Distributor,
         now: float,
     ) -> None:
-        assert store.visits is not None, "RECRAWL needs a store on disk"
+        assert store.visits is not None, "the store was opened without visits"
         self._line: VisitRows = store.visits
         self._is_on = policy.recrawl is not None
         self._settings = policy.recrawl or Recrawl("fixed", 28 * 86_400.0, 1.0)

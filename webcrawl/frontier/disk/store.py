@@ -86,8 +86,7 @@ class Store:
         # commit.
         last_time = self.numbers.get("utc", 0.0)
         self.warnings += clock_warning(last_time, now + utc_s)
-        self._utc_s: float = max(utc_s, last_time - now)
-        self.utc_s: float = self._utc_s
+        self.utc_s: float = max(utc_s, last_time - now)
         self._hosts: int = self.numbers.get("hosts", 0)
         self._hosts_before = self._hosts
         self.run = self.numbers.get("run", -1) + 1
@@ -97,7 +96,7 @@ class Store:
         self._seen = SeenRows(self._db, row["seen_key"])
         self.visits: VisitRows | None = None
         if rows.has(row["format"], rows.VISITS):
-            self.visits = VisitRows(self._db, self._seen, self._utc_s)
+            self.visits = VisitRows(self._db, self._seen, self.utc_s)
         self._taken: set[str] = set()  # hosts taken from a line since the last commit
 
     def view(self) -> View:
@@ -120,7 +119,7 @@ class Store:
 
     def record_status(self, link: Link, outcome: str, now: float, duplicate_of: str = "") -> None:
         """Keep the end of a URL for `scrapy explain`: `outcome` is a status code or drop reason."""
-        time = now + self._utc_s
+        time = now + self.utc_s
         status = UrlStatus(outcome, time, link.depth, link.redirects, link.via, duplicate_of)
         if self.visits is not None:  # a user's own request may end while the page is in the cycle
             before = self._seen.status(link.url)
@@ -166,7 +165,7 @@ class Store:
         """A host that is not on the workbench: as of its last commit, or new."""
         row = self._db.get(rows.HOST + name.encode())
         if row is not None:
-            return read_host(self._db, name, row, self._utc_s, self.run)
+            return read_host(self._db, name, row, self.utc_s, self.run)
         self._hosts += 1
         return Host(name, HostQueue(self._db, name, self._hosts))
 
@@ -198,7 +197,7 @@ class Store:
         if first is None:
             return inf
         run, at = rows.deferred_place(first)
-        return at - self._utc_s if run == self.run else 0.0
+        return at - self.utc_s if run == self.run else 0.0
 
     def next_due(self) -> str | None:
         """Remove the first deferred host; its name."""
@@ -225,7 +224,7 @@ class Store:
         for key, row in self._db.rows(rows.HOST):
             name = key[len(rows.HOST) :].decode()
             if name not in hosts:
-                hosts[name] = read_host(self._db, name, row, self._utc_s, self.run)
+                hosts[name] = read_host(self._db, name, row, self.utc_s, self.run)
         return list(hosts.values())
 
     # Mail of a shard
@@ -263,13 +262,13 @@ class Store:
         dispensable = []
         for host in changed:
             self._move(host)
-            row = host_row(host, self._utc_s, self.run)
+            row = host_row(host, self.utc_s, self.run)
             self._db.put(rows.HOST + host.name.encode(), row)
             if host.state in _RESTING and not host.robots_tasks and not host.robots_elsewhere:
                 dispensable.append(host)
         self._taken.clear()
         kept = numbers()
-        utc = {"utc": kept.pop("now") + self._utc_s, "began": kept.pop("began") + self._utc_s}
+        utc = {"utc": kept.pop("now") + self.utc_s, "began": kept.pop("began") + self.utc_s}
         lengths = {"waiting": self._line.length, "deferred": self._deferred.length}
         kept |= {"hosts": self._hosts, "run": self.run, **lengths, **utc}
         self._db.put(rows.NUMBERS, msgspec.json.encode(kept))  # json.dumps takes 10 µs more
@@ -287,7 +286,7 @@ class Store:
             number = queue.best()[1] if queue else 0
             place = rows.waiting_key(host.rank, number, queue.host_id)
         elif host.state is State.DEFERRED:
-            place = rows.deferred_key(self.run, host.due_at + self._utc_s, queue.host_id)
+            place = rows.deferred_key(self.run, host.due_at + self.utc_s, queue.host_id)
         else:
             place = rows.active_key(queue.host_id) if queue.stored()[0] else b""
         queue.place = place
