@@ -1,4 +1,4 @@
-"""The frontier on disk: the whole state of a crawl in one RocksDB database, JOBDIR/frontier.
+"""The whole state of a crawl in one RocksDB database: in JOBDIR/frontier, or in memory.
 
 Read in this order:
 

@@ -1,4 +1,4 @@
-"""The rows of the frontier on disk: keys and values of each kind, as bytes (formats 7 to 10).
+"""The rows of the frontier: keys and values of each kind, as bytes (formats 7 to 10).
 
 Owns the format on disk. The folder's docstring (`webcrawl.frontier.disk`) has the table of all
 kinds. Does no I/O.

@@ -1,4 +1,4 @@
-"""The store on disk: the whole state of a crawl, as rows of one database.
+"""The store: the whole state of a crawl, as rows of one database, on disk or in memory.
 
 Owns the moment when a row is written. One commit at the end of a batch has all changes of that
 batch, so a run after a kill resumes from one consistent state of the crawl.
