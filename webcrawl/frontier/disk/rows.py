@@ -218,7 +218,8 @@ def original_row(original: Original) -> bytes:
 
 
 def read_original(row: bytes) -> Original:
-    return Original(*plain(row))
+    url, started_time, payload_digest, *_ = plain(row)  # earlier versions wrote one more value
+    return Original(url, started_time, payload_digest)
 
 
 def plain(row: bytes) -> Any:
