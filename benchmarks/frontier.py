@@ -27,7 +27,7 @@ from benchmarks.here import cpu_us, rss_mb  # noqa: E402  (needs the path set ab
 from webcrawl.frontier.base import Policy  # noqa: E402
 from webcrawl.frontier.core import CrawlState  # noqa: E402
 from webcrawl.frontier.disk.database import size_bytes  # noqa: E402
-from webcrawl.frontier.disk.store import DiskStore  # noqa: E402
+from webcrawl.frontier.disk.store import Store  # noqa: E402
 from webcrawl.frontier.lease import (  # noqa: E402
     Fetched,
     Lane,
@@ -76,7 +76,7 @@ def main() -> int:
 
 def run(order: str, arguments: argparse.Namespace, folder: Path) -> None:
     ordering = ORDERINGS[order]()
-    store = DiskStore(folder if arguments.store == "disk" else None)
+    store = Store(folder if arguments.store == "disk" else None)
     policy = Policy(politeness=Politeness(delay_s=0.0, ip_delay_s=0.0))
     state = CrawlState(store, policy, ordering=ordering, active_max=arguments.active)
     links = RandomLinks(Random(1), arguments.hosts, arguments.known)

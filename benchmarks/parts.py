@@ -27,7 +27,7 @@ from webcrawl.fetch.exchange import Exchange
 from webcrawl.fetch.http1 import ResponseReader
 from webcrawl.fetch.requesthead import build_request, split_url
 from webcrawl.frontier.core import CrawlState
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import (
     Fetched,
     Lane,
@@ -88,10 +88,10 @@ def measure(arguments: argparse.Namespace) -> str:
 
         times.each("WARC", archive, zip(exchanges, digests, pages, strict=True))
         files.close()
-        disk = DiskStore(Path(name) / "frontier")
+        disk = Store(Path(name) / "frontier")
         times.each("frontier on disk", lambda store: walk(store, by_url), [disk])
         disk.close()
-    times.each("in memory", lambda store: walk(store, by_url), [DiskStore(None)])
+    times.each("in memory", lambda store: walk(store, by_url), [Store(None)])
     shares = ", ".join(f"{part} {1e6 * s / len(wires):.0f}" for part, s in times.spent_s.items())
     return f"{len(wires)} pages, µs CPU each: {shares}"
 
@@ -147,7 +147,7 @@ def link_to(url: str) -> Link:
     return Link(url, host_of(url))
 
 
-def walk(store: DiskStore, links: dict[str, tuple[Link, ...]]) -> None:
+def walk(store: Store, links: dict[str, tuple[Link, ...]]) -> None:
     """A crawl of all pages, reduced to the calls of the frontier."""
     state = CrawlState(store, build.policy_from(SETTINGS))
     state.put(map(link_to, links), 1.0)

@@ -29,7 +29,7 @@ VERSION: Final = (2, 19)  # the Scrapy that this project is written for and test
 
 
 class Names(NamedTuple):
-    """Names of one class or module.
+    """Names of one class or module. The defaults are those of FAST_PATH.
 
     owner -- its import path
     names -- its methods, and the attributes that its `__init__` sets
@@ -39,16 +39,14 @@ class Names(NamedTuple):
 
     owner: str
     names: tuple[str, ...]
-    user: str
-    lost: str
+    user: str = "webcrawl.fastpath.engine"
+    lost: str = "each page takes more time"
 
 
 _HERE: Final = "webcrawl.scrapy_private"
 _FEEDS: Final = "webcrawl.extensions.feeds"
-_ENGINE: Final = "webcrawl.fastpath.engine"
 _END: Final = "no page and no crawl ends"
 _ITEMS: Final = "feeds lose items of pages that are done"
-_SPEED: Final = "each page takes more time"
 
 PROMISES: Final = (
     Names(
@@ -114,20 +112,14 @@ FAST_PATH: Final = (
     Names(
         "scrapy.core.engine.ExecutionEngine",
         ("_slot", "_start_scheduled_request", "crawl", "downloader", "logformatter", "signals"),
-        _ENGINE,
-        _SPEED,
     ),
     Names(
         "scrapy.core.engine._Slot",
         ("add_request", "nextcall", "remove_request", "scheduler"),
-        _ENGINE,
-        _SPEED,
     ),
     Names(
         "scrapy.core.downloader.Downloader",
         ("_enqueue_request", "active", "fetch", "middleware"),
-        _ENGINE,
-        _SPEED,
     ),
     Names(
         "scrapy.core.scraper.Scraper",
@@ -140,35 +132,25 @@ FAST_PATH: Final = (
             "handle_spider_error",
             "handle_spider_output_async",
         ),
-        _ENGINE,
-        _SPEED,
     ),
     Names(
         "scrapy.core.scraper.Slot",
         ("add_response_request", "finish_response", "next_response_request_deferred"),
-        _ENGINE,
-        _SPEED,
     ),
     Names(
         "scrapy.middleware.MiddlewareManager",
         ("_mw_methods_requiring_spider", "methods"),
-        _ENGINE,
-        _SPEED,
     ),
     Names(
         "scrapy.core.spidermw.SpiderMiddlewareManager",
         ("_process_callback_output",),
-        _ENGINE,
-        _SPEED,
     ),
     Names(
         "scrapy.core.downloader.middleware.DownloaderMiddlewareManager",
         ("_process_request", "_process_response"),
-        _ENGINE,
-        _SPEED,
     ),
-    Names("scrapy.exceptions", ("_InvalidOutput",), _ENGINE, _SPEED),
-    Names("scrapy.Spider", ("_parse",), _ENGINE, _SPEED),
+    Names("scrapy.exceptions", ("_InvalidOutput",)),
+    Names("scrapy.Spider", ("_parse",)),
 )
 
 

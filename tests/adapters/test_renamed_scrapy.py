@@ -50,13 +50,6 @@ def test_a_scrapy_without_a_name_of_a_promise_is_refused(tmp_path: Path) -> None
     assert line in log.read_text()
 
 
-def test_a_debugging_command_is_refused_too(tmp_path: Path) -> None:
-    done = with_another_scrapy(tmp_path, "_slot", "fetch", "http://127.0.0.1:8/")
-    assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(refusal("engine.ExecutionEngine._slot"))
-
-
 def test_a_scrapy_that_is_only_slower_fetches_with_one_warning(tmp_path: Path) -> None:
     with site() as url:
         done = with_another_scrapy(tmp_path, "_scrape", "fetch", url)

@@ -15,7 +15,7 @@ import pytest
 
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import (
     Dropped,
     Failed,
@@ -124,9 +124,9 @@ def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(coroutine)
 
 
-def memory_frontier(policy: Policy | None = None, **more: Any) -> DiskFrontier:
+def memory_frontier(policy: Policy | None = None, **more: Any) -> LocalFrontier:
     """A frontier without files."""
-    return DiskFrontier(None, policy, in_memory=True, **more)
+    return LocalFrontier(None, policy, in_memory=True, **more)
 
 
 class FrontierContract:

@@ -17,7 +17,7 @@ from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk import rows
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Failed, Lane, Lease, Link, Outcome, RobotsFetched, Step
 from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
 
@@ -27,8 +27,8 @@ OTHERS = [f"http://other-{n}.example/{m}" for m in range(5) for n in range(20)]
 
 
 @pytest.fixture
-def store() -> Iterator[DiskStore]:
-    made = DiskStore(None)
+def store() -> Iterator[Store]:
+    made = Store(None)
     yield made
     made.close()
 
@@ -40,9 +40,7 @@ def big(count: int) -> list[Link]:
 class Walk:
     """A crawl that records when each page of the other hosts was leased, and counts calls."""
 
-    def __init__(
-        self, store: DiskStore, caps: Caps | None = None, *, big_answers: bool = True
-    ) -> None:
+    def __init__(self, store: Store, caps: Caps | None = None, *, big_answers: bool = True) -> None:
         self.state = CrawlState(store, Policy(politeness=POLITE), caps=caps)
         self._big_answers = big_answers
         self.rules = ALLOW_ALL
@@ -82,8 +80,8 @@ class Walk:
         self.calls += event == "call"
 
 
-def test_a_big_host_takes_its_turn_like_any_other(store: DiskStore) -> None:
-    small, large = Walk(other := DiskStore(None)), Walk(store)
+def test_a_big_host_takes_its_turn_like_any_other(store: Store) -> None:
+    small, large = Walk(other := Store(None)), Walk(store)
     small.state.put(big(20), small.now)
     large.state.put(big(MANY), large.now)
     small.others()
@@ -94,7 +92,7 @@ def test_a_big_host_takes_its_turn_like_any_other(store: DiskStore) -> None:
     other.close()
 
 
-def test_links_over_a_cap_are_never_queued(store: DiskStore) -> None:
+def test_links_over_a_cap_are_never_queued(store: Store) -> None:
     walk = Walk(store, Caps(per_host=10))
     assert walk.state.put(big(5000), walk.now) == 10
     assert walk.state.counters.pending == 10
@@ -104,7 +102,7 @@ def test_links_over_a_cap_are_never_queued(store: DiskStore) -> None:
     assert len(walk.pages) == len(OTHERS)
 
 
-def test_other_hosts_are_crawled_while_the_links_of_a_big_one_are_kept(store: DiskStore) -> None:
+def test_other_hosts_are_crawled_while_the_links_of_a_big_one_are_kept(store: Store) -> None:
     """When a host is given up, its links are kept one by one, over many batches."""
     walk = Walk(store, big_answers=False)
     walk.state.put(big(20_000), walk.now)
@@ -115,7 +113,7 @@ def test_other_hosts_are_crawled_while_the_links_of_a_big_one_are_kept(store: Di
     walk.state.audit()
 
 
-def test_one_acquire_makes_few_costly_checks(store: DiskStore) -> None:
+def test_one_acquire_makes_few_costly_checks(store: Store) -> None:
     """Long URLs against many wildcards: the event loop runs between two checks."""
     rules = RobotsRules.parse(b"User-agent: *\nDisallow: /\n" + COSTLY, "webcrawl")
     walk = Walk(store)

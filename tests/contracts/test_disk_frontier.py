@@ -13,7 +13,7 @@ import pytest
 from tests.contracts.frontier import POLITE, Driver, FrontierContract, answer, memory_frontier, run
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import (
     Failed,
     Fetched,
@@ -56,7 +56,7 @@ class TestSmallDiskFrontier(FrontierContract):
         self, policy: Policy | None = None, *, order: str = "", caps: Caps | None = None
     ) -> Frontier:
         jobdir = self._folder / str(len(self._made))
-        made = DiskFrontier(
+        made = LocalFrontier(
             jobdir,
             policy,
             ordering=ORDERINGS[order or self.order](),
@@ -77,7 +77,7 @@ class TestSmallDiskFrontier(FrontierContract):
         assert "http://d/" in pages[:2]
 
     def test_hosts_without_urls_leave_memory(self) -> None:
-        async def check() -> DiskFrontier:
+        async def check() -> LocalFrontier:
             driver = self.driver()
             await driver.put(*(f"http://host-{n}/" for n in range(50)))
             await driver.run()
@@ -128,13 +128,13 @@ def test_a_clock_set_back_between_two_runs_changes_nothing(tmp_path: Path, back_
     utc_s, policy = 1.7e9, Policy(politeness=POLITE)
 
     async def crawl() -> list[str]:
-        frontier = DiskFrontier(tmp_path, policy, now=100.0, utc_s=utc_s)
+        frontier = LocalFrontier(tmp_path, policy, now=100.0, utc_s=utc_s)
         driver = Driver(frontier)
         await driver.put("http://a/1", "http://a/2", "http://b/1")
         page = await driver.until(Step.PAGE)
         await driver.give_back(page, answer(page, driver.now))
         await frontier.close()
-        frontier = DiskFrontier(tmp_path, policy, now=100.0, utc_s=utc_s - back_s)
+        frontier = LocalFrontier(tmp_path, policy, now=100.0, utc_s=utc_s - back_s)
         driver = Driver(frontier)
         pages = await driver.run()
         waits = [at - 100.0 for at, _ in driver.asked]
@@ -149,7 +149,7 @@ def test_the_next_run_knows_how_fast_a_host_answers(tmp_path: Path) -> None:
     policy = Policy(politeness=replace(POLITE, delay_factor=5.0))
 
     async def crawl() -> float:
-        frontier = DiskFrontier(tmp_path, policy)
+        frontier = LocalFrontier(tmp_path, policy)
         driver = Driver(frontier)
         await driver.put("http://a/1", "http://a/2", "http://a/3")
         for status, first_byte_s in ((429, 0.0), (200, 4.0)):
@@ -157,7 +157,7 @@ def test_the_next_run_knows_how_fast_a_host_answers(tmp_path: Path) -> None:
             at = driver.now
             await driver.give_back(page, Fetched(status, at, at, first_byte_s=first_byte_s))
         await frontier.close()
-        frontier = DiskFrontier(tmp_path, policy, now=at, utc_s=0.0)
+        frontier = LocalFrontier(tmp_path, policy, now=at, utc_s=0.0)
         driver = Driver(frontier)
         driver.now = at
         await driver.until(Step.PAGE)
@@ -172,7 +172,7 @@ def test_a_run_with_another_name_in_robots_txt_fetches_it_again(tmp_path: Path) 
 
     async def robots_fetched(agent: str, *urls: str) -> int:
         """Until one page is fetched."""
-        frontier = DiskFrontier(tmp_path, Policy(politeness=POLITE, agent=agent))
+        frontier = LocalFrontier(tmp_path, Policy(politeness=POLITE, agent=agent))
         driver = Driver(frontier)
         await driver.put(*urls)
         page = await driver.until(Step.PAGE)
@@ -188,13 +188,13 @@ def test_a_run_with_another_name_in_robots_txt_fetches_it_again(tmp_path: Path) 
 def test_rules_for_other_names_do_not_hold_while_robots_txt_is_unreachable(tmp_path: Path) -> None:
     async def crawl() -> list[str]:
         policy = Policy(politeness=POLITE, agent="one", retry_times=0)
-        frontier = DiskFrontier(tmp_path, policy)
+        frontier = LocalFrontier(tmp_path, policy)
         driver = Driver(frontier)
         await driver.put("http://a/1", "http://a/2")
         page = await driver.until(Step.PAGE)
         await driver.give_back(page, answer(page, driver.now))
         await frontier.close()
-        frontier = DiskFrontier(tmp_path, replace(policy, agent="one,also", also=("also",)))
+        frontier = LocalFrontier(tmp_path, replace(policy, agent="one,also", also=("also",)))
         lost = RobotsUnreachable("5xx", 100.0, 100.0)
         pages = await Driver(frontier).run({"http://a/robots.txt": [lost]})
         await frontier.close()
@@ -205,7 +205,7 @@ def test_rules_for_other_names_do_not_hold_while_robots_txt_is_unreachable(tmp_p
 
 def test_after_a_fault_of_ours_half_a_batch_is_never_committed(tmp_path: Path) -> None:
     async def crawl() -> str:
-        frontier = DiskFrontier(tmp_path)
+        frontier = LocalFrontier(tmp_path)
         driver = Driver(frontier)
         await driver.put("http://a/1")
         page = await driver.until(Step.PAGE)
@@ -216,7 +216,7 @@ def test_after_a_fault_of_ours_half_a_batch_is_never_committed(tmp_path: Path) -
         with pytest.raises(StoreError, match="as of the last commit: KeyError"):
             await driver.put("http://c/1")
         await frontier.close()
-        frontier = DiskFrontier(tmp_path)
+        frontier = LocalFrontier(tmp_path)
         pages = await Driver(frontier).run()
         await frontier.close()
         return ",".join(pages)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import pickle
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,7 @@ import pytest
 from tests.contracts.frontier import POLITE, Driver, run
 from webcrawl.commands.frontier import REASONS, Command
 from webcrawl.frontier.base import Policy
-from webcrawl.frontier.disk import hostrows, rows
-from webcrawl.frontier.disk import store as diskstore
-from webcrawl.frontier.disk.frontier import FOLDER, RETRY, DiskFrontier
+from webcrawl.frontier.disk.frontier import FOLDER, RETRY, LocalFrontier
 from webcrawl.frontier.disk.identity import Identity
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.host import State
@@ -29,7 +26,7 @@ def opened(folder: Path, order: str = "level", **policy: Any) -> Driver:
     identity: Identity = {"FRONTIER_ORDER": order}
     made = Policy(politeness=POLITE, **policy)
     return Driver(
-        DiskFrontier(folder, made, ordering=ORDERINGS[order](), identity=identity, now=1.0)
+        LocalFrontier(folder, made, ordering=ORDERINGS[order](), identity=identity, now=1.0)
     )
 
 
@@ -154,25 +151,3 @@ def test_retry_puts_kept_links_in_line_at_once(
 def test_reasons_are_those_that_links_are_kept_for() -> None:
     assert {"dns", "connect", "connect_timeout", "timeout", "reset"} < REASONS
     assert {"robots_unreachable", "host_retired"} < REASONS
-
-
-def test_a_folder_of_the_version_before_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its links have no reason, its hosts no epoch, and its identity is of format 3."""
-
-    async def check() -> None:
-        driver = opened(tmp_path)
-        await driver.put("http://a/1", "http://b/")
-        await closed(driver)
-        monkeypatch.undo()
-        driver = opened(tmp_path)
-        assert sorted(await driver.run()) == ["http://a/1", "http://b/"]
-        await closed(driver)
-
-    def host_row(host: Any, utc_s: float, run: int) -> bytes:
-        return pickle.dumps(pickle.loads(hostrows.host_row(host, utc_s, run))[:6], 5)
-
-    monkeypatch.setattr(rows, "FORMAT", 3)
-    monkeypatch.setattr(diskstore, "host_row", host_row)
-    run(check())

@@ -12,7 +12,7 @@ import pytest
 from tests.contracts.frontier import FOREVER, POLITE, Driver, answer, link, memory_frontier, run
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.disk.frontier import ACTIVE_HOSTS_MAX, DiskFrontier
+from webcrawl.frontier.disk.frontier import ACTIVE_HOSTS_MAX, LocalFrontier
 from webcrawl.frontier.lease import (
     Failed,
     Lease,
@@ -37,13 +37,13 @@ def for_host(host: str, **values: Any) -> HostRule:
 @pytest.fixture(params=["disk", "small disk", "served"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     """Makes a frontier with rules; the same again on disk resumes it."""
-    made: list[DiskFrontier] = []
+    made: list[LocalFrontier] = []
 
     def driver(*rules: HostRule, order: str = "level", now: float = 0.0, **policy: Any) -> Driver:
         held = HostRules(rules)
         chosen = Policy(**{"politeness": POLITE, "rules": held} | policy)
         caps, ordering = Caps(rules=held), ORDERINGS[order]()
-        disk = DiskFrontier(
+        disk = LocalFrontier(
             tmp_path / "job",
             chosen,
             ordering=ordering,
@@ -423,7 +423,7 @@ def test_bytes_and_pages_of_a_host_are_known_to_the_next_run(tmp_path: Path) -> 
     def opened(*rules: HostRule, now: float) -> Driver:
         policy = Policy(politeness=POLITE, rules=HostRules(rules))
         identity = {"FRONTIER_ORDER": "level"}
-        return Driver(DiskFrontier(tmp_path, policy, identity=identity, now=now))
+        return Driver(LocalFrontier(tmp_path, policy, identity=identity, now=now))
 
     async def check() -> dict[str, int]:
         driver = opened(now=1.0)
@@ -444,7 +444,7 @@ def test_bytes_and_pages_of_a_host_are_known_to_the_next_run(tmp_path: Path) -> 
 def test_a_host_that_leaves_memory_follows_rules_that_changed_meanwhile(tmp_path: Path) -> None:
     async def check() -> list[float]:
         policy = Policy(politeness=POLITE, rules=HostRules(), obey_robots=False)
-        driver = Driver(DiskFrontier(tmp_path, policy, active_max=1))
+        driver = Driver(LocalFrontier(tmp_path, policy, active_max=1))
         await driver.put("http://a/0")
         await driver.run()
         await driver.put("http://b/")

@@ -26,7 +26,7 @@ from webcrawl.cluster.agreement.shards import Shards
 from webcrawl.downloader import handler
 from webcrawl.extensions import feeds
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import Lease
 from webcrawl.pipelines import warc
 from webcrawl.scheduler import scheduler
@@ -43,7 +43,7 @@ POINTS: dict[str, tuple[Any, str]] = {
     "write": (WarcFiles, "write"),  # the records of a page
     "append": (files._File, "append"),  # their bytes; a kill within leaves half of them written
     "flush": (feeds, "_flush"),  # an item of a feed; a kill within leaves it torn
-    "release": (DiskFrontier, "release"),  # a page is archived, but not committed
+    "release": (LocalFrontier, "release"),  # a page is archived, but not committed
     "index": (Index, "publish"),  # the index of a file; after it the file is not yet renamed
     "folder": (Shards, "has_folder"),  # with CLUSTER: a new shard is on the disk, as its node notes
     "mend": (recovery, "publish"),  # a file of a killed run: cut, but not yet renamed
@@ -92,19 +92,19 @@ def run(fault: str, report: Path) -> None:
 
 def keep_account(leased: dict[Lease, None]) -> None:
     """Keep in `leased` the leases whose release is not committed."""
-    acquire, release = DiskFrontier.acquire, DiskFrontier.release
+    acquire, release = LocalFrontier.acquire, LocalFrontier.release
 
-    async def acquired(self: DiskFrontier, *args: Any, **kwargs: Any) -> list[Lease]:
+    async def acquired(self: LocalFrontier, *args: Any, **kwargs: Any) -> list[Lease]:
         leases = await acquire(self, *args, **kwargs)
         leased.update(dict.fromkeys(leases))
         return leases
 
-    async def released(self: DiskFrontier, done: list[Any], now: float) -> None:
+    async def released(self: LocalFrontier, done: list[Any], now: float) -> None:
         await release(self, done, now)
         for lease, _ in done:
             del leased[lease]
 
-    DiskFrontier.acquire, DiskFrontier.release = acquired, released  # type: ignore[method-assign,assignment]
+    LocalFrontier.acquire, LocalFrontier.release = acquired, released  # type: ignore[method-assign,assignment]
 
 
 def arm(owner: Any, name: str, side: str, number: int, die: Callable[[], None]) -> None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 from simweb import running
-from tests.crawl.crawling import ROOT, Crawl, assert_clean, assert_faultless
+from tests.crawl.crawling import Crawl, assert_clean, assert_faultless
 from tests.crawl.crawllog import assert_log
 from tests.crawl.knownsite import answer, crawled, records, served
 from tests.crawl.test_processes import few
+from tests.forked import python
 from webcrawl.warc.check import check
 
 pytestmark = pytest.mark.slow
@@ -111,13 +110,9 @@ def test_a_bot_wall_is_recorded_and_is_no_page(tmp_path: Path) -> None:
 
 def run(*command: str) -> str:
     """The output of a command of `scrapy`."""
-    return subprocess.run(
-        [sys.executable, "-m", "scrapy", *command],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    done = python("-m", "scrapy", *command)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 COPY = b"<p>The same text on two pages.</p><a href=/behind>behind</a>"

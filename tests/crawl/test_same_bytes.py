@@ -96,13 +96,9 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("store", ["memory", "disk"])
-def test_each_encoding_of_a_page_is_archived_once(tmp_path: Path, store: str) -> None:
-    settings = {"FRONTIER_STORE": store, "OBEY_NOFOLLOW": 1}
-    if store == "disk":
-        settings["JOBDIR"] = str(tmp_path / "job")
+def test_each_encoding_of_a_page_is_archived_once(tmp_path: Path) -> None:
     with served(FORMS) as each:
-        result = crawled(tmp_path, each, **settings)
+        result = crawled(tmp_path, each, OBEY_NOFOLLOW=1)
     assert_clean(result)
     found = [record for path in result.warcs for record in records(path)]
     answers = [record for record in found if record.type in ("response", "revisit")]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from simweb import running
-from tests.crawl.crawling import ROOT, assert_clean, assert_faultless
+from tests.crawl.crawling import assert_clean, assert_faultless
 from tests.crawl.knownsite import records
 from tests.crawl.userscode import items, run
+from tests.forked import python
 
 pytestmark = pytest.mark.slow
 
@@ -104,8 +103,6 @@ def test_allowed_domains_limits_the_crawl(tmp_path: Path, code: str, processes: 
     assert result.exit_code == 0
     assert result.report["counts"]["dropped/scope_allowed_domains"] > 0
     assert sum("url" in each for each in items(tmp_path)) > 0
-    explain = ["scrapy", "explain", "http://elsewhere.test/", "-s", f"JOBDIR={tmp_path / 'job'}"]
-    told = subprocess.run(
-        [sys.executable, "-m", *explain], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    job = str(tmp_path / "job")
+    told = python("-m", "scrapy", "explain", job, "http://elsewhere.test/")
     assert f"in none of the spider's allowed_domains = {domain}" in told.stdout

@@ -18,7 +18,7 @@ from random import Random
 from struct import Struct
 
 from webcrawl.frontier.disk import database
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 
 SLOTS = 40
 LONGEST_S = 0.03
@@ -55,7 +55,7 @@ def main(folder: Path, seed: int, kills: int) -> int:
 
 def commit_on(folder: Path, returned: int, writing: int) -> None:
     database._WRITE_BUFFER_BYTES = 64 << 10  # so that tables are written often
-    db = DiskStore(folder)._db
+    db = Store(folder)._db
     row = db.get(b"number")
     number = NUMBER.unpack(row)[0] if row else 0
     assert returned <= number <= returned + 1, f"{returned} have returned, {number} are there"

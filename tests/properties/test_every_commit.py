@@ -23,7 +23,7 @@ from tests.contracts.frontier import FOREVER, link
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier
+from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.lease import (
     Failed,
@@ -172,7 +172,7 @@ def resume(
 
 
 async def _crawl(folder: Path, web: Web, chosen: Chosen) -> None:
-    frontier = DiskFrontier(
+    frontier = LocalFrontier(
         folder,
         Policy(politeness=Politeness(DELAY_S, IP_DELAY_S)),
         ordering=ORDERINGS[chosen.order](),

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from tests.contracts.frontier import FOREVER, link, memory_frontier
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import (
     Dropped,
     Failed,
@@ -62,7 +62,7 @@ class Setup:
     def policy(self, rules: HostRules) -> Policy:
         return Policy(politeness=Politeness(self.delay_s, self.ip_delay_s), rules=rules)
 
-    def memory_frontier(self, rules: HostRules) -> DiskFrontier:
+    def memory_frontier(self, rules: HostRules) -> LocalFrontier:
         return memory_frontier(
             self.policy(rules), ordering=ORDERINGS[self.order](), caps=self.caps(rules)
         )
@@ -181,7 +181,7 @@ class DiskFrontiers:
     """One frontier after the other in a folder of their own."""
 
     def __init__(self, folder: str, setup: Setup, rules: HostRules) -> None:
-        self.make = lambda now: DiskFrontier(
+        self.make = lambda now: LocalFrontier(
             Path(folder),
             setup.policy(rules),
             ordering=ORDERINGS[setup.order](),
@@ -192,7 +192,7 @@ class DiskFrontiers:
         )
         self.frontier = self.make(1.0)
 
-    async def kill(self, now: float) -> DiskFrontier:
+    async def kill(self, now: float) -> LocalFrontier:
         """Kill: all state that is not committed is lost."""
         await self.frontier.close()
         self.frontier = self.make(now)
@@ -205,11 +205,11 @@ def seeds(world: World) -> list[str]:
 
 async def crawl(
     world: World,
-    frontier: DiskFrontier,
+    frontier: LocalFrontier,
     urls: list[str],
     disk: DiskFrontiers | None = None,
     now: float = 1.0,
-) -> DiskFrontier:
+) -> LocalFrontier:
     """Run the whole crawl; return the frontier at its end."""
     await frontier.put([link(url) for url in urls], now)
     ends: list[tuple[float, int, Lease]] = []
@@ -249,13 +249,13 @@ async def crawl(
     raise AssertionError("it does not end")
 
 
-async def again(world: World, disk: DiskFrontiers) -> DiskFrontier:
+async def again(world: World, disk: DiskFrontiers) -> LocalFrontier:
     """A further run, in which no server fails."""
     later = 100_000.0  # by then a host without an address is looked up again
     return await crawl(world, await disk.kill(later), [], disk, now=later)
 
 
-def assert_all_counted(frontier: DiskFrontier) -> None:
+def assert_all_counted(frontier: LocalFrontier) -> None:
     counters = frontier.counters
     assert counters.pending == counters.kept.total()
     assert counters.extracted == counters.crawled + counters.dropped.total() + counters.kept.total()

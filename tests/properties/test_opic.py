@@ -16,7 +16,7 @@ import pytest
 
 from tests.contracts.frontier import FOREVER, link, memory_frontier
 from webcrawl.frontier.base import Policy
-from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import Fetched, Lane, Link, Resolved, Step
 from webcrawl.frontier.orderings import ORDERINGS, Ordering
 from webcrawl.frontier.politeness import Politeness
@@ -90,10 +90,10 @@ def crawl(
     With a `jobdir` the frontier is on disk, and the crawler is killed during each fiftieth page.
     """
 
-    def begin(now: float) -> DiskFrontier:
+    def begin(now: float) -> LocalFrontier:
         if jobdir is None:
             return memory_frontier(POLICY, ordering=ORDERS[order]())
-        return DiskFrontier(jobdir, POLICY, ordering=ORDERS[order](), now=now)
+        return LocalFrontier(jobdir, POLICY, ordering=ORDERS[order](), now=now)
 
     async def run() -> list[str]:
         frontier, fetched, deaths = begin(0.0), [], 0

@@ -24,7 +24,7 @@ from tests.contracts.frontier import FOREVER, link, memory_frontier
 from tests.properties.test_frontier_properties import SETUPS, Setup, World, seeds
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import (
     Fetched,
     Lane,
@@ -71,7 +71,7 @@ class Shard:
     """A shard, the leases that are out with their ends, and its monotonic time at the beginning."""
 
     number: int
-    frontier: DiskFrontier
+    frontier: LocalFrontier
     ends: list[tuple[float, int, Lease]]
     clock: float
 
@@ -106,14 +106,14 @@ class Cluster:
         self.under_way: list[tuple[int, int, int, list[Mail] | None]] = []
         self.turn = 0
 
-    def make(self, shard: int, now: float) -> DiskFrontier:
+    def make(self, shard: int, now: float) -> LocalFrontier:
         setup, others, rules = self.setup, Others(self.world, shard), HostRules()
         ordering = ORDERINGS[setup.order]()
         caps = Caps(per_host=setup.cap, per_ip=setup.cap)
         policy = setup.policy(rules)
         if self.folder is None:
             return memory_frontier(policy, ordering=ordering, caps=caps, abroad=others)
-        return DiskFrontier(
+        return LocalFrontier(
             Path(self.folder, str(shard)),
             policy,
             ordering=ordering,
@@ -125,7 +125,7 @@ class Cluster:
         )
 
     @property
-    def frontiers(self) -> list[DiskFrontier]:
+    def frontiers(self) -> list[LocalFrontier]:
         return [shard.frontier for shard in self.shards]
 
     @property
@@ -258,7 +258,7 @@ class Cluster:
         assert bool(cash) == (self.setup.order == "opic")
 
 
-def waiting(frontier: DiskFrontier) -> bool:
+def waiting(frontier: LocalFrontier) -> bool:
     """Whether it has mail that was not received, as far as it knows."""
     return any(last >= first for first, last in frontier.outbox.values())
 

@@ -12,7 +12,7 @@ from tests.sim.web import DELAY_S, IP_DELAY_S, UTC_S, Judge, Web
 from tests.unit.virtualtime import now
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import (
     Fetched,
     Lane,
@@ -140,7 +140,7 @@ class Hub:
     def __init__(self, web: Web, judge: Judge, folder: Path, workers: int, random: Random) -> None:
         self._parts = web, judge, random
         polite = Politeness(delay_s=DELAY_S, ip_delay_s=IP_DELAY_S)
-        self.own = DiskFrontier(
+        self.own = LocalFrontier(
             folder, Policy(politeness=polite, retry_times=4), now=now(), utc_s=UTC_S
         )
         self.server = FrontierServer(self.own)

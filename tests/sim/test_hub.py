@@ -90,7 +90,7 @@ def commits_lost(patch: pytest.MonkeyPatch) -> None:
 
 def clocks_forgotten(patch: pytest.MonkeyPatch) -> None:
     """The next run asks the hosts of the run before at once."""
-    patch.setattr("webcrawl.frontier.disk.store.DiskStore.is_of_earlier_run", lambda *_: False)
+    patch.setattr("webcrawl.frontier.disk.store.Store.is_of_earlier_run", lambda *_: False)
 
 
 @pytest.mark.parametrize(

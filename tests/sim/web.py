@@ -12,7 +12,7 @@ from random import Random
 
 from tests.contracts.frontier import link
 from tests.unit.virtualtime import now
-from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import (
     Failed,
     Fetched,
@@ -126,7 +126,7 @@ class Judge:
         if isinstance(outcome, RobotsFetched):
             self._known.add(lease.host)
 
-    def ends(self, frontier: DiskFrontier) -> None:
+    def ends(self, frontier: LocalFrontier) -> None:
         """The crawl is over."""
         missing = self._web.wanted - self.answers.keys()
         twice = {u: n for u, n in self.answers.items() if n > 1 + self.excused[u]}

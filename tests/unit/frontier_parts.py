@@ -10,7 +10,7 @@ from webcrawl.frontier.base import Policy
 from webcrawl.frontier.candidates import Candidates
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.disposition import Disposition
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.endings import Endings
@@ -33,7 +33,7 @@ def link(url: str, depth: int = 0, payload: bytes = b"") -> Link:
 class Parts:
     """One of each part; the clock stands still at NOW."""
 
-    store: DiskStore
+    store: Store
     counters: Counters
     backlog: Backlog
     distributor: Distributor
@@ -62,11 +62,11 @@ def parts(
     policy: Policy | None = None,
     caps: Caps | None = None,
     *,
-    store: DiskStore | None = None,
+    store: Store | None = None,
     active_max: int = sys.maxsize,
     began_at: float = NOW,
 ) -> Parts:
-    store = store or DiskStore(None)
+    store = store or Store(None)
     policy = policy or Policy(politeness=POLITE)
     caps = caps or Caps()
     ordering, counters = Level(), Counters()

@@ -21,7 +21,7 @@ from webcrawl.frontier.disk.frontier import FOLDER, JobFolder
 from webcrawl.frontier.disk.hostrows import read_host
 from webcrawl.frontier.disk.identity import _new, read_numbers
 from webcrawl.frontier.disk.inspection import Inspection
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Failed, Lease, Outcome
 from webcrawl.frontier.revisit import Recrawl
 
@@ -153,7 +153,7 @@ def test_no_host_is_asked_early(tmp_path: Path) -> None:
     crawl.store.close()
     policy = Policy(politeness=POLITE, recrawl=Recrawl("fixed", CYCLE_S, 0.5))
     crawl.now = 110.0 + AHEAD_S
-    store = DiskStore(tmp_path, now=crawl.now, utc_s=UTC_S, has_visits=True)
+    store = Store(tmp_path, now=crawl.now, utc_s=UTC_S, has_visits=True)
     state = CrawlState(store, policy, now=crawl.now, utc_s=UTC_S)
     state.put([link("http://new/")], crawl.now)
     host = state._bench.hosts["new"]

@@ -30,7 +30,7 @@ from webcrawl.cluster.views import (
     whole_of,
 )
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.report.lines import done_since, named_counts, whole_line, whole_summary, whole_values
 
 A, B, C = "aaa", "bbb", "ccc"
@@ -282,7 +282,7 @@ async def test_an_answer_that_is_none_is_one_line() -> None:
 @in_loop
 async def test_a_shard_that_comes_or_leaves_is_no_work_of_the_node(tmp_path: Path) -> None:
     node = ClusterFrontier(Buckets(2))
-    shard = DiskFrontier(tmp_path, abroad=Buckets(2).abroad(0))
+    shard = LocalFrontier(tmp_path, abroad=Buckets(2).abroad(0))
     shard.counters.crawled = 1000
     node.add(0, shard)
     assert done_since(node.brought, node.counters) == (0, 0)
@@ -300,7 +300,7 @@ async def test_the_time_of_a_shard_that_comes_is_not_added_to_that_of_the_node(
 ) -> None:
     node = ClusterFrontier(Buckets(3))
     for number, (earlier_s, run_s) in enumerate(((100.0, 0.0), (160.0, 60.0), (200.0, 60.0))):
-        shard = DiskFrontier(tmp_path / str(number), abroad=Buckets(3).abroad(number))
+        shard = LocalFrontier(tmp_path / str(number), abroad=Buckets(3).abroad(number))
         shard.counters.earlier_s = earlier_s
         node.add(number, shard, run_s)
     assert node.counters.earlier_s == 140.0, "the longest, without the 60 s that both nodes ran"

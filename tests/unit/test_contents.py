@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from webcrawl.frontier.contents import Contents
 from webcrawl.frontier.disk import rows
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Failed, Fetched, Outcome, Returned
 from webcrawl.items import Original
 from webcrawl.warc.records import digest, raw_digest
@@ -27,7 +27,7 @@ class Kept:
     """Contents, and pages that it is given, each with a time of its own."""
 
     def __init__(self) -> None:
-        self.store = DiskStore(None)
+        self.store = Store(None)
         self.contents = Contents(self.store)
         self._time = 0.0
 

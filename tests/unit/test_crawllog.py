@@ -15,7 +15,7 @@ from webcrawl.crawllog import files
 from webcrawl.crawllog.files import CrawlLog, LogError, compress, log_files, new_crawl_id
 from webcrawl.crawllog.line import NO_DETAILS, Details, Turn, Utc, joined, milliseconds, to_bytes
 from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.lease import Link
 
@@ -173,8 +173,8 @@ def test_a_kill_before_the_first_commit_of_a_crawl_leaves_no_line(tmp_path: Path
 def test_a_frontier_commits_the_place_of_its_log_before_the_first_line(tmp_path: Path) -> None:
     """A run is killed in its first commit, and the next one has a third REPORT_DIR."""
 
-    def frontier(folder: str) -> DiskFrontier:
-        return DiskFrontier(tmp_path / "job", caps=Caps(per_host=1), log_folder=tmp_path / folder)
+    def frontier(folder: str) -> LocalFrontier:
+        return LocalFrontier(tmp_path / "job", caps=Caps(per_host=1), log_folder=tmp_path / folder)
 
     async def run() -> None:
         first = frontier("a")

@@ -11,7 +11,7 @@ import pytest
 from webcrawl.frontier.disk import queue as queue_module
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.queue import DiskQueue, Entry, HostLine
+from webcrawl.frontier.disk.queue import Entry, HostLine, HostQueue
 from webcrawl.frontier.lease import Link, Passed
 
 
@@ -37,7 +37,7 @@ def test_a_link_is_read_as_it_was_written(link: Link) -> None:
     ("counted", "digit"),
     [(Passed.NO_TEST, b"0"), (Passed.ROBOTS, b"1"), (Passed.IP, b"2"), (Passed.HOST, b"3")],
 )
-def test_a_row_of_format_4_has_a_digit_for_each_test_of_the_funnel(
+def test_a_row_of_a_link_has_a_digit_for_each_test_of_the_funnel(
     counted: Passed, digit: bytes
 ) -> None:
     row = rows.link_row(Link("http://a/", "a", counted=counted))
@@ -53,7 +53,7 @@ def test_waiting_keys_are_in_the_order_of_the_crawl() -> None:
 
 
 def test_a_queue_gives_its_links_in_order(db: Database) -> None:
-    queue = DiskQueue(db, "a", 1)
+    queue = HostQueue(db, "a", 1)
     random, model, popped = Random(1), [], []
     for number in range(1, 800):
         if random.random() < 0.6:
@@ -90,7 +90,7 @@ def test_a_queue_gives_its_links_in_order(db: Database) -> None:
 
 
 def test_a_popped_link_is_still_queued_for_the_next_run(db: Database) -> None:
-    queue = DiskQueue(db, "a", 1)
+    queue = HostQueue(db, "a", 1)
     for number in (1, 2):
         queue.push(4, Entry(number, Link(f"http://a/{number}", "a")))
     db.commit()

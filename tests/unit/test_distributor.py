@@ -11,7 +11,7 @@ import pytest
 from tests.unit.frontier_parts import FOREVER, NOW, POLITE, Parts, parts
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.host import Host, Rules, State
 from webcrawl.frontier.lease import Lane, RobotsTask, Step
 
@@ -20,9 +20,9 @@ FOR_ANOTHER = RobotsTask("http://home", "home", "http://a/robots.txt", redirects
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[DiskStore]:
+def store(tmp_path: Path) -> Iterator[Store]:
     """A store in which hosts can wait."""
-    store = DiskStore(tmp_path / "frontier")
+    store = Store(tmp_path / "frontier")
     yield store
     store.close()
 
@@ -114,7 +114,7 @@ def test_a_host_with_a_task_for_another_host_goes_first() -> None:
     assert made.distributor.rank(a) == -1 < made.distributor.rank(made.host("b"))
 
 
-def test_the_hosts_beyond_the_active_ones_wait_best_first(store: DiskStore) -> None:
+def test_the_hosts_beyond_the_active_ones_wait_best_first(store: Store) -> None:
     made = parts(OPEN, store=store, active_max=1)
     made.put("http://a/1/2", "http://b/1", "http://c/")
     a, b, c = (made.host(name) for name in "abc")
@@ -132,7 +132,7 @@ def test_the_hosts_beyond_the_active_ones_wait_best_first(store: DiskStore) -> N
 
 
 def test_fewer_active_hosts_take_no_lease_back_and_more_are_active_at_once(
-    store: DiskStore,
+    store: Store,
 ) -> None:
     made = parts(OPEN, store=store, active_max=2)
     distributor = made.distributor
@@ -153,7 +153,7 @@ def test_fewer_active_hosts_take_no_lease_back_and_more_are_active_at_once(
     assert distributor.bench.active == 3
 
 
-def test_a_host_in_the_store_is_dropped_from_memory(store: DiskStore) -> None:
+def test_a_host_in_the_store_is_dropped_from_memory(store: Store) -> None:
     made = parts(OPEN, store=store, active_max=1)
     made.put("http://a/", "http://b/")
     assert made.distributor.has_newly_waiting
@@ -187,7 +187,7 @@ def test_a_deferred_host_is_woken_only_while_there_is_other_work() -> None:
 
 def test_a_host_of_an_earlier_run_waits_its_whole_delay(tmp_path: Path) -> None:
     for began_at in (NOW, NOW + 1000):
-        store = DiskStore(tmp_path / "frontier", now=began_at)
+        store = Store(tmp_path / "frontier", now=began_at)
         made = parts(OPEN, store=store, began_at=began_at)
         if began_at == NOW:
             made.put("http://a/")

@@ -16,7 +16,7 @@ from webcrawl.crawl.steeringfile import Command, Steered
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.explanation import explain
-from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier
+from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.lease import (
     Dropped,
@@ -51,7 +51,7 @@ def explained(folder: Path, url: str, act: Act, *, now: float = NOW, **made: Any
     identity = IDENTITY | made.pop("identity", {})
 
     async def run() -> None:
-        frontier = DiskFrontier(folder, policy, identity=identity, utc_s=UTC_S, **made)
+        frontier = LocalFrontier(folder, policy, identity=identity, utc_s=UTC_S, **made)
         await act(Driver(frontier))
         await frontier.close()
 

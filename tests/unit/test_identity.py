@@ -18,14 +18,14 @@ from tests.contracts.frontier import Driver, link
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.folderlock import LOCK, InUseError
-from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier
+from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.store import StoreError
 
 LATER_S = 1e6  # the clock of a run after all others
 
 
-async def fetch(frontier: DiskFrontier, *urls: str) -> None:
+async def fetch(frontier: LocalFrontier, *urls: str) -> None:
     await frontier.put(map(link, urls), 100.0)
     await Driver(frontier).run()
 
@@ -37,10 +37,10 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def crawl() -> None:
         for n in range(2):
-            frontier = DiskFrontier(folder)
+            frontier = LocalFrontier(folder)
             await fetch(frontier, *(f"http://h{n}/{page}" for page in range(20)))
             await frontier.close()
-        frontier = DiskFrontier(folder)
+        frontier = LocalFrontier(folder)
         await fetch(frontier, "http://last/1")
         frontier._store._db._rows.flush()
         await fetch(frontier, "http://last/2")
@@ -145,7 +145,7 @@ def test_a_damaged_folder_is_an_error_and_left_unchanged(
     damage(tmp_path / FOLDER)
     before = {path.name: path.read_bytes() for path in (tmp_path / FOLDER).iterdir()}
     with pytest.raises(StoreError, match=words) as raised:
-        DiskFrontier(tmp_path)
+        LocalFrontier(tmp_path)
     assert str(raised.value).startswith(str(tmp_path))
     assert "\n" not in str(raised.value)
     after = {path.name: path.read_bytes() for path in (tmp_path / FOLDER).iterdir()}
@@ -170,7 +170,7 @@ def test_a_crawl_resumes_after_a_kill_or_a_full_disk(
 ) -> None:
     shutil.copytree(killed / FOLDER, tmp_path / FOLDER)
     damage(tmp_path / FOLDER)
-    frontier = DiskFrontier(tmp_path, utc_s=LATER_S)
+    frontier = LocalFrontier(tmp_path, utc_s=LATER_S)
     assert frontier.warnings == []
     assert frontier.counters.crawled in expected
     asyncio.run(frontier.close())
@@ -181,7 +181,7 @@ def test_a_damaged_log_is_read_up_to_the_damage_with_a_warning(
 ) -> None:
     shutil.copytree(killed / FOLDER, tmp_path / FOLDER)
     garble("*.log", 0.5)(tmp_path / FOLDER)
-    frontier = DiskFrontier(tmp_path, utc_s=LATER_S)
+    frontier = LocalFrontier(tmp_path, utc_s=LATER_S)
     (warning,) = frontier.warnings
     assert "is damaged: it resumes from the last commit before" in warning
     assert 41 <= frontier.counters.crawled < 42
@@ -195,7 +195,7 @@ def test_a_table_damaged_within_is_an_error_when_it_is_read(tmp_path: Path, kill
         garble(table.name, 0.1)(tmp_path / FOLDER)
 
     async def crawl() -> None:
-        frontier = DiskFrontier(tmp_path)
+        frontier = LocalFrontier(tmp_path)
         try:
             await fetch(frontier, *(f"http://h{n}/{page}" for n in range(2) for page in range(20)))
         finally:
@@ -218,14 +218,14 @@ def test_a_foreign_folder_is_left_unchanged(tmp_path: Path, file: str, words: st
     (tmp_path / file).touch()
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(StoreError, match=words):
-        DiskFrontier(tmp_path)
+        LocalFrontier(tmp_path)
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_another_programs_database_is_left_unchanged(tmp_path: Path) -> None:
     put(b"theirs", b"1")(tmp_path / FOLDER)
     before = {path.name: path.read_bytes() for path in (tmp_path / FOLDER).iterdir()}
-    for opened in (DiskFrontier, lambda folder: Inspection(folder / FOLDER)):
+    for opened in (LocalFrontier, lambda folder: Inspection(folder / FOLDER)):
         with pytest.raises(StoreError, match="is no frontier"):
             opened(tmp_path)
     after = {path.name: path.read_bytes() for path in (tmp_path / FOLDER).iterdir()}
@@ -236,24 +236,24 @@ def test_a_crawl_that_was_killed_while_rocksdb_made_its_first_files_begins(tmp_p
     (tmp_path / FOLDER).mkdir()
     for name in ("rocksdict-config.json", "LOG", "LOCK", "IDENTITY", "000000.dbtmp"):
         (tmp_path / FOLDER / name).touch()
-    frontier = DiskFrontier(tmp_path)
+    frontier = LocalFrontier(tmp_path)
     assert not frontier.resumed
     asyncio.run(frontier.close())
 
 
 def test_a_folder_is_locked_by_one_crawl_at_a_time(tmp_path: Path) -> None:
-    first = DiskFrontier(tmp_path)
+    first = LocalFrontier(tmp_path)
     with pytest.raises(StoreError, match=f"in use by another crawl, process {os.getpid()}"):
-        DiskFrontier(tmp_path)
+        LocalFrontier(tmp_path)
     asyncio.run(first.close())
-    asyncio.run(DiskFrontier(tmp_path).close())
+    asyncio.run(LocalFrontier(tmp_path).close())
 
 
 def test_only_the_owner_can_lock_the_folder(tmp_path: Path) -> None:
     lock = tmp_path / LOCK
     lock.touch(0o666)  # of an earlier version
     lock.chmod(0o666)
-    first = DiskFrontier(tmp_path)
+    first = LocalFrontier(tmp_path)
     assert stat.S_IMODE(lock.stat().st_mode) == 0o600
     asyncio.run(first.close())
 
@@ -265,8 +265,8 @@ def test_a_process_that_does_not_hold_the_lock_is_not_named(tmp_path: Path, text
     with lock.open() as file:
         fcntl.flock(file, fcntl.LOCK_SH)
         with pytest.raises(InUseError, match="is in use: another process has locked"):
-            DiskFrontier(tmp_path)
-    asyncio.run(DiskFrontier(tmp_path).close())
+            LocalFrontier(tmp_path)
+    asyncio.run(LocalFrontier(tmp_path).close())
 
 
 class _Code:
@@ -280,7 +280,7 @@ def test_inspecting_a_foreign_folder_runs_none_of_its_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    asyncio.run(DiskFrontier(tmp_path).close())
+    asyncio.run(LocalFrontier(tmp_path).close())
     db = Database(tmp_path / FOLDER)
     db.put(rows.HOST + b"h", pickle.dumps(_Code()))
     db.commit()
@@ -297,7 +297,7 @@ def test_a_crawl_with_a_proxy_does_not_resume_without_it(tmp_path: Path) -> None
         return {"FRONTIER_ORDER": "level", **({"PROXY": proxy} if proxy else {})}
 
     async def begin(proxy: str) -> None:
-        frontier = DiskFrontier(tmp_path, identity=settings(proxy))
+        frontier = LocalFrontier(tmp_path, identity=settings(proxy))
         await fetch(frontier, "http://a/")
         await frontier.close()
 

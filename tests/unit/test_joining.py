@@ -24,7 +24,7 @@ from webcrawl.cluster.bus import Refused
 from webcrawl.cluster.frontier import ClusterFrontier
 from webcrawl.cluster.steering import STOPPED, NodeSteering
 from webcrawl.frontier.base import Policy
-from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import Lane, Link, Unresolved
 from webcrawl.frontier.shared.wire import Orders
 from webcrawl.frontier.store import StoreError
@@ -284,9 +284,9 @@ def test_a_node_that_is_killed_before_it_has_made_its_folders_begins_them_again(
 
 
 def test_new_rules_reach_all_shards_and_the_process(tmp_path: Path) -> None:
-    def shard(number: int, rules: HostRules) -> DiskFrontier:
+    def shard(number: int, rules: HostRules) -> LocalFrontier:
         abroad = Buckets(SHARDS).abroad(number)
-        return DiskFrontier(tmp_path / str(number), Policy(rules=rules), abroad=abroad)
+        return LocalFrontier(tmp_path / str(number), Policy(rules=rules), abroad=abroad)
 
     async def check() -> None:
         frontier = ClusterFrontier(Buckets(SHARDS))
@@ -316,7 +316,7 @@ def test_the_active_hosts_of_a_node_are_those_of_the_shards_that_it_has(tmp_path
 
         for number in range(3):
             abroad = buckets.abroad(number)
-            shard = DiskFrontier(tmp_path / str(number), Policy(), abroad=abroad, active_max=1)
+            shard = LocalFrontier(tmp_path / str(number), Policy(), abroad=abroad, active_max=1)
             frontier.add(number, shard)
         await frontier.put([Link(f"http://{host}/", host) for host in hosts], 0.0)
         assert await active() == 2
@@ -324,7 +324,7 @@ def test_the_active_hosts_of_a_node_are_those_of_the_shards_that_it_has(tmp_path
         assert await active() == 3
         await frontier.remove(1).close()
         assert await active() == 6
-        frontier.add(1, DiskFrontier(tmp_path / "1", Policy(), abroad=buckets.abroad(1)))
+        frontier.add(1, LocalFrontier(tmp_path / "1", Policy(), abroad=buckets.abroad(1)))
         assert await active() == 6, "no lease is taken back"
         await frontier.close()
 
@@ -337,7 +337,7 @@ def test_a_shard_tries_its_kept_links_beside_the_work_of_others(tmp_path: Path) 
         frontier = ClusterFrontier(buckets)
         for number in range(2):
             abroad = buckets.abroad(number)
-            frontier.add(number, DiskFrontier(tmp_path / str(number), Policy(), abroad=abroad))
+            frontier.add(number, LocalFrontier(tmp_path / str(number), Policy(), abroad=abroad))
         names = (f"h{number}.example" for number in range(99))
         hosts = {buckets.shard_of(name): name for name in names}
         await frontier.put([Link(f"http://{hosts[0]}/", hosts[0])], 0.0)
@@ -374,8 +374,8 @@ def test_a_shard_tries_its_kept_links_beside_the_work_of_others(tmp_path: Path) 
 
 def test_a_shard_is_no_crawl_of_its_own(tmp_path: Path) -> None:
     async def begin() -> None:
-        await DiskFrontier(tmp_path, abroad=Buckets(SHARDS).abroad(0)).close()
+        await LocalFrontier(tmp_path, abroad=Buckets(SHARDS).abroad(0)).close()
 
     asyncio.run(begin())
     with pytest.raises(StoreError, match="is one shard of a crawl on several machines"):
-        DiskFrontier(tmp_path, refuses_shards=True)
+        LocalFrontier(tmp_path, refuses_shards=True)

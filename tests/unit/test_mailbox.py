@@ -16,7 +16,7 @@ from webcrawl.frontier.base import Policy
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import (
     Fetched,
     Lane,
@@ -65,10 +65,10 @@ def shard(
     own: int = 0,
     policy: Policy = OPEN,
     ordering: Ordering | None = None,
-    store: DiskStore | None = None,
+    store: Store | None = None,
 ) -> CrawlState:
     return CrawlState(
-        store or DiskStore(None), policy, ordering=ordering, now=NOW, abroad=ByLetter(own)
+        store or Store(None), policy, ordering=ordering, now=NOW, abroad=ByLetter(own)
     )
 
 
@@ -308,18 +308,18 @@ def test_a_task_that_is_asked_for_twice_is_carried_out_once() -> None:
 
 def test_a_foreign_task_outlives_a_kill(tmp_path: Path) -> None:
     a, folder = moved(), tmp_path / "frontier"
-    store = DiskStore(folder, is_shard=True)
+    store = Store(folder, is_shard=True)
     carry(a, 0, shard(1, STRICT, store=store), 1)
     store.close()
 
-    store = DiskStore(folder, is_shard=True)
+    store = Store(folder, is_shard=True)
     b = shard(1, STRICT, store=store)
     assert not b.is_finished()
     later = NOW + 50
     fetched = RobotsFetched(ALLOW_ALL, FOREVER, later, later)
     b.release([(lease_of(b, Step.ROBOTS, later), fetched)], later)
     store.close()
-    store = DiskStore(folder, is_shard=True)
+    store = Store(folder, is_shard=True)
     b = shard(1, STRICT, store=store)
     assert b.is_finished(), "it was carried out"
     carry(b, 1, a, 0)
@@ -357,14 +357,14 @@ def test_mail_is_read_as_it_was_written(mail: Mail) -> None:
 
 
 def test_numbers_and_rows_outlive_a_run(tmp_path: Path) -> None:
-    store = DiskStore(tmp_path, is_shard=True)
+    store = Store(tmp_path, is_shard=True)
     a = shard(store=store)
     a.put([link(f"http://b.example/{n}") for n in range(5)], NOW)
     a.receive(2, 1, [FoundLink(link("http://a.example/"))], NOW)
     a.sent(1, 2)
     a.put([link("http://a.example/2")], NOW)
     store.close()
-    store = DiskStore(tmp_path, is_shard=True)
+    store = Store(tmp_path, is_shard=True)
     a = shard(store=store)
     assert (a.outbox, a.inbox) == ({1: (3, 5)}, {2: 1})
     assert urls(a.unsent(1, 2, 2)) == ["http://b.example/2", "http://b.example/3"]
@@ -379,7 +379,7 @@ def test_rows_have_the_mail_of_a_commit_and_are_sent_whole(
 ) -> None:
     """Whether they are still in memory or not."""
     monkeypatch.setattr(mailbox, "RECENT_BYTES_MAX", recent_bytes)
-    store = DiskStore(tmp_path, is_shard=True)
+    store = Store(tmp_path, is_shard=True)
     a = shard(store=store)
     commits = (7, ROW_MAX, 2 * ROW_MAX + 1, 3)
     numbers = iter(range(1, sum(commits) + 1))
@@ -421,14 +421,14 @@ def test_a_row_is_small_enough_for_a_message(tmp_path: Path) -> None:
 
 def test_many_deletions_are_committed_by_themselves(tmp_path: Path) -> None:
     """Those of a shard that has nothing else to commit."""
-    store = DiskStore(tmp_path, is_shard=True)
+    store = Store(tmp_path, is_shard=True)
     a = shard(store=store)
     a.put([link(f"http://b.example/{n}") for n in range(5000)], NOW)
     for upto in range(500, 5001, 500):
         a.sent(1, upto)
     assert len(store._db._changes) <= 1000
     store.close()
-    store = DiskStore(tmp_path, is_shard=True)
+    store = Store(tmp_path, is_shard=True)
     assert shard(store=store).outbox == {1: (4001, 5000)}
     store.close()
 
@@ -437,7 +437,7 @@ def test_many_deletions_are_committed_by_themselves(tmp_path: Path) -> None:
 def test_only_a_shard_has_the_new_format_and_numbers(
     tmp_path: Path, is_shard: bool, form: int
 ) -> None:
-    store = DiskStore(tmp_path, is_shard=is_shard)
+    store = Store(tmp_path, is_shard=is_shard)
     state = shard(store=store) if is_shard else CrawlState(store, OPEN, now=NOW)
     state.put([link("http://a.example/")], NOW)
     store.close()
@@ -446,20 +446,20 @@ def test_only_a_shard_has_the_new_format_and_numbers(
     db.close()
     assert identity["format"] == form
     assert ("mail" in numbers) == is_shard
-    DiskStore(tmp_path).close()
+    Store(tmp_path).close()
     db = Database(tmp_path, read_only=True)
     assert json.loads(db.get(rows.IDENTITY) or b"")["format"] == form, "it is never lowered"
     db.close()
 
 
 def test_a_command_that_opens_a_shard_keeps_its_mail(tmp_path: Path) -> None:
-    store = DiskStore(tmp_path, is_shard=True)
+    store = Store(tmp_path, is_shard=True)
     shard(store=store).put([link("http://b.example/")], NOW)
     store.close()
-    store = DiskStore(tmp_path)
+    store = Store(tmp_path)
     CrawlState(store, OPEN, now=NOW).retry(frozenset({"dns"}), b"", NOW)
     store.close()
-    store = DiskStore(tmp_path, is_shard=True)
+    store = Store(tmp_path, is_shard=True)
     assert urls(shard(store=store).unsent(1, 0, 9)) == ["http://b.example/"]
     store.close()
 

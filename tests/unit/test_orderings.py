@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.orderings import TAX, Opic
 from webcrawl.frontier.store import Credit
@@ -19,7 +19,7 @@ class Cash:
     """An opic ordering, and the credits of its URLs."""
 
     def __init__(self) -> None:
-        self.store = DiskStore(None)
+        self.store = Store(None)
         self.by_url: dict[str, Credit] = {}
         self.store.credits = lambda: self.by_url  # type: ignore[method-assign,assignment,return-value]
         self.known: set[str] = set()

@@ -21,12 +21,12 @@ AGENTS = ("robots", "ourbot", "gptbot")
 
 def test_headers_in_their_order_all_of_them() -> None:
     headers = [
-        (b"X-Robots-Tag", b"noindex, noai"),
-        (b"Content-Type", b"text/html"),
+        (b"x-robots-tag", b"noindex, noai"),
+        (b"content-type", b"text/html"),
         (b"x-robots-tag", b"OtherBot: noarchive, max-snippet: 5"),
-        (b"CONTENT-USAGE", b"train-ai=n, search=y"),
+        (b"content-usage", b"train-ai=n, search=y"),
         (b"tdm-reservation", b"1"),
-        (b"TDM-Policy", b"https://h/policy.json"),
+        (b"tdm-policy", b"https://h/policy.json"),
     ]
     assert header_signals(headers) == [
         "X-Robots-Tag: noindex, noai",

@@ -22,7 +22,7 @@ from webcrawl.cluster.moving.checkpoints import (
 from webcrawl.cluster.moving.folders import Folders, check_files, files_of, read_mark
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier
+from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.frontier.lease import Lane, Returned, Step
 from webcrawl.frontier.mailbox import FoundLink
 from webcrawl.frontier.politeness import Politeness
@@ -107,9 +107,9 @@ def test_a_list_of_files_from_the_bus_is_checked(names: list[str]) -> None:
         check_files([(name, 1) for name in names])
 
 
-def frontier(folder: Path, number: int, shards: int = 2) -> DiskFrontier:
+def frontier(folder: Path, number: int, shards: int = 2) -> LocalFrontier:
     policy = Policy(politeness=Politeness(0.0, 0.0))
-    return DiskFrontier(folder, policy, abroad=Buckets(shards).abroad(number))
+    return LocalFrontier(folder, policy, abroad=Buckets(shards).abroad(number))
 
 
 def host_in(shard: int, shards: int = 2) -> str:

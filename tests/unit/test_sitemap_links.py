@@ -15,7 +15,7 @@ from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk.rows import link_row, read_link
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import (
     LISTED,
     Fetched,
@@ -55,7 +55,7 @@ class Crawl:
         shards = int(settings.pop("shards", 1))  # type: ignore[call-overload]
         policy = Policy(politeness=Politeness(delay_s=0.0, ip_delay_s=0.0), **settings)  # type: ignore[arg-type]
         self.states = [
-            CrawlState(DiskStore(None), policy, caps=caps, abroad=Others(n) if shards > 1 else None)
+            CrawlState(Store(None), policy, caps=caps, abroad=Others(n) if shards > 1 else None)
             for n in range(shards)
         ]
         self.state = self.states[0]

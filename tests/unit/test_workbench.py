@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import Lane
 from webcrawl.frontier.workbench import Workbench
@@ -12,7 +12,7 @@ MOVES = 5_000
 
 
 def bench() -> tuple[Workbench, list[Host]]:
-    made = Workbench(DiskStore(None).host)
+    made = Workbench(Store(None).host)
     hosts = [made.host(f"h{n}") for n in range(HOSTS)]
     for number, host in enumerate(hosts):
         made.bind(host, "10.0.0.1")

@@ -25,7 +25,7 @@ from webcrawl.cluster.mail.courier import Shard
 from webcrawl.cluster.nodelog import NodeLog
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import MOMENTARY, Counters, Tracked
-from webcrawl.frontier.disk.frontier import ACTIVE_HOSTS_MAX, DiskFrontier
+from webcrawl.frontier.disk.frontier import ACTIVE_HOSTS_MAX, LocalFrontier
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome, Resolved
 from webcrawl.frontier.mailbox import Mail, Packed
 from webcrawl.frontier.overview import Overview
@@ -65,7 +65,7 @@ class _Held:
     active_max -- its share of the node's active hosts; 0: that with which it was opened
     """
 
-    def __init__(self, frontier: DiskFrontier, addresses: ShardAddresses | None) -> None:
+    def __init__(self, frontier: LocalFrontier, addresses: ShardAddresses | None) -> None:
         self.frontier = frontier
         self.addresses = addresses
         self.counts = Tracked(frontier.counters)
@@ -155,11 +155,11 @@ class ClusterFrontier(Frontier):
             self._addresses.on_hold = notify
 
     @property
-    def shards(self) -> dict[int, DiskFrontier]:
+    def shards(self) -> dict[int, LocalFrontier]:
         """The shards of this node by number."""
         return {number: held.frontier for number, held in self._shards.items()}
 
-    def add(self, number: int, frontier: DiskFrontier, run_s: float = 0.0) -> None:
+    def add(self, number: int, frontier: LocalFrontier, run_s: float = 0.0) -> None:
         """Take over an open shard. `run_s`: so long this run of the node has lasted."""
         addresses = self._addresses.of(number) if self._addresses is not None else None
         held = _Held(frontier, addresses)
@@ -185,7 +185,7 @@ class ClusterFrontier(Frontier):
         """How many leases of a shard are out, or are about to be. O(leases)."""
         return sum(n == number for n in self._leases.values()) + self._acquiring[number]
 
-    def remove(self, number: int) -> DiskFrontier:
+    def remove(self, number: int) -> LocalFrontier:
         """Give a shard up, with its counts; it is still open. Leases that are out are forgotten."""
         held = self._shards.pop(number)
         self._give(held)
@@ -363,7 +363,7 @@ class ClusterFrontier(Frontier):
 
     # Batches and counts
 
-    async def run(self, number: int, batch: Callable[[DiskFrontier], Awaitable[T]]) -> T:
+    async def run(self, number: int, batch: Callable[[LocalFrontier], Awaitable[T]]) -> T:
         """Run a batch of one shard, and count what it has counted."""
         held = self._shards[number]
         held.activity += 1

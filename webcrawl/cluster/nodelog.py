@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from webcrawl.crawllog.files import RECENT, CrawlLog
-from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.disk.frontier import LocalFrontier
 
 
 class NodeLog:
@@ -15,7 +15,7 @@ class NodeLog:
     Memory: RECENT lines.
     """
 
-    def __init__(self, shards: Callable[[], Mapping[int, DiskFrontier]]) -> None:
+    def __init__(self, shards: Callable[[], Mapping[int, LocalFrontier]]) -> None:
         self._shards = shards
         self._taken: dict[int, tuple[CrawlLog, int]] = {}  # by shard: its log, lines taken of it
         self._number = 0

@@ -49,7 +49,7 @@ from webcrawl.cluster.putting import Putting
 from webcrawl.cluster.steering import NodeSteering
 from webcrawl.cluster.views import Owner, Views
 from webcrawl.fetch.gate import Gate
-from webcrawl.frontier.disk.frontier import FOLDER, DiskFrontier, JobFolder
+from webcrawl.frontier.disk.frontier import FOLDER, JobFolder, LocalFrontier
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import StoreError
 
@@ -66,7 +66,7 @@ _TAKE_UP_S = 5.0
 _ARRIVED = {"moved": "has moved to", "empty": "is begun on"}
 _SLOW_S = 6.0  # a start that takes longer is explained; GATHER_S and a heartbeat are usual
 
-OpenShard = Callable[[int, Path, str], DiskFrontier]  # number, folder, ID of the crawl
+OpenShard = Callable[[int, Path, str], LocalFrontier]  # number, folder, ID of the crawl
 
 
 class RunningNode:

@@ -23,7 +23,7 @@ from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk.clock import set_back
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.folderlock import InUseError
-from webcrawl.frontier.disk.frontier import FOLDER, RETRY, DiskFrontier, JobFolder
+from webcrawl.frontier.disk.frontier import FOLDER, RETRY, JobFolder, LocalFrontier
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.politeness import Politeness
@@ -140,7 +140,7 @@ def _retry(jobdir: Path, reasons: frozenset[str]) -> str:
     inspection.close()
     now = time.monotonic()
     try:
-        frontier = DiskFrontier(
+        frontier = LocalFrontier(
             jobdir,
             Policy(politeness=Politeness(0.0, 0.0)),  # no host is asked here
             ordering=order,

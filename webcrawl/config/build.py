@@ -44,7 +44,7 @@ from webcrawl.fetch.exchange import Exchange
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.disk.identity import Identity
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.orderings import ORDERINGS
@@ -204,7 +204,7 @@ def _own_frontier_from(settings: BaseSettings, scope: Scope, rules: HostRules | 
     now = time.monotonic()
     utc_s = time.time() - now
     ordering = ORDERINGS[read(settings, "FRONTIER_ORDER", str)]()
-    return DiskFrontier(
+    return LocalFrontier(
         job_folder(settings),
         policy,
         ordering=ordering,

@@ -27,7 +27,7 @@ from webcrawl.config import build
 from webcrawl.config.fetch import has_proxy
 from webcrawl.config.table import read, typed_settings
 from webcrawl.fetch.gate import Gate
-from webcrawl.frontier.disk.frontier import DiskFrontier, JobFolder
+from webcrawl.frontier.disk.frontier import JobFolder, LocalFrontier
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.scope import Scope
 from webcrawl.scope.hostrules import HostRules
@@ -155,14 +155,14 @@ def _opener(
     rules: HostRules | None,
     buckets: Buckets,
     addresses: NodeAddresses | None,
-) -> Callable[[int, Path, str], DiskFrontier]:
-    def open_shard(number: int, folder: Path, crawl: str) -> DiskFrontier:
+) -> Callable[[int, Path, str], LocalFrontier]:
+    def open_shard(number: int, folder: Path, crawl: str) -> LocalFrontier:
         # Each shard has rules of its own, since a change of the rules is one of their host.
         own = HostRules(rules.rules) if rules is not None else None
         policy = replace(build.policy_from(settings, own), denied=scope.denied, stale_s=0.0)
         now = time.monotonic()
         log = build.report_folder(settings) / f"{SHARD_LOG}{number:04d}"
-        return DiskFrontier(
+        return LocalFrontier(
             folder,
             policy,
             ordering=ORDERINGS[read(settings, "FRONTIER_ORDER", str)](),

@@ -24,7 +24,7 @@ from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.disk.queue import Entry
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.distributor import VISIT_PRIORITY, Distributor
 from webcrawl.frontier.endings import Endings
 from webcrawl.frontier.host import Host
@@ -50,7 +50,7 @@ class Candidates:
 
     def __init__(
         self,
-        store: DiskStore,
+        store: Store,
         policy: Policy,
         ordering: Ordering,
         caps: Caps,

@@ -11,7 +11,7 @@ later pages are duplicates of it, but never WARC revisits.
 
 from __future__ import annotations
 
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Fetched, Outcome
 from webcrawl.items import Original
 from webcrawl.warc.records import raw_digest
@@ -24,7 +24,7 @@ _SENT = b"w"
 class Contents:
     """The first page of each digest."""
 
-    def __init__(self, store: DiskStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._fresh: dict[bytes, Original] = {}  # of pages that are still leased
         self._fresh_of: dict[str, list[bytes]] = {}  # their digests, by URL

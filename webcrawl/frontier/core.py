@@ -20,7 +20,7 @@ from webcrawl.frontier.candidates import Candidates
 from webcrawl.frontier.caps import IP, Caps
 from webcrawl.frontier.contents import Contents
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.disposition import Disposition
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.endings import Endings
@@ -66,7 +66,7 @@ class CrawlState:
 
     def __init__(
         self,
-        store: DiskStore,
+        store: Store,
         policy: Policy | None = None,
         *,
         ordering: Ordering | None = None,

@@ -19,7 +19,7 @@ from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.host import Host, Rules
 from webcrawl.frontier.lease import (
@@ -53,7 +53,7 @@ class Disposition:
 
     def __init__(
         self,
-        store: DiskStore,
+        store: Store,
         policy: Policy,
         caps: Caps,
         counters: Counters,

@@ -27,7 +27,7 @@ from webcrawl.frontier.backlog import Backlog, was_kept
 from webcrawl.frontier.base import SUPPLY_S, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import FIRST_KEPT, Lane, Link, Passed, RobotsTask, Step
 from webcrawl.frontier.orderings import Ordering
@@ -49,7 +49,7 @@ class Distributor:
 
     def __init__(
         self,
-        store: DiskStore,
+        store: Store,
         policy: Policy,
         ordering: Ordering,
         caps: Caps,

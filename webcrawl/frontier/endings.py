@@ -21,7 +21,7 @@ from webcrawl.crawllog.line import (
     to_bytes,
 )
 from webcrawl.fetch.proxy import real_address
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import (
     Fetched,
@@ -45,7 +45,7 @@ _KINDS: Final[dict[Step, Kind]] = {
 class Endings:
     """Writes ends to `store`, and to `log` if there is one. `utc_s` plus monotonic time is UTC."""
 
-    def __init__(self, store: DiskStore, log: CrawlLog | None, utc_s: float) -> None:
+    def __init__(self, store: Store, log: CrawlLog | None, utc_s: float) -> None:
         self._store = store
         self._log = log
         self._utc_s = utc_s

@@ -10,7 +10,7 @@ from collections import deque
 from enum import Enum
 from typing import Literal, NamedTuple
 
-from webcrawl.frontier.disk.queue import DiskQueue
+from webcrawl.frontier.disk.queue import HostQueue
 from webcrawl.frontier.lease import GivenUpReason, Passed, RobotsTask
 from webcrawl.frontier.pace import NO_PACE, Pace
 
@@ -97,7 +97,7 @@ class Host:
         "token",
     )
 
-    def __init__(self, name: str, queue: DiskQueue) -> None:
+    def __init__(self, name: str, queue: HostQueue) -> None:
         self.name = name
         self.state = State.IDLE
         self.queue = queue

@@ -33,7 +33,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
 
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Link, RobotsFetched, RobotsTask
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.robotsparsers import read_rules
@@ -152,7 +152,7 @@ class Mailbox:
     deleted row delays the search for the next one (50 µs for a batch of 8 links).
     """
 
-    def __init__(self, store: DiskStore, abroad: Abroad | None) -> None:
+    def __init__(self, store: Store, abroad: Abroad | None) -> None:
         """`abroad` None: all hosts are ours, in a folder that only a command opens."""
         self._store = store
         self._abroad = abroad

@@ -12,7 +12,7 @@ from math import fsum, isclose, log2
 from typing import Any
 
 from webcrawl.frontier.caps import Counts
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Link
 from webcrawl.parse.domains import registered_domain
 from webcrawl.parse.urls import level_of
@@ -29,7 +29,7 @@ class Ordering(ABC):
     moves_links = False  # whether `pay` may move queued links
     first = 0  # the lowest priority that `enter` returns
 
-    def open(self, store: DiskStore) -> None:  # noqa: B027  (most orderings keep nothing)
+    def open(self, store: Store) -> None:  # noqa: B027  (most orderings keep nothing)
         """Continue from the state in `store`, or begin. Called once, before any other method."""
 
     def numbers(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class LeastVisited(Ordering):
     Memory: one integer per registered domain with a fetched page.
     """
 
-    def open(self, store: DiskStore) -> None:
+    def open(self, store: Store) -> None:
         self._pages: Counts = store.counts("pages")
 
     def enter(self, link: Link, number: int, cash: float | None) -> int:
@@ -157,7 +157,7 @@ class Opic(Ordering):
         self._sent = 0.0  # cash sent to other shards
         self._in_line = 0  # URLs with a credit: queued or leased
 
-    def open(self, store: DiskStore) -> None:
+    def open(self, store: Store) -> None:
         self._credits = store.credits()
         numbers = store.numbers.get("ordering")
         if numbers:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple
 
 from webcrawl.frontier.caps import CapReason, Caps
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Link, RobotsTask
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.urls import host_of
@@ -65,7 +65,7 @@ def name_of(sitemap: Link) -> SitemapName:
 class SitemapFiles:
     """The test of links to sitemaps. `per_host`: MAX_SITEMAPS_PER_HOST; 0: no limit."""
 
-    def __init__(self, store: DiskStore, caps: Caps, per_host: int) -> None:
+    def __init__(self, store: Store, caps: Caps, per_host: int) -> None:
         self._store = store
         self._caps = caps
         self._per_host = per_host

@@ -22,7 +22,7 @@ from webcrawl.frontier import claims
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.claims import Claims
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.disk.visitrows import VisitRows
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.lease import Failed, Fetched, Link, Visit, Visited
@@ -64,13 +64,13 @@ class Visits:
 
     def __init__(
         self,
-        store: DiskStore,
+        store: Store,
         policy: Policy,
         counters: Counters,
         distributor: Distributor,
         now: float,
     ) -> None:
-        assert store.visits is not None, "RECRAWL needs a store on disk"
+        assert store.visits is not None, "the store was opened without visits"
         self._line: VisitRows = store.visits
         self._is_on = policy.recrawl is not None
         self._settings = policy.recrawl or Recrawl("fixed", 28 * 86_400.0, 1.0)

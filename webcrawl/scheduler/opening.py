@@ -19,7 +19,7 @@ from webcrawl.crawl.steeringfile import NAME as STEERING
 from webcrawl.crawl.steeringfile import SteeringFileError, read_steering, repair
 from webcrawl.crawllog.files import LogError
 from webcrawl.frontier.base import Frontier
-from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.shared.client import RemoteFrontier
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
@@ -87,7 +87,7 @@ def open_frontier(crawler: Crawler, scope: Scope, rules: HostRules | None) -> Op
         crawl_of(crawler).node = cluster.node if cluster is not None else None
     except CLUSTER_ERRORS as error:
         crawl_of(crawler).is_refused = isinstance(error, Refused)
-        return Opened(DiskFrontier(None, in_memory=True), Orders(), problem_of(error))
+        return Opened(LocalFrontier(None, in_memory=True), Orders(), problem_of(error))
     assert isinstance(frontier, FrontierServer)
     frontier.orders = orders
     if cluster is not None:

@@ -146,16 +146,12 @@ class Tracer:
         x_robots_tag = b"\n".join(_values(exchange, b"x-robots-tag"))
         began = time.monotonic()
         try:
-            page = (
-                BodyReader(reading_from(settings))
-                .read(
-                    exchange.payload,
-                    _last(exchange, b"content-type").decode("latin-1") or "text/html",
-                    exchange.url,
-                    x_robots_tag.decode("latin-1"),
-                    _last(exchange, b"refresh").decode("latin-1"),
-                )
-                .page
+            page, _ = BodyReader(reading_from(settings)).read(
+                exchange.payload,
+                _last(exchange, b"content-type").decode("latin-1") or "text/html",
+                exchange.url,
+                x_robots_tag.decode("latin-1"),
+                _last(exchange, b"refresh").decode("latin-1"),
             )
         except Exception as error:  # of a user's own parser (PARSERS)
             fail(f"an exception of its parser: {printable(repr(error))}")

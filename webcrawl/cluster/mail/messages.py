@@ -10,7 +10,7 @@ end at line ends, a request line at a space, and the host decides which delay is
 
 CPU per link with a URL of 69 characters: 0.3 µs to compress, as the mailbox has encoded it, 2.0 to
 2.5 to unpack and test, and 40 to 67 bytes, by the number of links that a page has for one shard
-(`python -m benchmarks mail`).
+(`benchmarks mail` in commit eb16d29).
 Level 1 of isal takes a fifth of the time of zlib's, and the result is smaller. The form of a row is
 that of the mailbox. Columns, with each page once, are 15 % smaller and take twice the time, in
 loops in Python. Common prefixes of URLs in order of the alphabet saved 7 % of the URLs' bytes, took

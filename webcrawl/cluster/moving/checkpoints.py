@@ -29,7 +29,7 @@ from webcrawl.frontier.disk.frontier import FOLDER
 
 NAME: Final = "checkpoint.json"
 
-Write = Callable[[Path], Awaitable[Mapping[int, int]]]  # `DiskFrontier.checkpoint`
+Write = Callable[[Path], Awaitable[Mapping[int, int]]]  # `LocalFrontier.checkpoint`
 
 
 class Checkpoint(Struct, frozen=True):

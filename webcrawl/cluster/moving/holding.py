@@ -38,7 +38,7 @@ from webcrawl.cluster.moving.mover import Mover
 from webcrawl.cluster.process import NoProcess, Process
 from webcrawl.crawllog.files import LogError
 from webcrawl.fetch.gate import Gate
-from webcrawl.frontier.disk.frontier import DiskFrontier
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.store import StoreError
 
 logger = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ class Holding:
         return f"<Holding {sorted(self.shards)}, {self.mover!r}>"
 
     @property
-    def shards(self) -> Mapping[int, DiskFrontier]:
+    def shards(self) -> Mapping[int, LocalFrontier]:
         return self._frontier.shards
 
     async def open(self) -> None:

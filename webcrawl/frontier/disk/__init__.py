@@ -1,4 +1,4 @@
-"""The frontier on disk: the whole state of a crawl in one RocksDB database, JOBDIR/frontier.
+"""The whole state of a crawl in one RocksDB database: in JOBDIR/frontier, or in memory.
 
 Read in this order:
 
@@ -6,8 +6,8 @@ Read in this order:
 2. `rows`: the keys and values of all rows. `hostrows`: the value of a host's row.
 3. `seenrows`: the rows of URLs. `visitrows`: the rows of pages that are visited again. `queue`: the
    queue of a host, and the lines of hosts that wait.
-4. `store`: `DiskStore`, all state of `frontier.core`. `identity`: which crawl a folder belongs to.
-5. `frontier`: `DiskFrontier`, which the crawl uses: it locks the folder and runs the batches.
+4. `store`: `Store`, all state of `frontier.core`. `identity`: which crawl a folder belongs to.
+5. `frontier`: `LocalFrontier`, which the crawl uses: it locks the folder and runs the batches.
 6. `inspection`, `explanation`: read a folder from outside, for `scrapy frontier` and `explain`.
 
 Rows, format 7; 1 more in a shard (`frontier.mailbox`), 2 more with visits (`frontier.visits`). The
@@ -17,28 +17,28 @@ crawl; its reader in an `Inspection`.
 
 - SEEN `s` fingerprint: a URL ever found. Empty, or its credit (`opic`), while the URL is queued or
   leased; then its status. `SeenRows`; `status`.
-- QUEUE `q` host id, priority, number: a link that is queued or leased. `DiskQueue`; `pending`,
+- QUEUE `q` host id, priority, number: a link that is queued or leased. `HostQueue`; `pending`,
   `in_line`.
 - HOST `h` host name: the state of a host, such as the length of its queue, its clocks, its
-  addresses. Written by `DiskStore.commit`, read by `DiskStore.host`; `host`, `hosts`.
+  addresses. Written by `Store.commit`, read by `Store.host`; `host`, `hosts`.
 - WAITING `w` rank, number, host id: the name of a host that waits for a place among the active
   hosts. `HostLine`; `hosts_before`.
 - DEFERRED `t` run, time, host id: the name of a host whose links are all kept for a later try,
   which in this run comes at this time or later. `HostLine`.
 - ACTIVE `a` host id: the name of a host with links that has a place among the active hosts, or is
-  about to get one. Written by `DiskStore.commit`, read once by the next run (`active_before`).
-- RULES `r` origin: the rules of its robots.txt. `DiskStore.keep_rules`, `rules`; `rules`.
+  about to get one. Written by `Store.commit`, read once by the next run (`active_before`).
+- RULES `r` origin: the rules of its robots.txt. `Store.keep_rules`, `rules`; `rules`.
 - CONTENT `d` digest of a content, or `d` `w` digest of bytes sent: the first page that had them.
-  `DiskStore.keep_original`, `original`.
-- COUNT `c` kind, name: a number: pages by host, by address, by domain. `DiskStore.counts`.
+  `Store.keep_original`, `original`.
+- COUNT `c` kind, name: a number: pages by host, by address, by domain. `Store.counts`.
 - IDENTITY `m`: JSON: the format, the crawl's settings, the key of the fingerprints. Written when a
   run begins, read by `identity`; the same.
-- NUMBERS `n`: JSON: the counters, the number of the run, the time. Written by `DiskStore.commit`,
+- NUMBERS `n`: JSON: the counters, the number of the run, the time. Written by `Store.commit`,
   read by `identity`; the same.
 - MAIL `o` shard, number of the last one: some mail for another shard, until that shard has all of
-  it. `DiskStore.put_mail`, `mail`. The numbers of mail are in NUMBERS.
+  it. `Store.put_mail`, `mail`. The numbers of mail are in NUMBERS.
 - ROBOTS_TASK `k` origin: a robots.txt that a host of ours is to fetch for a host of another shard.
-  `DiskStore.keep_robots_task`; read once by the next run (`robots_tasks`).
+  `Store.keep_robots_task`; read once by the next run (`robots_tasks`).
 - VISIT `v` time, half a fingerprint: a page that is visited again at this time: its URL, and a
   `visitstate`. The status of the URL has the time too. `VisitRows`; `visit`.
 

@@ -1,4 +1,4 @@
-"""`DiskFrontier`: a frontier that may outgrow memory, and resumes after its process has ended.
+"""`LocalFrontier`: a frontier that may outgrow memory, and resumes after its process has ended.
 
 With `in_memory` the same frontier writes no files, and ends with its process.
 
@@ -29,7 +29,7 @@ from webcrawl.frontier.disk.database import is_begun
 from webcrawl.frontier.disk.folderlock import hold
 from webcrawl.frontier.disk.identity import Identity
 from webcrawl.frontier.disk.inspection import Inspection
-from webcrawl.frontier.disk.store import DiskStore
+from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.frontier.mailbox import Abroad, Mail, Packed
 from webcrawl.frontier.orderings import Ordering
@@ -48,7 +48,7 @@ T = TypeVar("T")
 _LANES = tuple(Lane)  # an enumeration is iterated in Python
 
 
-class DiskFrontier(Frontier):
+class LocalFrontier(Frontier):
     """The frontier of a crawl in `jobdir`; None is a temporary folder, deleted by `close`.
 
     Memory: about 2 KB for each of `active_max` hosts and 200 bytes for each of their origins
@@ -91,7 +91,7 @@ class DiskFrontier(Frontier):
                 path = self._folder.path / FOLDER
             is_shard = abroad is not None
             has_visits = policy is not None and policy.recrawl is not None
-            self._store = DiskStore(
+            self._store = Store(
                 path, identity, now=now, utc_s=utc_s, is_shard=is_shard, has_visits=has_visits
             )
             opened.callback(self._store.close)
@@ -138,7 +138,7 @@ class DiskFrontier(Frontier):
         self._publish()
 
     def __repr__(self) -> str:
-        return f"<DiskFrontier {self._state!r}>"
+        return f"<LocalFrontier {self._state!r}>"
 
     def _log_before(self, is_shard: bool) -> Place | None:
         """Where the log of the run before ended."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from webcrawl.frontier.backlog import begin_epoch
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.queue import DiskQueue
+from webcrawl.frontier.disk.queue import HostQueue
 from webcrawl.frontier.host import Host, Rules, State
 from webcrawl.frontier.lease import Passed
 from webcrawl.frontier.pace import NO_PACE, Pace
@@ -24,7 +24,7 @@ _ROUNDING_S = 1e-6  # UTC seconds as a float are exact to 0.2 µs; no clock may 
 def host_row(host: Host, utc_s: float, run: int) -> bytes:
     """The row of `host`. `utc_s` turns monotonic times into UTC; `run` is this run's number."""
     queue = host.queue
-    pace = host.pace if host.pace != NO_PACE else ()  # an earlier version does not read it
+    pace = host.pace if host.pace != NO_PACE else ()
     row = (
         (queue.host_id, queue.place, *queue.stored()),
         (host.asked_at and host.asked_at + utc_s, host.next_at + utc_s),
@@ -44,7 +44,7 @@ def host_row_set_back(row: bytes, now: float, of: Callable[[float], float]) -> b
     has its clock from a run whose time is ahead.
     """
     before = rows.plain(row)
-    line, (asked, next_time), tallies, dns, retired, known, *deferred = before
+    line, (asked, next_time), tallies, dns, retired, known, deferred = before
     if asked > now or not asked:
         asked, next_time = of(asked), of(next_time)
     changed = (
@@ -52,7 +52,7 @@ def host_row_set_back(row: bytes, now: float, of: Callable[[float], float]) -> b
         (dns[0], of(dns[1]), of(dns[2]), *dns[3:]),
         (of(retired[0]), *retired[1:]),
         {origin: (of(r[0]), *r[1:]) for origin, r in known.items()},
-        *deferred,
+        deferred,
     )
     return row if changed == before else pickle.dumps(changed, 5)
 
@@ -60,14 +60,14 @@ def host_row_set_back(row: bytes, now: float, of: Callable[[float], float]) -> b
 def has_kept(row: bytes) -> bool:
     """Whether `row` is of a host with kept links."""
     *_, deferred = rows.plain(row)
-    return isinstance(deferred, tuple) and bool(deferred[3])
+    return bool(deferred[3])
 
 
 def read_host(db: Database, name: str, row: bytes, utc_s: float, run: int) -> Host:
     """The host that `host_row` wrote: idle, waiting or deferred. StoreError for a bad row."""
-    line, clocks, tallies, dns, retired, known, *deferred = rows.plain(row)
+    line, clocks, tallies, dns, retired, known, deferred = rows.plain(row)
     host_id, place, length, best = line
-    queue = DiskQueue(db, name, host_id, length, best)
+    queue = HostQueue(db, name, host_id, length, best)
     queue.place = place
     host = Host(name, queue)
     if place.startswith(rows.WAITING):
@@ -84,11 +84,8 @@ def read_host(db: Database, name: str, row: bytes, utc_s: float, run: int) -> Ho
     if retired[1]:  # else it never was; 0.0 has become a time
         host.retired_until, host.retired_reason = retired[0] - utc_s, retired[1]
     host.rules = {origin: Rules(r[0] - utc_s, *r[1:]) for origin, r in known.items()}
-    if deferred:
-        written_in, host.deferrals, host.epoch, host.kept, *totals = deferred[0]
-        if totals:  # else of format 4
-            host.pages, host.received_bytes = totals
-        if written_in != run:
-            host.clear_failures()
-            begin_epoch(host)
+    written_in, host.deferrals, host.epoch, host.kept, host.pages, host.received_bytes = deferred
+    if written_in != run:
+        host.clear_failures()
+        begin_epoch(host)
     return host

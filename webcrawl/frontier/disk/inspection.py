@@ -24,7 +24,7 @@ from webcrawl.frontier.disk.clock import clock_warning
 from webcrawl.frontier.disk.database import Database, is_begun, size_bytes
 from webcrawl.frontier.disk.hostrows import read_host
 from webcrawl.frontier.disk.identity import read_identity, read_numbers
-from webcrawl.frontier.disk.queue import DiskQueue
+from webcrawl.frontier.disk.queue import HostQueue
 from webcrawl.frontier.distributor import VISIT_PRIORITY
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import Link
@@ -139,7 +139,7 @@ class Inspection:
         trust = self._db.get(rows.COUNT + f"visits {TRUST}{host}".encode())
         return trust is None or any(trust)
 
-    def in_line(self, url: str, queue: DiskQueue) -> InLine | None:
+    def in_line(self, url: str, queue: HostQueue) -> InLine | None:
         """The place of `url` in `queue`, None if it is not there. O(queue)."""
         for ahead, (key, row) in enumerate(self._db.rows(rows.queue_prefix(queue.host_id))):
             link = rows.read_link(row, "")
@@ -147,7 +147,7 @@ class Inspection:
                 return InLine(ahead, *rows.queue_place(key), link)
         return None
 
-    def hosts_before(self, queue: DiskQueue) -> int:
+    def hosts_before(self, queue: HostQueue) -> int:
         """How many hosts wait in front of the host of `queue`. O(these hosts)."""
         waiting = (key for key, _ in self._db.rows(rows.WAITING))
         return sum(1 for _ in takewhile(queue.place.__gt__, waiting))

@@ -25,7 +25,7 @@ class Entry(NamedTuple):
     link: Link
 
 
-class DiskQueue:
+class HostQueue:
     """Links of one host, the lowest (priority, number) first: all on disk, the next also in memory.
 
     A popped link stays on disk until it is dropped: if the process dies first, the next run finds
@@ -164,10 +164,10 @@ class HostLine:
     Invariant: `_head` has all hosts of the line up to the key `_known_to`.
     """
 
-    def __init__(self, db: Database, prefix: bytes, length: int | None = None) -> None:
-        """`length`: the number of hosts on disk. Without it they are counted once, O(hosts)."""
+    def __init__(self, db: Database, prefix: bytes, length: int = 0) -> None:
+        """`length`: the number of hosts on disk."""
         self._db = db
-        self.length = sum(1 for _ in db.rows(prefix)) if length is None else length
+        self.length = length
         self._prefix = prefix
         self._head: list[tuple[bytes, str]] = []
         self._known_to = prefix

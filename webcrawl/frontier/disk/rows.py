@@ -1,4 +1,4 @@
-"""The rows of the frontier on disk: keys and values of each kind, as bytes (formats 7 to 10).
+"""The rows of the frontier: keys and values of each kind, as bytes (formats 7 to 10).
 
 Owns the format on disk. The folder's docstring (`webcrawl.frontier.disk`) has the table of all
 kinds. Does no I/O.
@@ -25,9 +25,7 @@ FORMAT = 7  # of all rows; raised by a change that an older version would misrea
 # Added to FORMAT for rows that not all folders have: the mail of a shard, and visits.
 SHARD, VISITS = 1, 2
 SHARD_FORMAT = FORMAT + SHARD
-_FORMAT_BEFORE = 5  # and 6 of a shard
-# 3 has no kept links, 4 no totals of a host, 5 and 6 no sitemaps.
-FORMATS_READ = (3, 4, 5, 6, 7, 8, 9, 10)
+FORMATS_READ = (7, 8, 9, 10)
 
 SEEN, QUEUE, HOST, WAITING, DEFERRED, ACTIVE, RULES, CONTENT, COUNT = (
     *(b"s", b"q", b"h", b"w", b"t"),
@@ -59,17 +57,12 @@ _CREDIT = Struct(">ddQc")  # a `store.Credit` and a line end, which no status en
 
 def has(form: int, part: int) -> bool:
     """Whether a folder of format `form` has rows of `part`, SHARD or VISITS."""
-    return bool(_parts(form) & part)
+    return bool((form - FORMAT) & part)
 
 
 def with_parts(form: int, parts: int) -> int:
     """The format of a folder of format `form` that gets rows of `parts` too."""
-    return FORMAT + (_parts(form) | parts)
-
-
-def _parts(form: int) -> int:
-    first = FORMAT if form >= FORMAT else _FORMAT_BEFORE
-    return max(form - first, 0)
+    return FORMAT + ((form - FORMAT) | parts)
 
 
 def credit_row(credit: tuple[float, float, int]) -> bytes:

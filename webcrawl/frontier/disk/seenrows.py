@@ -101,7 +101,7 @@ class SeenRows:
         self._recent[key] = row if rows.is_credit(row) else b""
 
 
-class DiskCredits:
+class Credits:
     """Credits of queued URLs, in their rows."""
 
     def __init__(self, seen: SeenRows) -> None:

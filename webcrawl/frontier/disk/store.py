@@ -1,4 +1,4 @@
-"""The store on disk: the whole state of a crawl, as rows of one database.
+"""The store: the whole state of a crawl, as rows of one database, on disk or in memory.
 
 Owns the moment when a row is written. One commit at the end of a batch has all changes of that
 batch, so a run after a kill resumes from one consistent state of the crawl.
@@ -24,8 +24,8 @@ from webcrawl.frontier.disk.clock import clock_warning
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.hostrows import has_kept, host_row, read_host
 from webcrawl.frontier.disk.identity import Identity, check_folder, crawl_id, read_numbers
-from webcrawl.frontier.disk.queue import DiskQueue, HostLine
-from webcrawl.frontier.disk.seenrows import DiskCredits, SeenRows
+from webcrawl.frontier.disk.queue import HostLine, HostQueue
+from webcrawl.frontier.disk.seenrows import Credits, SeenRows
 from webcrawl.frontier.disk.view import View
 from webcrawl.frontier.disk.visitrows import VisitRows
 from webcrawl.frontier.host import Host, State
@@ -40,7 +40,7 @@ from webcrawl.parse.robotsparsers import read_rules
 _RESTING = (State.IDLE, State.WAITING, State.DEFERRED)
 
 
-class DiskStore:
+class Store:
     """All state of a crawl, as rows in `folder`; None: in memory, as long as the process lives.
 
     resumed -- an earlier run began this crawl. Its hosts were asked until an unknown time
@@ -86,18 +86,17 @@ class DiskStore:
         # commit.
         last_time = self.numbers.get("utc", 0.0)
         self.warnings += clock_warning(last_time, now + utc_s)
-        self._utc_s: float = max(utc_s, last_time - now)
-        self.utc_s: float = self._utc_s
+        self.utc_s: float = max(utc_s, last_time - now)
         self._hosts: int = self.numbers.get("hosts", 0)
         self._hosts_before = self._hosts
         self.run = self.numbers.get("run", -1) + 1
-        self._line = HostLine(self._db, rows.WAITING, self._length("waiting"))
-        self._deferred = HostLine(self._db, rows.DEFERRED, self._length("deferred"))
+        self._line = HostLine(self._db, rows.WAITING, self.numbers.get("waiting", 0))
+        self._deferred = HostLine(self._db, rows.DEFERRED, self.numbers.get("deferred", 0))
         self._lines = {rows.WAITING: self._line, rows.DEFERRED: self._deferred}
         self._seen = SeenRows(self._db, row["seen_key"])
         self.visits: VisitRows | None = None
         if rows.has(row["format"], rows.VISITS):
-            self.visits = VisitRows(self._db, self._seen, self._utc_s)
+            self.visits = VisitRows(self._db, self._seen, self.utc_s)
         self._taken: set[str] = set()  # hosts taken from a line since the last commit
 
     def view(self) -> View:
@@ -120,7 +119,7 @@ class DiskStore:
 
     def record_status(self, link: Link, outcome: str, now: float, duplicate_of: str = "") -> None:
         """Keep the end of a URL for `scrapy explain`: `outcome` is a status code or drop reason."""
-        time = now + self._utc_s
+        time = now + self.utc_s
         status = UrlStatus(outcome, time, link.depth, link.redirects, link.via, duplicate_of)
         if self.visits is not None:  # a user's own request may end while the page is in the cycle
             before = self._seen.status(link.url)
@@ -138,9 +137,9 @@ class DiskStore:
         found = self._db.rows(of_kind + prefix.encode())
         return [(key[len(of_kind) :].decode(), int.from_bytes(row)) for key, row in found]
 
-    def credits(self) -> DiskCredits:
+    def credits(self) -> Credits:
         """The credits of the queued URLs, for an ordering by cash."""
-        return DiskCredits(self._seen)
+        return Credits(self._seen)
 
     def original(self, content: bytes) -> Original | None:
         """The first page with `content`, a digest or a prefixed digest (`contents`)."""
@@ -166,9 +165,9 @@ class DiskStore:
         """A host that is not on the workbench: as of its last commit, or new."""
         row = self._db.get(rows.HOST + name.encode())
         if row is not None:
-            return read_host(self._db, name, row, self._utc_s, self.run)
+            return read_host(self._db, name, row, self.utc_s, self.run)
         self._hosts += 1
-        return Host(name, DiskQueue(self._db, name, self._hosts))
+        return Host(name, HostQueue(self._db, name, self._hosts))
 
     def is_of_earlier_run(self, host: Host) -> bool:
         """Whether an earlier run created `host`."""
@@ -188,11 +187,6 @@ class DiskStore:
         """Numbers of hosts, as of the last commit."""
         return StoredHosts(self._hosts, self._line.length, self._deferred.length)
 
-    def _length(self, line: str) -> int | None:
-        """Of a line at the last commit; None if an earlier version wrote it."""
-        length: int | None = self.numbers.get(line) if self.resumed else 0
-        return length
-
     def next_waiting(self) -> str | None:
         """Remove the best waiting host; its name."""
         return self._take(self._line)
@@ -203,7 +197,7 @@ class DiskStore:
         if first is None:
             return inf
         run, at = rows.deferred_place(first)
-        return at - self._utc_s if run == self.run else 0.0
+        return at - self.utc_s if run == self.run else 0.0
 
     def next_due(self) -> str | None:
         """Remove the first deferred host; its name."""
@@ -230,7 +224,7 @@ class DiskStore:
         for key, row in self._db.rows(rows.HOST):
             name = key[len(rows.HOST) :].decode()
             if name not in hosts:
-                hosts[name] = read_host(self._db, name, row, self._utc_s, self.run)
+                hosts[name] = read_host(self._db, name, row, self.utc_s, self.run)
         return list(hosts.values())
 
     # Mail of a shard
@@ -268,13 +262,13 @@ class DiskStore:
         dispensable = []
         for host in changed:
             self._move(host)
-            row = host_row(host, self._utc_s, self.run)
+            row = host_row(host, self.utc_s, self.run)
             self._db.put(rows.HOST + host.name.encode(), row)
             if host.state in _RESTING and not host.robots_tasks and not host.robots_elsewhere:
                 dispensable.append(host)
         self._taken.clear()
         kept = numbers()
-        utc = {"utc": kept.pop("now") + self._utc_s, "began": kept.pop("began") + self._utc_s}
+        utc = {"utc": kept.pop("now") + self.utc_s, "began": kept.pop("began") + self.utc_s}
         lengths = {"waiting": self._line.length, "deferred": self._deferred.length}
         kept |= {"hosts": self._hosts, "run": self.run, **lengths, **utc}
         self._db.put(rows.NUMBERS, msgspec.json.encode(kept))  # json.dumps takes 10 µs more
@@ -292,7 +286,7 @@ class DiskStore:
             number = queue.best()[1] if queue else 0
             place = rows.waiting_key(host.rank, number, queue.host_id)
         elif host.state is State.DEFERRED:
-            place = rows.deferred_key(self.run, host.due_at + self._utc_s, queue.host_id)
+            place = rows.deferred_key(self.run, host.due_at + self.utc_s, queue.host_id)
         else:
             place = rows.active_key(queue.host_id) if queue.stored()[0] else b""
         queue.place = place
