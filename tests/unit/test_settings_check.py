@@ -147,6 +147,13 @@ def test_a_component_of_a_module_that_does_not_exist(name: str, users: Any) -> N
     assert problems(**{name: off}) == []
 
 
+def test_a_place_of_a_component_is_a_number() -> None:
+    (line,) = problems(ITEM_PIPELINES={"json.JSONDecoder": "high"})
+    assert line == (
+        "ITEM_PIPELINES: 'json.JSONDecoder' has 'high' for its place: a number, or None, is allowed"
+    )
+
+
 @pytest.mark.parametrize("rules", ["no.such.rule", "nothing", "json.nothing", [3]])
 def test_scope_rules_that_do_not_load(rules: Any) -> None:
     (line,) = problems(SCOPE_RULES=rules)

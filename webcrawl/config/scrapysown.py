@@ -120,7 +120,7 @@ _COMPONENTS: Final = (
 
 
 def _misplaced(settings: BaseSettings) -> Iterator[str]:
-    """One line for each component whose module does not exist.
+    """One line for each component whose module does not exist, or whose place is no number.
 
     The modules are not imported: one of a user's may import the reactor, too early.
     """
@@ -130,6 +130,8 @@ def _misplaced(settings: BaseSettings) -> Iterator[str]:
             path = place if name == "DOWNLOAD_HANDLERS" else key
             if place is not None and isinstance(path, str) and not _has_module(path):
                 yield f"{name}: {path!r} cannot be imported: there is no such module"
+            if name != "DOWNLOAD_HANDLERS" and not isinstance(place, int | float | None):
+                yield f"{name}: {key!r} has {place!r} for its place: a number, or None, is allowed"
     path = settings["DOWNLOADER"]
     if isinstance(path, str) and not _has_module(path):
         yield str(SettingError("DOWNLOADER", path, _PATH.allowed))
