@@ -7,7 +7,10 @@ for add-ons, so a project that wants the commands names them itself (docs/extend
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
+
+from scrapy.utils.reactor import is_reactor_installed
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -33,12 +36,13 @@ class Addon:
             settings.set("SPIDER_MODULES", [ours, *theirs], priority)
 
     def update_settings(self, settings: BaseSettings) -> None:
-        _set_defaults(settings)
+        """Set the defaults. The event loop that runs already stays: Scrapy refuses another."""
+        _set_defaults(settings, {"ASYNCIO_EVENT_LOOP"} if is_reactor_installed() else set())
 
 
-def _set_defaults(settings: BaseSettings) -> None:
+def _set_defaults(settings: BaseSettings, kept: Collection[str] = ()) -> None:
     from webcrawl import settings as defaults  # noqa: PLC0415  (it imports this package)
 
     for name in dir(defaults):
-        if name.isupper() and name[0] != "_" and name not in _NOT_SET:
+        if name.isupper() and name[0] != "_" and name not in _NOT_SET and name not in kept:
             settings.set(name, getattr(defaults, name), "addon")

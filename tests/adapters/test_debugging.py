@@ -18,10 +18,11 @@ from tests.forked import python
 def site() -> Iterator[str]:
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(404 if "robots" in self.path else 200)
+            self.send_response(200)
             self.send_header("Content-Type", "text/html")
             self.end_headers()
-            self.wfile.write(b"<p>page")
+            robots = b"User-agent: *\nDisallow: /secret"
+            self.wfile.write(robots if "robots" in self.path else b"<p>page")
 
         def log_message(self, *arguments: object) -> None:
             pass
@@ -63,6 +64,17 @@ def test_a_debugging_command_leaves_nothing(tmp_path: Path, command: tuple[str, 
     assert "robots.txt is asked first, and the page 1 s later" in done.stderr
     assert "Traceback" not in done.stderr
     assert list((tmp_path / "crawl").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "setting", "reason"),
+    [("secret", "SITEMAPS=1", "robots 1"), ("", "SCOPE_SUFFIXES=.br", "scope_suffix 1")],
+)
+def test_a_refused_url_is_a_warning(tmp_path: Path, path: str, setting: str, reason: str) -> None:
+    with site() as url:
+        done = scrapy(tmp_path / "crawl", "fetch", f"{url}{path}", "-s", setting)
+    assert done.stdout == ""
+    assert f"WARNING: URLs without an answer: {reason} (" in done.stderr
 
 
 @pytest.mark.parametrize(

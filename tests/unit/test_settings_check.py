@@ -110,21 +110,48 @@ def test_values(name: str, good: list[Any], bad: list[Any]) -> None:
         ("LOG_LEVEL", ["DEBUG", 10], ["LOUD", "10", None, True]),
         ("LOG_FILE", [None, ""], ["/", "nosuch/crawl.log", "a\0b", 1.5]),
         ("LOG_ENCODING", ["latin-1"], ["klingon", None]),
-        ("LOG_FORMAT", ["%(message)s"], ["%(message", 7]),
+        ("LOG_FORMAT", ["%(asctime)s %(message)s"], ["%(message", "%(mesage)s", 7]),
         ("LOG_STDOUT", [True, "0"], ["maybe", None]),
         ("ASYNCIO_EVENT_LOOP", [None, "asyncio.SelectorEventLoop"], ["asyncio.Nosuch", "no.x", 7]),
         ("STATS_CLASS", ["scrapy.statscollectors.DummyStatsCollector"], ["scrapy.nosuch"]),
         ("SPIDER_MODULES", ["webcrawl.spiders", []], ["webcrawl.nosuch", "no.such", [7], 7]),
         ("REACTOR_THREADPOOL_MAXSIZE", [1, "20"], [0, "x"]),
+        ("CLOSESPIDER_ITEMCOUNT", [0, "20"], ["x", "1.5", -1]),
+        ("CLOSESPIDER_TIMEOUT_NO_ITEM", [0, "20"], ["1m"]),
+        ("MEMUSAGE_LIMIT_MB", [0, "2048"], ["2G"]),
+        ("MEMUSAGE_CHECK_INTERVAL_SECONDS", [60.0, "0.5"], ["x", 0]),
+        ("HTTPCACHE_ENABLED", [True, "0"], ["maybe"]),
+        ("DOWNLOADER", ["webcrawl.downloader.Downloader"], ["no.such.Downloader"]),
     ],
 )
-def test_values_that_scrapy_reads_before_the_check(
-    name: str, good: list[Any], bad: list[Any]
-) -> None:
+def test_values_that_only_scrapy_reads(name: str, good: list[Any], bad: list[Any]) -> None:
     assert [value for value in good if problems(**{name: value})] == []
     for value in bad:
         (line,) = problems(**{name: value})
         assert line.startswith(f"{name} = {value!r} cannot be used: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "users"),
+    [
+        ("ITEM_PIPELINES", {"no.such.Pipeline": 400}),
+        ("EXTENSIONS", '{"nosuch.Extension": 0}'),
+        ("DOWNLOAD_HANDLERS", {"memo": "no.such.Handler"}),
+    ],
+)
+def test_a_component_of_a_module_that_does_not_exist(name: str, users: Any) -> None:
+    (line,) = problems(**{name: users})
+    assert line.startswith(f"{name}: 'no")
+    assert line.endswith(" cannot be imported: there is no such module")
+    off = {"ftp": None} if name == "DOWNLOAD_HANDLERS" else {"no.such.Component": None}
+    assert problems(**{name: off}) == []
+
+
+def test_a_place_of_a_component_is_a_number() -> None:
+    (line,) = problems(ITEM_PIPELINES={"json.JSONDecoder": "high"})
+    assert line == (
+        "ITEM_PIPELINES: 'json.JSONDecoder' has 'high' for its place: a number, or None, is allowed"
+    )
 
 
 @pytest.mark.parametrize("rules", ["no.such.rule", "nothing", "json.nothing", [3]])

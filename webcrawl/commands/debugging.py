@@ -10,7 +10,7 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Any, Self
 
-from scrapy import Spider
+from scrapy import Spider, signals
 from scrapy.addons import AddonManager
 from scrapy.crawler import Crawler
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
@@ -44,12 +44,26 @@ _UNUSED = {"REPORT_DIR": "", "WARC_DIR": "warc"}  # the user's may be folders th
 
 
 class DebugMark:
-    """The first extension of a command's crawl: tells the others that this is no crawl."""
+    """The first extension of a command's crawl: tells the others that this is no crawl.
+
+    At the end a warning says why URLs have no answer. A person waits for the answer, and no crawl
+    log has the reason.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        crawler.signals.connect(self.spider_closed, signals.spider_closed)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         crawl_of(crawler).is_debugging = True
-        return cls()
+        return cls(crawler)
+
+    def spider_closed(self) -> None:
+        counters = crawl_of(self._crawler).counters
+        if counters is not None and (lost := +(counters.dropped + counters.kept)):
+            reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(lost.items()))
+            logger.warning("URLs without an answer: %s (docs/stats.md has all reasons)", reasons)
 
 
 class DebugCommand(_Base):

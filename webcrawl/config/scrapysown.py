@@ -1,4 +1,4 @@
-"""Scrapy's own settings that Scrapy reads before a crawl is checked, and their allowed values.
+"""Scrapy's own settings that only Scrapy's code reads, and their allowed values.
 
 A wrong one would be a traceback of Scrapy. `check` looks at them with the settings of the table,
 and `refuse_unusable` looks at them earlier: before Scrapy opens the log and loads the event loop.
@@ -9,14 +9,14 @@ from __future__ import annotations
 import codecs
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any, Final
 
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
-from webcrawl.config.kinds import BOOL, Kind, SettingError, whole
+from webcrawl.config.kinds import BOOL, Kind, SettingError, seconds, whole
 
 
 def _is_level(value: Any) -> bool:
@@ -42,8 +42,9 @@ def _is_encoding(value: Any) -> bool:
 
 
 def _is_format(value: Any) -> bool:
+    """Whether the format is valid, and has only fields that a line of the log has."""
     try:
-        logging.Formatter(value)
+        logging.Formatter(value).format(logging.LogRecord("", 0, "", 0, "", (), None))
     except (TypeError, ValueError):
         return False
     return True
@@ -91,13 +92,64 @@ _KINDS: Final = {
         ),
         _PATH,
     ),
+    **dict.fromkeys(
+        (
+            *("CLOSESPIDER_ERRORCOUNT", "CLOSESPIDER_ITEMCOUNT", "CLOSESPIDER_PAGECOUNT_NO_ITEM"),
+            *("CLOSESPIDER_TIMEOUT_NO_ITEM", "MEMUSAGE_LIMIT_MB", "MEMUSAGE_WARNING_MB"),
+            *("DOWNLOAD_WARNSIZE", "FEED_EXPORT_BATCH_ITEM_COUNT"),
+        ),
+        whole(0),
+    ),
+    **dict.fromkeys(
+        (
+            *("DOWNLOAD_FAIL_ON_DATALOSS", "DOWNLOADER_STATS", "FEED_STORE_EMPTY"),
+            *("HTTPCACHE_ENABLED", "HTTPPROXY_ENABLED", "MEMUSAGE_ENABLED", "STATS_DUMP"),
+        ),
+        BOOL,
+    ),
+    "MEMUSAGE_CHECK_INTERVAL_SECONDS": seconds(0.001),
     "SPIDER_MODULES": Kind(_are_modules, "import paths of modules, with commas between them"),
     "REACTOR_THREADPOOL_MAXSIZE": whole(1),
 }
 
 
+_COMPONENTS: Final = (
+    *("ITEM_PIPELINES", "EXTENSIONS", "DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES"),
+    "DOWNLOAD_HANDLERS",
+)
+
+
+def _misplaced(settings: BaseSettings) -> Iterator[str]:
+    """One line for each component whose module does not exist, or whose place is no number.
+
+    The modules are not imported: one of a user's may import the reactor, too early.
+    """
+    for name in _COMPONENTS:
+        users = settings[name] if isinstance(settings[name], Mapping) else {}
+        for key, place in users.items():
+            path = place if name == "DOWNLOAD_HANDLERS" else key
+            if place is not None and isinstance(path, str) and not _has_module(path):
+                yield f"{name}: {path!r} cannot be imported: there is no such module"
+            if name != "DOWNLOAD_HANDLERS" and not isinstance(place, int | float | None):
+                yield f"{name}: {key!r} has {place!r} for its place: a number, or None, is allowed"
+    path = settings["DOWNLOADER"]
+    if isinstance(path, str) and not _has_module(path):
+        yield str(SettingError("DOWNLOADER", path, _PATH.allowed))
+
+
+def _has_module(path: str) -> bool:
+    module = path.rpartition(".")[0]
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+    except Exception:  # of a user's package: Scrapy reports it
+        return True
+
+
 def unusable(settings: BaseSettings) -> Iterator[str]:
     """One line for each of these settings that cannot be used."""
+    yield from _misplaced(settings)
     for name, kind in _KINDS.items():
         if name in settings and not kind.fits(value := settings[name]):
             why = f": {_load_problem(value)}" if kind is _PATH else ""
