@@ -139,6 +139,13 @@ OF_SITES = {
         403, b"X-Note: server: cloudflare\r\nX-CF-Mitigated: challenge", BLOCKED,
     ),
     "datadome: page": (200, DATADOME, PAGE + b"<script src=https://js.datadome.co/tags.js>"),
+    "datadome: a page with a hint to connect": (
+        200, DATADOME, PAGE + b'<link rel="preconnect" href="https://geo.captcha-delivery.com/">',
+    ),
+    "datadome: a page with a policy": (
+        200, DATADOME, PAGE + b'<meta http-equiv="Content-Security-Policy" content="script-src'
+        b' https://ct.captcha-delivery.com/ https://js.datadome.co/">',
+    ),
     "datadome: its owner's refusal": (403, DATADOME, OWN_403),
     "datadome: a page about it": (200, NGINX, PAGE + b"https://geo.captcha-delivery.com/captcha/"),
     "akamai: page": (200, b"Server: AkamaiGHost\r\nSet-Cookie: ak_bmsc=x", PAGE),

@@ -93,19 +93,25 @@ class Room:
 
 
 class Share:
-    """A part of the room, for one answer. It `waits` until it is granted or released."""
+    """A part of the room, for one answer. It `waits` until it is granted or released.
+
+    From then on it does not know its transfer: the two would be a cycle, and the bytes of each
+    large answer stay in memory until Python's collector runs, which is seldom.
+    """
 
     def __init__(self, room: Room, host: str, size_bytes: int, granted: Callable[[], None]) -> None:
         self.size_bytes = size_bytes
         self.waits = True
         self._room = room
         self._host = host
-        self._granted = granted
+        self._granted: Callable[[], None] | None = granted
 
     def grant(self) -> None:
+        granted, self._granted = self._granted, None
+        assert granted is not None
         self.waits = False
         self._room.add(self.size_bytes)
-        self._granted()
+        granted()
 
     def settle(self, size_bytes: int, seconds: float) -> None:
         """The answer is over, and has `size_bytes`. Its host has used `seconds` for it."""
@@ -118,7 +124,7 @@ class Share:
     def release(self) -> None:
         """The answer is gone, or its transfer has failed. Only the first call counts."""
         if self.waits:
-            self.waits, self.size_bytes = False, 0
+            self.waits, self.size_bytes, self._granted = False, 0, None
             self._room.give()
         else:
             self._resize(0)

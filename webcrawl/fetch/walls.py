@@ -81,8 +81,10 @@ _SIGNS: Final = (
     _Sign("cloudflare", _REFUSALS, "cloudflare", (b"cf-browser-verification",)),
     # Heritrix. A page that was let through has X-DataDome, but not X-DD-B.
     _Sign("datadome", _REFUSALS, "datadome_blocked"),
-    # The page, or the JSON, that leads to the puzzle.
-    _Sign("datadome", _ANY, "datadome", (b"captcha-delivery.com/",)),
+    # The page, or the JSON, that leads to the puzzle. A page that was let through may name its
+    # hosts, in a policy or as a hint to connect; it has no `dd`.
+    _Sign("datadome", _REFUSALS, "datadome", (b"captcha-delivery.com/",)),
+    _Sign("datadome", _ANY, "datadome", (b"captcha-delivery.com/", b"var dd={")),
     # Heritrix (404). A page that was let through has the script, but no incident.
     _Sign("incapsula", (404, *_REFUSALS), "incapsula", (b"Incapsula incident ID:",)),
     _Sign(

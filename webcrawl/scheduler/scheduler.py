@@ -94,6 +94,7 @@ class Scheduler(BaseScheduler):
         self._is_stopped = False  # by the user, before the crawl began
         self.holds = 0  # commands under way, during which the crawl does not end by itself
         self._follow = follow
+        self._slices = asyncio.Lock()  # for one slice of one large page per turn of the event loop
         self._crawled_before = self._robots_before = 0  # by earlier runs
 
     @classmethod
@@ -325,12 +326,13 @@ class Scheduler(BaseScheduler):
         step = urls_at_a_time(page.links)
         page_fetch.links += self._outlinks.of_page(page.links[:step], link)
         for start in range(step, len(page.links), step):
-            await asyncio.sleep(0)
-            if self._pump.is_cut:
-                page_fetch.unarchived = True
-                return False
-            urls = page.links[start : start + step]
-            page_fetch.links += self._outlinks.of_page(urls, link)
+            async with self._slices:
+                await asyncio.sleep(0)
+                if self._pump.is_cut:
+                    page_fetch.unarchived = True
+                    return False
+                urls = page.links[start : start + step]
+                page_fetch.links += self._outlinks.of_page(urls, link)
         return True
 
     def finish(self, page_fetch: PageFetch, outcome: Outcome) -> None:
