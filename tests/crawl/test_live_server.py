@@ -361,10 +361,13 @@ def test_a_log_file_does_not_get_the_token(web: Running, tmp_path: Path) -> None
     assert line.startswith("LIVE = '1' cannot be used: with LOG_FILE it needs a JOBDIR")
 
 
-def test_a_crawl_in_memory_explains_its_urls(web: Running, tmp_path: Path) -> None:
-    crawl = Crawl(tmp_path, web=web, LIVE=1, FRONTIER_STORE="memory", CRAWL_PROCESSES=2)
+def test_a_crawl_in_memory_explains_its_urls(web: Running, tmp_path: Path, scrapy: Scrapy) -> None:
+    job = str(tmp_path / "job")
+    crawl = Crawl(tmp_path, web=web, LIVE=1, FRONTIER_STORE="memory", CRAWL_PROCESSES=2, JOBDIR=job)
     port = Port.of(crawl)
     answer = port.ask("/explain?url=http%3A%2F%2Fa.example%2F", **port.bearer)
-    assert "lines" in json.loads(answer.text)  # type: ignore[attr-defined]
+    lines = json.loads(answer.text)["lines"]  # type: ignore[attr-defined]
+    assert scrapy("explain", job, "http://a.example/").stdout.splitlines() == lines
     crawl.interrupt()
     assert_clean(crawl.wait())
+    assert "is no frontier" in scrapy("explain", job, "http://a.example/").stderr

@@ -368,6 +368,16 @@ def test_an_answer_to_head_counts_once_in_the_megabits(tmp_path: Path) -> None:
         assert report.totals["mbps"] == pytest.approx(1)
 
 
+def test_a_time_series_that_is_older_than_the_log_makes_no_stage_too_small(tmp_path: Path) -> None:
+    write(tmp_path, *(page(f"http://a.com/{n}") for n in range(4)))
+    counts = {"extracted": 3, "host_passed": 2, "resolved": 1, "ip_passed": 2, "robots_passed": 2}
+    point = {"t": 1, "counts": counts}
+    (tmp_path / f"series-{CRAWL}.jsonl").write_text(json.dumps(point) + "\n")
+    with reported(tmp_path) as report:
+        stages = {row["stage"]: row["count"] for row in rows(report, "funnel")}
+    assert stages == {"E": 4, "H": 4, "D": 1, "I": 4, "R": 4, "C": 4}
+
+
 def test_a_crawl_has_finished_if_its_last_run_has(tmp_path: Path) -> None:
     packed = tmp_path / f"crawl-{CRAWL}-00001.jsonl.gz"
     packed.write_bytes(gzip.compress(page("http://a.com/")))

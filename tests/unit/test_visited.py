@@ -67,6 +67,15 @@ def test_small_changes_add_up() -> None:
     assert (seen.is_unchanged, seen.simhash) == (False, 0x00FF)
 
 
+def test_the_same_bytes_are_no_change_under_a_hash_of_an_earlier_version() -> None:
+    last = Visit('"1"', "", 0xFF00, 1000.5, DIGEST)
+    same = page(simhash=0x00FF)
+    assert is_unchanged(last, same) is True
+    seen = visited_of(last, PLAIN, same)
+    assert seen is not None
+    assert (seen.is_unchanged, seen.simhash) == (True, 0x00FF), "the next visit compares with this"
+
+
 def test_a_plain_check_says_whether_the_validators_held() -> None:
     held = [
         visited_of(visit, exchange, page())

@@ -87,7 +87,8 @@ def logged_s(log: duckdb.DuckDBPyConnection) -> float:
 
 
 def funnel(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
-    """Each stage with its count. Without the crawl's counts only those that the log has.
+    """Each stage with its count, at least that of the next. Without the crawl's counts only those
+    that the log has.
 
     D counts hosts, so it is no share of the URLs.
     """
@@ -97,7 +98,11 @@ def funnel(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
         (resolved,) = one(log, "SELECT count(DISTINCT host) FROM line WHERE ip IS NOT NULL")
         counts = {"extracted": extracted, "resolved": resolved}
     (counts["crawled"],) = one(log, "SELECT count(*) FROM answer")
-    first = counts["extracted"] = max(counts.get("extracted", 0), counts["crawled"])
+    least = 0.0  # the last point of a time series is older than the log of a crawl that runs
+    for letter, name, _ in reversed(FUNNEL):
+        if letter != HOSTS and (name in counts or name == "extracted"):
+            least = counts[name] = max(counts.get(name, 0), least)
+    first = counts["extracted"]
     return listed(
         "funnel",
         ("stage", "meaning", "count", "share_of_extracted"),

@@ -17,6 +17,7 @@ from webcrawl.cluster.buckets import Buckets
 from webcrawl.config.explanation import SCOPE_SETTINGS, explained
 from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.steeringfile import SteeringFileError
+from webcrawl.frontier.disk.database import is_begun
 from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.store import StoreError
@@ -62,6 +63,13 @@ class Command(ScrapyCommand):
             if node is not None and shard not in node.begun:
                 print(*_ask_node(jobdir, node, shard, url), sep="\n")
                 return
+            if (
+                node is None
+                and not is_begun(jobdir / FOLDER)
+                and (lines := _in_memory(jobdir, url))
+            ):
+                print(*lines, sep="\n")
+                return
             frontier = Inspection((shard_folder(jobdir, shard) if node else jobdir) / FOLDER)
             # Of the crawl's last run, whose command line may have set them.
             for name in SCOPE_SETTINGS & frontier.settings.keys():
@@ -88,7 +96,7 @@ def _shard_of(url: str, node: NodeFile | None) -> int:
 def _ask_node(jobdir: Path, node: NodeFile, shard: int, url: str) -> list[str]:
     """The lines of another node, which the node that runs in `jobdir` asks. NotRunning, Refused."""
     try:
-        answer = ask(jobdir, "GET", f"/explain?url={quote(url, safe='')}")
+        return _ask(jobdir, url)
     except NotRunning:
         record = node.map.get(shard)
         where = f"was on node {record.node}" if record is not None else "had no node yet"
@@ -96,5 +104,18 @@ def _ask_node(jobdir: Path, node: NodeFile, shard: int, url: str) -> list[str]:
             f"Shard {shard}, which has this URL, {where} when the node of {jobdir} ran last. Ask"
             " with the JOBDIR of that node, or while this one runs"
         ) from None
+
+
+def _in_memory(jobdir: Path, url: str) -> list[str]:
+    """The lines of a running crawl with FRONTIER_STORE=memory; none if no crawl runs. Refused."""
+    try:
+        return _ask(jobdir, url)
+    except NotRunning:
+        return []
+
+
+def _ask(jobdir: Path, url: str) -> list[str]:
+    """The lines of the crawl that runs in `jobdir`. NotRunning, Refused."""
+    answer = ask(jobdir, "GET", f"/explain?url={quote(url, safe='')}")
     lines = answer.get("lines", []) if isinstance(answer, dict) else []
     return [str(line) for line in lines]

@@ -355,8 +355,8 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "DOWNLOAD_MAXSIZE",
             whole(0, "bytes"),
-            "Maximum size of a body, on the wire and decoded; a larger one is cut and marked as"
-            " truncated. 0: no limit.",
+            "Maximum size of a body, on the wire and decoded. A larger one is cut: on the wire it"
+            " is marked as truncated, decoded its metadata has `decodeProblem`. 0: no limit.",
         ),
         Setting(
             "DOWNLOAD_MAXHEADERSIZE",

@@ -25,13 +25,17 @@ def compare_not_modified(page: Page, exchange: Exchange, visit: Visit | None) ->
 
 
 def is_unchanged(visit: Visit | None, page: Page) -> bool | None:
-    """Whether the main text of `page` is as at the last visit.
+    """Whether the main text of `page` is as at the last visit. The same bytes are the same text.
+
+    So also when an earlier version has made the hash of the last visit, in another way.
 
     None at a first visit, for a page that the server or the network cut, and if either visit has no
     hash: RECRAWL was off, or the user's spider made the page.
     """
     if visit is None or not visit.simhash or not page.simhash or page.truncated not in _WHOLE:
         return None
+    if visit.payload_digest and visit.payload_digest == page.payload_digest:
+        return True
     return is_same(visit.simhash, page.simhash)
 
 
@@ -55,14 +59,16 @@ def visited_of(visit: Visit | None, exchange: Exchange, page: Page | None) -> Vi
             is_304=True,
         )
     same = is_unchanged(visit, page)
+    # Small changes add up: an unchanged page is compared with what it was at its last change. If
+    # its bytes are the same and its hash is not, an earlier version has made the hash of then.
+    keeps = visit is not None and same and is_same(visit.simhash, page.simhash)
     held = None
     if visit is not None and not exchange.is_conditional and (visit.etag or visit.last_modified):
         held = Validators(visit.etag, visit.last_modified).held(now)
     return Visited(
         now.etag,
         now.last_modified,
-        # Small changes add up: an unchanged page is compared with what it was at its last change.
-        visit.simhash if visit is not None and same else page.simhash,
+        visit.simhash if visit is not None and keeps else page.simhash,
         _captured_at(exchange, page.original),
         str(page.payload_digest or ""),
         is_unchanged=same,

@@ -57,6 +57,7 @@ class Counters:
     fetch_s -- seconds from request to last byte, summed over all pages (scheduler)
     html_pages -- pages with a 2xx status and a wanted type (scheduler)
     html_bytes -- bytes of these pages, transfer and content codings removed (scheduler)
+    parser_failed -- pages that no parser could read, or not in time (spider)
     codes -- final answers by "2xx" ... "5xx", "other" (urloutcomes)
     refused_access -- of these, answers 401, 402 and 451, by REFUSED_ACCESS
         (urloutcomes)
@@ -107,6 +108,7 @@ class Counters:
     fetch_s: float = 0.0
     html_pages: int = 0
     html_bytes: int = 0
+    parser_failed: int = 0
     codes: Counter[str] = field(default_factory=Counter)
     refused_access: Counter[str] = field(default_factory=Counter)
     walls: Counter[str] = field(default_factory=Counter)

@@ -320,7 +320,8 @@ class BroadSpider(Spider):
 
     def _note_failure(self, page: Page, error: Exception) -> None:
         """Count a page that could not be read; the first of its media type is logged."""
-        self.crawler.stats.inc_value("webcrawl/parser_failed")
+        assert self._crawl.counters is not None
+        self._crawl.counters.parser_failed += 1
         if page.content_type in self._failed_parsers:
             return
         self._failed_parsers.add(page.content_type)
