@@ -25,10 +25,10 @@ from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.disk.queue import Entry
 from webcrawl.frontier.disk.store import Store
-from webcrawl.frontier.distributor import VISIT_PRIORITY, Distributor
+from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.endings import Endings
 from webcrawl.frontier.host import Host
-from webcrawl.frontier.lease import DropReason, Link, Passed, Refusal
+from webcrawl.frontier.lease import VISIT_PRIORITY, DropReason, Link, Passed, Refusal
 from webcrawl.frontier.listed import ListedUrls
 from webcrawl.frontier.mailbox import FoundLink, Mailbox
 from webcrawl.frontier.orderings import Ordering

@@ -19,7 +19,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from math import inf
-from typing import Final
 
 from webcrawl.fetch.proxy import real_address
 from webcrawl.frontier.addresses import Addresses
@@ -29,7 +28,15 @@ from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.host import Host, State
-from webcrawl.frontier.lease import FIRST_KEPT, Lane, Link, Passed, RobotsTask, Step
+from webcrawl.frontier.lease import (
+    FIRST_KEPT,
+    VISIT_PRIORITY,
+    Lane,
+    Link,
+    Passed,
+    RobotsTask,
+    Step,
+)
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.store import Numbers
 from webcrawl.frontier.workbench import VISITS, Workbench
@@ -37,7 +44,6 @@ from webcrawl.parse.urls import origin_of
 
 # Names of the module: an attribute of an enumeration takes 0.1 µs, and `settle` runs for each link.
 _PAGES, _ADMISSIONS, _IP = Lane.PAGES, Lane.ADMISSIONS, Passed.IP
-VISIT_PRIORITY: Final = 0  # of a link to visit again; with RECRAWL no other link has it
 _TURNS_MAX = 2_000  # hosts taken out of the store in one `wake`, per kind
 
 

@@ -25,9 +25,8 @@ from webcrawl.frontier.disk.database import Database, is_begun, size_bytes
 from webcrawl.frontier.disk.hostrows import read_host
 from webcrawl.frontier.disk.identity import read_identity, read_numbers
 from webcrawl.frontier.disk.queue import HostQueue
-from webcrawl.frontier.distributor import VISIT_PRIORITY
 from webcrawl.frontier.host import Host, State
-from webcrawl.frontier.lease import Link
+from webcrawl.frontier.lease import VISIT_PRIORITY, Link
 from webcrawl.frontier.notmodified import TRUST
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.seen import fingerprint
