@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import socket
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -158,13 +159,20 @@ def visits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Visited, 
         }
         before[f"{site.url}/smuggled"]["etag"] = '"a"\r\nX-Evil: 1'  # as if it had been stored
         before.pop(f"{site.url}/unasked")
+        _wait_for_the_next_second()
         second = _visited(site, folder / "second", before)
         site.visit = 1
+        _wait_for_the_next_second()
         third = _visited(
             site, folder / "third", {}, DEDUP_INDEX=_other_digests(folder),
             JOBDIR=folder / "third" / "job",
         )  # fmt: skip
         yield first, second, third
+
+
+def _wait_for_the_next_second() -> None:
+    """An index has whole seconds: a visit in the same second would be in the place of the first."""
+    time.sleep(1.0 - time.time() % 1.0 + 0.01)
 
 
 def _other_digests(folder: Path) -> Path:
@@ -297,7 +305,8 @@ def test_what_happened_is_counted(second: Visited) -> None:
     counts = second.result.report["counts"]
     # /validated once, although two pages lead there; /moves and /changed are answered otherwise.
     assert counts["conditional/not_modified"] == 2
-    assert counts["conditional/asked"] == 4
+    again = sum(number for name, number in counts.items() if name.startswith("retried/"))
+    assert counts["conditional/asked"] == 4 + again, "on a busy machine one may be asked again"
     assert counts["conditional/unasked"] == 1
     assert counts["conditional/with_body"] == 1
     assert counts["conditional/bad_validator"] == 1
