@@ -16,6 +16,8 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import NamedTuple, Self
 
+from tests.closing import close
+
 _HEAD = re.compile(rb"([A-Z]+) (\S+) HTTP/1\.1\r\n")
 _URL = re.compile(r"http://([^/:]+|\[[^]]+\])(?::(\d+))?(/.*)")
 
@@ -65,12 +67,13 @@ class ProxyServer:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def _stop(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        for writer in self._writers:
-            writer.transport.abort()
-        while self._writers:  # noqa: ASYNC110  (tests)
+        if self._server is None:
+            return
+        await close(self._server)
+        self._server = None
+        while len(asyncio.all_tasks()) > 1:  # those of connections
+            for writer in self._writers:
+                writer.transport.abort()
             await asyncio.sleep(0.01)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -6,6 +6,8 @@ import asyncio
 from threading import Thread
 from typing import Self
 
+from tests.closing import close
+
 
 class SlowProxy:
     """Carries connections to `port` of loopback, each way `delay_s` late and in order."""
@@ -35,19 +37,23 @@ class SlowProxy:
         self._loop.close()
 
     async def _end(self) -> None:
-        self._server.close()
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
+        await close(self._server)
+        while rest := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in rest:
+                task.cancel()
+            await asyncio.gather(*rest, return_exceptions=True)
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        to_reader, to_writer = await asyncio.open_connection("127.0.0.1", self._to)
+        writers = [writer]
         try:
+            to_reader, to_writer = await asyncio.open_connection("127.0.0.1", self._to)
+            writers.append(to_writer)
             await asyncio.gather(self._delay(reader, to_writer), self._delay(to_reader, writer))
+        except OSError:
+            pass  # one end is gone, and so the other is closed
         finally:
-            writer.close()
-            to_writer.close()
+            for each in writers:
+                each.transport.abort()
 
     async def _delay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         def write(data: bytes) -> None:

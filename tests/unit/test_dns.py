@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from simweb.dns import both_on_one_port
+from tests.closing import close
 from webcrawl.admission import dns, dnsclient
 from webcrawl.admission.dns import Resolution, ResolutionFailed, Resolver, read_server
 from webcrawl.admission.dnsclient import Server
@@ -93,14 +94,15 @@ class DnsServer(asyncio.DatagramProtocol):
         return head + data[12 : at + 5] + b"".join(records)
 
     async def serve_tcp(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        data = await reader.readexactly(int.from_bytes(await reader.readexactly(2)))
-        answer = self.answer(data, truncate=False) or b""
-        message = len(answer).to_bytes(2) + answer
-        for octet in message:  # byte by byte
-            writer.write(bytes((octet,)))
-            await writer.drain()
-        writer.close()
-        await writer.wait_closed()
+        try:
+            data = await reader.readexactly(int.from_bytes(await reader.readexactly(2)))
+            answer = self.answer(data, truncate=False) or b""
+            message = len(answer).to_bytes(2) + answer
+            for octet in message:  # byte by byte
+                writer.write(bytes((octet,)))
+                await writer.drain()
+        finally:
+            writer.close()
 
 
 @asynccontextmanager
@@ -358,8 +360,7 @@ async def test_truncated_answer_is_asked_for_by_tcp() -> None:
         assert await failure(resolver, "a.br") == ("truncated", True)
         tcp = await asyncio.start_server(server.serve_tcp, sock=server.tcp)
         assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.5",)
-        tcp.close()
-        await tcp.wait_closed()
+        await close(tcp)
 
 
 @in_loop

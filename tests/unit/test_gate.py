@@ -14,6 +14,7 @@ from unittest.mock import Mock
 import pytest
 from msgspec.structs import replace
 
+from tests.closing import close
 from webcrawl.fetch import gate as gate_module
 from webcrawl.fetch.client import Client
 from webcrawl.fetch.exchange import Exchange, FetchFailed
@@ -40,20 +41,20 @@ class Server:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        self._server.close()
+        await close(self._server)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await reader.readuntil(b"\r\n\r\n")
-        except asyncio.IncompleteReadError:
+            self.requests += 1
+            self.was_asked.set()
+            await self.may_answer.wait()
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            await writer.drain()
+        except (OSError, asyncio.IncompleteReadError):
+            pass  # the client has cut it off
+        finally:
             writer.close()
-            return
-        self.requests += 1
-        self.was_asked.set()
-        await self.may_answer.wait()
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-        await writer.drain()
-        writer.close()
 
 
 def fetching(client: Client, server: Server, path: str = "/") -> asyncio.Task[Exchange]:

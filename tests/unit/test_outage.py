@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.closing import close
 from tests.unit import virtualtime
 from tests.unit.virtualtime import now
 from webcrawl.admission import outage
@@ -278,8 +279,7 @@ def test_a_probe_connects_and_sends_nothing() -> None:
         assert await connects(Target("127.0.0.1", port))
         await closed.wait()
         assert received == [b""]
-        server.close()
-        await server.wait_closed()
+        await close(server)
         assert not await connects(Target("127.0.0.1", port))
 
     asyncio.run(check())
