@@ -26,22 +26,18 @@ USER_AGENT = f"webcrawl/{__version__}"
 FROM = ""  # a mail address for the From header
 BOT_AUTH_KEY = ""  # a private key: each request is signed
 BOT_AUTH_AGENT = ""
-BOT_ADDRESSES: list[str] = []  # for the page of `scrapy botpage`
-ROBOTSTXT_USER_AGENT = None  # None: the product token of USER_AGENT
+ROBOTSTXT_USER_AGENT = None  # None: the product token of USER_AGENT; may be several names
 # No Accept-Language: a page is archived in its site's own language.
 DEFAULT_REQUEST_HEADERS = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 # Politeness.
 ROBOTSTXT_OBEY = True
-ROBOTS_ALSO: list[str] = []  # other names that robots.txt is read for: the strictest wins
 ROBOTS_PARSER = "webcrawl"  # protego, or the import path of a parser: parse/robotsparsers.py
 DOWNLOAD_DELAY = 30  # a request every half minute harms no server
 IP_DELAY = 1.0
 CRAWL_DELAY_MAX = 300.0  # a longer Crawl-delay in robots.txt is cut to this
 DELAY_FACTOR = 0.0  # off. Heritrix's default is 5
-ADAPTIVE_DELAY_MAX = 300.0
 DOWNLOAD_DELAY_JITTER = 0  # no jitter: the frontier's clocks are exact
-HOST_MAX_FAILURES = 20  # attempts in a row without any answer before a host is left alone
 
 # What is crawled.
 SCOPE_SUFFIXES: list[str] = []
@@ -50,16 +46,11 @@ SCOPE_ALLOW: list[str] = []
 SCOPE_RULES: list[str] = []
 FOLLOW_LINKS = True
 SITEMAPS = True  # robots.txt names them; they give pages that no page links to
-MAX_SITEMAPS_PER_HOST = 100  # each costs the host as much time as a page, and has up to 50,000 URLs
 OBEY_NOFOLLOW = True  # meta robots and X-Robots-Tag
 OBEY_NOARCHIVE = False  # by default an archive is not a search engine's cache
-FOLLOW_REL_NOFOLLOW = True  # rel=nofollow is a hint for ranking (HTML 4.6.7.13; no RFC)
 DEPTH_LIMIT = 0
 URLLENGTH_LIMIT = 2083
-# Traps. Of 91,000 real URLs, the first two limits refuse 0; reasons in docs/scope.md.
-PATH_DEPTH_LIMIT = 20  # Heritrix's TooManyPathSegmentsDecideRule
-PATH_REPEAT_LIMIT = 4  # of one segment in a path; 3 is usual: /sympy/sympy/blob/master/sympy/
-SEQUENCE_LIMIT = 500  # numbered pages in a row, each found on the one before: 4 hours at 30 s
+TRAPS = True  # limits of paths and of numbered pages in a row: webcrawl.scope.traps
 MAX_PAGES_PER_HOST = 0
 MAX_PAGES_PER_DOMAIN = 0
 MAX_PAGES_PER_IP = 0
@@ -87,13 +78,10 @@ CLUSTER_CHECKPOINTS = None
 CLUSTER_CHECKPOINT_INTERVAL = 3600
 CLUSTER_REBALANCE = True
 CLUSTER_SHARED_ADDRESSES: list[str] = []
-CRAWL_PROCESS_TIMEOUT = 120.0  # without a heartbeat; a user's code may block for a while
-CONCURRENT_ADMISSIONS = 512  # DNS look-ups, robots.txt and HEAD requests, beside the pages
 DOWNLOAD_TIMEOUT = 15
 KEEP_ALIVE = 15.0  # idle time-out of a connection, if delays are shorter
 DOWNLOAD_MAXSIZE = 10 * 1024 * 1024
 DOWNLOAD_WARNSIZE = 0  # no warning: large pages are cut and counted
-DOWNLOAD_MAXHEADERSIZE = 32768  # FastWARC's reader stops at a record with a longer header
 REDIRECT_MAX_TIMES = 20
 RETRY_TIMES = 2
 OUTAGE_TIMEOUT = 6 * 3600.0  # longest wait for an outage of our own network to end
@@ -131,7 +119,6 @@ WARC_PREFIX = "webcrawl"
 WARC_MAX_SIZE = 1_000_000_000
 WARC_MAX_TOTAL = 0
 DISK_FREE_MIN = 100_000_000  # enough to end the crawl and close its files
-WARC_CDXJ = True  # an index beside each WARC file
 WARC_PAYLOAD_DIGEST = "wire"  # warcio and FastWARC verify it; jwarc verifies "payload"
 WARC_OMIT_HEADERS = ["Authorization", "Cookie"]  # secrets; archives are copied and published
 DEDUP_INDEX: list[str] = []  # earlier archives: what they hold is not stored again

@@ -45,7 +45,6 @@ def few(processes: int) -> dict[str, Any]:
     return {
         "CRAWL_PROCESSES": processes,
         "CONCURRENT_REQUESTS": processes,
-        "CONCURRENT_ADMISSIONS": processes,
     }
 
 

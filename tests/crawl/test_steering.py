@@ -46,7 +46,7 @@ HOLDING = """
 
 def few(processes: int) -> dict[str, Any]:
     """Settings under which each process has work."""
-    return {"CRAWL_PROCESSES": processes, "CONCURRENT_REQUESTS": 8, "CONCURRENT_ADMISSIONS": 8}
+    return {"CRAWL_PROCESSES": processes, "CONCURRENT_REQUESTS": 8}
 
 
 def queries(crawl: Steered) -> int:

@@ -74,7 +74,7 @@ def test_hosts_beyond_the_target_are_not_admitted(tmp_path: Path) -> None:
             tmp_path,
             web=web,
             CLOSESPIDER_PAGECOUNT=20,
-            CONCURRENT_ADMISSIONS=20,
+            CONCURRENT_REQUESTS=20,
             **SETTINGS,
         )
         assert_met(web, result, 20)

@@ -88,7 +88,7 @@ def test_snapshots_agree_with_the_ledger(tmp_path: Path) -> None:
 AT_ONCE = {"DOWNLOAD_DELAY": 0, "IP_DELAY": 0}
 LIMITS: dict[str, dict[str, Any]] = {
     "page": AT_ONCE | {"CONCURRENT_REQUESTS": 2},
-    "robots": AT_ONCE | {"CONCURRENT_ADMISSIONS": 1},
+    "robots": AT_ONCE | {"CONCURRENT_REQUESTS": 1},
     "politeness": {"DOWNLOAD_DELAY": 3, "IP_DELAY": 0},
     "places": {"DOWNLOAD_DELAY": 3, "IP_DELAY": 0, "FRONTIER_ACTIVE_HOSTS": 2},
     "servers": AT_ONCE,

@@ -19,8 +19,7 @@ RUNNING = Load(
     is_short=False,
     hosts={"ready": 5, "leased": 100, "snoozed": 30, "parked": 50, "waiting": 0, "idle": 50},
     under_way={"dns": 5, "robots": 5, "page": 90, "archive": 1},
-    pages_max=512,
-    admissions_max=512,
+    requests_max=512,
     active_max=20_000,
     busy={"main": 0.5},
     waited={},
@@ -83,7 +82,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "robots.txt": (
         {"under_way": {"robots": 512}},
         "robots",
-        "that CONCURRENT_ADMISSIONS allows are under way, most of them for robots.txt.",
+        "that CONCURRENT_REQUESTS allows beside pages are under way, most of them for robots.txt.",
     ),
     "places": (
         hosts(snoozed=20_000, waiting=70_000),

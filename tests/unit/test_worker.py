@@ -40,10 +40,10 @@ def test_requests_are_divided_without_remainder(
 ) -> None:
     crawl = settings(CONCURRENT_REQUESTS=total, CRAWL_PROCESSES=processes)
     numbers = range(1, processes_from(crawl) + 1)
-    assert [share_of(crawl, "CONCURRENT_REQUESTS", number) for number in numbers] == shares
+    assert [share_of(crawl, number) for number in numbers] == shares
     for number in numbers[1:]:
         own = settings_of(crawl, number)
-        assert share_of(own, "CONCURRENT_REQUESTS") == shares[number - 1]
+        assert share_of(own) == shares[number - 1]
 
 
 def test_zero_processes_means_one_per_core() -> None:

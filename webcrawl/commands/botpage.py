@@ -47,7 +47,7 @@ class Command(ScrapyCommand):
     default_settings = {"LOG_ENABLED": False}
 
     def syntax(self) -> str:
-        return "[--to DIR] [--also-key FILE] | --new-key FILE"
+        return "[--to DIR] [--address PREFIX] [--also-key FILE] | --new-key FILE"
 
     def short_desc(self) -> str:
         return "Write the page that explains the crawler to the owners of sites"
@@ -72,10 +72,20 @@ class Command(ScrapyCommand):
             default=[],
             help="another key, private or public, for the directory: the next one, or the last",
         )
+        add(
+            "--address",
+            metavar="PREFIX",
+            action="append",
+            default=[],
+            help="IP addresses from which you crawl, such as 192.0.2.0/28; may be given again",
+        )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if args:
             raise UsageError("give options only")
+        for address in opts.address:
+            if not kinds.PREFIXES.fits(address):
+                raise UsageError(f"--address {address}: give {kinds.PREFIXES.allowed}")
         if opts.new_key is not None:
             self._make_key(Path(opts.new_key))
             return
@@ -110,7 +120,7 @@ class Command(ScrapyCommand):
         if signer_from(settings) is not None:
             keys.append(read_key(Path(settings["BOT_AUTH_KEY"])).public_key())
         keys += [read_public_key(Path(name)) for name in opts.also_key]
-        bot = bot_of(settings, tuple(map(thumbprint, keys)))
+        bot = bot_of(settings, tuple(map(thumbprint, keys)), tuple(opts.address))
         keys_path = _keys_path(bot.agent)
         found = directory(keys) if keys else None
         created = utc_now()
@@ -131,8 +141,8 @@ def _keys_path(agent: str) -> str:
     return path if path and is_file else DIRECTORY_PATH
 
 
-def bot_of(settings: Settings, key_ids: tuple[str, ...]) -> Bot:
-    """What the settings say of the crawler."""
+def bot_of(settings: Settings, key_ids: tuple[str, ...], addresses: tuple[str, ...] = ()) -> Bot:
+    """What the settings say of the crawler, which crawls from `addresses`."""
     return Bot(
         token=robots_token(settings),
         user_agent=user_agent_of(settings),
@@ -145,11 +155,11 @@ def bot_of(settings: Settings, key_ids: tuple[str, ...]) -> Bot:
         obeys_robots=read(settings, "ROBOTSTXT_OBEY", bool),
         obeys_nofollow=read(settings, "OBEY_NOFOLLOW", bool),
         has_rules=bool(settings.get("RULES")),
-        also=tuple(map(str, read(settings, "ROBOTS_ALSO", list))),
+        also=tuple(map(str, read(settings, "ROBOTSTXT_USER_AGENT", list)[1:])),
         obeys_noarchive=read(settings, "OBEY_NOARCHIVE", bool),
         delay_factor=read(settings, "DELAY_FACTOR", float),
         comes_again=read(settings, "RECRAWL", str) != "off",
-        addresses=tuple(map(str, read(settings, "BOT_ADDRESSES", list))),
+        addresses=addresses,
         agent=settings.get("BOT_AUTH_AGENT") or "",
         key_ids=key_ids,
     )

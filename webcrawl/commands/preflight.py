@@ -112,7 +112,6 @@ def fit_open_files(settings: BaseSettings) -> None:
 
     Each process has its own limit. TooFewFilesError if the limit is too low for a crawl.
     """
-    names = ("CONCURRENT_REQUESTS", "CONCURRENT_ADMISSIONS")
     limit = openfiles.raise_limit()
     connections = openfiles.plan_for(limit).connections(
         disk=settings["FRONTIER_STORE"] == "disk",
@@ -120,19 +119,17 @@ def fit_open_files(settings: BaseSettings) -> None:
     )
     if connections < openfiles.CONNECTIONS_MIN:
         raise openfiles.TooFewFilesError(limit)
-    wanted = [settings.getint(name) for name in names]
-    processes = processes_from(settings)
-    most = [max(share_of(settings, name, n) for n in (1, min(2, processes))) for name in names]
-    part = connections / sum(most)
+    name = "CONCURRENT_REQUESTS"
+    wanted, processes = settings.getint(name), processes_from(settings)
+    most = max(share_of(settings, n) for n in (1, min(2, processes)))
+    part = connections / (2 * most)  # as many admissions as pages
     if part >= 1:
         return
-    used = [max(int(count * part), processes) for count in wanted]
-    for name, count in zip(names, used, strict=True):
-        settings.set(name, count, settings.getpriority(name) or 0)
+    used = max(int(wanted * part), processes)
+    settings.set(name, used, settings.getpriority(name) or 0)
     logger.warning(
-        "The limit of open files is %d (ulimit -Hn): CONCURRENT_REQUESTS is %d in place of %d, "
-        "CONCURRENT_ADMISSIONS %d in place of %d",
-        *(limit, used[0], wanted[0], used[1], wanted[1]),
+        "The limit of open files is %d (ulimit -Hn): CONCURRENT_REQUESTS is %d in place of %d",
+        *(limit, used, wanted),
     )
 
 

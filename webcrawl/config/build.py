@@ -58,7 +58,7 @@ from webcrawl.parse.ownersignals import robots_signals
 from webcrawl.parse.robots import MAX_BODY_BYTES, RobotsRules, product_token
 from webcrawl.parse.robotsparsers import OURS, PROTEGO, reader
 from webcrawl.reading.page import Options
-from webcrawl.scope import HostsAndPatterns, PathLimits, Scope, refused_ports
+from webcrawl.scope import SEQUENCE_MAX, HostsAndPatterns, PathLimits, Scope, refused_ports
 from webcrawl.scope.hostrules import HostRules
 
 _OTHERS_SHARE = 8  # fetches of each worker for one fetch of the first process
@@ -70,9 +70,7 @@ def scope_from(settings: BaseSettings, domains: Sequence[str] = ()) -> Scope:
 
     `domains` are those of `domains_of`. A limit of 0 is no limit, as in Scrapy.
     """
-    traps = PathLimits(
-        read(settings, "PATH_DEPTH_LIMIT", int), read(settings, "PATH_REPEAT_LIMIT", int)
-    )
+    traps = [PathLimits()] if read(settings, "TRAPS", bool) else []
     rules = [load_object(rule) for rule in settings.getlist("SCOPE_RULES")]
     return Scope(
         suffixes=read(settings, "SCOPE_SUFFIXES", list),
@@ -81,7 +79,7 @@ def scope_from(settings: BaseSettings, domains: Sequence[str] = ()) -> Scope:
         domains=domains,
         max_length=read(settings, "URLLENGTH_LIMIT", int) or sys.maxsize,
         ports=refused_ports(read(settings, "ALLOW_PORTS", list)),
-        rules=[traps, *rules],
+        rules=[*traps, *rules],
     )
 
 
@@ -125,7 +123,7 @@ def outlinks_from(
     """
     ordering = ORDERINGS[read(settings, "FRONTIER_ORDER", str)]
     known = None if ordering.moves_links else UrlCache(policy_from(settings, rules))
-    sequence_max = read(settings, "SEQUENCE_LIMIT", int)
+    sequence_max = SEQUENCE_MAX if read(settings, "TRAPS", bool) else 0
     return Outlinks(
         *(scope or scope_from(settings), dropped, sequence_max, known),
         reads_sitemaps=reads_sitemaps(settings),
@@ -166,12 +164,12 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-def share_of(settings: BaseSettings, name: str, number: int = 1) -> int:
-    """The share of process `number` in a setting that is for all processes together.
+def share_of(settings: BaseSettings, number: int = 1) -> int:
+    """The share of process `number` in CONCURRENT_REQUESTS, which is for all processes together.
 
     The first process also runs the frontier, so its share is an eighth of a worker's.
     """
-    total, others = read(settings, name, int), processes_from(settings) - 1
+    total, others = read(settings, "CONCURRENT_REQUESTS", int), processes_from(settings) - 1
     first = max(1, total // (_OTHERS_SHARE * others + 1))
     if number == 1:
         return first
@@ -244,9 +242,9 @@ def identity_from(settings: BaseSettings, scope: Scope) -> Identity:
         for name in ("SCOPE_SUFFIXES", "SCOPE_DENY", "SCOPE_ALLOW", "SCOPE_RULES")
     }
     caps = ("MAX_PAGES_PER_HOST", "MAX_PAGES_PER_DOMAIN", "MAX_PAGES_PER_IP")
-    limits = ("DEPTH_LIMIT", "PATH_DEPTH_LIMIT", "PATH_REPEAT_LIMIT", "SEQUENCE_LIMIT")
-    numbers = {name: read(settings, name, int) for name in caps + limits}
-    switches = {name: read(settings, name, bool) for name in ("FOLLOW_LINKS", "ROBOTSTXT_OBEY")}
+    numbers = {name: read(settings, name, int) for name in (*caps, "DEPTH_LIMIT")}
+    names = ("FOLLOW_LINKS", "ROBOTSTXT_OBEY", "TRAPS")
+    switches = {name: read(settings, name, bool) for name in names}
     path = rules_path(settings)
     rules = {"RULES": f"@{path}"} if path is not None else {}  # `scrapy explain` reads the file
     allowed = read(settings, "ALLOW_PORTS", list)
@@ -266,7 +264,6 @@ def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Polic
             ip_delay_s=read(settings, "IP_DELAY", float),
             crawl_delay_max_s=read(settings, "CRAWL_DELAY_MAX", float),
             delay_factor=read(settings, "DELAY_FACTOR", float),
-            adaptive_max_s=read(settings, "ADAPTIVE_DELAY_MAX", float),
         ),
         obey_robots=read(settings, "ROBOTSTXT_OBEY", bool),
         agent=robots_names(settings),
@@ -277,8 +274,6 @@ def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Polic
         redirects_max=read(settings, "REDIRECT_MAX_TIMES", int),
         retry_times=read(settings, "RETRY_TIMES", int) if retry else 0,
         retry_codes=frozenset(read(settings, "RETRY_HTTP_CODES", list)),
-        failures_max=read(settings, "HOST_MAX_FAILURES", int),
-        sitemaps_max=read(settings, "MAX_SITEMAPS_PER_HOST", int),
         rules=rules,
         recrawl=recrawl_from(settings),
     )
@@ -300,7 +295,6 @@ def reading_from(settings: BaseSettings) -> Options:
         robots_token(settings).lower(),
         robots_also(settings),
         read(settings, "OBEY_NOFOLLOW", bool),
-        read(settings, "FOLLOW_REL_NOFOLLOW", bool),
         wants_feeds(settings),
         {media_type.strip().lower(): path for media_type, path in parsers.items()},
         recrawl_from(settings) is not None,
@@ -315,13 +309,14 @@ def guard_from(settings: BaseSettings) -> AddressGuard:
 
 def robots_token(settings: BaseSettings) -> str:
     """The crawler's name in robots.txt (RFC 9309, 2.2.1): by default that of the User-Agent."""
-    return product_token(settings.get("ROBOTSTXT_USER_AGENT") or user_agent_of(settings))
+    names = read(settings, "ROBOTSTXT_USER_AGENT", list)
+    return product_token(str(names[0]) if names else user_agent_of(settings))
 
 
 def robots_also(settings: BaseSettings) -> tuple[str, ...]:
-    """The other names that robots.txt is read for, in lower case (ROBOTS_ALSO)."""
-    names = (product_token(str(each)) for each in read(settings, "ROBOTS_ALSO", list))
-    return tuple(filter(None, names))
+    """The further names of ROBOTSTXT_USER_AGENT, for which robots.txt is read too."""
+    names = read(settings, "ROBOTSTXT_USER_AGENT", list)[1:]
+    return tuple(filter(None, (product_token(str(each)) for each in names)))
 
 
 def robots_names(settings: BaseSettings, agent: str = "") -> str:
@@ -332,7 +327,7 @@ def robots_names(settings: BaseSettings, agent: str = "") -> str:
 def robots_reader(settings: BaseSettings, agent: str = "") -> Callable[[bytes], RobotsRules]:
     """A function that reads a robots.txt for our own name, or for that of `agent`.
 
-    With the parser of ROBOTS_PARSER; for the names of ROBOTS_ALSO too.
+    With the parser of ROBOTS_PARSER; for all names of ROBOTSTXT_USER_AGENT.
     """
     name = settings.get("ROBOTS_PARSER") or OURS
     parser = None if name in (OURS, PROTEGO) else load_object(name)

@@ -125,8 +125,6 @@ def warnings_of(settings: BaseSettings) -> list[str]:
             "ROBOTSTXT_OBEY = False: pages that robots.txt disallows are fetched, which owners may"
             " answer with a ban"
         )
-        if settings.get("ROBOTS_ALSO"):
-            lines.append("ROBOTS_ALSO has no effect with ROBOTSTXT_OBEY = False")
     if settings.get("BOT_AUTH_AGENT") and not settings.get("BOT_AUTH_KEY"):
         lines.append("BOT_AUTH_AGENT has no effect without BOT_AUTH_KEY: no request is signed")
     if recrawl_from(settings) is None:

@@ -22,8 +22,7 @@ from webcrawl.scope.rules import entries_of
 
 SCOPE_SETTINGS = {
     *("SCOPE_SUFFIXES", "SCOPE_DENY", "SCOPE_ALLOW"),
-    *("PATH_DEPTH_LIMIT", "PATH_REPEAT_LIMIT", "ALLOW_PORTS"),
-    "RULES",
+    *("TRAPS", "ALLOW_PORTS", "RULES"),
 }
 
 
@@ -72,9 +71,9 @@ def of_scope(
         case "port":
             why = f"port {port_of(url)} is one of another protocol, and not in ALLOW_PORTS"
         case "path_depth":
-            why = f"its path is deeper than PATH_DEPTH_LIMIT = {settings['PATH_DEPTH_LIMIT']}"
+            why = "its path has more segments than a path limit allows (TRAPS)"
         case "repeated_path":
-            why = f"its path repeats itself: PATH_REPEAT_LIMIT = {settings['PATH_REPEAT_LIMIT']}"
+            why = "its path repeats a segment more often than a path limit allows (TRAPS)"
         case reason:
             why = f"a rule of SCOPE_RULES refuses it: {reason}"
     return [f"Out of scope: {why}."]

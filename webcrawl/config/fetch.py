@@ -124,7 +124,6 @@ def limits_from(settings: BaseSettings) -> Limits:
     return Limits(
         timeout_s=read(settings, "DOWNLOAD_TIMEOUT", float),
         max_size_bytes=read(settings, "DOWNLOAD_MAXSIZE", int) or sys.maxsize,
-        max_header_bytes=read(settings, "DOWNLOAD_MAXHEADERSIZE", int) or 64 << 10,
         keep_alive_s=keep_alive_s,
     )
 

@@ -264,8 +264,16 @@ def _is_robots_parser(value: Any) -> bool:
 
 
 def _are_agents(value: Any) -> bool:
-    names = list_of(_AGENT.fullmatch, "")
-    return bool(names.fits(value)) and len(_listed(value)) < NAMES_MAX
+    names = _agents(value)
+    return value is None or 0 < len(names) <= NAMES_MAX
+
+
+def _agents(value: Any) -> list[str]:
+    """The names of ROBOTSTXT_USER_AGENT: product tokens, or one whole User-Agent as in Scrapy."""
+    names = [str(each).strip() for each in _listed(value)]
+    if names and all(map(_AGENT.fullmatch, names)):
+        return names
+    return [value] if isinstance(value, str) and _is_header_value(value) else []
 
 
 def _is_process_count(value: Any) -> bool:
@@ -378,9 +386,6 @@ RULES_FILE = Kind(
 )
 ONE_LINE = Kind(_is_one_line, "one line of text")
 USER_AGENT = Kind(_is_header_value, "one line of ASCII text, such as name/1.0 (+URL)")
-ASCII_OR_UNSET = Kind(
-    lambda value: value is None or _is_header_value(value), "one line of ASCII text"
-)
 HEADERS = Kind(
     _are_headers, "a dictionary of header names and their values, each of one line", _dictionary
 )
@@ -412,8 +417,8 @@ CLUSTER_NAME = Kind(
 PREFIXES = list_of(_is_prefix, "prefixes, such as 192.0.2.0/24")
 AGENTS = Kind(
     _are_agents,
-    f"up to {NAMES_MAX - 1} names of crawlers, such as CCBot,GPTBot, with commas between them",
-    _listed,
+    f"one line of ASCII text, or up to {NAMES_MAX} names, such as mybot,CCBot",
+    _agents,
 )
 HEADER_NAMES = list_of(
     lambda text: is_name(text.encode()), "names of headers, such as Authorization,Cookie"

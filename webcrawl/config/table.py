@@ -69,12 +69,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             " `FOLLOW_LINKS=False`.",
             "sitemaps.md",
         ),
-        Setting(
-            "MAX_SITEMAPS_PER_HOST",
-            whole(0),
-            "Maximum number of sitemaps, those of index files too, per host. 0: no limit.",
-            "sitemaps.md",
-        ),
         Setting("OBEY_NOFOLLOW", BOOL, "Obey `nofollow` in meta robots and `X-Robots-Tag`."),
         Setting(
             "OBEY_NOARCHIVE",
@@ -83,7 +77,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             " links are followed, but its answer is not archived.",
             "manners.md#noarchive",
         ),
-        Setting("FOLLOW_REL_NOFOLLOW", BOOL, "`False`: skip links marked `rel=nofollow`."),
         Setting("DEPTH_LIMIT", whole(0), "Maximum number of link hops from a seed. 0: no limit."),
         Setting(
             "URLLENGTH_LIMIT",
@@ -91,23 +84,12 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "Maximum length of a URL in characters; longer URLs are out of scope. 0: no limit.",
         ),
         Setting(
-            "PATH_DEPTH_LIMIT",
-            whole(0),
-            "Maximum number of slashes in a path; URLs with more are out of scope. 0: no limit.",
-            "scope.md#traps",
-        ),
-        Setting(
-            "PATH_REPEAT_LIMIT",
-            whole(0),
-            "Maximum number of times that one segment may be in a path. 0: no limit.",
-            "scope.md#traps",
-        ),
-        Setting(
-            "SEQUENCE_LIMIT",
-            whole(0),
-            "Maximum number of a host's numbered pages in a row, each found on the one before:"
-            " calendars, `?page=2`, `?page=3`... 0: no limit.",
-            "scope.md#traps",
+            "TRAPS",
+            BOOL,
+            "Refuse URLs of endless sites: paths with more than 20 segments or with a segment more"
+            " than 4 times, and a host's numbered pages more than 500 in a row (calendars,"
+            " `?page=2`). `False`: no such limit; `SCOPE_RULES` can set others.",
+            "crawling.md#traps",
         ),
         Setting(
             "MAX_PAGES_PER_HOST",
@@ -195,26 +177,14 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "The `https` URL at which your public keys are, for the `Signature-Agent` header.",
             "identity.md#signed-requests",
         ),
-        Setting(
-            "BOT_ADDRESSES",
-            kinds.PREFIXES,
-            "The IP addresses from which you crawl, such as `192.0.2.0/28`. Only for the page and"
-            " the list that `scrapy botpage` writes.",
-            "identity.md#the-page-of-the-crawler",
-        ),
         Setting("ROBOTSTXT_OBEY", BOOL, "Obey robots.txt (RFC 9309)."),
         Setting(
             "ROBOTSTXT_USER_AGENT",
-            kinds.ASCII_OR_UNSET,
-            "The crawler's name in robots.txt. Unset: the product token of the user agent that is"
-            " sent. A run with another name fetches each robots.txt again.",
-        ),
-        Setting(
-            "ROBOTS_ALSO",
             kinds.AGENTS,
-            "Other names whose groups of robots.txt are obeyed too, such as `CCBot,GPTBot`: every"
-            " name's rules must allow a URL, and the largest `Crawl-delay` holds. A run with other"
-            " names fetches each robots.txt again.",
+            "The crawler's name in robots.txt. Unset: the product token of the user agent that is"
+            " sent. With more names, such as `mybot,CCBot`, every name's rules must allow a URL, and"
+            " the largest `Crawl-delay` holds. A run with other names fetches each robots.txt"
+            " again.",
             "manners.md#several-names",
         ),
         Setting(
@@ -228,19 +198,12 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             seconds(),
             "Minimum time between two requests to one host. A longer `Crawl-delay` replaces it.",
         ),
-        Setting("CRAWL_DELAY_MAX", seconds(), "A longer `Crawl-delay` is cut to this."),
+        Setting("CRAWL_DELAY_MAX", seconds(), "A longer `Crawl-delay` or adaptive delay is cut to this."),
         Setting(
             "DELAY_FACTOR",
             number(0),
             "The delay of a host is this many times its smoothed time to first byte, if that is"
             " longer than `DOWNLOAD_DELAY`; doubled at 429 and 503. 0: off.",
-            "manners.md#adaptive-delay",
-        ),
-        Setting(
-            "ADAPTIVE_DELAY_MAX",
-            seconds(),
-            "With `DELAY_FACTOR`: a longer adaptive delay is cut to this. `DOWNLOAD_DELAY`,"
-            " `Crawl-delay` and `RULES` may ask for more.",
             "manners.md#adaptive-delay",
         ),
         Setting(
@@ -264,12 +227,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "Maximum number of redirects in a row; each target is queued like any link.",
         ),
         Setting(
-            "HOST_MAX_FAILURES",
-            whole(1),
-            "Attempts in a row without any answer, or with a bot wall, before a host gets no"
-            " request for a while, longer each time.",
-        ),
-        Setting(
             "OUTAGE_TIMEOUT",
             seconds(),
             "How long the crawl waits for an outage of its own network to end. 0: it never waits,"
@@ -285,12 +242,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "CRAWL_PROCESSES",
             kinds.PROCESSES,
             "Number of processes of this crawl. 0: one per core.",
-            "processes.md",
-        ),
-        Setting(
-            "CRAWL_PROCESS_TIMEOUT",
-            seconds(2),
-            "A process without a heartbeat for this long is killed and replaced.",
             "processes.md",
         ),
         Setting(
@@ -339,12 +290,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             " `MAX_PAGES_PER_IP` counts for each shard by itself.",
             "cluster.md",
         ),
-        Setting(
-            "CONCURRENT_ADMISSIONS",
-            whole(1),
-            "Maximum number of DNS look-ups, robots.txt and HEAD requests at the same time,"
-            " beside the pages.",
-        ),
         Setting("DOWNLOAD_TIMEOUT", seconds(0.001), "Time-out of one fetch, from start to end."),
         Setting(
             "KEEP_ALIVE",
@@ -357,11 +302,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             whole(0, "bytes"),
             "Maximum size of a body, on the wire and decoded. A larger one is cut: on the wire it"
             " is marked as truncated, decoded its metadata has `decodeProblem`. 0: no limit.",
-        ),
-        Setting(
-            "DOWNLOAD_MAXHEADERSIZE",
-            whole(1, "bytes"),
-            "Maximum size of a response's header; a larger one is a failure.",
         ),
         Setting(
             "DOWNLOAD_VERIFY_CERTIFICATES",
@@ -442,7 +382,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             seconds(),
             "When the crawl is stopped, fetches under way have this time to end.",
         ),
-        Setting("SCHEDULER", kinds.SCHEDULER, "The scheduler in front of the frontier."),
     ),
     "What is left behind": (
         Setting("WARC_DIR", kinds.FOLDER, "The folder of the WARC files.", "warc.md"),
@@ -465,12 +404,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "The crawl ends, with exit code 1, when a disk of `WARC_DIR` or `JOBDIR` has less free"
             " space than this. 0: the crawl ends when a write fails.",
             "rules.md#budgets",
-        ),
-        Setting(
-            "WARC_CDXJ",
-            BOOL,
-            "Write an index beside each WARC file (`NAME.cdxj`), which pywb reads as it is.",
-            "warc.md#the-index",
         ),
         Setting(
             "WARC_OMIT_HEADERS",

@@ -136,7 +136,6 @@ def concurrency(lab: Lab, steps: Sequence[int], pages: int, result: Say) -> None
             figures, _ = lab.crawl(
                 f"fetches-{fetches:03}",
                 CONCURRENT_REQUESTS=fetches,
-                CONCURRENT_ADMISSIONS=fetches,
                 CLOSESPIDER_PAGECOUNT=pages,
             )
             rows.append({"fetches": fetches, **figures})

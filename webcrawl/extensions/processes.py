@@ -38,6 +38,7 @@ logger = logging.getLogger(__name__)
 
 RESTARTS_MAX = 10  # in an hour: a page that kills one worker would kill every worker after it
 WATCH_S = 1.0  # between two checks for heartbeats
+SILENCE_MAX_S = 120.0  # without a heartbeat; a user's code may block for a while
 EXIT_S = 10.0  # time-out for a worker to exit after its last message
 _START = (
     "import sys; sys.path[:] = sys.argv[2:]; import webcrawl.extensions.worker; "
@@ -55,10 +56,9 @@ class _Process(NamedTuple):
 class Processes:
     """Scrapy extension of the first process. Runs the workers, all other processes of the crawl."""
 
-    def __init__(self, crawler: Crawler, count: int, silence_max_s: float) -> None:
+    def __init__(self, crawler: Crawler, count: int) -> None:
         self._crawler = crawler
         self._count = count
-        self._silence_max_s = silence_max_s
         self._running: dict[int, _Process] = {}  # by number, also after their end
         self._restarts: deque[float] = deque(maxlen=RESTARTS_MAX)  # monotonic, the latest
         self._stats: list[dict[str, Any]] = []  # of workers that have exited
@@ -70,8 +70,7 @@ class Processes:
         count = processes_from(crawler.settings)
         if count == 1 or is_debugging(crawler):
             raise NotConfigured
-        silence_max_s = read(crawler.settings, "CRAWL_PROCESS_TIMEOUT", float)
-        extension = cls(crawler, count, silence_max_s)
+        extension = cls(crawler, count)
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)
         crawler.signals.connect(extension.spider_closed, signals.spider_closed)
         return extension
@@ -129,10 +128,9 @@ class Processes:
             for number, (member, process) in self._running.items():
                 member.missed_heartbeats += 1
                 silence_s = member.missed_heartbeats * WATCH_S
-                if silence_s > self._silence_max_s and process.poll() is None:
+                if silence_s > SILENCE_MAX_S and process.poll() is None:
                     logger.warning(
-                        "Process %d sent no heartbeat for CRAWL_PROCESS_TIMEOUT = %g s: killed",
-                        *(number, self._silence_max_s),
+                        "Process %d sent no heartbeat for %g s: killed", number, SILENCE_MAX_S
                     )
                     process.kill()
 

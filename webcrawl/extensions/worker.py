@@ -50,8 +50,7 @@ def settings_of(settings: Settings, number: int, *, again: bool = False) -> Sett
     values = {
         "JOBDIR": None,
         "CRAWL_PROCESSES": 1,
-        "CONCURRENT_REQUESTS": share_of(settings, "CONCURRENT_REQUESTS", number),
-        "CONCURRENT_ADMISSIONS": share_of(settings, "CONCURRENT_ADMISSIONS", number),
+        "CONCURRENT_REQUESTS": share_of(settings, number),
         "CLOSESPIDER_PAGECOUNT": 0,
         "CLOSESPIDER_TIMEOUT": 0,
         "SPIDER_MIDDLEWARES_BASE": middlewares | {f"{__name__}.WorkerMiddleware": -1},

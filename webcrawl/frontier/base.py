@@ -62,20 +62,19 @@ class Policy:
     obey_robots -- ROBOTSTXT_OBEY
     agent -- the names with which robots.txt is read (`parse.jointrules.names_key`), the crawl's own
         first: another run may have others
-    also -- those of them that are not its own (ROBOTS_ALSO)
+    also -- those of them that are not its own (ROBOTSTXT_USER_AGENT)
     head_first -- HEAD_FIRST: ask for the type of a page before the page
     depth_max -- DEPTH_LIMIT, link hops from a seed; 0: no limit
     bytes_max -- MAX_BYTES_PER_HOST, on the wire; 0: no limit
     redirects_max -- REDIRECT_MAX_TIMES, redirect hops in a row
     retry_times -- RETRY_TIMES, retries of a page, a look-up or a robots.txt after its first try
     retry_codes -- RETRY_HTTP_CODES, status codes that are retried
-    failures_max -- HOST_MAX_FAILURES. Deviation: after so many attempts in a row without any
-        answer, a host is retired for a while
+    failures_max -- Deviation: after so many attempts in a row without any answer, a host is retired for a while
     retired_s -- seconds for which new links of a host without any address are dropped
     stale_s -- seconds, see STALE_S
     recrawl -- RECRAWL and its settings; None: no page is visited again
     denied -- SCOPE_DENY, which URLs in line obey too; it may grow while the crawl runs
-    sitemaps_max -- MAX_SITEMAPS_PER_HOST; 0: no limit
+    sitemaps_max -- sitemaps of a host, each of which has up to 50,000 URLs; 0: no limit
     rules -- RULES: other values for some hosts; None: no file of rules
     """
 
@@ -92,7 +91,7 @@ class Policy:
     failures_max: int = 20
     retired_s: float = 3600.0
     stale_s: float = STALE_S
-    sitemaps_max: int = 0
+    sitemaps_max: int = 100
     rules: HostRules | None = None
     recrawl: Recrawl | None = None
     denied: HostsAndPatterns = field(default_factory=HostsAndPatterns)
@@ -155,7 +154,7 @@ class Policy:
             host.pace = host.pace.after(
                 _TOO_MANY if is_wall else outcome.status,
                 outcome.first_byte_s,
-                may_double=self.delay_s(host) < polite.adaptive_max_s,
+                may_double=self.delay_s(host) < polite.crawl_delay_max_s,
                 is_robots=not isinstance(outcome, Fetched),
             )
 

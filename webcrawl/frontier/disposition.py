@@ -233,7 +233,7 @@ class Disposition:
         """A robots.txt cannot be fetched: use the origin's last rules for a while, or disallow all.
 
         RFC 9309, 2.3.1.4: an unreachable robots.txt is complete disallow. So are rules that lack a
-        name of ROBOTS_ALSO, which an earlier run did not have.
+        name of ROBOTSTXT_USER_AGENT, which an earlier run did not have.
         """
         if self._shard_of(robots_task.home) is not None:
             self._send_home(robots_task, RobotsFailed(robots_task, reason, again=False))

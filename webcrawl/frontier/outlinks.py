@@ -44,7 +44,7 @@ class Outlinks:
     """Turns canonical URLs into links.
 
     dropped -- counts the refusals
-    sequence_max -- SEQUENCE_LIMIT; 0: no limit
+    sequence_max -- numbered pages in a row at most (`scope.traps`); 0: no limit
     url_cache -- URLs in it are left out of a page's links; None: the ordering needs all links
     reads_sitemaps -- SITEMAPS
     """

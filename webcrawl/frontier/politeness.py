@@ -26,12 +26,12 @@ class Politeness:
 
     delay_s -- between two requests to one host (DOWNLOAD_DELAY)
     ip_delay_s -- between two requests to one IP address (IP_DELAY); 0 switches IP clocks off
-    crawl_delay_max_s -- a robots.txt Crawl-delay counts up to here (CRAWL_DELAY_MAX)
+    crawl_delay_max_s -- a robots.txt Crawl-delay counts up to here, and so does the delay by
+        `delay_factor` and doublings (CRAWL_DELAY_MAX)
     backoff_min_s, backoff_max_s -- bounds of the wait after a failure
     retry_after_max_s -- a Retry-After beyond it is not waited for: that answer is final
     deferral_min_s, deferral_max_s -- bounds of the wait of a URL kept after its last retry
     delay_factor -- times the time to first byte of a host is its delay (DELAY_FACTOR); 0: off
-    adaptive_max_s -- the delay by `delay_factor` and doublings counts up to here
     """
 
     delay_s: float = 30.0
@@ -43,7 +43,6 @@ class Politeness:
     deferral_min_s: float = 15.0
     deferral_max_s: float = 6 * 3600.0
     delay_factor: float = 0.0
-    adaptive_max_s: float = 300.0
 
     def host_delay_s(self, crawl_delay_s: float, ruled_s: float | None = None) -> float:
         """The delay of a host whose robots.txt asks for `crawl_delay_s` (0: asks for none).
@@ -56,13 +55,13 @@ class Politeness:
     def adapted_s(self, least_s: float, pace: Pace) -> float:
         """The delay of a host with `pace`: `least_s` or more.
 
-        The adaptive part is never above `adaptive_max_s`: a slow server, or one that only says 503,
+        The adaptive part is never above `crawl_delay_max_s`: a slow server, or one that only says 503,
         still gets a request from time to time.
         """
         wait_s = max(least_s, self.delay_factor * pace.first_byte_s)
         if pace.doublings:
             wait_s = max(wait_s, _DOUBLED_MIN_S) * 2.0**pace.doublings
-        return max(least_s, min(wait_s, self.adaptive_max_s))
+        return max(least_s, min(wait_s, self.crawl_delay_max_s))
 
     def next_at(self, delay_s: float, asked_at: float, ended_at: float) -> float:
         """When the next request may leave. `asked_at` 0: the server saw nothing, so no wait."""

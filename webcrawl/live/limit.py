@@ -41,8 +41,7 @@ class Load:
     is_short -- all places of the target are given out
     hosts -- number of hosts by state (`frontier.overview`)
     under_way -- requests by stage (`counters.STAGES`)
-    pages_max, admissions_max, active_max -- CONCURRENT_REQUESTS, CONCURRENT_ADMISSIONS,
-        FRONTIER_ACTIVE_HOSTS
+    requests_max, active_max -- CONCURRENT_REQUESTS, FRONTIER_ACTIVE_HOSTS
     busy -- by process ("main", "process 2"): the part of the last seconds in which its event loop
         ran, or was ready to run and waited for a processor
     waited -- by process: the part of the last seconds in which it only waited for a processor
@@ -58,8 +57,7 @@ class Load:
     is_short: bool
     hosts: Mapping[str, int]
     under_way: Mapping[str, int]
-    pages_max: int
-    admissions_max: int
+    requests_max: int
     active_max: int
     busy: Mapping[str, float]
     waited: Mapping[str, float]
@@ -118,7 +116,7 @@ def _work(load: Load) -> Limit | None:
             "target",
             "Every page that the target still needs is under way. The crawl ends with the answers.",
         )
-    if load.queued > load.kept or load.pages + load.admissions > load.pages_max // 10:
+    if load.queued > load.kept or load.pages + load.admissions > load.requests_max // 10:
         return None
     if any(load.hosts.get(state) for state in ("ready", "snoozed", "parked", "waiting")):
         return None  # URLs that are taken from the queue wait for their host, as after robots.txt
@@ -172,25 +170,25 @@ def _archive(load: Load) -> Limit | None:
 
 
 def _requests_full(load: Load) -> Limit | None:
-    if load.pages < _FULL * load.pages_max:
+    if load.pages < _FULL * load.requests_max:
         return None
     return Limit(
         "page",
-        f"All {load.pages_max:,} page requests that CONCURRENT_REQUESTS allows are under way."
+        f"All {load.requests_max:,} page requests that CONCURRENT_REQUESTS allows are under way."
         f" {_FASTER} raise it.",
     )
 
 
 def _admissions_full(load: Load) -> Limit | None:
-    if load.admissions < _FULL * load.admissions_max:
+    if load.admissions < _FULL * load.requests_max:
         return None
     stage = max(_ADMISSIONS, key=lambda stage: load.under_way.get(stage, 0))
     what = {"dns": "look-ups in DNS", "robots": "for robots.txt"}.get(stage, "HEAD")
     remedy = ", or set DNS_SERVERS to servers that answer faster" if stage == "dns" else ""
     return Limit(
         stage,
-        f"All {load.admissions_max:,} requests that CONCURRENT_ADMISSIONS allows are under way,"
-        f" most of them {what}. {_FASTER} raise it{remedy}.",
+        f"All {load.requests_max:,} requests that CONCURRENT_REQUESTS allows beside pages are under"
+        f" way, most of them {what}. {_FASTER} raise it{remedy}.",
     )
 
 

@@ -30,7 +30,7 @@ from webcrawl.report.lines import named_counts, whole_values
 from webcrawl.wording import utc_now
 
 HOSTS_MAX: Final = 20  # in each list of hosts
-_SETTINGS: Final = ("CONCURRENT_REQUESTS", "CONCURRENT_ADMISSIONS", "FRONTIER_ACTIVE_HOSTS")
+_SETTINGS: Final = ("CONCURRENT_REQUESTS", "FRONTIER_ACTIVE_HOSTS")
 
 
 class Snapshots:
@@ -115,16 +115,15 @@ class Snapshots:
         }
 
     def _stages(self, counters: Counters) -> list[dict[str, Any]]:
-        pages_max, admissions_max, _ = self._limits
+        requests_max, _ = self._limits
         stages = []
         for name in STAGES:
             per_s, mean_ms = self._rates.stage(name)
-            limits = {"page": pages_max, "archive": 0}
             stages.append(
                 {
                     "name": name,
                     "under_way": counters.stage_under_way[name],
-                    "limit": limits.get(name, admissions_max),
+                    "limit": requests_max if name != "archive" else 0,
                     "per_s": round(per_s, 2),
                     "mean_ms": round(mean_ms, 2),
                 }
@@ -133,7 +132,7 @@ class Snapshots:
 
     def _load(self, frontier: Frontier, overview: Overview) -> Load:
         counters, admissions = frontier.counters, self._crawl.admissions
-        pages_max, admissions_max, active_max = self._limits
+        requests_max, active_max = self._limits
         delay_s, ip_delay_s = self._delays_s
         return Load(
             state=self._crawl.state,
@@ -143,8 +142,7 @@ class Snapshots:
             is_short=frontier.is_short,
             hosts=overview.hosts,
             under_way=counters.stage_under_way,
-            pages_max=pages_max,
-            admissions_max=admissions_max,
+            requests_max=requests_max,
             active_max=active_max,
             busy=self._rates.busy,
             waited=self._rates.waited,

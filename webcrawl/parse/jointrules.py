@@ -1,4 +1,4 @@
-"""robots.txt for several names at once: the strictest of them wins (ROBOTS_ALSO).
+"""robots.txt for several names at once: the strictest of them wins (ROBOTSTXT_USER_AGENT).
 
 A URL is allowed only if the rules of each name allow it, and Crawl-delay is the largest. Each name
 has its own group, or that of `*`, exactly as if it were the only one (`parse.robots`). Pure.

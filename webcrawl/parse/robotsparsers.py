@@ -84,7 +84,7 @@ def read_rules(row: bytes) -> RobotsRules:
 
 
 def decision(rules: RobotsRules, target: str) -> Decision:
-    """The rule that decides on `target`, and the names that it is for (ROBOTS_ALSO)."""
+    """The rule that decides on `target`, and the names that it is for (ROBOTSTXT_USER_AGENT)."""
     if isinstance(rules, JointRules | TextRules):
         return rules.decision(target)
     return Decision(rules.deciding(target))

@@ -87,7 +87,7 @@ class WarcPipeline:
             settings.get("WARC_PREFIX") or "webcrawl",
             settings.getint("WARC_MAX_SIZE") or 1_000_000_000,
             warcinfo(settings),
-            has_index=settings.getbool("WARC_CDXJ", True),
+            has_index=True,
             # Containers and copied machines may have one host name, and the same process IDs.
             mark=os.urandom(4).hex() if settings.get("CLUSTER") else "",
         )

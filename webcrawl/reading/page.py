@@ -33,7 +33,7 @@ class Options(Struct, frozen=True):
     """The settings for reading pages: the first message to the other process."""
 
     agent: str = ""  # the name that robots rules know this crawler by, lower case
-    also: tuple[str, ...] = ()  # other names whose rules hold too (ROBOTS_ALSO)
+    also: tuple[str, ...] = ()  # other names whose rules hold too (ROBOTSTXT_USER_AGENT)
     obey_nofollow: bool = True
     follow_rel_nofollow: bool = True
     follow_feeds: bool = True

@@ -52,8 +52,7 @@ _WARN_S = 60.0  # least time between two warnings of missing sockets
 class Pump:
     """Moves leases in both directions, in one task.
 
-    concurrency -- pages under way at most
-    admissions_max -- admissions under way at most
+    concurrency -- pages under way at most, and as many admissions
     grace_s -- how long fetches under way may continue when the engine is closing
     """
 
@@ -65,7 +64,6 @@ class Pump:
         outbox: Outbox,
         *,
         concurrency: int,
-        admissions_max: int,
         grace_s: float,
     ) -> None:
         self.outbox = outbox
@@ -81,7 +79,6 @@ class Pump:
         self._outage.changed = self.wake
         self._outage.give_up = self._give_up
         self._concurrency = concurrency
-        self._admissions_max = admissions_max
         self._grace_s = grace_s
         self._window: deque[Lease] = deque()
         self._epoch = 0  # leases that were asked for in an earlier epoch are given back
@@ -252,7 +249,7 @@ class Pump:
 
     async def _admit(self, now: float) -> float:
         """Start admissions; seconds until a host may be ready for one."""
-        room = self._admissions_max - len(self._admitting)
+        room = self._concurrency - len(self._admitting)
         if room <= 0:
             return _POLL_S
         ready_at = self._frontier.next_at(Lane.ADMISSIONS)

@@ -125,8 +125,7 @@ class Scheduler(BaseScheduler):
             frontier,
             admissions,
             Outbox(frontier, outlinks.url_cache),
-            concurrency=build.share_of(settings, "CONCURRENT_REQUESTS"),
-            admissions_max=build.share_of(settings, "CONCURRENT_ADMISSIONS"),
+            concurrency=build.share_of(settings),
             grace_s=read(settings, "CLOSE_GRACE", float),
         )
         pump.problem = problem

@@ -6,9 +6,10 @@ Read in this order: `rules` (suffixes, deny and allow lists), `ports` (of other 
 
 from webcrawl.scope.ports import refused_ports
 from webcrawl.scope.rules import HostsAndPatterns, Rule, Scope, ScopeError
-from webcrawl.scope.traps import PathLimits, is_numbered
+from webcrawl.scope.traps import SEQUENCE_MAX, PathLimits, is_numbered
 
 __all__ = [
+    "SEQUENCE_MAX",
     "HostsAndPatterns",
     "PathLimits",
     "Rule",

@@ -13,6 +13,10 @@ from collections import Counter
 
 from webcrawl.parse.urls import target_of
 
+DEPTH_MAX = 20  # slashes in a path: Heritrix's TooManyPathSegmentsDecideRule
+REPEATS_MAX = 4  # of one segment in a path; 3 is usual: /sympy/sympy/blob/master/sympy/
+SEQUENCE_MAX = 500  # numbered pages in a row, each found on the one before: 4 hours at 30 s
+
 # Digits of an escape do not count: "%C3%A3" is a letter.
 _find_digit = re.compile(r"[0-9](?<!%.)(?<!%[0-9A-F].)").search
 
@@ -25,7 +29,7 @@ class PathLimits:
     `/00/00/00/07/`).
     """
 
-    def __init__(self, depth_max: int = 0, repeats_max: int = 0) -> None:
+    def __init__(self, depth_max: int = DEPTH_MAX, repeats_max: int = REPEATS_MAX) -> None:
         self._depth_max = depth_max or sys.maxsize
         self._repeats_max = repeats_max or sys.maxsize
         self._harmless = min(self._depth_max, self._repeats_max)

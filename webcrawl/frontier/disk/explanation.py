@@ -18,7 +18,7 @@ from webcrawl.frontier.revisit import DAY_S
 from webcrawl.frontier.store import UrlStatus
 from webcrawl.parse.robotsparsers import decision
 from webcrawl.parse.urls import host_of, level_of, origin_of, target_of
-from webcrawl.scope import is_numbered
+from webcrawl.scope import SEQUENCE_MAX, is_numbered
 from webcrawl.scope.hostrules import NO_VALUES, Values
 from webcrawl.wording import counted
 
@@ -37,7 +37,7 @@ _REFUSED: dict[DropReason, str] = {
     "scope_deny": "Dropped from the queue: SCOPE_DENY or `scrapy ctl deny` has an entry for it",
     "deny": "Refused by a deny rule",
     "sitemap": "Read as a sitemap, so it is not fetched as a page",
-    "sitemap_cap": "Refused by MAX_SITEMAPS_PER_HOST",
+    "sitemap_cap": "Refused: its host has given as many sitemaps as are read of a host",
     "dns": "Dropped: its host has no address",
     "blocked_address": "Dropped: every address of its host is blocked (ALLOW_PRIVATE_ADDRESSES)",
     "middleware": "Refused by a downloader middleware",
@@ -55,7 +55,7 @@ _ASKED = {
 # By reason of `counters.kept`. The other reasons are how the last try to fetch ended.
 _KEPT = {
     "dns": "the name servers did not resolve its host",
-    "host_retired": "its host gave no page in HOST_MAX_FAILURES tries in a row",
+    "host_retired": "its host gave no page in 20 tries in a row",
     "robots_unreachable": "robots.txt could not be fetched",
 }
 
@@ -101,8 +101,8 @@ def _never_queued(url: str, frontier: Inspection, values: Values) -> str:
         limits.append(f"max_depth = {values.max_depth} of a rule")
     elif values.max_depth is None and (depth_max := frontier.settings.get("DEPTH_LIMIT")):
         limits.append(f"DEPTH_LIMIT = {depth_max}")
-    if (sequence_max := frontier.settings.get("SEQUENCE_LIMIT")) and is_numbered(url):
-        limits.append(f"SEQUENCE_LIMIT = {sequence_max} numbered pages in a row")
+    if frontier.settings.get("TRAPS", True) and is_numbered(url):
+        limits.append(f"{SEQUENCE_MAX} numbered pages in a row (TRAPS)")
     beyond = f", unless beyond {' or '.join(limits)}" if limits else ""
     return f"Never queued: not a seed, and no fetched page has a followable link to it{beyond}."
 
@@ -216,7 +216,7 @@ def _of_robots(url: str, host: Host, frontier: Inspection) -> Iterator[str]:
 
 
 def _as(agent: str, names: Sequence[str]) -> str:
-    """For which of the names `agent` (ROBOTS_ALSO) a rule was found: those of `names`, or all."""
+    """For which of the names `agent` (ROBOTSTXT_USER_AGENT) a rule was found: those of `names`, or all."""
     every = agent.split(",")
     if len(every) == 1:
         return ""
