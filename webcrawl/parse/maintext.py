@@ -8,7 +8,8 @@ that is not beside the text (menus, footers, boxes that say that they are ads). 
 simhash (Charikar 2002) of pieces of the text: texts with most pieces in common have hashes that
 differ in few bits.
 
-docs/lasting.md has what was measured. Pure. O(size) up to TEXT_MAX_BYTES, for any bytes: 25 to 35
+docs/lasting.md describes it, `python -m benchmarks main-text` measures it. Pure. O(size) up to
+TEXT_MAX_BYTES, for any bytes: 25 to 35
 µs per kB of a usual page; half a second and 60 MB at worst.
 """
 
