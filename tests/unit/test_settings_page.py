@@ -50,12 +50,14 @@ def test_each_setting_is_read_by_code() -> None:
     assert [name for name in TABLE if f'"{name}"' not in code] == []
 
 
-def test_each_ordering_is_documented() -> None:
-    """By a section or a row of a page, and in the list of settings."""
+def test_each_ordering_is_documented_and_has_its_test() -> None:
+    """By a section or a row of a page, in the list of settings, and in the frontier's contract."""
     pages = "".join(path.read_text(encoding="utf-8") for path in DOCS.glob("*.md"))
+    contract = (DOCS.parent / "tests/contracts/frontier.py").read_text(encoding="utf-8")
     for name in ORDERINGS:
         assert re.search(rf"^(#+|\|) `{name}`", pages, re.MULTILINE), name
         assert f"`{name}`" in TABLE["FRONTIER_ORDER"].meaning
+        assert f'order="{name}"' in contract, name
 
 
 def test_each_default_is_in_one_place() -> None:
