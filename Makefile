@@ -27,7 +27,7 @@ bench: $(VENV)/.scan ## pages per CPU second against plain Scrapy, in some three
 
 install: $(VENV)/.scan ## install what a crawl needs, into .venv
 
-check: lint $(VENV)/.scan $(VENV)/cases/.downloaded ## lint, types, unit, contract, property and standards' tests, in two minutes
+check: lint $(VENV)/.scan $(VENV)/cases/.downloaded ## lint, types, unit, contract, property and standards' tests
 	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not slow" tests/unit tests/contracts tests/properties tests/spec
 	@echo "Left out, in \`make test\`: whole crawls, real servers, Scrapy's own tests, repeated kills (marker slow; tests/adapters, crawl, fuzz, scrapy_suite)"
 

@@ -221,7 +221,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "ROBOTS_PARSER",
             kinds.ROBOTS_PARSER,
             "Parser of robots.txt: `webcrawl` (our own), `protego`, or the import path of yours.",
-            "hostile-input.md#another-parser-of-robotstxt",
+            "extending.md#a-parser",
         ),
         Setting(
             "DOWNLOAD_DELAY",
@@ -285,51 +285,51 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "CRAWL_PROCESSES",
             kinds.PROCESSES,
             "Number of processes of this crawl. 0: one per core.",
-            "processes.md",
+            "machines.md#several-processes",
         ),
         Setting(
             "CRAWL_PROCESS_TIMEOUT",
             seconds(2),
             "A process without a heartbeat for this long is killed and replaced.",
-            "processes.md",
+            "machines.md#several-processes",
         ),
         Setting(
             "CLUSTER",
             kinds.BUS,
             "The bus of a crawl on several machines, such as `nats://host:4222`. Empty: this"
             " machine alone.",
-            "cluster.md",
+            "machines.md#several-machines",
         ),
         Setting(
             "CLUSTER_NAME",
             kinds.CLUSTER_NAME,
             "The name of the crawl on the bus.",
-            "cluster.md",
+            "machines.md#several-machines",
         ),
         Setting(
             "CLUSTER_SHARDS",
             whole(1),
             "Number of shards of the whole crawl. It cannot change later.",
-            "cluster.md",
+            "machines.md#several-machines",
         ),
         Setting(
             "CLUSTER_CHECKPOINTS",
             kinds.FOLDER_OR_UNSET,
             "Folder on another disk for a checkpoint of each shard, from which another machine can"
             " restore it. Unset: none.",
-            "durability.md#several-machines",
+            "durability.md#a-machine-that-is-lost-for-good",
         ),
         Setting(
             "CLUSTER_CHECKPOINT_INTERVAL",
             seconds(1),
             "Time between two checkpoints of a shard.",
-            "durability.md#several-machines",
+            "durability.md#a-machine-that-is-lost-for-good",
         ),
         Setting(
             "CLUSTER_REBALANCE",
             kinds.BOOL,
             "Move shards to nodes that have fewer, such as one that has just joined.",
-            "durability.md#several-machines",
+            "machines.md#watch-join-leave",
         ),
         Setting(
             "CLUSTER_SHARED_ADDRESSES",
@@ -337,7 +337,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "Prefixes of IP addresses that several nodes may ask at a time, such as those of a"
             " content delivery network. Each node keeps `IP_DELAY` by its own clock there, and"
             " `MAX_PAGES_PER_IP` counts for each shard by itself.",
-            "cluster.md",
+            "machines.md#several-machines",
         ),
         Setting(
             "CONCURRENT_ADMISSIONS",
@@ -411,19 +411,19 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "Whether pages are visited again: `fixed`, each page once in `RECRAWL_CYCLE`;"
             " `adaptive`, as many visits, where they keep most fresh. Such a crawl does not end by"
             " itself.",
-            "recrawl.md",
+            "lasting.md",
         ),
         Setting(
             "RECRAWL_CYCLE",
             kinds.DURATION,
             "Time between two visits of a page, with `adaptive` on the average: `28d`, `12h`...",
-            "recrawl.md",
+            "lasting.md",
         ),
         Setting(
             "RECRAWL_BUDGET",
             kinds.SHARE,
             "Share of the requests that are visits, where both new pages and visits wait.",
-            "recrawl.md#the-budget",
+            "lasting.md#visits-and-new-pages",
         ),
         Setting(
             "JOBDIR",
@@ -534,6 +534,22 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
     ),
 }
 TABLE = {each.name: each for section in SECTIONS.values() for each in section}
+
+# The twelve that matter: why a user sets them. `scrapy crawl --help` and docs/settings.md begin so.
+MOST_USED = {
+    "USER_AGENT": "who you are, with a way to reach you: set it before any crawl of the web",
+    "SCOPE_SUFFIXES": "which part of the web is crawled, such as `.br`",
+    "SCOPE_DENY": "hosts and patterns that are left out",
+    "MAX_PAGES_PER_HOST": "how much of each host is taken; 1 is one page per host",
+    "CLOSESPIDER_PAGECOUNT": "how many pages are enough",
+    "DOWNLOAD_DELAY": "how long a host is left alone between two requests",
+    "CONCURRENT_REQUESTS": "how many hosts are asked at a time",
+    "CRAWL_PROCESSES": "how many cores the crawl uses",
+    "FRONTIER_ORDER": "which pages come first; it cannot change later",
+    "JOBDIR": "where the state is, so that a crawl can be resumed",
+    "WARC_DIR": "where the archive goes",
+    "LIVE": "a page in the browser that shows and steers the running crawl",
+}
 
 
 def read(settings: BaseSettings, name: str, type_: type[T]) -> T:

@@ -8,7 +8,8 @@ that is not beside the text (menus, footers, boxes that say that they are ads). 
 simhash (Charikar 2002) of pieces of the text: texts with most pieces in common have hashes that
 differ in few bits.
 
-docs/changes.md has what was measured. Pure. O(size) up to TEXT_MAX_BYTES, for any bytes: 25 to 35
+docs/lasting.md describes it, `python -m benchmarks main-text` measures it. Pure. O(size) up to
+TEXT_MAX_BYTES, for any bytes: 25 to 35
 µs per kB of a usual page; half a second and 60 MB at worst.
 """
 
@@ -23,7 +24,7 @@ from xxhash import xxh3_64_digest
 
 from webcrawl.parse.charset import decode
 
-# Hashes that differ in this many bits at most are of the same text: docs/changes.md.
+# Hashes that differ in this many bits at most are of the same text: docs/lasting.md.
 SAME_BITS: Final = 2
 TEXT_MAX_BYTES: Final = 1 << 20  # of a page: what comes after is not compared
 QUICK_BYTES: Final = 64 << 10  # a page of this size takes less than 20 ms, whatever it holds

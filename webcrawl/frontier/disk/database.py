@@ -10,7 +10,7 @@ Memory: two write buffers, `_CACHE_BYTES` of blocks, a filter of 1.2 bytes per r
 few bytes per `_BLOCK_BYTES` on disk, and the uncommitted changes. In all 40 MB and 4 bytes per URL,
 measured to ten million URLs. Blocks of data are cached by the operating system.
 RocksDB writes sorted files one after the other, so the cost of a random key does not grow with the
-map as in a B-tree (docs/dependencies.md).
+map as in a B-tree (docs/architecture.md).
 """
 
 from __future__ import annotations
