@@ -41,7 +41,7 @@ def test_each_setting_is_read_by_code() -> None:
 
 
 def test_each_ordering_is_documented() -> None:
-    texts = {name: (DOCS / name).read_text(encoding="utf-8") for name in ("orderings.md",)}
+    texts = {name: (DOCS / name).read_text(encoding="utf-8") for name in ("crawling.md",)}
     _, _, section = (
         (DOCS / "architecture.md").read_text(encoding="utf-8").partition("### Orderings")
     )
