@@ -24,6 +24,7 @@ from playwright.sync_api import Page, sync_playwright
 from benchmarks.here import ROOT
 from simweb import running
 
+SCRAPY: Final = (sys.executable, "-m", "scrapy")
 PICTURES: Final = ROOT / "docs" / "pictures"
 PAGES: Final = 4_000  # of the crawl when its pictures are taken
 POLITE: Final = "hosts wait for their delay"  # the usual limit; on a busy machine it comes and goes
@@ -38,9 +39,10 @@ SETTINGS: Final = {
     "IP_DELAY": 0,
     "CLOSESPIDER_PAGECOUNT": 20_000,
     "LIVE": 1,
+    "LOG_LEVEL": "ERROR",
 }
 # It asks nothing of the network by itself, and runs as root.
-CHROMIUM: Final = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+ARGS: Final = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
 TERMINAL_LINES: Final = 28
 TERMINAL: Final = """<body style="background: #1e1e1e; margin: 0">
 <pre style="margin: 0; padding: 16px; color: #e6e6e6; width: max-content;
@@ -48,10 +50,8 @@ font: 14px/19px 'DejaVu Sans Mono', monospace">{}</pre>"""
 
 
 def main() -> None:
-    chromium = shutil.which("chromium")
-    PICTURES.mkdir(exist_ok=True)
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM)
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGS)
         page = browser.new_page(bypass_csp=True, viewport={"width": 1180, "height": 880})
         with crawling(Path(folder)) as (job, url):
             take_live_page(page, url)
@@ -65,17 +65,16 @@ def main() -> None:
 @contextmanager
 def crawling(folder: Path) -> Iterator[tuple[Path, str]]:
     """A running crawl: its JOBDIR, and the URL of its live page. The block's end stops it."""
-    job, seeds = folder / "job", folder / "seeds.txt"
+    job, log, seeds = folder / "job", folder / "log", folder / "seeds.txt"
     with running(*WORLD) as web:
         seeds.write_text("\n".join(web.seeds))
         settings = SETTINGS | {"DNS_SERVERS": web.dns, "JOBDIR": job, "WARC_DIR": folder / "warc"}
-        options = [part for name, value in settings.items() for part in ("-s", f"{name}={value}")]
-        command = [sys.executable, "-m", "scrapy", "crawl", "broad", "-a", f"seeds={seeds}"]
-        with (folder / "log").open("w+") as log, subprocess.Popen(
-            [*command, *options], cwd=ROOT, stdout=log, stderr=subprocess.DEVNULL
-        ) as crawl:  # fmt: skip
+        command = [*SCRAPY, "crawl", "broad", "-a", f"seeds={seeds}"]
+        for name, value in settings.items():
+            command += ["-s", f"{name}={value}"]
+        with log.open("w") as output, subprocess.Popen(command, cwd=ROOT, stdout=output) as crawl:
             try:
-                yield job, live_url(folder / "log")
+                yield job, live_url(log)
             finally:
                 crawl.terminate()
 
@@ -90,9 +89,8 @@ def live_url(log: Path) -> str:
 
 
 def scrapy(*arguments: str) -> str:
-    command = [sys.executable, "-m", "scrapy", *arguments]
     env = os.environ | {"COLUMNS": "96"}  # of `scrapy top`
-    return subprocess.check_output(command, cwd=ROOT, env=env, text=True)
+    return subprocess.check_output([*SCRAPY, *arguments], cwd=ROOT, env=env, text=True)
 
 
 def take_live_page(page: Page, url: str) -> None:
@@ -108,8 +106,7 @@ def take_live_page(page: Page, url: str) -> None:
 
 
 def take_terminal(page: Page, text: str) -> None:
-    lines = text.strip("\n").splitlines()[:TERMINAL_LINES]
-    page.set_content(TERMINAL.format(html.escape("\n".join(lines))))
+    page.set_content(TERMINAL.format(html.escape("\n".join(text.splitlines()[:TERMINAL_LINES]))))
     page.locator("pre").screenshot(path=PICTURES / "top.png")
 
 
