@@ -43,7 +43,6 @@ SETTINGS: Final = {
 }
 # It asks nothing of the network by itself, and runs as root.
 ARGS: Final = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
-TERMINAL_LINES: Final = 28
 TERMINAL: Final = """<body style="background: #1e1e1e; margin: 0">
 <pre style="margin: 0; padding: 16px; color: #e6e6e6; width: max-content;
 font: 14px/19px 'DejaVu Sans Mono', monospace">{}</pre>"""
@@ -106,7 +105,7 @@ def take_live_page(page: Page, url: str) -> None:
 
 
 def take_terminal(page: Page, text: str) -> None:
-    page.set_content(TERMINAL.format(html.escape("\n".join(text.splitlines()[:TERMINAL_LINES]))))
+    page.set_content(TERMINAL.format(html.escape("\n".join(text.splitlines()[:28]))))
     page.locator("pre").screenshot(path=PICTURES / "top.png")
 
 
