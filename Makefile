@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .DELETE_ON_ERROR:
 .NOTPARALLEL:  # several install into one environment
 unexport PYTHONDONTWRITEBYTECODE  # or each of the tests' thousand processes compiles all modules
-.PHONY: help demo cluster bench install check test fuzz lint format clean
+.PHONY: help demo cluster bench pictures install check test fuzz lint format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ cluster: $(VENV)/.scan ## crawl a simulated web with three nodes, kill one, and 
 
 bench: $(VENV)/.scan ## pages per CPU second against plain Scrapy, in some three minutes
 	@$(BIN)/python -m benchmarks vs-scrapy
+
+pictures: $(VENV)/.scan $(VENV)/.test ## the pictures of the docs, from a small crawl (needs chromium)
+	@$(BIN)/python -m benchmarks.pictures
 
 install: $(VENV)/.scan ## install what a crawl needs, into .venv
 

@@ -56,7 +56,7 @@ OBEY_NOARCHIVE = False  # by default an archive is not a search engine's cache
 FOLLOW_REL_NOFOLLOW = True  # rel=nofollow is a hint for ranking (HTML 4.6.7.13; no RFC)
 DEPTH_LIMIT = 0
 URLLENGTH_LIMIT = 2083
-# Traps. Of 91,000 real URLs, the first two limits refuse 0; reasons in docs/scope.md.
+# Traps. Of 91,000 real URLs, the first two limits refuse 0; reasons in docs/crawling.md.
 PATH_DEPTH_LIMIT = 20  # Heritrix's TooManyPathSegmentsDecideRule
 PATH_REPEAT_LIMIT = 4  # of one segment in a path; 3 is usual: /sympy/sympy/blob/master/sympy/
 SEQUENCE_LIMIT = 500  # numbered pages in a row, each found on the one before: 4 hours at 30 s

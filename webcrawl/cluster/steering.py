@@ -1,4 +1,4 @@
-"""Orders, target and end of the whole crawl, as one node carries them out (docs/steering.md).
+"""Orders, target and end of the whole crawl, as one node carries them out (docs/watching.md).
 
 Owns when they are looked at: in each round, and at once when another node calls. What orders do in
 the processes of this node is a matter of `on_orders`.

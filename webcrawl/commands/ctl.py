@@ -1,4 +1,4 @@
-"""`scrapy ctl JOBDIR COMMAND [ARG...]`: steers a running crawl (docs/steering.md)."""
+"""`scrapy ctl JOBDIR COMMAND [ARG...]`: steers a running crawl (docs/watching.md)."""
 
 from __future__ import annotations
 

@@ -35,20 +35,20 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             kinds.SUFFIXES,
             "Host name suffixes in scope, on a label boundary: `.br` takes `uol.com.br`, not"
             " `x.br.com`. Empty: the whole web.",
-            "scope.md",
+            "crawling.md#scope",
         ),
         Setting(
             "SCOPE_DENY",
             kinds.NAMES,
             "Hosts (with their subdomains), regular expressions, or `@file` of these, that are out"
             " of scope. `SCOPE_DENY` wins over `SCOPE_ALLOW`.",
-            "scope.md",
+            "crawling.md#scope",
         ),
         Setting(
             "SCOPE_ALLOW",
             kinds.NAMES,
             "The only hosts, regular expressions or `@file` of these in scope. Empty: all.",
-            "scope.md",
+            "crawling.md#scope",
         ),
         Setting(
             "SCOPE_RULES",
@@ -67,13 +67,13 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "Follow the sitemaps that robots.txt names, and seeds that are sitemaps or feeds."
             " `guess`: also try `/sitemap.xml` of hosts whose robots.txt names none. No effect with"
             " `FOLLOW_LINKS=False`.",
-            "sitemaps.md",
+            "crawling.md#sitemaps",
         ),
         Setting(
             "MAX_SITEMAPS_PER_HOST",
             whole(0),
             "Maximum number of sitemaps, those of index files too, per host. 0: no limit.",
-            "sitemaps.md",
+            "crawling.md#sitemaps",
         ),
         Setting("OBEY_NOFOLLOW", BOOL, "Obey `nofollow` in meta robots and `X-Robots-Tag`."),
         Setting(
@@ -94,20 +94,20 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "PATH_DEPTH_LIMIT",
             whole(0),
             "Maximum number of slashes in a path; URLs with more are out of scope. 0: no limit.",
-            "scope.md#traps",
+            "crawling.md#traps",
         ),
         Setting(
             "PATH_REPEAT_LIMIT",
             whole(0),
             "Maximum number of times that one segment may be in a path. 0: no limit.",
-            "scope.md#traps",
+            "crawling.md#traps",
         ),
         Setting(
             "SEQUENCE_LIMIT",
             whole(0),
             "Maximum number of a host's numbered pages in a row, each found on the one before:"
             " calendars, `?page=2`, `?page=3`... 0: no limit.",
-            "scope.md#traps",
+            "crawling.md#traps",
         ),
         Setting(
             "MAX_PAGES_PER_HOST",
@@ -130,14 +130,14 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             kinds.SIZE,
             "Maximum number of bytes on the wire from one host, in all runs; then its URLs are"
             " dropped. The last page may exceed it. 0: no limit.",
-            "rules.md#budgets",
+            "crawling.md#caps-and-ends",
         ),
         Setting(
             "RULES",
             kinds.RULES_FILE,
             "A file with other values for some hosts, domains or suffixes: delay, caps, headers,"
             " deny and more. It is read again when it changes.",
-            "rules.md",
+            "manners.md#rules-for-single-hosts",
         ),
         Setting(
             "CONTENT_TYPES",
@@ -180,27 +180,27 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             kinds.MAIL_ADDRESS,
             "The mail address of whoever runs the crawl, for the `From` header of each request."
             " Empty: no such header.",
-            "identity.md#the-from-header",
+            "manners.md#who-we-are",
         ),
         Setting(
             "BOT_AUTH_KEY",
             kinds.PATH,
             "The file of a private Ed25519 key (PEM or JWK): each request is signed with it (Web"
             " Bot Auth). Needs `BOT_AUTH_AGENT`. Empty: no signatures.",
-            "identity.md#signed-requests",
+            "manners.md#signed-requests",
         ),
         Setting(
             "BOT_AUTH_AGENT",
             kinds.HTTPS_URL,
             "The `https` URL at which your public keys are, for the `Signature-Agent` header.",
-            "identity.md#signed-requests",
+            "manners.md#signed-requests",
         ),
         Setting(
             "BOT_ADDRESSES",
             kinds.PREFIXES,
             "The IP addresses from which you crawl, such as `192.0.2.0/28`. Only for the page and"
             " the list that `scrapy botpage` writes.",
-            "identity.md#the-page-of-the-crawler",
+            "manners.md#the-page-of-the-crawler",
         ),
         Setting("ROBOTSTXT_OBEY", BOOL, "Obey robots.txt (RFC 9309)."),
         Setting(
@@ -377,7 +377,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "The HTTP proxy of the whole crawl: `http://host:port`, or `@file` with that URL, which"
             " may have `user:password@`. Pages, robots.txt and DNS go through it, nothing goes past"
             " it. Empty: none. `direct`: none, also in a crawl that was begun with one.",
-            "identity.md#a-proxy-for-the-whole-crawl",
+            "manners.md#a-proxy-for-the-whole-crawl",
         ),
         Setting("DNS_SERVERS", kinds.DNS_SERVERS, "Name servers to ask. Empty: the system's."),
         Setting(
@@ -389,14 +389,14 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "ALLOW_PORTS",
             kinds.PORTS,
             "Ports of other protocols, such as 6000, to which requests may be sent all the same.",
-            "scope.md#ports",
+            "crawling.md#ports",
         ),
         Setting(
             "FRONTIER_ORDER",
             one_of(*ORDERINGS),
             "Which URLs come first: `level` (short paths), `depth` (breadth first),"
             " `least-visited` (sites with the fewest fetched pages) or `opic` (most-linked pages).",
-            "orderings.md",
+            "crawling.md#orderings",
         ),
         Setting(
             "FRONTIER_STORE",
@@ -445,7 +445,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         Setting("SCHEDULER", kinds.SCHEDULER, "The scheduler in front of the frontier."),
     ),
     "What is left behind": (
-        Setting("WARC_DIR", kinds.FOLDER, "The folder of the WARC files.", "warc.md"),
+        Setting("WARC_DIR", kinds.FOLDER, "The folder of the WARC files.", "output.md#the-archive"),
         Setting("WARC_PREFIX", kinds.FILE_PREFIX, "The start of the WARC files' names."),
         Setting(
             "WARC_MAX_SIZE",
@@ -457,27 +457,27 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             kinds.SIZE,
             "The crawl ends when its WARC files, of all processes and runs, have this size"
             " together. 0: no limit.",
-            "rules.md#budgets",
+            "crawling.md#caps-and-ends",
         ),
         Setting(
             "DISK_FREE_MIN",
             kinds.SIZE,
             "The crawl ends, with exit code 1, when a disk of `WARC_DIR` or `JOBDIR` has less free"
             " space than this. 0: the crawl ends when a write fails.",
-            "rules.md#budgets",
+            "crawling.md#caps-and-ends",
         ),
         Setting(
             "WARC_CDXJ",
             BOOL,
             "Write an index beside each WARC file (`NAME.cdxj`), which pywb reads as it is.",
-            "warc.md#the-index",
+            "output.md#the-index",
         ),
         Setting(
             "WARC_OMIT_HEADERS",
             kinds.HEADER_NAMES,
             "Headers that are left out of the request records, since they may be secrets. Empty:"
             " the records have all that was sent.",
-            "identity.md#secrets-and-the-archive",
+            "manners.md#a-login-a-cookie",
         ),
         Setting("WARC_COLLECTION", kinds.ONE_LINE, "Name of the collection (warcinfo record)."),
         Setting("WARC_OPERATOR", kinds.ONE_LINE, "Who runs the crawl (warcinfo record)."),
@@ -487,7 +487,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             one_of("wire", "payload", "none"),
             "The bytes that `WARC-Payload-Digest` covers: the body as sent (`wire`), or the body"
             " without chunk framing (`payload`). `none`: no such field.",
-            "warc.md",
+            "output.md#the-archive",
         ),
         Setting("WARC_ENABLED", BOOL, "`False`: no archive."),
         Setting(
@@ -495,27 +495,27 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             kinds.INDEXES,
             "Indexes of earlier archives: CDXJ files (`.cdxj`, `.cdxj.gz`) or folders of them. A"
             " page that they hold in the same bytes becomes a `revisit` record that refers to it.",
-            "warc.md#earlier-archives",
+            "output.md#earlier-archives",
         ),
         Setting(
             "REPORT_DIR",
             kinds.FOLDER_OR_UNSET,
             "The folder of `report.json`, `report.txt`, the crawl log and the time series; those of"
             " earlier runs stay. Empty: `WARC_DIR`.",
-            "stats.md#the-report",
+            "output.md#reportjson",
         ),
         Setting(
             "CRAWL_LOG",
             BOOL,
             "Write a line of JSON for each URL that had its turn, fetched or not:"
             " `crawl-ID-00001.jsonl` in `REPORT_DIR`.",
-            "crawl-log.md",
+            "output.md#the-crawl-log",
         ),
         Setting(
             "STATS_INTERVAL",
             seconds(),
             "Time between stats lines. 0: the summary at the end only.",
-            "stats.md",
+            "watching.md#the-two-lines",
         ),
         Setting(
             "LIVE",
@@ -523,7 +523,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "The page that shows and steers the running crawl, on this port of 127.0.0.1. 1: a free"
             " port. 0: off. The first line on standard output has the page's URL. With `LOG_FILE`"
             " it needs a `JOBDIR`.",
-            "live.md",
+            "watching.md#the-live-page",
         ),
         Setting(
             "OWN_NAMES",

@@ -1,7 +1,7 @@
 """Runs the control server of a crawl, in its first process.
 
-It listens on JOBDIR/control.sock always, and on 127.0.0.1 with LIVE (docs/live.md). It starts when
-the spider opens and ends when the spider has closed, so it answers while the crawl is closing.
+It listens on JOBDIR/control.sock always, and on 127.0.0.1 with LIVE (docs/watching.md). It starts
+when the spider opens and ends when the spider has closed, so it answers while the crawl is closing.
 """
 
 from __future__ import annotations

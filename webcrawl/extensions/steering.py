@@ -1,6 +1,6 @@
 """Steers the running crawl: carries out the commands of `scrapy ctl` and of the live page.
 
-Runs in the first process (docs/steering.md). A command is answered when it holds in all processes
+Runs in the first process (docs/watching.md). A command is answered when it holds in all processes
 of the crawl. Commands run one after the other; `stop`, `seeds` and `status` do not wait for others.
 """
 

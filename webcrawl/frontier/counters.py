@@ -1,7 +1,7 @@
 """The crawl in numbers: the funnel of the stats lines and all that the summary prints.
 
 Plain integers that the parts of the crawl add to. One reporter reads them, from any thread. Each is
-mirrored to Scrapy's stats as `webcrawl/<name>` (docs/stats.md).
+mirrored to Scrapy's stats as `webcrawl/<name>` (docs/watching.md).
 
 Invariant, at any time: extracted >= host_passed >= ip_passed >= robots_passed >= crawled. A URL
 moves through these in this order and is counted once in each, however often it is retried.
@@ -66,7 +66,7 @@ class Counters:
     failed -- tries of a page or HEAD without an answer, by reason (urloutcomes)
     retried -- retries, by reason or status (urloutcomes, disposition)
     robots -- answers to robots.txt, by "2xx", "4xx", "redirects" or a reason (disposition)
-    sitemaps -- of sitemaps (docs/sitemaps.md): "found", URLs that a sitemap gave first; "only",
+    sitemaps -- of sitemaps (docs/crawling.md): "found", URLs that a sitemap gave first; "only",
         answered pages that no page has linked to so far (candidates); files by "2xx" ... "5xx"
         (urloutcomes); files by format and by problem, "entries", and "foreign" entries (admissions)
     kept -- URLs kept for a later try, by reason; goes up and down (backlog)

@@ -1,4 +1,4 @@
-"""Steering of all nodes (docs/steering.md): one record has the whole state, by compare-and-set.
+"""Steering of all nodes (docs/watching.md): one record has the whole state, by compare-and-set.
 
 Each node looks at it with each heartbeat and carries out what it has not yet. An entry is added
 once, however often its command is repeated: the answer to an update may have been lost. `stop` is

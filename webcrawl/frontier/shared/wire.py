@@ -93,7 +93,7 @@ class Status(_Tagged, frozen=True):
 
 
 class Orders(Struct, frozen=True, array_like=True):
-    """How a crawl is steered (docs/steering.md): the whole state, not a change of it.
+    """How a crawl is steered (docs/watching.md): the whole state, not a change of it.
 
     allow, deny -- entries beside those of the settings
     holds_places -- no more answers get a place of the target: for the moment of its change
