@@ -55,6 +55,7 @@ from webcrawl.frontier.sitemapnames import GUESSED
 from webcrawl.parse.robots import ALLOW_ALL, LARGE_BODY_BYTES, RobotsRules
 from webcrawl.parse.sitemaps import SIZE_MAX
 from webcrawl.parse.urls import canonicalize_each, host_of, redirect_target
+from webcrawl.reading.reader import GivenUp
 from webcrawl.scope import HostsAndPatterns
 from webcrawl.scope.hostrules import NO_VALUES, HostRules, Values
 
@@ -256,7 +257,10 @@ class Admissions:
         links: tuple[Link, ...] = ()
         status, own_only = exchange.status, False
         if self.sitemaps is not None and 200 <= status < 300:
-            links, own_only = await self.sitemaps.read(exchange, link)
+            try:
+                links, own_only = await self.sitemaps.read(exchange, link)
+            except GivenUp:
+                return Returned(exchange.asked_at, exchange.ended_at)
         elif self.sitemaps is not None and status in REDIRECTS:
             target = redirect_target(exchange.header(b"location"), link.url)
             links = self.sitemaps.moved(target, link) if target else ()

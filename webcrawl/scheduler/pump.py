@@ -41,8 +41,8 @@ _STAGES = {
     Step.SITEMAP: "robots",  # files about a site, beside its pages
 }
 _POLL_S = 0.25  # longest pause between two turns: each checks whether the engine is closing
-# How long a thread that runs Python code, as for a sitemap, makes the event loop wait at each turn.
-# With Python's default, 5 ms, other hosts got 1.5 times fewer pages beside 12 sitemaps of 10 MB.
+# How long a thread that runs Python code, as for a large robots.txt, makes the event loop wait at
+# each turn. With Python's default, 5 ms, hosts got 1.5 times fewer pages beside such a thread.
 _SWITCH_S = 0.0005
 _ORPHANS_S = 1.0  # interval of the search for leases without a Request in the engine
 _NO_SOCKET_S = 0.5  # pause after a request found no socket
