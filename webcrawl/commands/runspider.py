@@ -15,7 +15,7 @@ from scrapy.utils.spider import iter_spider_classes
 
 from webcrawl.commands import preflight
 from webcrawl.commands.epilog import add_epilog
-from webcrawl.config.scrapysown import refuse_unusable
+from webcrawl.config.scrapysown import refuse_unreadable, refuse_unusable
 from webcrawl.scrapy_private import refuse_to_start
 from webcrawl.spiders.broad import BroadSpider
 
@@ -28,8 +28,9 @@ class Command(runspider.Command):
         add_epilog(parser)
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        super().process_options(args, opts)
         assert self.settings is not None
+        refuse_unreadable(self.settings, opts.set)
+        super().process_options(args, opts)
         refuse_unusable(self.settings)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:

@@ -22,7 +22,7 @@ def details_of(exchange: Exchange, page: Page | None = None) -> bytes:
         len(exchange.payload),
         media_type[:_MEDIA_TYPE_MAX].decode("latin-1"),
         digest=exchange.digest,
-        truncated=exchange.truncated,
+        truncated=exchange.cut,
         connect_ms=milliseconds(exchange.connect_s),
         first_byte_ms=milliseconds(exchange.first_byte_s),
         total_ms=milliseconds(exchange.total_s),
