@@ -174,6 +174,10 @@ class Admissions:
         ):
             failure.reason = "outage"
 
+    async def suspect(self, lease: Lease) -> None:
+        """Look for an outage, as if the request of `lease` had failed."""
+        await self.outage.is_ours_for_server(lease.host, self._probed(lease), lease.url)
+
     def _probed(self, lease: Lease) -> str:
         """The server of `lease`, for probes: its address, or its name if a proxy looks that up."""
         return real_address(lease.address) or lease.host

@@ -22,6 +22,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 
 from webcrawl import openfiles, scrapy_private
+from webcrawl.admission.outage import MANY
 from webcrawl.admission.runner import Admissions, broken
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.crawl.page_fetch import PageFetch
@@ -90,6 +91,7 @@ class Pump:
         self._pages_counted = 0  # this process's part of `stage_under_way`
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._suspicion: asyncio.Task[None] | None = None  # of an outage
         self._end_task: asyncio.Task[None] | None = None
         self._closing_at = 0.0  # when closing began; 0.0 before
         self._fetches_counted = 0  # this process's part of `counters.under_way`
@@ -222,6 +224,7 @@ class Pump:
         wait_s = _POLL_S
         if now >= self._no_socket_until and not (self._outage.is_on or self._gate.is_shut):
             wait_s = min(wait_s, await self._refill(now), await self._admit(now))
+            self._look_for_outage(now)
         self._count_under_way(len(self.under_way), self._admissions.client.active)
         if self._window or self._frontier.is_finished():
             scrapy_private.wake(engine)
@@ -297,6 +300,12 @@ class Pump:
             self._frontier.counters.count_stage(stage, time.monotonic() - began_at)
             self._give_back(lease, outcome)
 
+    def _look_for_outage(self, now: float) -> None:
+        """Let a page fetch that is under way count as failed if all servers are silent."""
+        if len(self.under_way) >= MANY and self._outage.is_silent(now):
+            waiting = next(iter(self.under_way)).lease
+            self._suspicion = asyncio.create_task(self._admissions.suspect(waiting))
+
     def _drop_orphans(self, in_engine: set[Request]) -> None:
         """Give back the leases of Requests that a middleware has replaced by another."""
         now = time.monotonic()
@@ -333,8 +342,9 @@ class Pump:
 
     async def close(self) -> None:
         """Stop, hand all links and leases over, then close the frontier and the admissions."""
-        if self._task is not None:
-            self._task.cancel()
+        for each in (self._task, self._suspicion):
+            if each is not None:
+                each.cancel()
         for task in self._admitting:
             task.cancel()
         await asyncio.gather(*self._admitting, return_exceptions=True)

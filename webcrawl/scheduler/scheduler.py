@@ -108,7 +108,10 @@ class Scheduler(BaseScheduler):
         follow = read(settings, "FOLLOW_LINKS", bool)
         outlinks = build.outlinks_from(settings, frontier.counters.dropped, scope, rules)
         # Only a spider that makes pages of all URLs can do something with those of a sitemap.
-        large_bodies: LargeBodies | None = getattr(crawler.spider, "large_bodies", None)
+        spider: Any = crawler.spider
+        large_bodies: LargeBodies | None = (
+            spider.large_bodies if hasattr(type(spider), "large_bodies") else None
+        )
         outlinks.reads_sitemaps &= large_bodies is not None and not build.is_debugging(crawler)
         sitemaps = None
         if large_bodies is not None and outlinks.reads_sitemaps:
