@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -117,8 +118,13 @@ def test_an_entry_of_allowed_domains_that_is_no_host_gets_a_line(
     ],
 )  # fmt: skip
 def test_no_setting_of_the_log_hides_a_missing_contact(
-    setting: dict[str, Any], lines: int, capsys: pytest.CaptureFixture[str]
+    setting: dict[str, Any],
+    lines: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     StartCheck.from_crawler(crawler_of(SCOPE_DENIED=1, **setting))
     said = capsys.readouterr().err
     assert len(said.splitlines()) == lines

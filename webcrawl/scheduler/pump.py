@@ -45,7 +45,7 @@ _POLL_S = 0.25  # longest pause between two turns: each checks whether the engin
 # How long a thread that runs Python code, as for a large robots.txt, makes the event loop wait at
 # each turn. With Python's default, 5 ms, hosts got 1.5 times fewer pages beside such a thread.
 _SWITCH_S = 0.0005
-_ORPHANS_S = 1.0  # interval of the search for leases without a Request in the engine
+_LOOKS_S = 1.0  # interval of the looks for leases without a Request in the engine, and for outages
 _NO_SOCKET_S = 0.5  # pause after a request found no socket
 _WARN_S = 60.0  # least time between two warnings of missing sockets
 
@@ -98,7 +98,7 @@ class Pump:
         self._outage_counted_s = 0.0  # its part of `counters.outage_s`
         self._no_socket_until = 0.0  # no lease is taken before this time
         self._warned_at = -math.inf  # when the last warning of missing sockets was logged
-        self._orphans_at = 0.0  # when to search for orphans next
+        self._looks_at = 0.0  # when to look for orphans and for an outage next
 
     def start(self) -> None:
         sys.setswitchinterval(_SWITCH_S)
@@ -215,8 +215,9 @@ class Pump:
             self._close_spider(TARGET_MET)
             await asyncio.sleep(0)
             return 0.0
-        if now >= self._orphans_at:
-            self._orphans_at = now + _ORPHANS_S
+        if now >= self._looks_at:
+            self._looks_at = now + _LOOKS_S
+            self._look_for_outage(now)
             self._drop_orphans(scrapy_private.requests_under_way(engine))
         self._count_outage()
         if not self.under_way and not self._window:
@@ -224,7 +225,6 @@ class Pump:
         wait_s = _POLL_S
         if now >= self._no_socket_until and not (self._outage.is_on or self._gate.is_shut):
             wait_s = min(wait_s, await self._refill(now), await self._admit(now))
-            self._look_for_outage(now)
         self._count_under_way(len(self.under_way), self._admissions.client.active)
         if self._window or self._frontier.is_finished():
             scrapy_private.wake(engine)
@@ -302,7 +302,9 @@ class Pump:
 
     def _look_for_outage(self, now: float) -> None:
         """Let a page fetch that is under way count as failed if all servers are silent."""
-        if len(self.under_way) >= MANY and self._outage.is_silent(now):
+        if self._outage.is_on or self._gate.is_shut or len(self.under_way) < MANY:
+            return
+        if self._outage.is_silent(now):
             waiting = next(iter(self.under_way)).lease
             self._suspicion = asyncio.create_task(self._admissions.suspect(waiting))
 
