@@ -172,7 +172,7 @@ class BodyRules:
         expected = content_length(exchange.headers) or 0
         if exchange.body_skipped:
             self._refuse_size(request, f"Expected to receive {expected}")
-        if exchange.cut == "length":
+        if exchange.truncated == "length" or "too large" in exchange.decode_problem:
             self._refuse_size(request, f"Received more than {self._max_size(request)}")
         if exchange.truncated:
             self._refuse_cut(request, exchange)

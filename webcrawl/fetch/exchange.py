@@ -115,11 +115,6 @@ class Exchange:
         self.size_bytes = len(self.head) + len(self.body)
 
     @property
-    def cut(self) -> str:
-        """Why the payload is not whole: "length" if decoding has cut it, else `truncated`."""
-        return "length" if "too large" in self.decode_problem else self.truncated
-
-    @property
     def is_not_modified(self) -> bool:
         """Whether it is the 304 that a conditional request of the crawl may get."""
         return self.status == NOT_MODIFIED and self.is_conditional

@@ -365,7 +365,7 @@ def _new_page(response: Response, exchange: Exchange, link: Link, digested: str)
         ip=exchange.ip,
         fetched_at=warc_date(exchange.started_time)[:-1] + "+00:00",
         fetch_s=round(exchange.total_s, 6),
-        truncated=exchange.cut,
+        truncated=exchange.truncated,
         payload_digest=digested,
     )
     page.exchange = exchange
