@@ -4,9 +4,8 @@ A transient failure is held back until its cause is decided. If another host ans
 host is the cause. If no host answers for QUIET_S, probes decide: they ask name servers for names,
 and connect, without a request, to servers that answered earlier or failed just now. If all is
 silent while requests are under way, `is_silent` says so, and one of these counts as failed: their
-time-outs would come much later. If no probe is answered, our network
-is the cause: the crawl pauses, no try is counted, and a few probes per second test whether the
-network is back.
+time-outs would come much later. If no probe is answered, our network is the cause: the crawl
+pauses, no try is counted, and a few probes per second test whether the network is back.
 
 Owns this decision and its evidence. A core module that does I/O, through two probes that are its
 arguments, and reads the monotonic clock. Knows nothing of leases.
