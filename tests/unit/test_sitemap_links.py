@@ -331,6 +331,7 @@ def sitemaps_with(process: OtherProcess) -> Sitemaps:
         (OK, gzip.compress(URLSET), False),
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\n", URLSET, False),
     ],
+    ids=["small", "large", "gzip", "coding"],  # workers must agree on them: gzip has a time
 )
 def test_which_sitemaps_are_read_on_the_event_loop(
     head: bytes, body: bytes, is_quick: bool
