@@ -158,21 +158,24 @@ def test_a_component_that_does_not_exist(name: str, users: Any, lacking: str) ->
 
 
 @pytest.mark.parametrize(
-    ("given", "is_readable"),
+    ("name", "value", "is_readable"),
     [
-        ("ITEM_PIPELINES=[]", True),
-        ('ITEM_PIPELINES={"json.JSONDecoder": 1}', True),
-        ("USER_AGENT=x", True),
-        ("x", True),  # Scrapy says that it needs NAME=VALUE
-        ('ITEM_PIPELINES=["json.JSONDecoder"]', False),
-        ("FEEDS=x", False),
-        ("ADDONS=5", False),
+        ("ITEM_PIPELINES", "[]", True),
+        ("ITEM_PIPELINES", '{"json.JSONDecoder": 1}', True),
+        ("ITEM_PIPELINES", {"json.JSONDecoder": 1}, True),
+        ("FEEDS", None, True),
+        ("USER_AGENT", "x", True),
+        ("ITEM_PIPELINES", '["json.JSONDecoder"]', False),
+        ("ITEM_PIPELINES", ["json.JSONDecoder"], False),
+        ("FEEDS", "x", False),
+        ("ADDONS", "5", False),
     ],
 )
-def test_dictionaries_on_the_command_line(given: str, is_readable: bool) -> None:
-    name, _, value = given.partition("=")
-    line = f"{name} = {value!r} cannot be used: a dictionary in JSON"
-    assert list(unreadable(Settings(), [given])) == ([] if is_readable else [line])
+def test_a_setting_that_is_a_dictionary_is_given_one(
+    name: str, value: Any, is_readable: bool
+) -> None:
+    line = f"{name} = {value!r} cannot be used: a dictionary; on the command line as JSON"
+    assert list(unreadable(Settings(), {name: value})) == ([] if is_readable else [line])
 
 
 def test_a_place_of_a_component_is_a_number() -> None:

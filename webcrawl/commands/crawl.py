@@ -32,7 +32,9 @@ class Command(crawl.Command):
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings is not None
-        refuse_unreadable(self.settings, opts.set)
+        refuse_unreadable(
+            self.settings, dict(each.split("=", 1) for each in opts.set if "=" in each)
+        )
         super().process_options(args, opts)
         refuse_unusable(self.settings)
 
@@ -49,7 +51,10 @@ class Command(crawl.Command):
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(names))}"
             print(f"there is no spider {name!r}; {hint}", file=sys.stderr)
             self.exitcode = 2
-        elif issubclass(loader.load(name), BroadSpider):
+            return
+        spider = loader.load(name)
+        refuse_unreadable(self.settings, spider.custom_settings)
+        if issubclass(spider, BroadSpider):
             preflight.run(self, self._create_crawler(name), opts)
-        elif not preflight.has_mistakes(self, loader.load(name)):
+        elif not preflight.has_mistakes(self, spider):
             preflight.run_plain(self, self._create_crawler(name), opts)

@@ -29,7 +29,9 @@ class Command(runspider.Command):
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings is not None
-        refuse_unreadable(self.settings, opts.set)
+        refuse_unreadable(
+            self.settings, dict(each.split("=", 1) for each in opts.set if "=" in each)
+        )
         super().process_options(args, opts)
         refuse_unusable(self.settings)
 
@@ -37,6 +39,7 @@ class Command(runspider.Command):
         assert self.settings
         refuse_to_start(log=bool(self.settings["LOG_FILE"]))
         spider = _spider_in(args[0]) if len(args) == 1 else None
+        refuse_unreadable(self.settings, spider.custom_settings if spider else None)
         if spider is not None and issubclass(spider, BroadSpider):
             preflight.run(self, self._create_crawler(spider), opts)
         elif spider is None:

@@ -2,7 +2,7 @@
 
 A wrong one would be a traceback of Scrapy. `check` looks at them with the settings of the table,
 and `refuse_unusable` looks at them earlier: before Scrapy opens the log and loads the event loop.
-`refuse_unreadable` looks at the command line, before Scrapy reads it.
+`refuse_unreadable` looks at settings before Scrapy reads them at all.
 """
 
 from __future__ import annotations
@@ -172,20 +172,21 @@ def unusable(settings: BaseSettings) -> Iterator[str]:
             yield str(SettingError(name, shown, kind.allowed + why))
 
 
-def unreadable(settings: BaseSettings, given: Iterable[str]) -> Iterator[str]:
-    """One line for each NAME=VALUE that Scrapy cannot read as the dictionary that NAME is."""
-    for each in given:
-        name, _, value = each.partition("=")
+def unreadable(settings: BaseSettings, given: Mapping[str, Any]) -> Iterator[str]:
+    """One line for each value that is no dictionary, of a setting that is one."""
+    for name, value in given.items():
         if isinstance(settings.get(name), BaseSettings):
             try:
                 BaseSettings(value)
             except (TypeError, ValueError):
-                yield str(SettingError(name, value, "a dictionary in JSON"))
+                yield str(SettingError(name, value, "a dictionary; on the command line as JSON"))
 
 
-def refuse_unreadable(settings: BaseSettings, given: Iterable[str]) -> None:
-    """End the command if a setting of its command line cannot be read, with a line for each."""
-    _refuse(unreadable(settings, given))
+def refuse_unreadable(settings: BaseSettings, given: Mapping[str, Any] | None) -> None:
+    """End the command if Scrapy cannot read settings of its command line, or of a spider, with a
+    line for each.
+    """
+    _refuse(unreadable(settings, given or {}))
 
 
 def refuse_unusable(settings: BaseSettings) -> None:
