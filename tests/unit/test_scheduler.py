@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from scrapy.core.engine import ExecutionEngine
 from scrapy.crawler import Crawler
 
 from webcrawl import settings as project
+from webcrawl.admission.outage import MANY
 from webcrawl.config.build import domains_of
 from webcrawl.crawl.crawl import Assignment, crawl_of
 from webcrawl.crawl.page_fetch import PageFetch, lease_of, page_fetch_of
@@ -80,6 +82,24 @@ def test_a_part_that_is_off_gets_a_line_at_the_start(caplog: pytest.LogCaptureFi
     assert "DOWNLOADER_MIDDLEWARES: RobotsTxt is off" in caplog.text
 
 
+@pytest.mark.parametrize(("under_way", "is_suspected"), [(MANY - 1, False), (MANY, True)])
+def test_a_fetch_counts_as_failed_while_no_server_answers(
+    under_way: int, is_suspected: bool
+) -> None:
+    """Long before its time-out, so that an outage of our own network is noticed."""
+
+    async def use(scheduler: Scheduler) -> None:
+        pump, now = scheduler._pump, time.monotonic()
+        pump._outage.server_answered("b.example", "10.0.0.2", "http://b.example/", now - 10.0)
+        for _ in range(under_way):
+            pump.under_way.add(PageFetch(Lease("a.example", Step.PAGE, URL, "10.0.0.1")))
+        pump._look_for_outage(now)
+        await asyncio.sleep(0)
+        assert pump._outage.failures == ([("a.example", "connect")] if is_suspected else [])
+
+    with_scheduler(use)
+
+
 @pytest.mark.parametrize(
     ("chosen", "taken"),
     [
@@ -98,7 +118,7 @@ def test_allowed_domains_of_the_spider_narrows_the_scope(chosen: Any, taken: boo
 
     async def go() -> None:
         crawler = crawler_with()
-        crawler.spider = BroadSpider()
+        crawler.spider = BroadSpider.from_crawler(crawler)
         crawler.spider.allowed_domains = chosen
         scheduler = Scheduler.from_crawler(crawler)
         await use(scheduler)

@@ -2,9 +2,10 @@
 
 A transient failure is held back until its cause is decided. If another host answers, the failing
 host is the cause. If no host answers for QUIET_S, probes decide: they ask name servers for names,
-and connect, without a request, to servers that answered earlier or failed just now. If no probe is
-answered, our network is the cause: the crawl pauses, no try is counted, and a few probes per second
-test whether the network is back.
+and connect, without a request, to servers that answered earlier or failed just now. If all is
+silent while requests are under way, `is_silent` says so, and one of these counts as failed: their
+time-outs would come much later. If no probe is answered, our network is the cause: the crawl
+pauses, no try is counted, and a few probes per second test whether the network is back.
 
 Owns this decision and its evidence. A core module that does I/O, through two probes that are its
 arguments, and reads the monotonic clock. Knows nothing of leases.
@@ -33,6 +34,8 @@ QUIET_S: Final = 1.0  # probes decide after this time without an answer
 PROBE_TIMEOUT_S: Final = 3.0
 PROBES: Final = 3  # at a time, of each kind
 MANY: Final = 3  # so many hosts, and addresses, must be silent before our network is suspected
+SILENT_S: Final = 3.0  # without any answer
+SILENCE_AGAIN_S: Final = 60.0  # of hosts that are only slow, no more probes than these
 DOUBT_S: Final = 120.0  # longest pause if the hosts may also be the cause
 AFTER_S: Final = (
     15.0  # a time-out this soon after an outage belongs to it: DOWNLOAD_TIMEOUT's default
@@ -151,6 +154,7 @@ class Outage:
         self._nobody_listens = False  # at the addresses of the name servers
         self._since = 0.0  # when the present outage began; 0.0 without one
         self._earlier_s = 0.0  # duration of all earlier outages
+        self._silence_at = -1e9  # when `is_silent` last was true
         self._judged_at = -1e9  # when probes last found that our network works
         self._ended_at = -1e9  # when the last outage ended
         self._are_hosts = False  # failures count as the hosts' fault, until a server answers
@@ -192,6 +196,16 @@ class Outage:
                 self._names.answered.keep(host, host)  # its name was resolved
         servers.answer(now)
         self._are_hosts = False
+
+    def is_silent(self, now: float) -> bool:
+        """Whether servers that have answered before have been silent for SILENT_S.
+
+        True at most once per SILENCE_AGAIN_S.
+        """
+        if now < self._servers.answered_at + SILENT_S or now < self._silence_at + SILENCE_AGAIN_S:
+            return False
+        self._silence_at = now
+        return bool(self._servers.answered)
 
     async def is_ours_for_name(self, host: str, *, nobody_listens: bool = False) -> bool:
         """Whether the look-up of `host` failed because of our network. A few seconds at worst.

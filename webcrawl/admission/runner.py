@@ -55,6 +55,7 @@ from webcrawl.frontier.sitemapnames import GUESSED
 from webcrawl.parse.robots import ALLOW_ALL, LARGE_BODY_BYTES, RobotsRules
 from webcrawl.parse.sitemaps import SIZE_MAX
 from webcrawl.parse.urls import canonicalize_each, host_of, redirect_target
+from webcrawl.reading.reader import GivenUp
 from webcrawl.scope import HostsAndPatterns
 from webcrawl.scope.hostrules import NO_VALUES, HostRules, Values
 
@@ -173,6 +174,10 @@ class Admissions:
         ):
             failure.reason = "outage"
 
+    async def suspect(self, lease: Lease) -> None:
+        """Look for an outage, as if the request of `lease` had failed."""
+        await self.outage.is_ours_for_server(lease.host, self._probed(lease), lease.url)
+
     def _probed(self, lease: Lease) -> str:
         """The server of `lease`, for probes: its address, or its name if a proxy looks that up."""
         return real_address(lease.address) or lease.host
@@ -256,7 +261,10 @@ class Admissions:
         links: tuple[Link, ...] = ()
         status, own_only = exchange.status, False
         if self.sitemaps is not None and 200 <= status < 300:
-            links, own_only = await self.sitemaps.read(exchange, link)
+            try:
+                links, own_only = await self.sitemaps.read(exchange, link)
+            except GivenUp:
+                return Returned(exchange.asked_at, exchange.ended_at)
         elif self.sitemaps is not None and status in REDIRECTS:
             target = redirect_target(exchange.header(b"location"), link.url)
             links = self.sitemaps.moved(target, link) if target else ()

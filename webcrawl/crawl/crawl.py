@@ -103,6 +103,7 @@ class Crawl:
         self.steering: Steering | None = None  # None: the crawl cannot be steered
         self.workers: dict[int, int] = {}  # the other processes of the crawl: number and pid
         self.assignment: Assignment | None = None  # of a worker; None in the first process
+        self.is_checked = False  # the command has checked the settings
         self.is_debugging = False  # `webcrawl.commands.debugging`: no file is written
         self.earlier_folder: Path | None = None  # where DEDUP_INDEX has its index
         self.is_closing = False  # no new request is sent

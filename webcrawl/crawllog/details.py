@@ -22,7 +22,8 @@ def details_of(exchange: Exchange, page: Page | None = None) -> bytes:
         len(exchange.payload),
         media_type[:_MEDIA_TYPE_MAX].decode("latin-1"),
         digest=exchange.digest,
-        truncated=exchange.truncated,
+        # Decoding cuts too (fetch.decode): then the body is not whole, although the record is.
+        truncated="length" if "too large" in exchange.decode_problem else exchange.truncated,
         connect_ms=milliseconds(exchange.connect_s),
         first_byte_ms=milliseconds(exchange.first_byte_s),
         total_ms=milliseconds(exchange.total_s),

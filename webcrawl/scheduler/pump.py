@@ -22,6 +22,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 
 from webcrawl import openfiles, scrapy_private
+from webcrawl.admission.outage import MANY
 from webcrawl.admission.runner import Admissions, broken
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.crawl.page_fetch import PageFetch
@@ -41,10 +42,10 @@ _STAGES = {
     Step.SITEMAP: "robots",  # files about a site, beside its pages
 }
 _POLL_S = 0.25  # longest pause between two turns: each checks whether the engine is closing
-# How long a thread that runs Python code, as for a sitemap, makes the event loop wait at each turn.
-# With Python's default, 5 ms, other hosts got 1.5 times fewer pages beside 12 sitemaps of 10 MB.
+# How long a thread that runs Python code, as for a large robots.txt, makes the event loop wait at
+# each turn. With Python's default, 5 ms, hosts got 1.5 times fewer pages beside such a thread.
 _SWITCH_S = 0.0005
-_ORPHANS_S = 1.0  # interval of the search for leases without a Request in the engine
+_LOOKS_S = 1.0  # interval of the looks for leases without a Request in the engine, and for outages
 _NO_SOCKET_S = 0.5  # pause after a request found no socket
 _WARN_S = 60.0  # least time between two warnings of missing sockets
 
@@ -90,13 +91,14 @@ class Pump:
         self._pages_counted = 0  # this process's part of `stage_under_way`
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._suspicion: asyncio.Task[None] | None = None  # of an outage
         self._end_task: asyncio.Task[None] | None = None
         self._closing_at = 0.0  # when closing began; 0.0 before
         self._fetches_counted = 0  # this process's part of `counters.under_way`
         self._outage_counted_s = 0.0  # its part of `counters.outage_s`
         self._no_socket_until = 0.0  # no lease is taken before this time
         self._warned_at = -math.inf  # when the last warning of missing sockets was logged
-        self._orphans_at = 0.0  # when to search for orphans next
+        self._looks_at = 0.0  # when to look for orphans and for an outage next
 
     def start(self) -> None:
         sys.setswitchinterval(_SWITCH_S)
@@ -213,8 +215,9 @@ class Pump:
             self._close_spider(TARGET_MET)
             await asyncio.sleep(0)
             return 0.0
-        if now >= self._orphans_at:
-            self._orphans_at = now + _ORPHANS_S
+        if now >= self._looks_at:
+            self._looks_at = now + _LOOKS_S
+            self._look_for_outage(now)
             self._drop_orphans(scrapy_private.requests_under_way(engine))
         self._count_outage()
         if not self.under_way and not self._window:
@@ -297,6 +300,14 @@ class Pump:
             self._frontier.counters.count_stage(stage, time.monotonic() - began_at)
             self._give_back(lease, outcome)
 
+    def _look_for_outage(self, now: float) -> None:
+        """Let a page fetch that is under way count as failed if all servers are silent."""
+        if self._outage.is_on or self._gate.is_shut or len(self.under_way) < MANY:
+            return
+        if self._outage.is_silent(now):
+            waiting = next(iter(self.under_way)).lease
+            self._suspicion = asyncio.create_task(self._admissions.suspect(waiting))
+
     def _drop_orphans(self, in_engine: set[Request]) -> None:
         """Give back the leases of Requests that a middleware has replaced by another."""
         now = time.monotonic()
@@ -333,8 +344,9 @@ class Pump:
 
     async def close(self) -> None:
         """Stop, hand all links and leases over, then close the frontier and the admissions."""
-        if self._task is not None:
-            self._task.cancel()
+        for each in (self._task, self._suspicion):
+            if each is not None:
+                each.cancel()
         for task in self._admitting:
             task.cancel()
         await asyncio.gather(*self._admitting, return_exceptions=True)

@@ -49,6 +49,7 @@ from webcrawl.frontier.shared.client import RemoteFrontier
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Page
 from webcrawl.parse.urls import canonicalize, host_of
+from webcrawl.reading.reader import LargeBodies
 from webcrawl.report.lines import by_reason
 from webcrawl.scheduler.controls import Controls
 from webcrawl.scheduler.opening import CLUSTER_ERRORS, open_frontier, problem_of, rules_of
@@ -107,10 +108,16 @@ class Scheduler(BaseScheduler):
         follow = read(settings, "FOLLOW_LINKS", bool)
         outlinks = build.outlinks_from(settings, frontier.counters.dropped, scope, rules)
         # Only a spider that makes pages of all URLs can do something with those of a sitemap.
-        outlinks.reads_sitemaps &= bool(getattr(crawler.spidercls, "reads_sitemaps", False))
-        outlinks.reads_sitemaps &= not build.is_debugging(crawler)
-        guesses = build.guesses_sitemaps(settings)
-        sitemaps = Sitemaps(outlinks, frontier.counters.sitemaps, guesses=guesses)
+        spider: Any = crawler.spider
+        large_bodies: LargeBodies | None = (
+            spider.large_bodies if hasattr(type(spider), "large_bodies") else None
+        )
+        outlinks.reads_sitemaps &= large_bodies is not None and not build.is_debugging(crawler)
+        sitemaps = None
+        if large_bodies is not None and outlinks.reads_sitemaps:
+            guesses = build.guesses_sitemaps(settings)
+            counts = frontier.counters.sitemaps
+            sitemaps = Sitemaps(outlinks, counts, large_bodies, guesses=guesses)
         admissions = build.admissions_from(
             settings,
             rules=rules,
@@ -118,7 +125,7 @@ class Scheduler(BaseScheduler):
             record=_recorder(crawler, frontier.counters),
             denied=scope.denied,
             gate=crawl.gate,
-            sitemaps=sitemaps if outlinks.reads_sitemaps else None,
+            sitemaps=sitemaps,
         )
         pump = Pump(
             crawler,

@@ -47,7 +47,7 @@ from webcrawl.parse.ownersignals import (
 from webcrawl.parse.page import ParsedPage
 from webcrawl.parse.urls import host_of, redirect_target
 from webcrawl.reading.page import BodyReader, Parsed
-from webcrawl.reading.reader import GivenUp, LargePages, ReadingFailed
+from webcrawl.reading.reader import GivenUp, LargeBodies, ReadingFailed
 from webcrawl.report.console import console_from
 from webcrawl.signals import fetches_cut
 from webcrawl.spiders.seeds import BadSeed, SeedSource
@@ -98,7 +98,6 @@ class BroadSpider(Spider):
     """`scrapy crawl broad -a seeds=FILE_OR_URL[,...]`"""
 
     name = "broad"
-    reads_sitemaps = True  # the scheduler asks: SITEMAPS has no effect on other spiders
 
     def __init__(self, seeds: str | SeedSource = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -120,8 +119,9 @@ class BroadSpider(Spider):
         return BodyReader(reading_from(self.settings))
 
     @cached_property
-    def _large_pages(self) -> LargePages:
-        return LargePages(
+    def large_bodies(self) -> LargeBodies:
+        """The scheduler asks for it too: SITEMAPS has no effect on spiders without it."""
+        return LargeBodies(
             *(self._bodies.options, self._crawl.room.times, self.search_path()),
             is_full=self._holds_links,
         )
@@ -135,11 +135,11 @@ class BroadSpider(Spider):
     def _fetches_cut(self, urls: frozenset[str] | None = None) -> None:
         """A signal handler. At the end of the crawl, pages are not read any more."""
         if urls is None:
-            self._large_pages.give_up()
+            self.large_bodies.give_up()
 
     async def _closed(self) -> None:
         """A signal handler."""
-        await self._large_pages.close()
+        await self.large_bodies.close()
 
     @cached_property
     def _crawl(self) -> Crawl:
@@ -310,7 +310,7 @@ class BroadSpider(Spider):
         assert page_fetch is not None
         self._link_rich.discard(page_fetch)  # a page that a user reads twice does not hold itself
         try:
-            parsed = await self._large_pages.read(host, *what)
+            parsed = await self.large_bodies.read(host, *what)
         except GivenUp:
             page_fetch.unarchived = True  # the next run fetches it again
             raise CloseSpider("shutdown") from None

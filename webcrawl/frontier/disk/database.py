@@ -72,7 +72,10 @@ class Database:
         self._changes: dict[bytes, bytes | None] = {}
         access = AccessType.read_only() if read_only else AccessType.read_write()
         if folder is not None and not is_begun(folder) and read_only:
-            raise StoreError(f"{folder} is no frontier: it does not exist or is empty")
+            raise StoreError(
+                f"{folder} is no frontier: it does not exist or is empty. A crawl with"
+                " FRONTIER_STORE=memory leaves none"
+            )
         options = _options(read_only, damaged_log)
         with ExitStack() as opening:
             if folder is None:  # rocksdict makes the folder in any case
