@@ -218,23 +218,22 @@ class BroadSpider(Spider):
 
     async def parse(self, response: Response, **kwargs: Any) -> AsyncIterator[Any]:
         """Yield one Page per answer. An answer of a media type outside CONTENT_TYPES is counted."""
-        exchange = exchange_of(response)
+        page_fetch = state_of(response.request).page_fetch
+        assert page_fetch is not None
+        exchange = page_fetch.exchange or exchange_of(response)
         if exchange.body_skipped:  # for its media type
             exchange.signals = tuple(bounded(header_signals(exchange.headers)))
             assert self._crawl.counters is not None
             self._crawl.counters.dropped["content_type"] += 1
             return
-        yield await self.read(response)
+        yield await self._read(response, page_fetch, exchange)
 
-    async def read(self, response: Response) -> Page:
+    async def _read(self, response: Response, page_fetch: PageFetch, exchange: Exchange) -> Page:
         """The Page of `response`, with its content-seen test, its links and its times.
 
         Of a bot wall nothing is read: the page is what it hides.
         """
-        page_fetch = state_of(response.request).page_fetch
-        assert page_fetch is not None
         assert page_fetch.lease.link is not None
-        exchange = page_fetch.exchange or exchange_of(response)
         visit = page_fetch.lease.visit
         if len(exchange.body) <= LARGE_BYTES:
             digested = payload_digest(exchange)
