@@ -141,7 +141,8 @@ def page_fetch_of(request: Request | None) -> PageFetch | None:
 
 def lease_of(request: Request) -> Lease | None:
     """The lease that `request` was made for. None for another Request with a copy of its meta."""
-    return state_of(request).lease_of(request)
+    page_fetch = state_of(request).page_fetch
+    return None if page_fetch is None or page_fetch.request is not request else page_fetch.lease
 
 
 def is_users(lease: Lease | None) -> bool:

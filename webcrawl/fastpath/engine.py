@@ -17,6 +17,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from inspect import CO_ASYNC_GENERATOR
 from itertools import count
+from types import AsyncGeneratorType
 from typing import Any
 
 from scrapy import Request, Spider, exceptions, signals
@@ -171,7 +172,7 @@ class Scraper(ScrapyScraper):
         response: Response | Failure,
     ) -> None:
         """With CONCURRENT_ITEMS=1 process outputs one by one; else as Scrapy, in parallel tasks."""
-        if self.concurrent_items != 1 or not isinstance(result, AsyncIterator):
+        if self.concurrent_items != 1 or not isinstance(result, AsyncGeneratorType):
             await super().handle_spider_output_async(result, request, response)
             return
         for number in count(1):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from functools import lru_cache
 
 import webencodings  # type: ignore[import-untyped]  # it ships no types
 
@@ -46,7 +47,7 @@ def sniff(payload: bytes, content_type: str = "") -> str:
 
 def decode(payload: bytes, charset: str) -> str:
     """Text of `payload`, without its byte order mark. For an unknown `charset`, by FALLBACK."""
-    encoding = webencodings.lookup(charset) or webencodings.lookup(FALLBACK)
+    encoding = _encoding(charset) or _encoding(FALLBACK)
     text: str = encoding.codec_info.decode(payload, "replace")[0]
     return text.removeprefix("\ufeff")
 
@@ -58,7 +59,7 @@ def encode_query(query: str, charset: str) -> bytes:
     after encoding). UTF-16 and unknown encodings give UTF-8 (Encoding, 4.3: get an output
     encoding).
     """
-    encoding = None if charset.startswith("utf-16") else webencodings.lookup(charset)
+    encoding = None if charset.startswith("utf-16") else _encoding(charset)
     if encoding is None or encoding.name == "replacement":
         return query.encode("utf-8", "replace")
     encoded: bytes = encoding.codec_info.encode(query, "webcrawl.query")[0]
@@ -74,6 +75,9 @@ def _escaped_reference(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("webcrawl.query", _escaped_reference)
 
 
+_encoding = lru_cache(64)(webencodings.lookup)  # most pages have one of a few labels
+
+
 def _declared(text: str) -> str:
     """WHATWG name for the label after "charset=" in `text`; "" without a known label."""
     found = _CHARSET.search(text)
@@ -81,7 +85,7 @@ def _declared(text: str) -> str:
 
 
 def _named(label: str) -> str:
-    encoding = webencodings.lookup(label) if label.isascii() else None
+    encoding = _encoding(label) if label.isascii() else None
     return encoding.name if encoding else ""
 
 

@@ -65,7 +65,8 @@ def _read(payload: bytes, charset: str, follow_rel_nofollow: bool, *, xml: bool)
     page = Markup()
     base = None
     for hrefs, name, attributes in tags(payload, xml=xml):
-        page.hrefs += _texts(hrefs, charset)
+        if hrefs:
+            page.hrefs += _texts(hrefs, charset)
         if find := _link_target.get(name):
             found = find(attributes)
             if found and found.lastindex and (follow_rel_nofollow or not _nofollow(attributes)):
@@ -85,7 +86,7 @@ def _read_link(page: Markup, values: dict[bytes, bytes], charset: str) -> None:
     """<link>: a page, the same page in another language (hreflang), a feed, or a licence."""
     if b"href" not in values:
         return
-    rel = decode(values.get(b"rel", b""), charset).lower().split()
+    rel = _text(values.get(b"rel", b""), charset).lower().split()
     is_alternate = "alternate" in rel and "stylesheet" not in rel
     if "license" in rel:
         page.licenses.append(_text(values[b"href"], charset))
@@ -121,7 +122,7 @@ def _texts(hrefs: list[bytes], charset: str) -> list[str]:
     each of them between quotation marks, so they contain no such mark.
     """
     together = b'"'.join(hrefs)
-    if not hrefs or b"&" in together or b"\0" in together or not together.isascii():
+    if b"&" in together or b"\0" in together or not together.isascii():
         return [_text(href, charset) for href in hrefs]
     return together.decode("ascii").split('"')
 

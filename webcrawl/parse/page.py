@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol
 
 from webcrawl.parse.charset import sniff
@@ -64,6 +65,7 @@ class ParsedPage:
     signals: list[str] = field(default_factory=list)  # of its markup (`ownersignals`)
 
 
+@lru_cache(64)  # most answers of a crawl have one of a few
 def media_type_of(content_type: str) -> str:
     """The media type of a Content-Type, without parameters, lower case."""
     return content_type.partition(";")[0].strip().lower()

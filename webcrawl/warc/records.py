@@ -163,6 +163,7 @@ def in_field(url: str) -> str:
     return _NO_URI.sub(lambda match: f"%{ord(match[0]):02X}", url)
 
 
+@lru_cache(128)  # of a page it is in its item, its records and its line of an index
 def warc_date(time: float) -> str:
     """UTC seconds as a WARC-Date (5.4), to the microsecond."""
     second, microsecond = divmod(round(time * 1_000_000), 1_000_000)
