@@ -239,8 +239,8 @@ class DownloaderMiddlewares(DownloaderMiddlewareManager):
             assert method is not None
             result = method(request=request, response=response)
             if not isinstance(result, Response | Request):
-                result = await _awaited(method, result)
-            response = _checked(method, result)
+                result = _checked(method, await _awaited(method, result))
+            response = result
         return response
 
 

@@ -92,11 +92,11 @@ def _named(label: str) -> str:
 def _prescan(head: bytes) -> str:
     """WHATWG name of the encoding of the first `<meta>` with a known one; "" if there is none."""
     for tag in metas(head):
-        attributes = {name: value.decode("latin-1") for name, value in attributes_of(tag).items()}
+        attributes = attributes_of(tag)
         if b"charset" in attributes:
-            charset = _named(attributes[b"charset"])
-        elif attributes.get(b"http-equiv", "").lower() == "content-type":
-            charset = _declared(attributes.get(b"content", ""))
+            charset = _named(attributes[b"charset"].decode("latin-1"))
+        elif attributes.get(b"http-equiv", b"").lower() == b"content-type":
+            charset = _declared(attributes.get(b"content", b"").decode("latin-1"))
         else:
             charset = ""
         if charset:

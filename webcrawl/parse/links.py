@@ -10,7 +10,8 @@ The content of `<noscript>` is read, as the Standard says for a client that runs
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from webcrawl.parse.charset import decode
 from webcrawl.parse.markup import attributes_of, tags, value_finder
@@ -34,17 +35,14 @@ _REFRESH = re.compile(
 )
 
 
-@dataclass(slots=True)
-class Markup:
+class Markup(Struct):
     """The links and robots directives of a page, unresolved. All text is decoded."""
 
-    hrefs: list[str] = field(default_factory=list)  # in document order, repeats kept
-    feeds: list[str] = field(default_factory=list)  # of <link rel=alternate type=...>
+    hrefs: list[str] = []  # in document order, repeats kept
+    feeds: list[str] = []  # of <link rel=alternate type=...>
     base: str = ""  # the first <base href>
-    robots: list[tuple[str, str]] = field(
-        default_factory=list
-    )  # <meta>: name in lower case, content
-    licenses: list[str] = field(default_factory=list)  # of <link rel=license>
+    robots: list[tuple[str, str]] = []  # <meta>: name in lower case, content
+    licenses: list[str] = []  # of <link rel=license>
 
 
 def read_html(payload: bytes, charset: str, *, follow_rel_nofollow: bool = True) -> Markup:
@@ -75,7 +73,7 @@ def _read(payload: bytes, charset: str, follow_rel_nofollow: bool, *, xml: bool)
             values = attributes_of(attributes)
             _read_link(page, values, charset)
         elif name == b"meta":
-            _read_meta(page, {k: _text(v, charset) for k, v in attributes_of(attributes).items()})
+            _read_meta(page, attributes_of(attributes), charset)
         elif name == b"base" and base is None:
             base = attributes_of(attributes).get(b"href")
     page.base = _text(base, charset) if base else ""
@@ -98,13 +96,14 @@ def _read_link(page: Markup, values: dict[bytes, bytes], charset: str) -> None:
             page.feeds.append(_text(values[b"href"], charset))
 
 
-def _read_meta(page: Markup, values: dict[bytes, str]) -> None:
-    content = values.get(b"content", "")
-    if values.get(b"http-equiv", "").lower() == "refresh":
-        if target := refresh_target(content):
+def _read_meta(page: Markup, values: dict[bytes, bytes], charset: str) -> None:
+    content = values.get(b"content", b"")
+    if b"http-equiv" in values and _text(values[b"http-equiv"], charset).lower() == "refresh":
+        if target := refresh_target(_text(content, charset)):
             page.hrefs.append(target)
     elif b"name" in values:
-        page.robots.append((values[b"name"].strip().lower(), content))
+        name = _text(values[b"name"], charset).strip().lower()
+        page.robots.append((name, _text(content, charset)))
 
 
 def refresh_target(content: str) -> str:

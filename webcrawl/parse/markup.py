@@ -206,7 +206,9 @@ def attributes_of(attributes: bytes) -> dict[bytes, bytes]:
     """Names (lower case) and raw values of a tag's attributes. The first of a name counts."""
     values: dict[bytes, bytes] = {}
     for name, *value in map(re.Match.groups, _each_attribute(attributes)):
-        values.setdefault(name.lower(), value[0] or value[1] or value[2] or b"")
+        name = name.lower()
+        if name not in values:
+            values[name] = value[0] or value[1] or value[2] or b""
     return values
 
 

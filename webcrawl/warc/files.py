@@ -30,7 +30,7 @@ from webcrawl.warc.index import Index, index_path
 from webcrawl.warc.members import member, stored_member
 from webcrawl.warc.records import Capture, Fields, capture_records, warcinfo_record
 
-_BESIDE_BODY = 1 << 20  # bytes; more than the records of nearly all captures take beside the body
+_BESIDE_ANSWER = 1 << 20  # bytes; more than the records of nearly all captures take beside it
 # Lines of the index made at a time. The bytes of their URLs and heads bound it: 40 ms at worst.
 _LINES = 64
 _LINES_BYTES = 32 << 10
@@ -124,8 +124,8 @@ class WarcFiles:
     def may_finish(self, capture: Capture) -> bool:
         """Whether `write` may have to finish a file first: its fsync takes long."""
         size = self._file.size if self._file is not None else 0
-        body_bytes = len(capture.exchange.body) if capture.has_answer else 0
-        return size + body_bytes > self._max_size - _BESIDE_BODY
+        answer_bytes = capture.exchange.size_bytes if capture.has_answer else 0
+        return size + answer_bytes > self._max_size - _BESIDE_ANSWER
 
     def sync(self) -> None:
         """Return once all captures written so far are on the disk. WarcError."""

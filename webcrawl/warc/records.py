@@ -84,7 +84,7 @@ class Capture:
     @property
     def is_large(self) -> bool:
         """Whether digests and compression may take more than 10 ms (60 ms for 10 MiB)."""
-        return (self.has_answer and len(self.exchange.body) > LARGE_BYTES) or (
+        return (self.has_answer and self.exchange.size_bytes > LARGE_BYTES) or (
             len(self.metadata) > 100
             and sum(map(len, chain.from_iterable(self.metadata))) > LARGE_BYTES
         )
