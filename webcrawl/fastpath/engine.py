@@ -58,7 +58,7 @@ class Engine(ExecutionEngine):
             return False
         self._slot.add_request(request)
         self.downloader.active.add(request)  # before the task runs: it counts for the next request
-        task = asyncio.create_task(self._carry_out(request, self._slot))
+        task = asyncio.get_running_loop().create_task(self._carry_out(request, self._slot))
         _under_way.add(task)
         task.add_done_callback(_under_way.discard)
         return True

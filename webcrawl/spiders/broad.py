@@ -368,18 +368,14 @@ def _new_page(response: Response, exchange: Exchange, link: Link, digested: str)
 
 
 def _content_type(response: Response) -> str:
-    values = _values(response, b"Content-Type")
+    # By the key as Scrapy keeps it: `Headers.get` takes three times as long.
+    values: list[bytes] = dict.get(response.headers, b"Content-Type", [])
     return values[-1].decode("latin-1") if values else ""
 
 
 def _x_robots_tag(response: Response) -> str:
     """All headers of that name, in lines."""
-    return b"\n".join(_values(response, b"X-Robots-Tag")).decode("latin-1")
-
-
-def _values(response: Response, name: bytes) -> list[bytes]:
-    """`response.headers.getlist(name)`, in a third of the time: `name` is as Scrapy keeps names."""
-    return dict.get(response.headers, name, [])
+    return b"\n".join(dict.get(response.headers, b"X-Robots-Tag", ())).decode("latin-1")
 
 
 def _refresh(exchange: Exchange) -> str:
