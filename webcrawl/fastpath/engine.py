@@ -132,15 +132,18 @@ class Scraper(ScrapyScraper):
         """`enqueue_scrape`, as a coroutine."""
         slot = self.slot
         assert slot is not None
-        slot.add_response_request(result, request)
-        slot.next_response_request_deferred()
+        body_bytes = len(result.body) if isinstance(result, Response) else 0
+        size = max(body_bytes, slot.MIN_RESPONSE_SIZE)
+        slot.active.add(request)
+        slot.active_size += size
         try:
             await self._scrape(result, request)
         except Exception:
             spider = self.crawler.spider
             logger.exception("Scraper bug processing %s", request, extra={"spider": spider})
         finally:
-            slot.finish_response(result, request)
+            slot.active.remove(request)
+            slot.active_size -= size
             self._check_if_closing()
 
     async def call_spider_async(

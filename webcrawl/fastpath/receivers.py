@@ -33,22 +33,31 @@ _Known = tuple[Callable[[], Any], tuple[str, ...] | None]
 
 def receivers_of(manager: SignalManager, signal: Any) -> list[Any]:
     """The receivers of a signal that `manager` sends."""
-    known = manager.known(signal) if type(manager) is Signals else _known(manager.sender, signal)
-    return [each for get, _ in known if (each := get()) is not None] if known else []
+    known = manager.known if type(manager) is Signals else _BySignal(manager.sender)
+    receivers = known[signal]
+    return [each for get, _ in receivers if (each := get()) is not None] if receivers else []
 
 
-def _known(sender: Any, signal: Any) -> list[_Known]:
-    """`[*liveReceivers(getAllReceivers(sender, signal))]`, each once."""
-    found, known = [], []
-    for table in [connections.get(id(each), {}) for each in (sender, Anyone)]:
-        for reference in (*table.get(signal, ()), *table.get(Anyone, ())):
-            is_weak = isinstance(reference, WEAKREF_TYPES)
-            receiver = reference() if is_weak else reference
-            if receiver is not None and receiver not in found:
-                found.append(receiver)
-                get = reference if is_weak else partial(_itself, reference)
-                known.append((get, _arguments(receiver)))
-    return known
+class _BySignal(dict[Any, list[_Known]]):
+    """The receivers of what one sender sends, by signal, looked up at the first use."""
+
+    def __init__(self, sender: Any) -> None:
+        super().__init__()
+        self._sender = sender
+
+    def __missing__(self, signal: Any) -> list[_Known]:
+        """`[*liveReceivers(getAllReceivers(sender, signal))]`, each once."""
+        found, known = [], []
+        for table in [connections.get(id(each), {}) for each in (self._sender, Anyone)]:
+            for reference in (*table.get(signal, ()), *table.get(Anyone, ())):
+                is_weak = isinstance(reference, WEAKREF_TYPES)
+                receiver = reference() if is_weak else reference
+                if receiver is not None and receiver not in found:
+                    found.append(receiver)
+                    get = reference if is_weak else partial(_itself, reference)
+                    known.append((get, _arguments(receiver)))
+        self[signal] = known
+        return known
 
 
 def _itself(receiver: Any) -> Any:
@@ -70,32 +79,25 @@ class Signals(SignalManager):
     """
 
     @cached_property  # no __init__: `engine.install` changes the class of an object
-    def _by_signal(self) -> dict[Any, list[_Known]]:
-        return {}
+    def known(self) -> _BySignal:
+        return _BySignal(self.sender)
 
     def connect(self, receiver: Any, signal: Any, **named: Any) -> None:
         super().connect(receiver, signal, **named)
-        self._by_signal.clear()
+        self.known.clear()
 
     def disconnect(self, receiver: Any, signal: Any, **named: Any) -> None:
         super().disconnect(receiver, signal, **named)
-        self._by_signal.clear()
+        self.known.clear()
 
     def disconnect_all(self, signal: Any, **named: Any) -> None:
         super().disconnect_all(signal, **named)
-        self._by_signal.clear()
-
-    def known(self, signal: Any, sender: Any = None) -> list[_Known]:
-        if sender is not None and sender is not self.sender:
-            return _known(sender, signal)
-        if signal not in self._by_signal:
-            self._by_signal[signal] = _known(self.sender, signal)
-        return self._by_signal[signal]
+        self.known.clear()
 
     def send_catch_log(
         self, signal: Any, *, sender: Any = None, dont_log: Any = None, **named: Any
     ) -> list[tuple[Any, Any]]:
-        known = self.known(signal, sender)
+        known = self.known[signal] if sender is None else _BySignal(sender)[signal]
         if not known:
             return []
         named |= {"signal": signal, "sender": self.sender if sender is None else sender}
@@ -120,7 +122,7 @@ class Signals(SignalManager):
         self, signal: Any, *, sender: Any = None, dont_log: Any = None, **named: Any
     ) -> list[tuple[Any, Any]]:
         """Only a receiver that returns an awaitable gets a task."""
-        known = self.known(signal, sender)
+        known = self.known[signal] if sender is None else _BySignal(sender)[signal]
         named |= {"signal": signal, "sender": self.sender if sender is None else sender}
 
         def raised(receiver: Any, error: Exception) -> Exception:

@@ -35,7 +35,7 @@ def sniff(payload: bytes, content_type: str = "") -> str:
     In order: byte order mark, HTTP header, `<meta>`, UTF-8 if valid, FALLBACK. 10 µs for a usual
     page; O(PRESCAN_BYTES), and O(size) for a page that names no charset.
     """
-    for mark, charset in _BOMS:
+    for mark, charset in _BOMS if payload[:1] > b"\x7f" else ():
         if payload.startswith(mark):
             return charset
     return (
