@@ -28,6 +28,8 @@ _CHARSET = re.compile(  # 2.4.6: extracting a character encoding from a meta ele
 # 13.2.3.2, prescan: if the <meta> can be read as ASCII, the page is not in these encodings.
 _NOT_IN_META = {"utf-16le": "utf-8", "utf-16be": "utf-8", "x-user-defined": "windows-1252"}
 
+_encoding = lru_cache(64)(webencodings.lookup)  # most pages have one of a few labels
+
 
 def sniff(payload: bytes, content_type: str = "") -> str:
     """WHATWG name of the encoding of `payload`; `content_type` is the value of the HTTP header.
@@ -73,9 +75,6 @@ def _escaped_reference(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error("webcrawl.query", _escaped_reference)
-
-
-_encoding = lru_cache(64)(webencodings.lookup)  # most pages have one of a few labels
 
 
 def _declared(text: str) -> str:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import chain
 from urllib.parse import quote_from_bytes
 
 from url import URL, EmptyHost, URLError
@@ -123,40 +124,34 @@ def canonicalize_each(
     except (URLError, UnicodeError):
         return [], 0
     folder = _joined(join, ".", charset) or ""
+    origin = origin_of(folder) if folder else ""
+    origin_length, folder_length = len(origin), len(folder)
+    path_max = MAX_LENGTH - folder_length if folder else 0
     if "#" in "".join(hrefs):
         hrefs = [_without_fragment(href) if "#" in href else href for href in hrefs]
     different = list(dict.fromkeys(hrefs))
+    lots = (different[n : n + _TOGETHER] for n in range(0, len(different), _TOGETHER))
+    odd_parts = chain.from_iterable(map(_odd_parts, lots))
     forms: dict[str, str] = {}  # of each href that has one
-    for at in range(0, len(different), _TOGETHER):
-        found = _forms_of(different[at : at + _TOGETHER], join, folder, charset)
-        forms |= found
-        room -= sum(map(len, found.values()))
+    for href, odd, length in zip(different, odd_parts, map(len, different), strict=True):
+        if odd or not href or href[0] == "." or length > path_max:
+            form = _joined(join, href, charset) if length <= MAX_LENGTH else None
+            if form is None:
+                continue
+            length = len(form)
+        elif href[0] == "/":
+            form = origin + href
+            length += origin_length
+        else:
+            form = folder + href
+            length += folder_length
+        room -= length
         if room < 0:
             break
-    while room < 0:
-        room += len(forms.popitem()[1])
+        forms[href] = form
     if len(forms) < len(different):
         hrefs = [href for href in hrefs if href in forms]
     return list(dict.fromkeys(forms.values())), len(hrefs)
-
-
-def _forms_of(
-    hrefs: Sequence[str], join: Callable[[str], URL], folder: str, charset: str
-) -> dict[str, str]:
-    """The canonical form of each href that has one. `folder`: of the base; "" if it has none."""
-    origin = origin_of(folder) if folder else ""
-    path_max = MAX_LENGTH - len(folder) if folder else 0
-    forms: dict[str, str] = {}
-    for href, odd, length in zip(hrefs, _odd_parts(hrefs), map(len, hrefs), strict=True):
-        if odd or not href or href[0] == "." or length > path_max:
-            form = _joined(join, href, charset) if length <= MAX_LENGTH else None
-            if form is not None:
-                forms[href] = form
-        elif href[0] == "/":
-            forms[href] = origin + href
-        else:
-            forms[href] = folder + href
-    return forms
 
 
 def _odd_parts(hrefs: Sequence[str]) -> Sequence[object]:
