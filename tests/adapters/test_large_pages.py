@@ -15,9 +15,8 @@ import pytest
 
 from tests.adapters.rawserver import Run
 from webcrawl.fetch.room import HostTimes
-from webcrawl.parse.page import ParsedPage
 from webcrawl.reading.messages import LINKS_AT_A_TIME
-from webcrawl.reading.page import BodyReader, Options
+from webcrawl.reading.page import BodyReader, Options, Parsed
 from webcrawl.reading.reader import LargePages, ReadingFailed
 
 URL = "http://h.example/"
@@ -44,7 +43,7 @@ PARSERS = """
         return Markup(hrefs=[f"/{os.getpid()}"])
 """
 NAMES = ("fail", "crash", "spin", "interrupt", "who")
-Read = Callable[..., Awaitable[ParsedPage]]
+Read = Callable[..., Awaitable[Parsed]]
 
 
 @pytest.fixture
@@ -61,7 +60,7 @@ def reading(run: Run, folder: Path, use: Callable[[Read], Awaitable[None]]) -> N
         path = [*sys.path, str(folder)]
         pages = LargePages(options, HostTimes(), path, cpu_max_s=0.3)
 
-        async def read(media_type: str, body: bytes = b"") -> ParsedPage:
+        async def read(media_type: str, body: bytes = b"") -> Parsed:
             return await pages.read("h.example", body, media_type, URL, "noarchive")
 
         try:
@@ -80,7 +79,7 @@ def test_a_large_page_is_read_as_a_small_one(run: Run, folder: Path) -> None:
         parsed = await read("text/html", body)
         here = BodyReader(Options(revisits=True)).read(body, "text/html", URL, "noarchive")
         assert parsed == here
-        assert len(parsed.links) == 3 * LINKS_AT_A_TIME + 1
+        assert len(parsed.page.links) == 3 * LINKS_AT_A_TIME + 1
         assert await read("text/html") != here
 
     reading(run, folder, use)
@@ -117,7 +116,7 @@ def test_a_process_that_ends_is_replaced(run: Run, folder: Path, name: str, reas
 
 def test_the_process_ignores_signals_to_the_crawl(run: Run, folder: Path) -> None:
     async def use(read: Read) -> None:
-        assert (await read("test/interrupt")).links == ["http://h.example/still-here"]
+        assert (await read("test/interrupt")).page.links == ["http://h.example/still-here"]
 
     reading(run, folder, use)
 
@@ -132,7 +131,7 @@ CRAWL = """
         parsers = {f"test/{name}": f"parsersoftests.{name}" for name in ("who", "spin")}
         pages = LargePages(Options(parsers=parsers), HostTimes(), sys.path)
         read = await pages.read("h", b"", "test/who", "http://h/", "")
-        print(read.links[0].rpartition("/")[2], flush=True)
+        print(read.page.links[0].rpartition("/")[2], flush=True)
         await pages.read("h", b"", "test/spin", "http://h/", "")
 
     asyncio.run(main())

@@ -15,10 +15,10 @@ from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.fetch.room import HostTimes
 from webcrawl.frontier.lease import Lease, Step
 from webcrawl.frontier.outbox import LINKS_AT_A_TIME
-from webcrawl.parse.page import QUICK_BYTES, QUICK_TAGS, ParsedPage
+from webcrawl.parse.page import QUICK_BYTES, QUICK_TAGS
 from webcrawl.reading import reader
 from webcrawl.reading.messages import Task
-from webcrawl.reading.page import QUICK_BYTES_OF_OTHERS, BodyReader, Options
+from webcrawl.reading.page import QUICK_BYTES_OF_OTHERS, BodyReader, Options, Parsed
 from webcrawl.reading.reader import GivenUp, LargePages
 from webcrawl.spiders.broad import BroadSpider
 
@@ -33,7 +33,7 @@ class FakeProcess:
         self.is_killed = asyncio.Event()
         self.goes_on = asyncio.Semaphore(0)
 
-    async def read(self, task: Task, body: bytes) -> ParsedPage:
+    async def read(self, task: Task, body: bytes) -> Parsed:
         self.read_urls.append(task.url)
         on = asyncio.ensure_future(self.goes_on.acquire())
         killed = asyncio.ensure_future(self.is_killed.wait())

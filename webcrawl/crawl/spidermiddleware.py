@@ -77,8 +77,10 @@ class PageFetchMiddleware:
 
     def process_spider_input(self, response: Response) -> None:
         page_fetch = page_fetch_of(response.request)
-        link = page_fetch.lease.link if page_fetch is not None else None
-        if page_fetch is None or link is None:
+        if page_fetch is None:
+            return
+        link = page_fetch.lease.link
+        if link is None:
             return
         if not self._keeper.counts(page_fetch):
             raise beyond_target(cast("Request", response.request))

@@ -63,7 +63,6 @@ class ParsedPage(Struct):
     nofollow: bool = False  # the page forbids following its links
     noarchive: bool = False  # the page forbids keeping a copy
     signals: list[str] = []  # of its markup (`ownersignals`)
-    simhash: int | None = None  # of its main text, where later visits compare it (`maintext`)
 
 
 @lru_cache(64)  # most answers of a crawl have one of a few

@@ -13,7 +13,6 @@ from typing import Final
 from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
 
-from webcrawl.parse.page import ParsedPage
 from webcrawl.reading.page import Options
 
 LENGTH: Final = struct.Struct("!I")
@@ -37,13 +36,19 @@ class Links(Struct, array_like=True, tag=True):
 
 
 class Result(Struct, array_like=True, tag=True):
-    """The end of an answer: the page without its links.
+    """The end of an answer. `error`: the traceback of a parser of the user's; "" without one.
 
-    `error`: the traceback of a parser of the user's; "" without one.
+    The other fields are those of `parse.page.ParsedPage` and `reading.page.Parsed`.
     """
 
-    page: ParsedPage
     error: str = ""
+    charset: str = ""
+    lang: str = ""
+    found: int = 0
+    nofollow: bool = False
+    noarchive: bool = False
+    signals: list[str] = []
+    simhash: int | None = None
 
 
 encode: Final = Encoder().encode

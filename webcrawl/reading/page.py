@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
@@ -41,6 +41,13 @@ class Options(Struct, frozen=True):
     revisits: bool = False  # RECRAWL
 
 
+class Parsed(NamedTuple):
+    """What the body of a page says. `simhash`: of its main text; None without RECRAWL."""
+
+    page: ParsedPage
+    simhash: int | None = None
+
+
 class BodyReader:
     """Reads bodies with one set of options."""
 
@@ -65,7 +72,7 @@ class BodyReader:
 
     def read(
         self, body: bytes, content_type: str, url: str, x_robots_tag: str = "", refresh: str = ""
-    ) -> ParsedPage:
+    ) -> Parsed:
         """What `body` says, with two headers. May raise what a parser of the user's raises."""
         options = self.options
         page = read_page(
@@ -81,10 +88,10 @@ class BodyReader:
             follow_feeds=options.follow_feeds,
             parsers=self._parsers,
         )
-        if options.revisits:
-            is_html = media_type_of(content_type) in _HTML
-            page.simhash = text_hash(body, page.charset, is_html=is_html)
-        return page
+        if not options.revisits:
+            return Parsed(page)
+        is_html = media_type_of(content_type) in _HTML
+        return Parsed(page, text_hash(body, page.charset, is_html=is_html))
 
 
 def parsers_of(paths: Mapping[str, str | None]) -> dict[str, Parser]:

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from typing import BinaryIO, Final
 
 from webcrawl.parse.ownersignals import bounded
-from webcrawl.parse.page import ParsedPage
 from webcrawl.reading.messages import (
     LENGTH,
     LINKS_AT_A_TIME,
@@ -56,15 +55,24 @@ def main(descriptor: int, crawl_pid: int, cpu_max_s: float = CPU_MAX_S) -> None:
 
 def _answer(reader: BodyReader, task: Task, body: bytes) -> Iterator[Links | Result]:
     try:
-        page = reader.read(body, task.content_type, task.url, task.x_robots_tag, task.refresh)
+        page, simhash = reader.read(
+            body, task.content_type, task.url, task.x_robots_tag, task.refresh
+        )
     except Exception:  # of a parser of the user's
-        yield Result(ParsedPage(), traceback.format_exc())
+        yield Result(traceback.format_exc())
         return
-    links, page.links = page.links, []
-    page.signals = bounded(page.signals)
-    for start in range(0, len(links), LINKS_AT_A_TIME):
-        yield Links(links[start : start + LINKS_AT_A_TIME])
-    yield Result(page)
+    for start in range(0, len(page.links), LINKS_AT_A_TIME):
+        yield Links(page.links[start : start + LINKS_AT_A_TIME])
+    yield Result(
+        "",
+        page.charset,
+        page.lang,
+        page.found,
+        page.nofollow,
+        page.noarchive,
+        bounded(page.signals),
+        simhash,
+    )
 
 
 def _received(stream: BinaryIO) -> bytes:

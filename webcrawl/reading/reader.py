@@ -30,8 +30,8 @@ from msgspec import DecodeError
 
 from webcrawl.fetch.room import HostTimes
 from webcrawl.parse.page import ParsedPage
-from webcrawl.reading.messages import LENGTH, Links, Task, answer_of, frame
-from webcrawl.reading.page import Options
+from webcrawl.reading.messages import LENGTH, Links, Result, Task, answer_of, frame
+from webcrawl.reading.page import Options, Parsed
 from webcrawl.reading.process import CPU_MAX_S
 
 IDLE_S: Final = 10.0
@@ -66,7 +66,7 @@ class _Waiting:
     host: str = field(compare=False)
     task: Task = field(compare=False)
     body: bytes = field(compare=False)
-    parsed: asyncio.Future[ParsedPage] = field(compare=False)
+    parsed: asyncio.Future[Parsed] = field(compare=False)
 
 
 class LargePages:
@@ -108,12 +108,12 @@ class LargePages:
         url: str,
         x_robots_tag: str = "",
         refresh: str = "",
-    ) -> ParsedPage:
+    ) -> Parsed:
         """What the page says. Raises GivenUp, ReadingFailed."""
         if self._is_closed:
             raise GivenUp
         self._asked += 1
-        parsed: asyncio.Future[ParsedPage] = asyncio.get_running_loop().create_future()
+        parsed: asyncio.Future[Parsed] = asyncio.get_running_loop().create_future()
         task = Task(len(body), content_type, url, x_robots_tag, refresh)
         rank = self._times.rank(host, len(body))
         heappush(self._waiting, _Waiting(rank, self._asked, host, task, body, parsed))
@@ -163,7 +163,7 @@ class LargePages:
         self._now, began_at = page, monotonic()
         try:
             async with asyncio.timeout(WALL_MAX_S):
-                result: ParsedPage | Exception = await self._process.read(page.task, page.body)
+                result: Parsed | Exception = await self._process.read(page.task, page.body)
         except ReadingFailed as failure:
             result = failure
         except Exception as error:
@@ -174,7 +174,7 @@ class LargePages:
         _settle(page.parsed, result)
 
 
-def _settle(parsed: asyncio.Future[ParsedPage], result: ParsedPage | Exception) -> None:
+def _settle(parsed: asyncio.Future[Parsed], result: Parsed | Exception) -> None:
     if parsed.done():  # given up, or cancelled
         return
     if isinstance(result, Exception):
@@ -194,7 +194,7 @@ class _Process:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._is_killed = False
 
-    async def read(self, task: Task, body: bytes) -> ParsedPage:
+    async def read(self, task: Task, body: bytes) -> Parsed:
         """Raises ReadingFailed; OSError, EOFError, DecodeError if the process has ended."""
         if self._is_killed or self._process is None or self._process.poll() is not None:
             await self.end()
@@ -216,9 +216,7 @@ class _Process:
                 continue
             if answer.error:
                 raise ReadingFailed("its parser failed", answer.error)
-            page: ParsedPage = answer.page
-            page.links = links
-            return page
+            return _parsed(answer, links)
 
     def kill(self) -> None:
         if self._process is not None:
@@ -259,3 +257,16 @@ class _Process:
                 raise
         self._streams = await asyncio.open_unix_connection(sock=ours)
         self._streams[1].write(frame(self._options))
+
+
+def _parsed(result: Result, links: list[str]) -> Parsed:
+    page = ParsedPage(
+        result.charset,
+        result.lang,
+        links,
+        result.found,
+        result.nofollow,
+        result.noarchive,
+        result.signals,
+    )
+    return Parsed(page, result.simhash)

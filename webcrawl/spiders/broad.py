@@ -41,7 +41,7 @@ from webcrawl.parse.maintext import digest
 from webcrawl.parse.ownersignals import bounded, header_directives, header_signals
 from webcrawl.parse.page import ParsedPage, media_type_of
 from webcrawl.parse.urls import host_of, redirect_target
-from webcrawl.reading.page import BodyReader
+from webcrawl.reading.page import BodyReader, Parsed
 from webcrawl.reading.reader import GivenUp, LargePages, ReadingFailed
 from webcrawl.report.console import console_from
 from webcrawl.signals import fetches_cut
@@ -247,7 +247,7 @@ class BroadSpider(Spider):
             await self._read_body(page, response, exchange)
             page.unchanged = is_unchanged(visit, page)
         elif response.status in REFUSED_ACCESS and response.body:  # it may say how to get access
-            parsed = await self._parsed(page, response, exchange)
+            parsed, _ = await self._parsed(page, response, exchange)
             page.signals += parsed.signals
         if page.signals:
             page.signals = bounded(page.signals)
@@ -271,8 +271,7 @@ class BroadSpider(Spider):
         elif not _refresh(exchange):
             page.simhash = digest(b"") if self._bodies.options.revisits else None
             return
-        parsed = await self._parsed(page, response, exchange)
-        page.simhash = parsed.simhash
+        parsed, page.simhash = await self._parsed(page, response, exchange)
         page.charset = parsed.charset
         page.lang = parsed.lang
         page.links = parsed.links
@@ -280,7 +279,7 @@ class BroadSpider(Spider):
         page.noarchive |= parsed.noarchive
         page.signals += parsed.signals
 
-    async def _parsed(self, page: Page, response: Response, exchange: Exchange) -> ParsedPage:
+    async def _parsed(self, page: Page, response: Response, exchange: Exchange) -> Parsed:
         """What the body says. One that takes long is read in another process.
 
         A user's own parser (PARSERS) may fail: then the page is kept, without links.
@@ -297,10 +296,10 @@ class BroadSpider(Spider):
             raise
         except Exception as error:
             self._note_failure(page, error)
-        hashed = digest(body) if bodies.options.revisits else None
-        return ParsedPage(sniff(body[:PRESCAN_BYTES], content_type), simhash=hashed)
+        parsed = ParsedPage(sniff(body[:PRESCAN_BYTES], content_type))
+        return Parsed(parsed, digest(body) if bodies.options.revisits else None)
 
-    async def _read_large(self, response: Response, host: str, *what: Any) -> ParsedPage:
+    async def _read_large(self, response: Response, host: str, *what: Any) -> Parsed:
         page_fetch = state_of(response.request).page_fetch
         assert page_fetch is not None
         self._link_rich.discard(page_fetch)  # a page that a user reads twice does not hold itself
@@ -309,7 +308,7 @@ class BroadSpider(Spider):
         except GivenUp:
             page_fetch.unarchived = True  # the next run fetches it again
             raise CloseSpider("shutdown") from None
-        if len(parsed.links) > LINKS_AT_A_TIME:
+        if len(parsed.page.links) > LINKS_AT_A_TIME:
             self._link_rich.add(page_fetch)
         return parsed
 

@@ -146,7 +146,7 @@ class Tracer:
         x_robots_tag = b"\n".join(_values(exchange, b"x-robots-tag"))
         began = time.monotonic()
         try:
-            page = BodyReader(reading_from(settings)).read(
+            page, _ = BodyReader(reading_from(settings)).read(
                 exchange.payload,
                 _last(exchange, b"content-type").decode("latin-1") or "text/html",
                 exchange.url,
