@@ -7,6 +7,7 @@ from math import inf
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.frontier_parts import FOREVER, NOW, POLITE, Parts, parts
 from webcrawl.frontier.base import Policy
@@ -44,7 +45,7 @@ def test_the_steps_of_a_page_come_in_their_order() -> None:
     host.rules["http://a"] = Rules(FOREVER, allows_all=True)
     assert next_step(host, NOW) is Step.HEAD
     _, (_, link) = host.queue.pop()
-    host.queue.put_back(link._replace(head_done=True))
+    host.queue.put_back(replace(link, head_done=True))
     assert next_step(host, NOW) is Step.PAGE
     assert next_step(host, FOREVER) is Step.RESOLVE, "the address has expired"
 

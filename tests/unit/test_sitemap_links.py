@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from tests.exchanges import exchange
 from webcrawl.admission.runner import Admissions
@@ -416,10 +417,10 @@ def test_a_seed_that_gives_no_url_is_named_once(
     sitemaps = sitemaps_with(OtherProcess())
     seed = Link("http://a/map", "a", sitemap=1)
     others = (
-        seed._replace(url="http://a/of-robots", via="http://a/robots.txt"),
-        seed._replace(url="http://a/of-index", via="http://a/", sitemap=2),
+        replace(seed, url="http://a/of-robots", via="http://a/robots.txt"),
+        replace(seed, url="http://a/of-index", via="http://a/", sitemap=2),
     )
-    moved = seed._replace(via="http://a/", redirects=1)
+    moved = replace(seed, via="http://a/", redirects=1)
     for sitemap in (moved, seed, *others):
         if body is None:
             sitemaps.refused(404, sitemap)

@@ -14,6 +14,7 @@ from shutil import copytree
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
@@ -383,7 +384,7 @@ def test_a_users_own_request_leaves_the_page_in_the_cycle(tmp_path: Path) -> Non
     page_ = link("http://h/")
     crawl.put(page_)
     crawl.run(crawl.now + 50.0)
-    for again in (page_._replace(payload=b"x"), page_):
+    for again in (structs.replace(page_, payload=b"x"), page_):
         crawl.state.put([again], crawl.now, force=True)
         crawl.run(crawl.now + 50.0)
     assert crawl.state.counters.in_cycle == 1
@@ -1157,7 +1158,7 @@ def test_rows(tmp_path: Path) -> None:
     state.captured_at, state.sitemap, state.told_s = UTC_S, 2, 1800.0
     for kept, sitemap, lastmod in product(("", "timeout"), (0, 2, -1), (0, 1_700_000_000)):
         link_ = Link("http://h/", "h", 3, kept=kept, sitemap=sitemap, lastmod=lastmod)
-        for each in (link_, link_._replace(visit=state.to_row())):
+        for each in (link_, structs.replace(link_, visit=state.to_row())):
             assert rows.read_link(rows.link_row(each), "h") == each
     again = VisitState.of_row(state.to_row())
     assert again.rate.per_s == pytest.approx(state.rate.per_s, rel=0.01)

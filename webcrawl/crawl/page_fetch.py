@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
+from msgspec import Struct
+from msgspec.structs import replace
 from scrapy import Request
 from twisted.python.failure import Failure
 
@@ -86,7 +88,7 @@ class PageFetch:
             self.settled.set_result(None)
 
 
-class RequestState(NamedTuple):
+class RequestState(Struct, frozen=True):
     """The state of one Request: the value of `request.meta["webcrawl"]`.
 
     | field | written by | when |
@@ -113,13 +115,18 @@ _NOTHING = RequestState()
 
 def state_of(request: Request | None) -> RequestState:
     """The state of `request`; an empty state if none of our parts has handled `request`."""
-    state = request.meta.get(META_KEY) if request is not None else None
-    return state if isinstance(state, RequestState) else _NOTHING
+    if request is None:
+        return _NOTHING
+    try:
+        state = request.meta[META_KEY]
+    except KeyError:
+        return _NOTHING
+    return state if type(state) is RequestState else _NOTHING
 
 
 def note(request: Request, **changes: Any) -> None:
     """Replace the fields of the state of `request` that `changes` names."""
-    request.meta[META_KEY] = state_of(request)._replace(**changes)
+    request.meta[META_KEY] = replace(state_of(request), **changes)
 
 
 def page_fetch_of(request: Request | None) -> PageFetch | None:
@@ -134,7 +141,8 @@ def page_fetch_of(request: Request | None) -> PageFetch | None:
 
 def lease_of(request: Request) -> Lease | None:
     """The lease that `request` was made for. None for another Request with a copy of its meta."""
-    return state_of(request).lease_of(request)
+    page_fetch = state_of(request).page_fetch
+    return None if page_fetch is None or page_fetch.request is not request else page_fetch.lease
 
 
 def is_users(lease: Lease | None) -> bool:

@@ -6,6 +6,7 @@ It is the outermost, so that all its output reaches the engine.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import cached_property
 from typing import Any, Self, cast
 from weakref import WeakKeyDictionary
 
@@ -69,7 +70,7 @@ class PageFetchMiddleware:
                 before = before or global_object_name(type(middleware))
         return ""
 
-    @property
+    @cached_property
     def _keeper(self) -> CrawlScheduler:
         assert self._crawl.scheduler is not None  # checked in `from_crawler`
         return self._crawl.scheduler

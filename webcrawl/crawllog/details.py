@@ -8,19 +8,20 @@ from webcrawl.crawllog.line import Details, milliseconds, to_bytes
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Page
 from webcrawl.parse.ownersignals import bounded
+from webcrawl.parse.page import media_type_of
 
 _MEDIA_TYPE_MAX: Final = 255  # RFC 6838, 4.2: two names of 127 characters at most
 
 
 def details_of(exchange: Exchange, page: Page | None = None) -> bytes:
     """The details of an answer, as JSON; `page` is what the spider made of it. 4 µs."""
-    media_type = exchange.header(b"content-type").partition(b";")[0].strip().lower()
+    content_type = exchange.header(b"content-type").decode("latin-1")
     details = Details(
         exchange.status,
         "content_type" if exchange.body_skipped else "",
         exchange.size_bytes,
         len(exchange.payload),
-        media_type[:_MEDIA_TYPE_MAX].decode("latin-1"),
+        media_type_of(content_type)[:_MEDIA_TYPE_MAX],
         digest=exchange.digest,
         # Decoding cuts too (fetch.decode): then the body is not whole, although the record is.
         truncated="length" if "too large" in exchange.decode_problem else exchange.truncated,

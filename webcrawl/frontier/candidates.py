@@ -18,6 +18,8 @@ from itertools import compress
 from operator import attrgetter, not_
 from typing import Literal
 
+from msgspec.structs import replace
+
 from webcrawl.fetch.exchange import REASONS
 from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
@@ -143,7 +145,7 @@ class Candidates:
                 self._count_drop(None, link, refused, now)
                 continue
             # As if all tests of the funnel were passed: it counts pages.
-            self._enqueue(link._replace(counted=_ROBOTS), now)
+            self._enqueue(replace(link, counted=_ROBOTS), now)
             accepted += 1
         return accepted
 
@@ -196,7 +198,7 @@ class Candidates:
 
         The funnel and the caps have counted it at its first visit.
         """
-        link = link._replace(counted=_ROBOTS)
+        link = replace(link, counted=_ROBOTS)
         host = self._distributor.host(link.host)
         host.queue.push(VISIT_PRIORITY, Entry(self._backlog.next_number(), link))
         self._queued_one(host, VISIT_PRIORITY, link, now)
@@ -209,7 +211,7 @@ class Candidates:
     def put_again(self, host: Host, link: Link, now: float) -> None:
         """Queue the leased `link` for a retry, behind the links of its priority."""
         host.queue.drop()
-        link = link._replace(retries=link.retries + 1)
+        link = replace(link, retries=link.retries + 1)
         if link.visit:
             self.put_visit(link, now)
         else:
@@ -232,7 +234,7 @@ class Candidates:
         self._ordering.forfeit(link)
         self._note_failure(link, reason)
         self._endings.kept(host, link, reason, now, took_s)
-        link = link._replace(kept=reason)
+        link = replace(link, kept=reason)
         priority, number = self._backlog.place(host, due_at)
         host.queue.push(priority, Entry(number, link))
         self._queued_one(host, priority, link, now)
@@ -246,7 +248,7 @@ class Candidates:
         for priority, link in taken:
             self._backlog.leaves(host, priority, link)
             self._counters.pending -= 1
-            self._enqueue(link._replace(retries=0, kept=""), now)
+            self._enqueue(replace(link, retries=0, kept=""), now)
         return len(taken)
 
     def keep_refused(self, now: float) -> bool:
@@ -331,7 +333,7 @@ class Candidates:
             if due_at:
                 if counted < _IP:  # `_refused` counts the IP test, except for a retired host
                     counted = _HOST if host.retired_until > now else _IP
-                link = link._replace(counted=counted)
+                link = replace(link, counted=counted)
                 host.queue.drop()
                 self._refused_for_now.append((host, link, refused, due_at))
             else:
@@ -340,7 +342,7 @@ class Candidates:
         if counted < _ROBOTS:
             counters.robots_passed += not refused
             host.pages += not refused
-            link = link._replace(counted=_ROBOTS)
+            link = replace(link, counted=_ROBOTS)
             host.queue.keep(link)
         return link, refused
 

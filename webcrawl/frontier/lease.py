@@ -52,7 +52,7 @@ class Passed(IntEnum):
     ROBOTS = 3
 
 
-class Link(NamedTuple):
+class Link(Struct, frozen=True, array_like=True, gc=False):
     """A URL on its way through the crawl."""
 
     url: str  # canonical (`parse.urls.canonicalize`)

@@ -174,16 +174,18 @@ def read_visit(row: bytes) -> tuple[str, bytes]:
 
 def link_row(link: Link) -> bytes:
     """Lines of text, then the payload. URLs have no line ends. The host is not in it."""
-    url, _, depth, redirects, via, retries, head_done, counted, payload, sequence, kept = link[:11]
-    numbers = f"{depth} {redirects} {retries} {head_done:d} {_DIGITS[counted]} {sequence}"
+    numbers = (
+        f"{link.depth} {link.redirects} {link.retries} {link.head_done:d} {_DIGITS[link.counted]}"
+        f" {link.sequence}"
+    )
     if link.sitemap or link.lastmod:
-        numbers += f" {kept or _NOT_KEPT} {link.sitemap} {link.lastmod}"
-    elif kept:
-        numbers += f" {kept}"
+        numbers += f" {link.kept or _NOT_KEPT} {link.sitemap} {link.lastmod}"
+    elif link.kept:
+        numbers += f" {link.kept}"
     if link.visit:
         numbers += f" ={b64encode(link.visit).decode()}"
-    head = f"{numbers}\n{via}\n{url}\n"
-    return head.encode() + payload
+    head = f"{numbers}\n{link.via}\n{link.url}\n"
+    return head.encode() + link.payload
 
 
 def read_link(row: bytes, host: str) -> Link:
