@@ -43,7 +43,7 @@ def test_the_steps_of_a_page_come_in_their_order() -> None:
     assert host.next_robots_task().url == "http://a/robots.txt"
     host.rules["http://a"] = Rules(FOREVER, allows_all=True)
     assert next_step(host, NOW) is Step.HEAD
-    _, (_, link) = host.queue.pop()
+    _, link = host.queue.pop()
     host.queue.put_back(link._replace(head_done=True))
     assert next_step(host, NOW) is Step.PAGE
     assert next_step(host, FOREVER) is Step.RESOLVE, "the address has expired"
@@ -161,7 +161,7 @@ def test_a_host_in_the_store_is_dropped_from_memory(store: Store) -> None:
     assert not made.distributor.has_newly_waiting
     assert set(made.distributor.bench.hosts) == {"a"}
     made.put("http://b/1")
-    assert len(made.host("b").queue) == 2, "as it was"
+    assert made.host("b").queue.length == 2, "as it was"
 
 
 def test_a_deferred_host_is_woken_only_while_there_is_other_work() -> None:
@@ -172,7 +172,8 @@ def test_a_deferred_host_is_woken_only_while_there_is_other_work() -> None:
     assert taken is not None
     made.distributor.bench.lease(host, with_ip=True)
     made.candidates.keep(host, taken[0], "timeout", NOW + 15, NOW)
-    made.distributor.bench.end_lease(host, with_ip=True, ip_next_at=NOW)
+    assert host.ip is not None
+    made.distributor.bench.end_lease(host.ip, NOW)
     made.distributor.bench.idle(host)
     made.distributor.settle(host, NOW)
     assert (host.state, host.due_at) == (State.DEFERRED, NOW + 15)

@@ -104,7 +104,7 @@ class Admissions:
 
     def _is_denied(self, lease: Lease) -> bool:
         denied = self.denied
-        return denied is not None and bool(denied) and denied.matches(lease.url, lease.host)
+        return denied is not None and denied.has_any and denied.matches(lease.url, lease.host)
 
     async def _fetch(self, lease: Lease, request: FetchRequest) -> Outcome:
         began_at = time.monotonic()

@@ -97,7 +97,9 @@ def _our_handlers(settings: BaseSettings) -> dict[str, type]:
 
 def _is_denied(lease: Lease, scope: Scope | None) -> bool:
     """Whether its URL was denied after it was leased. The frontier tests all others."""
-    return scope is not None and bool(scope.denied) and scope.denied.matches(lease.url, lease.host)
+    return (
+        scope is not None and scope.denied.has_any and scope.denied.matches(lease.url, lease.host)
+    )
 
 
 async def _pass(request: Request, lease: Lease | None, crawl: Crawl) -> None:

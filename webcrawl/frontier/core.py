@@ -332,7 +332,7 @@ class CrawlState:
         """Assert the invariants. O(hosts): for tests and debugging."""
         hosts = self._store.all_hosts(self._bench.hosts)
         queued = self._backlog.queued
-        assert queued == sum(len(host.queue) for host in hosts)
+        assert queued == sum(host.queue.length for host in hosts)
         kept = sum(sum((host.kept or {}).values()) for host in hosts)
         tasks = self._mailbox.robots_tasks if self._mailbox is not None else ()
         assert self._backlog.fresh == queued - kept + len(tasks)
@@ -402,7 +402,6 @@ class CrawlState:
     def _lease(self, host: Host, lane: Lane, now: float) -> Lease | None:
         """A lease on `host`, popped from `lane`. None: a URL or a task was dropped, or the lane is
         wrong."""
-        self._distributor.mark_changed(host)
         step = self._distributor.next_step(host, now)
         if step is None or (step is Step.PAGE) != (lane is Lane.PAGES):
             return None
@@ -415,6 +414,7 @@ class CrawlState:
                 return None
             self._bench.lease(host, with_ip=True)
             return Lease(host.name, step, robots_task.url, address, robots_task=robots_task)
+        self._distributor.mark_changed(host)
         taken = self._candidates.take(host, now)
         if taken is None:
             return None
@@ -427,7 +427,8 @@ class CrawlState:
         return Lease(host.name, step, link.url, address, link, refused=refused, visit=visit)
 
     def _lease_resolve(self, host: Host, now: float) -> Lease:
-        self._candidates.count_ahead(host)
+        if self._candidates.count_ahead(host):
+            self._distributor.mark_changed(host)
         self.counters.lookups += _is_first_look_up(host)
         self._bench.lease(host, with_ip=False)
         self._bench.unpark_next(host, now)
@@ -439,7 +440,8 @@ class CrawlState:
         self._leases.remove(lease)
         self._links_out -= lease.link is not None
         host, disposition = self._bench.hosts[lease.host], self._disposition
-        disposition.set_clocks(host, lease, outcome)
+        if lease.step is not Step.RESOLVE:
+            disposition.set_clocks(host, outcome)
         if lease.link is not None:
             self._contents.page_ended(lease.url, outcome)
         match outcome:

@@ -22,7 +22,7 @@ from math import inf
 
 from webcrawl.fetch.proxy import real_address
 from webcrawl.frontier.addresses import Addresses
-from webcrawl.frontier.backlog import Backlog, was_kept
+from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import SUPPLY_S, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
@@ -71,6 +71,8 @@ class Distributor:
         self._policy = policy
         self._limits_hosts = policy.limits_hosts
         self._ordering = ordering
+        # Else the rank of a host is the priority of its best link.
+        self._ranks_hosts = type(ordering).rank is not Ordering.rank or policy.rules is not None
         self._caps = caps
         self._counters = counters
         self.active_max = active_max
@@ -86,35 +88,23 @@ class Distributor:
             shared=shared,
             pages_at=caps.pages_at,
         )
+        self.host = self.bench.host
         # Some hosts have begun to wait, or were deferred, since the last commit: the store does not
         # return them before the next one.
         self.has_newly_waiting = False
-        self._changed: set[Host] = set()  # since the last commit
-
-    def host(self, name: str) -> Host:
-        return self.bench.host(name)
+        self._changed: set[Host] = set()  # since the last commit: it stores them
+        self.mark_changed = self._changed.add
 
     def rank(self, host: Host) -> int:
-        """Rank among the ready hosts: see `_place`."""
-        return self._place(host)[0]
-
-    def _place(self, host: Host) -> tuple[int, int]:
-        """The rank of `host` among the ready hosts, and the number of its best link.
-
-        Robots tasks for other hosts go first, since they wait.
-        """
-        if not host.queue:
-            return -1, 0
-        priority, number = host.queue.best()
-        if host.robots_tasks and host.robots_tasks[0].home != host.name:
-            return -1, number
-        return self._rank(host, priority), number
+        """Rank among the ready hosts. Robots tasks for other hosts go first, since they wait."""
+        best = host.queue.best
+        if best is None or (host.robots_tasks and host.robots_tasks[0].home != host.name):
+            return -1
+        priority = best[0]
+        is_fixed = priority >= FIRST_KEPT or (self._has_visits and priority == VISIT_PRIORITY)
+        return self._rank(host, priority) if self._ranks_hosts and not is_fixed else priority
 
     def _rank(self, host: Host, priority: int) -> int:
-        if was_kept(priority):
-            return priority
-        if self._has_visits and priority == VISIT_PRIORITY:
-            return VISIT_PRIORITY
         rank = self._ordering.rank(host.name, priority)
         rules = self._policy.rules
         if rules is not None and (earlier := rules.of(host.name).priority):
@@ -123,13 +113,13 @@ class Distributor:
 
     def next_step(self, host: Host, now: float) -> Step | None:
         """The step of the next lease of `host`; None if there is nothing to do for now."""
-        policy = self._policy
+        policy, queue = self._policy, host.queue
         limits_hosts = self._limits_hosts
         if host.retired_until > now or (limits_hosts and policy.denies_all(host.name)):
-            return Step.PAGE if host.queue else None  # `candidates.take` drops or keeps each link
-        if not host.robots_tasks and not host.queue:
+            return Step.PAGE if queue.length else None  # `candidates.take` drops or keeps each link
+        if not host.robots_tasks and not queue.length:
             return None
-        if policy.denied and host.queue and policy.denies(host.queue.peek()[1].link):
+        if policy.denied.has_any and queue.length and policy.denies(queue.peek()):
             return Step.PAGE  # as above: a denied host is asked for nothing, robots.txt included
         if limits_hosts and not host.robots_tasks and self._next_is_refused(host):
             return Step.PAGE
@@ -137,7 +127,7 @@ class Distributor:
             return Step.RESOLVE
         if host.robots_tasks:
             return Step.ROBOTS
-        link = host.queue.peek()[1].link
+        link = queue.peek()
         if policy.obeys_robots(host.name) and not self._ip_exhausted(host, link):
             origin = origin_of(link.url)
             known = host.rules.get(origin)
@@ -162,10 +152,6 @@ class Distributor:
             return Step.HEAD
         return Step.PAGE
 
-    def mark_changed(self, host: Host) -> None:
-        """Note that `host` has changed: the next commit stores it."""
-        self._changed.add(host)
-
     def link_added(self, host: Host, now: float) -> None:
         """`host` has a new link: place the host again if the link is its best."""
         self._changed.add(host)
@@ -178,7 +164,7 @@ class Distributor:
         """A link of `host` has moved up to `place`, (priority, number): it may be the best now."""
         if host.state is State.LEASED:
             self._changed.add(host)
-        elif host.queue.best() == place:
+        elif host.queue.best == place:
             self._changed.add(host)
             if host.state is not State.SNOOZED:
                 self.settle(host, now)
@@ -190,8 +176,7 @@ class Distributor:
         self._changed.add(host)
         if host.state is State.LEASED:
             return
-        due_at = self._due_at(host, now)
-        if due_at > now:
+        if host.kept and (due_at := self._due_at(host)) > now:
             self.bench.defer(host, due_at)
             self.has_newly_waiting = True
             return
@@ -199,9 +184,9 @@ class Distributor:
         if step is None:
             self.bench.idle(host)
             return
-        rank, number = self._place(host)
-        resting = host.state in (State.IDLE, State.WAITING, State.DEFERRED)
-        if resting and not self._has_place(rank, number):
+        rank, best = self.rank(host), host.queue.best
+        number = best[1] if best is not None else 0
+        if not host.state.is_active and not self._has_place(rank, number):
             self.bench.wait(host, rank)
             self.has_newly_waiting = True
             return
@@ -211,8 +196,8 @@ class Distributor:
             self.bench.snooze(host, at, supply)
             return
         lane: int = _PAGES if step is Step.PAGE else _ADMISSIONS
-        if self._has_visits and lane == _PAGES and rank == VISIT_PRIORITY and host.queue:
-            lane = VISITS if host.queue.best()[0] == VISIT_PRIORITY else lane
+        if self._has_visits and lane == _PAGES and rank == VISIT_PRIORITY and best is not None:
+            lane = VISITS if best[0] == VISIT_PRIORITY else lane
         self.bench.ready(host, lane, rank, number, supply)
 
     def wake(self, now: float) -> None:
@@ -268,11 +253,11 @@ class Distributor:
 
     def _next_is_refused(self, host: Host) -> bool:
         """Whether a rule or budget refuses the next link of `host`: then no request prepares it."""
-        return bool(self._policy.refuses_next(host, host.queue.peek()[1].link))
+        return bool(self._policy.refuses_next(host, host.queue.peek()))
 
-    def _due_at(self, host: Host, now: float) -> float:
+    def _due_at(self, host: Host) -> float:
         """When a link of `host` may be tried, if all its links are kept; else 0.0."""
-        if host.robots_tasks or not host.queue:
+        if host.robots_tasks:
             return 0.0
         due_at = self._backlog.due_at(host)
         if due_at and host.deferrals:  # so its links need not be kept again, one by one
@@ -281,11 +266,11 @@ class Distributor:
 
     def _supply(self, host: Host, at: float, now: float) -> int:
         """How many pages `host`, whose clock is due at `at`, can give within SUPPLY_S."""
-        left_s = now + SUPPLY_S - max(at, now)
-        if left_s < 0 or host.retired_until > now:
+        if at > now + SUPPLY_S or host.retired_until > now:
             return 0
+        left_s = SUPPLY_S - max(at - now, 0.0)
         delay_s = self._policy.delay_s(host)
-        queued = len(host.queue)
+        queued = host.queue.length
         return min(queued, 1 + int(left_s / delay_s)) if delay_s > 0 else queued
 
     def _ip_exhausted(self, host: Host, link: Link) -> bool:

@@ -37,8 +37,6 @@ from webcrawl.items import Original
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.robotsparsers import read_rules
 
-_RESTING = (State.IDLE, State.WAITING, State.DEFERRED)
-
 
 class Store:
     """All state of a crawl, as rows in `folder`; None: in memory, as long as the process lives.
@@ -261,10 +259,11 @@ class Store:
         """Keep all changes. Returns those of `changed` that may leave the workbench."""
         dispensable = []
         for host in changed:
-            self._move(host)
-            row = host_row(host, self.utc_s, self.run)
-            self._db.put(rows.HOST + host.name.encode(), row)
-            if host.state in _RESTING and not host.robots_tasks and not host.robots_elsewhere:
+            links = host.queue.stored()
+            name = host.name.encode()
+            self._move(host, name, has_links=links[0] > 0)
+            self._db.put(rows.HOST + name, host_row(host, links, self.utc_s, self.run))
+            if not (host.state.is_active or host.robots_tasks or host.robots_elsewhere):
                 dispensable.append(host)
         self._taken.clear()
         kept = numbers()
@@ -278,17 +277,17 @@ class Store:
     def close(self) -> None:
         self._db.close()
 
-    def _move(self, host: Host) -> None:
+    def _move(self, host: Host, name: bytes, *, has_links: bool) -> None:
         """Write the one WAITING, DEFERRED or ACTIVE row of `host`; no row if it has no links."""
         queue = host.queue
         before = b"" if host.name in self._taken else queue.place
         if host.state is State.WAITING:
-            number = queue.best()[1] if queue else 0
+            number = queue.best[1] if queue.best else 0
             place = rows.waiting_key(host.rank, number, queue.host_id)
         elif host.state is State.DEFERRED:
             place = rows.deferred_key(self.run, host.due_at + self.utc_s, queue.host_id)
         else:
-            place = rows.active_key(queue.host_id) if queue.stored()[0] else b""
+            place = rows.active_key(queue.host_id) if has_links else b""
         queue.place = place
         if place == before:
             return
@@ -299,7 +298,7 @@ class Store:
         if line := self._lines.get(place[:1]):
             line.add(place, host.name)
         elif place:
-            self._db.put(place, host.name.encode())
+            self._db.put(place, name)
 
 
 class _Counts:
