@@ -88,7 +88,7 @@ def test_a_host_is_ready_in_one_lane_or_snoozed_on_its_clock() -> None:
     made.resolve("a")
     host.next_at = NOW + 5
     made.distributor.settle(host, NOW)
-    assert (host.state, made.distributor.next_at(Lane.PAGES)) == (State.SNOOZED, NOW + 5)
+    assert (host.state, made.distributor.next_at()[Lane.PAGES]) == (State.SNOOZED, NOW + 5)
     made.distributor.wake(NOW + 4.9)
     assert host.state is State.SNOOZED
     made.distributor.wake(NOW + 5)
@@ -148,7 +148,7 @@ def test_fewer_active_hosts_take_no_lease_back_and_more_are_active_at_once(
     assert (a.state, distributor.bench.active) == (State.WAITING, 1)
     made.commit()
     distributor.active_max = 3
-    assert distributor.next_at(Lane.ADMISSIONS) == 0.0
+    assert distributor.next_at()[Lane.ADMISSIONS] == 0.0
     distributor.wake(NOW)
     assert distributor.bench.active == 3
 
@@ -178,7 +178,7 @@ def test_a_deferred_host_is_woken_only_while_there_is_other_work() -> None:
     made.distributor.settle(host, NOW)
     assert (host.state, host.due_at) == (State.DEFERRED, NOW + 15)
     made.commit()
-    assert made.distributor.next_at(Lane.PAGES) == inf, "nothing else is left"
+    assert made.distributor.next_at()[Lane.PAGES] == inf, "nothing else is left"
     made.distributor.wake(NOW + 15)
     assert made.host("a").state is State.DEFERRED
     made.put("http://b/")

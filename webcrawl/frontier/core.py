@@ -200,9 +200,13 @@ class CrawlState:
     def content_seen(self, content: bytes, original: Original) -> Original | None:
         return self._contents.content_seen(content, original)
 
-    def next_at(self, lane: Lane = Lane.PAGES) -> float:
-        at = self._distributor.next_at(lane)
-        return min(at, self._visits.next_at()) if self._visits is not None else at
+    def next_at(self) -> tuple[float, float]:
+        """`Frontier.next_at` of both lanes."""
+        pages_at, admissions_at = self._distributor.next_at()
+        if self._visits is None:
+            return pages_at, admissions_at
+        visits_at = self._visits.next_at()
+        return min(pages_at, visits_at), min(admissions_at, visits_at)
 
     def overview(self, now: float, limit: int) -> Overview:
         return overview_of(self._bench.hosts, self._store.stored_hosts(), self._slow, now, limit)
@@ -451,10 +455,11 @@ class CrawlState:
             case Unresolved():
                 disposition.unresolved(host, outcome, now)
             case RobotsFetched():
+                task = _robots_task(lease)
                 self._endings.robots(host, lease, outcome, now)
-                disposition.robots_fetched(_robots_task(lease), outcome, now)
-                if disposition.is_ours(_robots_task(lease)):
-                    self._put_sitemaps(_robots_task(lease), outcome.rules, now)
+                disposition.robots_fetched(task, outcome, now)
+                if outcome.rules.sitemaps and disposition.is_ours(task):
+                    self._put_sitemaps(task, outcome.rules, now)
             case RobotsMoved():
                 self._endings.robots(host, lease, outcome, now)
                 disposition.robots_moved(_robots_task(lease), outcome, now)

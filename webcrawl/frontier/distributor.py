@@ -128,7 +128,8 @@ class Distributor:
         if host.robots_tasks:
             return Step.ROBOTS
         link = queue.peek()
-        if policy.obeys_robots(host.name) and not self._ip_exhausted(host, link):
+        is_refused = self._caps.per_ip > 0 and self._ip_exhausted(host, link)
+        if not is_refused and policy.obeys_robots(host.name):
             origin = origin_of(link.url)
             known = host.rules.get(origin)
             if (
@@ -207,14 +208,18 @@ class Distributor:
         for woken in self.bench.wake(now):
             self.settle(woken, now)
 
-    def next_at(self, lane: Lane) -> float:
-        """When `lane` may have a host: 0.0 is now; inf is not before a host changes."""
+    def next_at(self) -> tuple[float, float]:
+        """By lane, when it may have a host: 0.0 is now; inf is not before a host changes."""
         if not self._backlog.has_work:
-            return inf
-        if self.bench.active < self.active_max and self._store.best_waiting() is not None:
-            return 0.0
-        at = min(self.bench.next_at(lane), self._store.next_due_at())
-        return min(at, self.bench.next_at(VISITS)) if lane == _PAGES and self._has_visits else at
+            return inf, inf
+        bench = self.bench
+        if bench.active < self.active_max and self._store.best_waiting() is not None:
+            return 0.0, 0.0
+        due_at = self._store.next_due_at()
+        pages_at = min(bench.next_at(_PAGES), due_at)
+        if self._has_visits:
+            pages_at = min(bench.next_at(VISITS), pages_at)
+        return pages_at, min(bench.next_at(_ADMISSIONS), due_at)
 
     def resume(self, now: float) -> None:
         """Settle the hosts that were active when an earlier run ended."""

@@ -341,9 +341,10 @@ class Scheduler(BaseScheduler):
             return
         page_fetch.end()
         if isinstance(outcome, Fetched):
-            self.counters.page_bytes += outcome.size_bytes
-            self.counters.fetch_s += outcome.took_s
-            self.counters.count_stage("page", outcome.took_s)
+            counters = self.frontier.counters
+            counters.page_bytes += outcome.size_bytes
+            counters.fetch_s += outcome.took_s
+            counters.count_stage("page", outcome.took_s)
         link = page_fetch.lease.link
         assert link is not None
         if link.payload and not self.comes_again(link, outcome):

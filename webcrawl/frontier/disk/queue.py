@@ -159,7 +159,7 @@ class HostLine:
 
     def first(self) -> bytes | None:
         """Key of the first host, None if there is no host."""
-        return self._head[0][0] if self.length and (self._head or self._filled()) else None
+        return self._head[0][0] if self._head or self._filled() else None
 
     def take(self) -> str | None:
         """Remove the first host; its name, None if there is no host."""

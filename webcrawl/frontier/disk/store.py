@@ -178,6 +178,8 @@ class Store:
 
     def best_waiting(self) -> tuple[int, int] | None:
         """(rank, number) of the best waiting host; None if no host waits."""
+        if not self._line.length:
+            return None
         first = self._line.first()
         return rows.waiting_place(first) if first else None
 
@@ -191,6 +193,8 @@ class Store:
 
     def next_due_at(self) -> float:
         """When the first deferred host is due; inf without one; 0.0 for one of an earlier run."""
+        if not self._deferred.length:
+            return inf
         first = self._deferred.first()
         if first is None:
             return inf
