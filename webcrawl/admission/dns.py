@@ -218,9 +218,9 @@ def is_host_name(host: str) -> bool:
 
 def literal_of(host: str) -> str:
     """The address, if `host` is an IP address or localhost (RFC 6761, 6.3); else ""."""
-    if host == "localhost" or host.endswith(".localhost"):
+    if host == "localhost" or host[-10:] == ".localhost":
         return "127.0.0.1"
-    if host.startswith("[") and host.endswith("]"):
+    if host[:1] == "[" and host[-1:] == "]":
         host = host[1:-1]
     elif not host[-1:].isdigit() and ":" not in host:
         return ""  # a name: no need for an exception

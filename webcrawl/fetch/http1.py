@@ -363,5 +363,5 @@ def content_length(headers: Headers) -> int | None:
     the connection. The RFC has a client discard such a response.
     """
     values = list_values(headers, b"content-length")
-    is_one = values and values.count(values[0]) == len(values)
+    is_one = values and set(values) == {values[0]}
     return int(values[0]) if is_one and _is_length(values[0]) else None

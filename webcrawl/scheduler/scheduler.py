@@ -88,6 +88,7 @@ class Scheduler(BaseScheduler):
             keep=build.is_debugging(crawler),  # `scrapy shell` sets the callback later
             are_plain=bool(crawler.settings.get("CLUSTER")),
         )
+        self._gate = crawl_of(crawler).gate
         self._pump = pump
         self._pump.on_orphan = self.finish
         self.controls = controls
@@ -239,7 +240,7 @@ class Scheduler(BaseScheduler):
             except Exception:  # a user's Request of an earlier run; the code has changed since
                 logger.exception("The request of %s cannot be restored", page_fetch.lease.url)
                 self.finish(page_fetch, Dropped("unreadable"))
-        return None if crawl_of(self._crawler).gate.is_shut else self._users.take_aside()
+        return None if self._gate.is_shut else self._users.take_aside()
 
     def enqueue_request(self, request: Request) -> bool:
         """Queue a user's own Request. False if it is out of scope, not a URL, or a duplicate.

@@ -28,7 +28,10 @@ def host_row(
 
     `utc_s` turns monotonic times into UTC; `run` is this run's number.
     """
-    queue, known = host.queue, host.rules
+    queue = host.queue
+    known = {}
+    for origin, rules in host.rules.items():
+        known[origin] = rules[0] + utc_s, *rules[1:]
     pace = host.pace if host.pace != NO_PACE else ()
     row = (
         (queue.host_id, queue.place, *links),
@@ -36,7 +39,7 @@ def host_row(
         (host.crawl_delay_s, host.failures, host.dead_addresses, int(host.counted_ahead), *pace),
         (host.addresses, host.resolved_until + utc_s, host.resolve_at + utc_s, host.resolve_tries),
         (host.retired_until + utc_s, host.retired_reason),
-        {origin: (r[0] + utc_s, *r[1:]) for origin, r in known.items()} if known else {},
+        known,
         (run, host.deferrals, host.epoch, host.kept, host.pages, host.received_bytes),
     )
     return pickle.dumps(row, 5)

@@ -290,6 +290,8 @@ class Store:
             place = rows.waiting_key(host.rank, number, queue.host_id)
         elif host.state is State.DEFERRED:
             place = rows.deferred_key(self.run, host.due_at + self.utc_s, queue.host_id)
+        elif has_links and before[:1] == rows.ACTIVE:
+            return
         else:
             place = rows.active_key(queue.host_id) if has_links else b""
         queue.place = place
