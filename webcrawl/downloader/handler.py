@@ -80,11 +80,10 @@ from webcrawl.fetch.proxy import Proxy
 from webcrawl.fetch.request import FetchRequest, Limits
 from webcrawl.fetch.requesthead import (
     UnsendableError,
+    check_target,
     header_line,
-    host_line,
     is_visible,
     one_line,
-    request_line,
     split_url,
 )
 from webcrawl.fetch.room import Share
@@ -430,8 +429,7 @@ def _make_sendable(request: Request) -> None:
         target = split_url(request.url)
     except ValueError as error:
         raise UnsendableError(str(error)) from None
-    request_line(request.method, target.path)
-    host_line(target.netloc)
+    check_target(request.method, target.path, target.netloc)
     if not is_visible(str(request.meta["proxy"])):
         raise UnsendableError('meta["proxy"] has a space, a control or a raw character')
     for name, values in list(request.headers.items()):

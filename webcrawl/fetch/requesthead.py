@@ -16,7 +16,8 @@ from msgspec import Struct
 from webcrawl.fetch.http1 import Headers
 
 _URL = re.compile(r"http(s?)://(?:[^/?#]*@)?(\[[^\]]+\]|[^/?#:]+)(?::(\d*))?([^#]*)", re.IGNORECASE)
-_VISIBLE = re.compile(r"[!-~]*").fullmatch  # RFC 5234: VCHAR
+# Whether a text is ASCII without spaces and controls (RFC 5234: VCHAR).
+is_visible = re.compile(r"[!-~]*").fullmatch
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch  # RFC 9110, 5.6.2
 _LINE_ENDS = re.compile(rb"[\r\n\0]+")
 _OURS = frozenset({b"connection", b"content-length", b"transfer-encoding"})
@@ -70,11 +71,11 @@ def build_request(
     (RFC 9110, 8.6). `absolute`: with the whole URL, for a proxy (RFC 9112, 3.2.2).
     """
     place = f"http://{target.netloc}{target.path}" if absolute else target.path
+    check_target(method, place, target.netloc)
     lines, has_host = _header_lines(tuple(headers))
-    host = host_line(target.netloc)
-    return b"%b\r\n%b%b%bConnection: %b\r\n\r\n%b" % (
-        request_line(method, place),
-        b"" if has_host else host + b"\r\n",
+    host = "" if has_host else f"Host: {target.netloc}\r\n"
+    return b"%b%b%bConnection: %b\r\n\r\n%b" % (
+        f"{method} {place} HTTP/1.1\r\n{host}".encode(),
         lines,
         b"Content-Length: %d\r\n" % len(body) if body or method in _WITH_BODY else b"",
         b"keep-alive" if keep else b"close",
@@ -82,20 +83,14 @@ def build_request(
     )
 
 
-def request_line(method: str, path: str) -> bytes:
-    """RFC 9112, 3. Raises UnsendableError."""
+def check_target(method: str, place: str, netloc: str) -> None:
+    """UnsendableError if the request line (RFC 9112, 3) or the Host header would be invalid."""
     if not _is_method(method):
         raise UnsendableError(f"the method {method!r} is no token")
-    if not is_visible(path):
-        raise UnsendableError(f"the URL has a space, a control or a raw character: {path!r}")
-    return f"{method} {path} HTTP/1.1".encode()
-
-
-def host_line(netloc: str) -> bytes:
-    """The Host header of a URL. Raises UnsendableError."""
+    if not is_visible(place):
+        raise UnsendableError(f"the URL has a space, a control or a raw character: {place!r}")
     if not is_visible(netloc):
         raise UnsendableError(f"the host has a space, a control or a raw character: {netloc!r}")
-    return b"Host: " + netloc.encode()
 
 
 def header_line(name: bytes, value: bytes) -> bytes:
@@ -110,11 +105,6 @@ def one_line(value: bytes) -> bytes:
     if b"\n" in value or b"\r" in value or b"\0" in value:
         return _LINE_ENDS.sub(b" ", value).strip()
     return value
-
-
-def is_visible(text: str) -> bool:
-    """Whether `text` is ASCII without spaces and controls (RFC 5234: VCHAR)."""
-    return _VISIBLE(text) is not None
 
 
 def is_name(name: bytes) -> bool:

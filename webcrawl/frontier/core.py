@@ -148,11 +148,13 @@ class CrawlState:
         drops_left = _DROPS_MAX
         drops: dict[Host, int] = {}
         steps_end = self._candidates.robots_steps + _ROBOTS_STEPS_MAX
-        while len(leases) < limit and drops_left and self._candidates.robots_steps < steps_end:
-            host = self._next_host(lane, now)
+        left, takes_turns = limit, self._visits is not None and lane is Lane.PAGES
+        while left > 0 and drops_left and self._candidates.robots_steps < steps_end:
+            host = self._next_page(now) if takes_turns else self._bench.pop(lane, now)
             if host is None:
                 break
-            if distributor.rank(host) > host.rank:  # its rank has become worse since it was placed
+            # Its rank has become worse since it was placed: by an ordering of hosts.
+            if distributor.ranks_hosts and distributor.rank(host) > host.rank:
                 distributor.settle(host, now)
                 continue
             lease = self._lease(host, lane, now)
@@ -166,6 +168,7 @@ class CrawlState:
                 self._leases.add(lease)
                 self._links_out += lease.link is not None
                 leases.append(lease)
+                left -= 1
         for host, count in drops.items():
             if count == _DROPS_OF_A_HOST:
                 distributor.settle(host, now)
@@ -185,12 +188,11 @@ class CrawlState:
         if links or visits.has_moved:
             self._commit(now)
 
-    def _next_host(self, lane: Lane, now: float) -> Host | None:
-        """Pop the best host of `lane`. New pages and visits share the lane PAGES."""
-        if self._visits is None or lane is not Lane.PAGES:
-            return self._bench.pop(lane, now)
-        first, second = (VISITS, lane) if self._visits.is_turn else (lane, VISITS)
-        return self._bench.pop(first, now) or self._bench.pop(second, now)
+    def _next_page(self, now: float) -> Host | None:
+        """Pop the best host for a page. New pages and visits take turns."""
+        assert self._visits is not None
+        lanes = (VISITS, Lane.PAGES) if self._visits.is_turn else (Lane.PAGES, VISITS)
+        return self._bench.pop(lanes[0], now) or self._bench.pop(lanes[1], now)
 
     def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
         for lease, outcome in done:

@@ -72,7 +72,7 @@ class Distributor:
         self._limits_hosts = policy.limits_hosts
         self._ordering = ordering
         # Else the rank of a host is the priority of its best link.
-        self._ranks_hosts = type(ordering).rank is not Ordering.rank or policy.rules is not None
+        self.ranks_hosts = type(ordering).rank is not Ordering.rank or policy.rules is not None
         self._caps = caps
         self._counters = counters
         self.active_max = active_max
@@ -102,7 +102,7 @@ class Distributor:
             return -1
         priority = best[0]
         is_fixed = priority >= FIRST_KEPT or (self._has_visits and priority == VISIT_PRIORITY)
-        return self._rank(host, priority) if self._ranks_hosts and not is_fixed else priority
+        return self._rank(host, priority) if self.ranks_hosts and not is_fixed else priority
 
     def _rank(self, host: Host, priority: int) -> int:
         rank = self._ordering.rank(host.name, priority)

@@ -71,12 +71,11 @@ class Workbench:
         return "<Workbench " + ", ".join(f"{states.count(s)} {s.value}" for s in State) + ">"
 
     def host(self, name: str) -> Host:
-        host = self.hosts.get(name)
-        if host is None:
+        if name not in self.hosts:
             host = self.hosts[name] = self._load(name)
             if host.addresses:
                 self.bind(host, host.addresses[0])
-        return host
+        return self.hosts[name]
 
     def forget(self, host: Host) -> None:
         """Remove `host`, which is not active and is in the store.
