@@ -61,7 +61,7 @@ class AdaptiveExecutor:
 
         The work is done even if the future is not awaited, or cancelled.
         """
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[T] = asyncio.Future()  # of the running loop
         began_at = monotonic()
         if waits or self._away or began_at < self._away_until:
             self._send(_Job(work, future))

@@ -17,6 +17,7 @@ from math import inf
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from webcrawl.frontier.caps import Counts
 from webcrawl.frontier.disk import rows
@@ -122,7 +123,7 @@ class Store:
         if self.visits is not None:  # a user's own request may end while the page is in the cycle
             before = self._seen.status(link.url)
             if before is not None and before.visit_ms:
-                status = status._replace(visit_ms=before.visit_ms)
+                status = replace(status, visit_ms=before.visit_ms)
         self._seen.keep(link.url, rows.status_row(status))
 
     def counts(self, kind: str) -> Counts:
