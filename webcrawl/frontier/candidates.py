@@ -92,6 +92,8 @@ class Candidates:
         """
         accepted = 0
         links = [link for link in links if not self._refused_before_seen(link)]
+        if not links:
+            return 0
         if self._mailbox is not None:
             links, accepted = self._send_foreign(self._mailbox, links, cash, force=force)
         has_sitemaps = any(map(_sitemap_of, links))  # 20 ns per link
@@ -408,7 +410,8 @@ class Candidates:
         `reason` is "" if it may be fetched; `until` is 0.0 if the refusal is final. Counts the IP
         test.
         """
-        if self._policy.denies(link):
+        denied = self._policy.denied
+        if denied.has_any and denied.matches(link.url, link.host):
             return "scope_deny", 0.0
         if self.sitemaps.has_also(link):
             return "sitemap", 0.0

@@ -119,7 +119,8 @@ class Distributor:
             return Step.PAGE if queue.length else None  # `candidates.take` drops or keeps each link
         if not host.robots_tasks and not queue.length:
             return None
-        if policy.denied.has_any and queue.length and policy.denies(queue.peek()):
+        denied = policy.denied
+        if denied.has_any and queue.length and denied.matches(queue.peek().url, host.name):
             return Step.PAGE  # as above: a denied host is asked for nothing, robots.txt included
         if limits_hosts and not host.robots_tasks and self._next_is_refused(host):
             return Step.PAGE
