@@ -26,7 +26,7 @@ from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import SUPPLY_S, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.store import Store
+from webcrawl.frontier.disk.store import NONE_WAITS, Store
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import (
     FIRST_KEPT,
@@ -188,7 +188,8 @@ class Distributor:
             return
         rank, best = self.rank(host), host.queue.best
         number = best[1] if best is not None else 0
-        if not host.state.is_active and not self._has_place(rank, number):
+        is_full = self.bench.active >= self.active_max
+        if not host.state.is_active and (is_full or self._store.best_waiting() < (rank, number)):
             self.bench.wait(host, rank)
             self.has_newly_waiting = True
             return
@@ -214,7 +215,7 @@ class Distributor:
         if not self._backlog.has_work:
             return inf, inf
         bench = self.bench
-        if bench.active < self.active_max and self._store.best_waiting() is not None:
+        if bench.active < self.active_max and self._store.best_waiting() is not NONE_WAITS:
             return 0.0, 0.0
         due_at = self._store.next_due_at()
         pages_at = min(bench.next_at(_PAGES), due_at)
@@ -283,13 +284,6 @@ class Distributor:
         """Whether the IP cap refuses `link`, the next of `host`: then robots.txt is not needed."""
         passed = link.counted >= _IP or host.counted_ahead is _IP
         return not passed and self._caps.ip_is_full(host.addresses[0])
-
-    def _has_place(self, rank: int, number: int) -> bool:
-        """Whether a host may be active: there is room, and no better host waits."""
-        if self.bench.active >= self.active_max:
-            return False
-        best = self._store.best_waiting()
-        return best is None or (rank, number) <= best
 
     def _fill(self, now: float) -> None:
         """Make the best waiting hosts active while there is room."""

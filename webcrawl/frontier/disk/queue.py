@@ -30,7 +30,7 @@ class HostQueue:
     before: deleted rows in front of that key cost nothing.
     """
 
-    __slots__ = ("_db", "_head", "_host", "_out", "best", "host_id", "length", "place")
+    __slots__ = ("_db", "_head", "_host", "_out", "best", "host_id", "key", "length", "place")
 
     def __init__(
         self,
@@ -42,6 +42,7 @@ class HostQueue:
     ) -> None:
         self._db = db
         self._host = host
+        self.key = rows.HOST + host.encode()  # of the row of the host
         self.host_id = host_id
         self.place = b""  # key of the committed WAITING, DEFERRED or ACTIVE row of the host
         self.length = length

@@ -9,12 +9,14 @@ Memory: that of `Database`, the heads of two lines of hosts, and the changes of 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from itertools import islice
 from math import inf
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -37,6 +39,8 @@ from webcrawl.frontier.store import Numbers, UrlStatus
 from webcrawl.items import Original
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.robotsparsers import read_rules
+
+NONE_WAITS: Final = (sys.maxsize, 0)
 
 
 class Store:
@@ -177,12 +181,10 @@ class Store:
         """Names of the hosts that were active when an earlier run ended."""
         return [name.decode() for _, name in self._db.rows(rows.ACTIVE)]
 
-    def best_waiting(self) -> tuple[int, int] | None:
-        """(rank, number) of the best waiting host; None if no host waits."""
-        if not self._line.length:
-            return None
-        first = self._line.first()
-        return rows.waiting_place(first) if first else None
+    def best_waiting(self) -> tuple[int, int]:
+        """(rank, number) of the best waiting host; NONE_WAITS, behind all hosts, if none waits."""
+        first = self._line.first() if self._line.length else None
+        return rows.waiting_place(first) if first else NONE_WAITS
 
     def stored_hosts(self) -> StoredHosts:
         """Numbers of hosts, as of the last commit."""
@@ -194,9 +196,7 @@ class Store:
 
     def next_due_at(self) -> float:
         """When the first deferred host is due; inf without one; 0.0 for one of an earlier run."""
-        if not self._deferred.length:
-            return inf
-        first = self._deferred.first()
+        first = self._deferred.first() if self._deferred.length else None
         if first is None:
             return inf
         run, at = rows.deferred_place(first)
@@ -265,9 +265,8 @@ class Store:
         dispensable = []
         for host in changed:
             links = host.queue.stored()
-            name = host.name.encode()
-            self._move(host, name, has_links=links[0] > 0)
-            self._db.put(rows.HOST + name, host_row(host, links, self.utc_s, self.run))
+            self._move(host, has_links=links[0] > 0)
+            self._db.put(host.queue.key, host_row(host, links, self.utc_s, self.run))
             if not (host.state.is_active or host.robots_tasks or host.robots_elsewhere):
                 dispensable.append(host)
         self._taken.clear()
@@ -282,7 +281,7 @@ class Store:
     def close(self) -> None:
         self._db.close()
 
-    def _move(self, host: Host, name: bytes, *, has_links: bool) -> None:
+    def _move(self, host: Host, *, has_links: bool) -> None:
         """Write the one WAITING, DEFERRED or ACTIVE row of `host`; no row if it has no links."""
         queue = host.queue
         before = b"" if host.name in self._taken else queue.place
@@ -305,7 +304,7 @@ class Store:
         if line := self._lines.get(place[:1]):
             line.add(place, host.name)
         elif place:
-            self._db.put(place, name)
+            self._db.put(place, host.name.encode())
 
 
 class _Counts:
