@@ -198,7 +198,7 @@ class ResponseReader:
         """Take heads off the buffer, up to the final one. False if it is not complete yet."""
         buffer = self._buffer
         while True:
-            if buffer.startswith((b"\r", b"\n")):  # RFC 9112, 2.2
+            if buffer and buffer[0] in b"\r\n":  # RFC 9112, 2.2
                 self._take(_BLANK.match(buffer).end())  # type: ignore[union-attr]  # may be empty
             match = _HEAD_END.search(buffer, self._pos)
             if match is None:
