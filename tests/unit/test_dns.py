@@ -218,6 +218,7 @@ async def test_a_cancelled_caller_leaves_the_others_waiting() -> None:
         server.held[1]()
         assert (await second).addresses == ("127.0.0.5",)
         assert first.cancelled()
+        assert repr(resolver) == "<Resolver 0 under way, 1 cached>"
 
 
 @in_loop

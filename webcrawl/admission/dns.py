@@ -133,7 +133,7 @@ class Resolver:
         result = self._without_lookup(host, now)
         while result is None:
             shared = self._under_way.get(host)
-            result = await (asyncio.shield(shared) if shared else self._look_up(host, now))
+            result = await (self._look_up(host, now) if shared is None else asyncio.shield(shared))
         if isinstance(result, _Failure):
             raise ResolutionFailed(result.problem, again=result.problem not in FINAL_PROBLEMS)
         return result
@@ -218,7 +218,7 @@ def is_host_name(host: str) -> bool:
 
 def literal_of(host: str) -> str:
     """The address, if `host` is an IP address or localhost (RFC 6761, 6.3); else ""."""
-    if host == "localhost" or host[-10:] == ".localhost":
+    if host == "localhost" or host.endswith(".localhost"):
         return "127.0.0.1"
     if host[:1] == "[" and host[-1:] == "]":
         host = host[1:-1]

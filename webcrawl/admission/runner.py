@@ -196,14 +196,15 @@ class Admissions:
 
     async def _resolve(self, host: str) -> Resolved:
         """The addresses that the guard allows. Raises ResolutionFailed or _AllBlocked."""
+        now = time.monotonic()
         try:
-            resolution = await self.resolver.resolve(host, time.monotonic())
+            resolution = await self.resolver.resolve(host, now)
         except ResolutionFailed as failure:
             if failure.reason in ("nxdomain", "nodata"):
                 self.outage.name_answered(host, time.monotonic(), has_address=False)
             raise
         if resolution.took_s:  # 0.0 for an answer from the cache
-            self.outage.name_answered(host, time.monotonic(), has_address=True)
+            self.outage.name_answered(host, now + resolution.took_s, has_address=True)
         addresses = self.guard.admitted(host, resolution.addresses)
         if not addresses:
             raise _AllBlocked

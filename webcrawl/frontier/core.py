@@ -481,7 +481,8 @@ class CrawlState:
             case Returned():
                 self._returned(host, lease, now)
         self._bench.idle(host)
-        disposition.flush_denied(host, now)
+        if host.robots_tasks:
+            disposition.flush_denied(host, now)
         self._distributor.settle(host, now)
 
     def _put_sitemaps(self, robots_task: RobotsTask, rules: RobotsRules, now: float) -> None:

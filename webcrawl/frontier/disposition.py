@@ -382,7 +382,7 @@ class Disposition:
 
     def flush_denied(self, host: Host, now: float) -> None:
         """Fail the robots tasks of `host` if a rule denies all its URLs: it gets no request."""
-        if host.robots_tasks and self._policy.denies_all(host.name):
+        if self._policy.denies_all(host.name):
             self._flush_robots_tasks(host, now, "deny")
 
     def _flush_robots_tasks(self, host: Host, now: float, reason: str) -> None:
