@@ -149,7 +149,7 @@ def test_a_retired_host_drops_its_links_and_a_deferred_one_keeps_them() -> None:
     assert made.candidates.keep_refused(NOW)
     assert made.counters.dropped == {"dns": 1}
     assert made.counters.kept == {"host_retired": 1}
-    assert b.queue.peek()[1].link.counted is Passed.HOST, "its address was not tested"
+    assert b.queue.peek().counted is Passed.HOST, "its address was not tested"
 
 
 def test_ten_failed_seeds_are_remembered_and_no_other_link() -> None:
@@ -159,7 +159,7 @@ def test_ten_failed_seeds_are_remembered_and_no_other_link() -> None:
     made.commit()
     host = made.host("a")
     made.disposition.retire(host, "dns", NOW)
-    while host.queue:
+    while host.queue.length:
         made.candidates.take(host, NOW)
     assert made.counters.dropped == {"dns": FAILURES_MAX + 2}
     assert made.candidates.failed_seeds == [(f"http://a/{n}", "dns") for n in range(FAILURES_MAX)]

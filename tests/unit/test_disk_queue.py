@@ -11,7 +11,7 @@ import pytest
 from webcrawl.frontier.disk import queue as queue_module
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.queue import Entry, HostLine, HostQueue
+from webcrawl.frontier.disk.queue import HostLine, HostQueue
 from webcrawl.frontier.lease import Link, Passed
 
 
@@ -58,31 +58,31 @@ def test_a_queue_gives_its_links_in_order(db: Database) -> None:
     for number in range(1, 800):
         if random.random() < 0.6:
             priority = random.randint(1000, 1005)
-            queue.push(priority, Entry(number, Link(f"http://a/{number}", "a")))
+            queue.push(priority, number, Link(f"http://a/{number}", "a"))
             model.append((priority, number))
         elif model:
             db.commit()
             model.sort()
-            assert queue.best() == model[0]
+            assert queue.best == model[0]
             place = model.pop(0)
-            priority, entry = queue.pop()
-            assert (priority, entry.number) == place
-            assert entry.link.url == f"http://a/{entry.number}"
+            priority, link = queue.pop()
+            leased = place[1]
+            assert (priority, link.url) == (place[0], f"http://a/{leased}")
             if random.random() < 0.3:  # while it is leased
-                queue.promote(priority, entry.number, priority - 1)
-                place = (priority - 1, entry.number)
+                queue.promote(priority, leased, priority - 1)
+                place = (priority - 1, leased)
             if random.random() < 0.3:
-                queue.put_back(entry.link)
+                queue.put_back(link)
                 model.append(place)
             else:
                 queue.drop()
-                popped.append(entry.number)
+                popped.append(leased)
         if model and random.random() < 0.3:
             at = random.randrange(len(model))
             priority, moved = model[at]
             model[at] = (priority - random.randint(1, 3), moved)
             queue.promote(priority, moved, model[at][0])
-        assert len(queue) == len(model)
+        assert queue.length == len(model)
     assert len(popped) > 50
     db.commit()
     stored = [rows.queue_place(key) for key, _ in db.rows(rows.queue_prefix(1))]
@@ -92,10 +92,10 @@ def test_a_queue_gives_its_links_in_order(db: Database) -> None:
 def test_a_popped_link_is_still_queued_for_the_next_run(db: Database) -> None:
     queue = HostQueue(db, "a", 1)
     for number in (1, 2):
-        queue.push(4, Entry(number, Link(f"http://a/{number}", "a")))
+        queue.push(4, number, Link(f"http://a/{number}", "a"))
     db.commit()
     queue.pop()
-    assert (len(queue), queue.best()) == (1, (4, 2))
+    assert (queue.length, queue.best) == (1, (4, 2))
     assert queue.stored() == (2, (4, 1))
     queue.drop()
     assert queue.stored() == (1, (4, 2))

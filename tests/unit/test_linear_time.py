@@ -222,6 +222,12 @@ HTTP = [
     Reader("lists", 1_000_000, filled(b"1,", OK + b"Content-Length:", END), read_lists),
     Reader("lengths", 1_000_000, filled(b"Content-Length:1\r\n", OK, END), read_lists),
     Reader("codings", 1_000_000, filled(b"a,", OK + b"Transfer-Encoding:", END), read_lists),
+    Reader(
+        "blanks in a list", 1_000_000, filled(b" \v", OK + b"Content-Length:1", END), read_lists
+    ),
+    Reader("words without a colon", 1_000_000, filled(b"a ", OK, END), read_lists),
+    Reader("blanks before a name", 1_000_000, filled(b"\v", OK, b"a" + END), read_lists),
+    Reader("blanks behind a name", 1_000_000, filled(b"\v", OK + b"a", END), read_lists),
     *(
         Reader(f"answer: {name.decode()!r} {unit!r}", 256_000, filled(unit, OK + name, END), answer)
         for name, unit in (
@@ -424,7 +430,8 @@ def dns_answer(size: int) -> bytes:
 
 
 def resolve(message: bytes) -> None:
-    AddressGuard().filter(read_answer(message, question("h.example", 1)).addresses)
+    addresses = read_answer(message, question("h.example", 1)).addresses
+    AddressGuard().admitted("h.example", addresses)
 
 
 SCOPE = Scope(suffixes=["pt"], deny=["x.example"], max_length=1 << 20)

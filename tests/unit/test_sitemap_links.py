@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gzip
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from msgspec.structs import replace
@@ -374,7 +374,7 @@ def test_a_sitemap_that_is_not_read(
     sitemaps = Sitemaps(Outlinks(Scope(), Counter()), counts, OtherProcess(fault))
     admissions = Admissions(*[None] * 9, sitemaps=sitemaps)  # type: ignore[arg-type]
     body = gzip.compress(URLSET)
-    answer = replace(exchange(OK, body), asked_at=5.0, ended_at=6.0)
+    answer = dataclasses.replace(exchange(OK, body), asked_at=5.0, ended_at=6.0)
     got = asyncio.run(admissions._sitemap(answer, Link("http://a.test/map", "a.test", sitemap=2)))
     if outcome is not None:
         assert got == outcome

@@ -121,7 +121,7 @@ class Crawl:
                 self.state.release(done, self.now)
                 continue
             self.audit()
-            at = min(self.state.next_at(lane) for lane in Lane)
+            at = min(self.state.next_at())
             if at > until or self.state.is_finished():
                 self.now = max(self.now, until)
                 return

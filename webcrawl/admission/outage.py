@@ -25,6 +25,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from webcrawl.fetch.gate import Gate
+from webcrawl.fetch.proxy import real_address
 from webcrawl.fetch.requesthead import split_url
 from webcrawl.openfiles import is_ours
 
@@ -78,20 +79,18 @@ class _Kind(Generic[Where]):
         self.held: list[asyncio.Future[bool]] = []  # failures whose cause is not decided yet
         self._probe = probe
 
-    def wants_another(self, now: float) -> bool:
-        """Whether to keep the source of the answer at `now` as a target of probes."""
-        return now > self.kept_at + QUIET_S or len(self.answered) < MANY
-
     def keep(self, host: str, where: Where, now: float) -> None:
         self.answered.keep(host, where)
         self.kept_at = now
 
-    def answer(self, now: float) -> None:
+    def answer(self, now: float) -> bool:
+        """Note an answer; whether to keep its source as a target of probes."""
         self.answered_at = now
         self.is_down = False
         if self.held or self.failed:
             self.failed.clear()
             self.judge(ours=False)
+        return now > self.kept_at + QUIET_S or len(self.answered) < MANY
 
     def judge(self, *, ours: bool) -> None:
         """Decide all held failures: `ours`, or the fault of the hosts."""
@@ -183,18 +182,16 @@ class Outage:
     def name_answered(self, host: str, now: float, *, has_address: bool) -> None:
         """A name server answered for `host`: with addresses, or definitely without."""
         self._nobody_listens = False
-        if has_address and self._names.wants_another(now):
+        if self._names.answer(now) and has_address:
             self._names.keep(host, host, now)
-        self._names.answer(now)
 
     def server_answered(self, host: str, address: str, url: str, now: float) -> None:
         """A request for `url` on `host` was answered. 0.3 µs; a few µs once per QUIET_S."""
         servers = self._servers
-        if servers.wants_another(now):
-            servers.keep(host, Target(address, split_url(url).port), now)
+        if servers.answer(now):
+            servers.keep(host, _target(host, address, url), now)
             if not self._names.answered and not is_address(host):
                 self._names.answered.keep(host, host)  # its name was resolved
-        servers.answer(now)
         self._are_hosts = False
 
     def is_silent(self, now: float) -> bool:
@@ -221,7 +218,7 @@ class Outage:
         """Whether a request for `url` failed because of our network. A few seconds at worst."""
         if timed_out and time.monotonic() < self._ended_at + AFTER_S:
             return True
-        return await self._is_ours(self._servers, host, Target(address, split_url(url).port))
+        return await self._is_ours(self._servers, host, _target(host, address, url))
 
     def close(self) -> None:
         """Decide no more failures: from now on no failure counts as a host's fault."""
@@ -356,6 +353,11 @@ class Outage:
         for kind in self._kinds:
             if kind.is_down and not await kind.is_silent():
                 kind.is_down = False
+
+
+def _target(host: str, address: str, url: str) -> Target:
+    """The server of a request for `url`: by the name of its host if a proxy looks that up."""
+    return Target(real_address(address) or host, split_url(url).port)
 
 
 def is_address(host: str) -> bool:

@@ -43,7 +43,8 @@ class Downloader(ScrapyDownloader):
         self._crawl = crawl_of(crawler)
 
     async def _enqueue_request(self, request: Request) -> Response:
-        self._refuse_bypass(request)
+        if self._has_proxy:
+            self._refuse_bypass(request)
         lease = lease_of(request)
         crawl = self._crawl
         if crawl.gate.is_shut or (lease is not None and _is_denied(lease, crawl.scope)):
@@ -69,11 +70,10 @@ class Downloader(ScrapyDownloader):
             send(signals.request_left_downloader, **values)
 
     def _refuse_bypass(self, request: Request) -> None:
-        """NotSupported if the crawl has a proxy, and another handler would send `request`."""
-        if self._has_proxy:
-            scheme = request.url.partition(":")[0]
-            if scheme not in self._ours and scheme not in _LOCAL:
-                raise NotSupported(f"{request}: not sent, as it would not go through PROXY")
+        """The crawl has a proxy: NotSupported if another handler would send `request`."""
+        scheme = request.url.partition(":")[0]
+        if scheme not in self._ours and scheme not in _LOCAL:
+            raise NotSupported(f"{request}: not sent, as it would not go through PROXY")
 
     async def _count(self, request: Request) -> None:
         """Wait until the answer has a place of the target. Raises TargetMet if it gets no place."""
@@ -97,7 +97,9 @@ def _our_handlers(settings: BaseSettings) -> dict[str, type]:
 
 def _is_denied(lease: Lease, scope: Scope | None) -> bool:
     """Whether its URL was denied after it was leased. The frontier tests all others."""
-    return scope is not None and bool(scope.denied) and scope.denied.matches(lease.url, lease.host)
+    return (
+        scope is not None and scope.denied.has_any and scope.denied.matches(lease.url, lease.host)
+    )
 
 
 async def _pass(request: Request, lease: Lease | None, crawl: Crawl) -> None:

@@ -97,11 +97,6 @@ class Policy:
     recrawl: Recrawl | None = None
     denied: HostsAndPatterns = field(default_factory=HostsAndPatterns)
 
-    def denies(self, link: Link) -> bool:
-        """Whether `link`, which is in line, is denied. 0.1 µs without SCOPE_DENY."""
-        denied = self.denied
-        return bool(denied) and denied.matches(link.url, link.host)
-
     def refuses_way(self, link: Link) -> Literal["deny", "depth", "redirects", ""]:
         """The limit that the hops to `link` exceed, or "deny".
 
@@ -165,8 +160,8 @@ class Policy:
 
     def robots_agent(self, host: str) -> str:
         """The names with which robots.txt is read for `host`."""
-        ruled = self.rules.of(host).robots_agent if self.rules is not None else None
-        return self.robots_names(ruled)
+        rules = self.rules
+        return self.agent if rules is None else self.robots_names(rules.of(host).robots_agent)
 
     def robots_names(self, ruled: str | None) -> str:
         """As `robots_agent`, of a host for which a rule sets the crawl's own name to `ruled`."""

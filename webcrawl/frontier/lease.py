@@ -88,6 +88,8 @@ class RobotsTask(NamedTuple):
 class Step(Enum):
     """The request that a lease is for."""
 
+    __hash__ = object.__hash__  # that of `Enum` is a function in Python
+
     RESOLVE = "resolve"  # look up the host's address in DNS: no clock of the host is set
     ROBOTS = "robots"  # fetch a robots.txt from this host
     HEAD = "head"  # ask for the type of the page

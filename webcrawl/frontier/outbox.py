@@ -38,7 +38,8 @@ class Outbox:
         self.placed: set[Lease] = set()
 
     def __bool__(self) -> bool:
-        return any(self._links.values()) or bool(self.ended or self._is_delivering)
+        links = self._links[False] or self._links[True]
+        return bool(links or self._ended or self._large or self._is_delivering)
 
     @property
     def ended(self) -> int:

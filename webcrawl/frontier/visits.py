@@ -188,7 +188,7 @@ class Visits:
         """When the host `name` and its address have room for one more visit; takes the room."""
         host = self._distributor.host(name)
         self._distributor.mark_changed(host)  # so the next commit may remove it from memory
-        share = self._settings.share if host.queue else 1.0
+        share = self._settings.share if host.queue.length else 1.0
         spaces = {name: self._policy.delay_s(host) / share}
         if host.addresses:
             spaces[f"ip {host.addresses[0]}"] = self._policy.politeness.ip_delay_s / share

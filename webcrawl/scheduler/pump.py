@@ -86,7 +86,7 @@ class Pump:
         self._grace_s = grace_s
         self._window: deque[Lease] = deque()
         self._epoch = 0  # leases that were asked for in an earlier epoch are given back
-        self._admitting: dict[asyncio.Task[None], Lease] = {}
+        self._admitting: dict[Lease, asyncio.Task[None]] = {}
         self._stages = frontier.counters.stage_under_way
         self._pages_counted = 0  # this process's part of `stage_under_way`
         self._changed = asyncio.Event()
@@ -136,7 +136,7 @@ class Pump:
     def leased_urls(self) -> set[str]:
         """The URLs of leases whose requests are begun, sent or not."""
         pages = {page_fetch.lease.url for page_fetch in self.under_way}
-        return pages | {lease.url for lease in self._admitting.values()}
+        return pages | {lease.url for lease in self._admitting}
 
     def give_back_window(self) -> None:
         """Give all leases back whose request is not begun, also those that are on their way here.
@@ -266,10 +266,9 @@ class Pump:
         if epoch != self._epoch:
             self._release_unused(leases)
             return 0.0
+        loop = asyncio.get_running_loop()
         for lease in leases:
-            task = asyncio.create_task(self._run_admission(lease))
-            self._admitting[task] = lease
-            task.add_done_callback(self._admitting.pop)
+            self._admitting[lease] = loop.create_task(self._run_admission(lease))
         return _POLL_S if len(leases) == room else self._frontier.next_at(Lane.ADMISSIONS) - now
 
     def _count_outage(self) -> None:
@@ -296,6 +295,7 @@ class Pump:
             logger.exception("Error in the admission of %s", lease.url or lease.host)
             outcome = broken(lease, time.monotonic())
         finally:
+            del self._admitting[lease]
             self._stages[stage] -= 1
             self._frontier.counters.count_stage(stage, time.monotonic() - began_at)
             self._give_back(lease, outcome)
@@ -327,7 +327,7 @@ class Pump:
             self._gate.end()
             self.give_back_window()
             self._release_held_back()
-            for task in self._admitting:
+            for task in self._admitting.values():
                 task.cancel()
         self.target.wake(everyone=True)
         if self._frontier.is_met or self.is_cut:
@@ -347,9 +347,9 @@ class Pump:
         for each in (self._task, self._suspicion):
             if each is not None:
                 each.cancel()
-        for task in self._admitting:
+        for task in self._admitting.values():
             task.cancel()
-        await asyncio.gather(*self._admitting, return_exceptions=True)
+        await asyncio.gather(*self._admitting.values(), return_exceptions=True)
         self._count_under_way(0, 0)
         self._wind_down(time.monotonic())
         try:

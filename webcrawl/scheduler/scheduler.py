@@ -89,6 +89,7 @@ class Scheduler(BaseScheduler):
             keep=build.is_debugging(crawler),  # `scrapy shell` sets the callback later
             are_plain=bool(crawler.settings.get("CLUSTER")),
         )
+        self._gate = crawl_of(crawler).gate
         self._pump = pump
         self._pump.on_orphan = self.finish
         self.controls = controls
@@ -246,7 +247,7 @@ class Scheduler(BaseScheduler):
             except Exception:  # a user's Request of an earlier run; the code has changed since
                 logger.exception("The request of %s cannot be restored", page_fetch.lease.url)
                 self.finish(page_fetch, Dropped("unreadable"))
-        return None if crawl_of(self._crawler).gate.is_shut else self._users.take_aside()
+        return None if self._gate.is_shut else self._users.take_aside()
 
     def enqueue_request(self, request: Request) -> bool:
         """Queue a user's own Request. False if it is out of scope, not a URL, or a duplicate.
@@ -348,9 +349,10 @@ class Scheduler(BaseScheduler):
             return
         page_fetch.end()
         if isinstance(outcome, Fetched):
-            self.counters.page_bytes += outcome.size_bytes
-            self.counters.fetch_s += outcome.took_s
-            self.counters.count_stage("page", outcome.took_s)
+            counters = self.frontier.counters
+            counters.page_bytes += outcome.size_bytes
+            counters.fetch_s += outcome.took_s
+            counters.count_stage("page", outcome.took_s)
         link = page_fetch.lease.link
         assert link is not None
         if link.payload and not self.comes_again(link, outcome):

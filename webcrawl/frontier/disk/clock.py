@@ -132,7 +132,7 @@ def _set_visit_back(
     status = rows.read_status(seen) if seen else None
     if status is None:  # no time finds the page: a row that is damaged
         return False
-    status = status._replace(time=correction.of(status.time), visit_ms=due_ms)
+    status = replace(status, time=correction.of(status.time), visit_ms=due_ms)
     db.delete(key)
     db.put(rows.visit_key(due_ms, mark), rows.visit_row(url, state.to_row()))
     db.put(rows.SEEN + mark, rows.status_row(status))

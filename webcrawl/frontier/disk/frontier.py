@@ -15,6 +15,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import TypeVar
@@ -45,7 +46,6 @@ ACTIVE_HOSTS_MAX = 20_000
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-_LANES = tuple(Lane)  # an enumeration is iterated in Python
 
 
 class LocalFrontier(Frontier):
@@ -294,7 +294,7 @@ class LocalFrontier(Frontier):
         self._state.audit()
 
     def _run(self, batch: Callable[[], T], *, moves: bool = True) -> Awaitable[T]:
-        return self._executor.do(lambda: self._do(batch, moves=moves))
+        return self._executor.do(partial(self._do, batch, moves=moves))
 
     def _do(self, batch: Callable[[], T], *, moves: bool = True) -> T:
         """Run `batch`. After a failure each later batch raises StoreError: the state in memory is
@@ -316,7 +316,7 @@ class LocalFrontier(Frontier):
         return result
 
     def _publish(self) -> None:
-        self._next_at = [self._state.next_at(lane) for lane in _LANES]
+        self._next_at = self._state.next_at()
         self._finished = self._state.is_finished()
         if self._is_shard:
             self.outbox, self.inbox = self._state.outbox, self._state.inbox

@@ -83,12 +83,12 @@ def read_credit(row: bytes) -> tuple[float, float, int] | None:
 
 def status_row(status: UrlStatus) -> bytes:
     """A dozen bytes and the URLs. Never ends with a line end, unlike a credit."""
-    outcome, time, depth, redirects, via, duplicate_of, visit_ms = status
-    if outcome in _REFUSED_WHEN_FOUND:
-        via = ""
-    head = _STATUS.pack(int(time), min(depth, 0xFFFF), min(redirects, 0xFF))
-    due = f"\n{visit_ms}" if visit_ms else ""
-    return head + f"{outcome}\n{via}\n{duplicate_of}{due}".rstrip().encode()
+    outcome = status.outcome
+    via = "" if outcome in _REFUSED_WHEN_FOUND else status.via
+    depth, redirects = min(status.depth, 0xFFFF), min(status.redirects, 0xFF)
+    head = _STATUS.pack(int(status.time), depth, redirects)
+    due = f"\n{status.visit_ms}" if status.visit_ms else ""
+    return head + f"{outcome}\n{via}\n{status.duplicate_of}{due}".rstrip().encode()
 
 
 def read_status(row: bytes) -> UrlStatus | None:

@@ -9,14 +9,17 @@ Memory: that of `Database`, the heads of two lines of hosts, and the changes of 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from itertools import islice
 from math import inf
 from pathlib import Path
+from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from webcrawl.frontier.caps import Counts
 from webcrawl.frontier.disk import rows
@@ -37,7 +40,7 @@ from webcrawl.items import Original
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.robotsparsers import read_rules
 
-_RESTING = (State.IDLE, State.WAITING, State.DEFERRED)
+NONE_WAITS: Final = (sys.maxsize, 0)
 
 
 class Store:
@@ -124,7 +127,7 @@ class Store:
         if self.visits is not None:  # a user's own request may end while the page is in the cycle
             before = self._seen.status(link.url)
             if before is not None and before.visit_ms:
-                status = status._replace(visit_ms=before.visit_ms)
+                status = replace(status, visit_ms=before.visit_ms)
         self._seen.keep(link.url, rows.status_row(status))
 
     def counts(self, kind: str) -> Counts:
@@ -178,10 +181,10 @@ class Store:
         """Names of the hosts that were active when an earlier run ended."""
         return [name.decode() for _, name in self._db.rows(rows.ACTIVE)]
 
-    def best_waiting(self) -> tuple[int, int] | None:
-        """(rank, number) of the best waiting host; None if no host waits."""
-        first = self._line.first()
-        return rows.waiting_place(first) if first else None
+    def best_waiting(self) -> tuple[int, int]:
+        """(rank, number) of the best waiting host; NONE_WAITS, behind all hosts, if none waits."""
+        first = self._line.first() if self._line.length else None
+        return rows.waiting_place(first) if first else NONE_WAITS
 
     def stored_hosts(self) -> StoredHosts:
         """Numbers of hosts, as of the last commit."""
@@ -193,7 +196,7 @@ class Store:
 
     def next_due_at(self) -> float:
         """When the first deferred host is due; inf without one; 0.0 for one of an earlier run."""
-        first = self._deferred.first()
+        first = self._deferred.first() if self._deferred.length else None
         if first is None:
             return inf
         run, at = rows.deferred_place(first)
@@ -261,10 +264,10 @@ class Store:
         """Keep all changes. Returns those of `changed` that may leave the workbench."""
         dispensable = []
         for host in changed:
-            self._move(host)
-            row = host_row(host, self.utc_s, self.run)
-            self._db.put(rows.HOST + host.name.encode(), row)
-            if host.state in _RESTING and not host.robots_tasks and not host.robots_elsewhere:
+            links = host.queue.stored()
+            self._move(host, has_links=links[0] > 0)
+            self._db.put(host.queue.key, host_row(host, links, self.utc_s, self.run))
+            if not (host.state.is_active or host.robots_tasks or host.robots_elsewhere):
                 dispensable.append(host)
         self._taken.clear()
         kept = numbers()
@@ -278,17 +281,19 @@ class Store:
     def close(self) -> None:
         self._db.close()
 
-    def _move(self, host: Host) -> None:
+    def _move(self, host: Host, *, has_links: bool) -> None:
         """Write the one WAITING, DEFERRED or ACTIVE row of `host`; no row if it has no links."""
         queue = host.queue
         before = b"" if host.name in self._taken else queue.place
         if host.state is State.WAITING:
-            number = queue.best()[1] if queue else 0
+            number = queue.best[1] if queue.best else 0
             place = rows.waiting_key(host.rank, number, queue.host_id)
         elif host.state is State.DEFERRED:
             place = rows.deferred_key(self.run, host.due_at + self.utc_s, queue.host_id)
+        elif has_links and before[:1] == rows.ACTIVE:
+            return
         else:
-            place = rows.active_key(queue.host_id) if queue.stored()[0] else b""
+            place = rows.active_key(queue.host_id) if has_links else b""
         queue.place = place
         if place == before:
             return

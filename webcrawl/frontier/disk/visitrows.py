@@ -13,6 +13,8 @@ from bisect import bisect_left, insort
 from itertools import islice
 from math import ceil, inf
 
+from msgspec.structs import replace
+
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.seenrows import SeenRows
@@ -100,7 +102,7 @@ class VisitRows:
     def _note(self, url: str, at_ms: int) -> None:
         status = self._seen.status(url)
         if status is not None and status.visit_ms != at_ms:
-            self._seen.keep(url, rows.status_row(status._replace(visit_ms=at_ms)))
+            self._seen.keep(url, rows.status_row(replace(status, visit_ms=at_ms)))
 
     def _filled(self) -> bool:
         """Read more rows if the head is empty. Returns whether there is a row."""
