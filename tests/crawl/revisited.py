@@ -19,7 +19,7 @@ from scrapy.crawler import Crawler
 from tests.crawl.crawling import Result, crawl
 from webcrawl import settings
 from webcrawl.crawl.crawl import crawl_of
-from webcrawl.frontier.lease import Fetched, Lease, Outcome, Step, Visit
+from webcrawl.frontier.lease import Fetched, Lane, Lease, Outcome, Step, Visit
 
 
 class Visits:
@@ -37,11 +37,11 @@ class Visits:
     def spider_opened(self) -> None:
         frontier: Any = crawl_of(self._crawler).frontier
         frontier._frontier._state._backlog.lasts = lambda: False  # it ends, though RECRAWL is on
-        acquire, release = frontier.acquire_pages, frontier.release
+        acquire, release = frontier.acquire, frontier.release
         path = Path(self._crawler.settings["VISITED"])
 
-        async def acquire_pages(now: float, limit: int, spare: int) -> list[Lease]:
-            leases: list[Lease] = await acquire(now, limit, spare)
+        async def acquire_each(now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
+            leases: list[Lease] = await acquire(now, limit, lane)
             for lease in leases:
                 if visit := self._visits.get(lease.url):
                     msgspec.structs.force_setattr(lease, "visit", visit)
@@ -59,7 +59,7 @@ class Visits:
                         line = {"url": lease.url, "status": outcome.status, "visited": seen}
                         file.write(json.dumps(line) + "\n")
 
-        frontier.acquire_pages, frontier.release = acquire_pages, release_each
+        frontier.acquire, frontier.release = acquire_each, release_each
 
 
 def revisit(

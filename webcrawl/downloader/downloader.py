@@ -22,8 +22,7 @@ from scrapy.utils.misc import load_object
 
 from webcrawl.config.fetch import has_proxy
 from webcrawl.crawl.crawl import Crawl, crawl_of
-from webcrawl.crawl.outcomes import beyond_target
-from webcrawl.crawl.page_fetch import lease_of, note, page_fetch_of
+from webcrawl.crawl.page_fetch import lease_of, note
 from webcrawl.downloader.handler import DownloadHandler, refusal
 from webcrawl.fetch.exchange import FetchFailed
 from webcrawl.frontier.lease import Lease
@@ -62,7 +61,6 @@ class Downloader(ScrapyDownloader):
                 raise refusal(lease)
             else:
                 response = await self.handlers.download_request_async(request)
-            await self._count(request)
             send(signals.response_downloaded, response=response, **values)
             return response
         finally:
@@ -74,14 +72,6 @@ class Downloader(ScrapyDownloader):
             scheme = request.url.partition(":")[0]
             if scheme not in self._ours and scheme not in _LOCAL:
                 raise NotSupported(f"{request}: not sent, as it would not go through PROXY")
-
-    async def _count(self, request: Request) -> None:
-        """Wait until the answer has a place of the target. Raises TargetMet if it gets no place."""
-        scheduler, page_fetch = self._crawl.scheduler, page_fetch_of(request)
-        if page_fetch is None or scheduler is None or scheduler.counts(page_fetch):
-            return
-        if not await scheduler.wait_to_count(page_fetch):
-            raise beyond_target(request)
 
 
 def _our_handlers(settings: BaseSettings) -> dict[str, type]:

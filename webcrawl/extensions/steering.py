@@ -183,22 +183,21 @@ class SteeringExtension:
         target = int(arguments[0])
         if (node := self._nodes) is not None:
             return await self._set_whole_target(node, target)
-        server, controls = self._server, self._scheduler.controls
+        server = self._server
         async with self._lock:
-            orders = server.orders
+            lowest, before = server.lowest_target, server.target
+            if target and target < lowest:
+                raise SteeringError(
+                    f"too low: {server.counters.crawled} pages are crawled, and {server.out} are"
+                    f" under way; the lowest target is {lowest} now"
+                )
+            server.target = target  # before it is kept: no more is leased meanwhile
             try:
-                await self._order(replace(orders, holds_places=True))
-                lowest = await server.lowest_target(controls.placed)
-                if target and target < lowest:
-                    crawled = server.counters.crawled
-                    raise SteeringError(
-                        f"too low: {crawled} pages are crawled, and {lowest - crawled} are being"
-                        f" finished; the lowest target is {lowest} now"
-                    )
                 await self._keep("target", arguments, by)
-                before, server.target = server.target, target
-            finally:
-                await self._order(orders)
+            except SteeringError:
+                server.target = before
+                raise
+            await self._order(server.orders)
         was = f"it was {before}" if before else "there was none"
         is_now = f"the target is {target} pages" if target else "there is no target any more"
         return f"{is_now}; {was}; {server.counters.crawled} are crawled"
@@ -311,7 +310,7 @@ class SteeringExtension:
         here = self._start(controls.carry_out(orders))
         await asyncio.wait({others, here})  # a command must not begin while another one runs
         try:
-            unanswered = int(here.result().unanswered + others.result())
+            unanswered = int(here.result() + others.result())
         except Exception as error:
             logger.exception("steering: orders failed in this process")
             raise SteeringError(self._failure(orders, error)) from error

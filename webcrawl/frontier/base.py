@@ -196,9 +196,9 @@ class Frontier(ABC):
     shared -- other processes may lease links that this process puts
     failed_seeds -- (URL, reason) of the first seeds that failed in this run
         (`candidates.FAILURES_MAX` at most)
-    places -- of the target: of the pages that this process has leased and not released, so many
-        answers may count; None: there is no target, and all of them count
-    is_short -- all places of the target are given out
+    is_short -- all pages that the target still needs are under way; False in a worker
+    has_spare -- they have been under way for a while, and other pages are ready: a slow one may be
+        ended for another
     is_met -- the target is reached
     crawl_id -- of the crawl, the same in all its runs; "" in a worker
     log -- the crawl log; None without one, and in a worker
@@ -210,8 +210,8 @@ class Frontier(ABC):
     warnings: Sequence[str] = ()
     shared: bool = False
     failed_seeds: Sequence[tuple[str, str]] = ()
-    places: int | None = None
     is_short: bool = False
+    has_spare: bool = False
     is_met: bool = False
     crawl_id: str = ""
     log: CrawlLog | None = None
@@ -243,14 +243,6 @@ class Frontier(ABC):
         may return fewer leases than `limit` although more hosts are ready. A refused link with a
         payload is leased with `refused`, since the errback of its Request must be called.
         """
-
-    async def acquire_pages(self, now: float, limit: int, spare: int) -> list[Lease]:
-        """`acquire` of PAGE leases in a crawl that may have a target.
-
-        `spare` is how many leases of this process may be without a place of the target. Free places
-        go to such leases even if `limit` is 0.
-        """
-        return await self.acquire(now, limit) if limit > 0 else []
 
     @abstractmethod
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:

@@ -2,8 +2,8 @@
 
 All calls of one turn of the event loop go in one message, and their results come back in one. Each
 message carries the changes of this process's counters. Each answer carries the values that are read
-without a call (`next_at`, `is_finished`, `places`, `is_short`). They do not change until the next
-answer, so a caller that waits for a change must poll.
+without a call (`next_at`, `is_finished`, `has_spare`). They do not change until the next answer, so
+a caller that waits for a change must poll.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from webcrawl.frontier.shared.wire import (
     Call,
     CallFailed,
     Calls,
-    CarriedOut,
     Channel,
     ContentSeen,
     End,
@@ -60,9 +59,10 @@ class RemoteFrontier(Frontier):
 
     `counters` are the counts of this process, not those of the crawl. `on_ready` is called when
     `acquire` may return leases although the last answer had no leases. `on_orders` carries orders
-    out; if it raises, this process disconnects. `on_allowed` is told until when this process may
-    send requests (`fetch.gate`). `on_rules` is called when this process has new
-    rules, and tells whether those of a host have changed.
+    out, and returns the number of requests without an answer; if it raises, this process
+    disconnects. `on_allowed` is told until when this process may send requests (`fetch.gate`).
+    `on_rules` is called when this process has new rules, and tells whether those of a host have
+    changed.
     `on_disconnect` is called when the first process has ended or is disconnected; from then on each
     call raises StoreError.
     """
@@ -75,7 +75,7 @@ class RemoteFrontier(Frontier):
         self.on_disconnect: Callable[[], None] = lambda: None
         self.on_rules: Callable[[Callable[[str], bool]], None] = lambda has_changed: None
         self.on_allowed: Callable[[float], None] = lambda until: None
-        self.on_orders: Callable[[Orders], Coroutine[Any, Any, CarriedOut]] = _ignore
+        self.on_orders: Callable[[Orders], Coroutine[Any, Any, int]] = _ignore
         self._steering: set[asyncio.Task[None]] = set()
         self.counters = Counters()
         self._sock = sock
@@ -104,14 +104,8 @@ class RemoteFrontier(Frontier):
         return accepted
 
     async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
-        return await self._acquire(now, limit, lane, 0)
-
-    async def acquire_pages(self, now: float, limit: int, spare: int) -> list[Lease]:
-        return await self._acquire(now, limit, Lane.PAGES, spare)
-
-    async def _acquire(self, now: float, limit: int, lane: Lane, spare: int) -> list[Lease]:
         leases = []
-        for key, lease in (await self._call(Acquire(now, limit, lane, spare))).leases:
+        for key, lease in (await self._call(Acquire(now, limit, lane))).leases:
             self._keys[lease] = key
             leases.append(lease)
         return leases
@@ -220,7 +214,7 @@ class RemoteFrontier(Frontier):
 
     async def _steer(self, number: int, orders: Orders) -> None:
         try:
-            self._channel.send(Steered(number, *await self.on_orders(orders)))
+            self._channel.send(Steered(number, await self.on_orders(orders)))
         except Exception:
             # Orders must hold before the command is answered, and this process cannot promise it.
             # The first process kills it, and starts another one, which gets all orders first.
@@ -230,7 +224,7 @@ class RemoteFrontier(Frontier):
     def _update(self, status: Status) -> None:
         self._next_at = status.next_page_at, status.next_admission_at
         self._is_finished = status.is_finished
-        self.places, self.is_short = status.places, status.is_short
+        self.has_spare = status.has_spare
 
     def _resolve(self, number: int, answers: list[Answer]) -> None:
         """Give the calls of message `number` their results."""
@@ -256,5 +250,5 @@ class RemoteFrontier(Frontier):
         self._end.set()
 
 
-async def _ignore(orders: Orders) -> CarriedOut:
-    return CarriedOut(0, 0)
+async def _ignore(orders: Orders) -> int:
+    return 0
