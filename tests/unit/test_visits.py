@@ -142,8 +142,9 @@ class Crawl:
             assert visits._marginal.planned_per_s == pytest.approx(planned, rel=1e-3, abs=1e-9)
             weights = sum(state.weight for state in states)
             assert visits._weights == pytest.approx(weights, rel=0.01, abs=1e-9)
-            line = self.store.visits
-            assert line is not None
+            visit_rows = self.store.visits
+            assert visit_rows is not None
+            line = visit_rows._line
             known = [row for row in db.rows(rows.VISIT) if row[0] <= line._known_to]
             assert line._head == known, "no page is forgotten until the next run"
 
