@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from webcrawl.frontier.base import TARGET_MET, Frontier
-from webcrawl.frontier.counters import Counters, differences
+from webcrawl.frontier.counters import Counters, Tracked
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.frontier.shared.wire import (
     NUMBER_MAX,
@@ -83,7 +83,7 @@ class RemoteFrontier(Frontier):
         self._channel = Channel(self._on_message, self._on_lost)
         self._opening: asyncio.Task[None] | None = None
         self._is_lost = False
-        self._counted: dict[str, Any] = self.counters.to_dict()  # as last sent
+        self._changes = Tracked(self.counters).changes  # since the last message
         self._keys: dict[Lease, int] = {}
         self._calls: list[Call] = []  # of this turn of the event loop, not sent yet
         self._futures: list[asyncio.Future[Any]] = []  # one for each of them
@@ -184,11 +184,6 @@ class RemoteFrontier(Frontier):
             for future in futures:
                 if not future.done():
                     future.set_exception(StoreError(f"a message cannot be sent: {error}"))
-
-    def _changes(self) -> dict[str, Any]:
-        """The changes of the counters since the last message."""
-        before, self._counted = self._counted, self.counters.to_dict()
-        return differences(before, self._counted)
 
     def _on_message(self, message: Message) -> None:
         match message:

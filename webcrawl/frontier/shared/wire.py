@@ -29,7 +29,7 @@ NUMBER_MAX = (1 << 63) - 1  # MessagePack has no larger numbers
 # NUMBER_MAX, text that is not Unicode, an object.
 UNSENDABLE = (OverflowError, TypeError, ValueError)
 
-Changes = dict[str, Any]  # of counters: `counters.differences`
+Changes = dict[str, Any]  # of counters: `counters.Tracked`
 
 
 class _Tagged(Struct, frozen=True, array_like=True, gc=False, tag=True):
