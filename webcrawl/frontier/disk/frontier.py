@@ -31,7 +31,7 @@ from webcrawl.frontier.disk.identity import Identity
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
-from webcrawl.frontier.mailbox import Abroad, Mail, Packed
+from webcrawl.frontier.mailbox import Abroad
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.store import StoreError
@@ -216,35 +216,12 @@ class LocalFrontier(Frontier):
     async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
         await self._run(lambda: self._state.set_rules(rules, now))
 
-    async def receive(self, sender: int, first: int, mail: Sequence[Mail], now: float) -> int:
-        """See `CrawlState.receive`, as of the rest down to `set_others_work`."""
-        return await self._run(lambda: self._state.receive(sender, first, mail, now))
+    async def call(self, work: Callable[[CrawlState], T], *, moves: bool = True) -> T:
+        """Run `work` between two batches: what a shard is asked beside the frontier's interface.
 
-    async def receive_each(
-        self, batches: Iterable[tuple[int, int, Sequence[Mail]]], now: float
-    ) -> None:
-        await self._run(lambda: self._state.receive_each(batches, now))
-
-    async def packed(self, shard: int, after: int, limit: int, limit_bytes: int) -> Packed:
-        return await self._run(
-            lambda: self._state.packed(shard, after, limit, limit_bytes), moves=False
-        )
-
-    async def unsent(self, shard: int, after: int, limit: int) -> list[Mail]:
-        return await self._run(lambda: self._state.unsent(shard, after, limit), moves=False)
-
-    async def sent(self, shard: int, upto: int) -> None:
-        await self._run(lambda: self._sent(shard, upto), moves=False)
-
-    def _sent(self, shard: int, upto: int) -> None:
-        self._state.sent(shard, upto)
-        self.outbox = self._state.outbox
-
-    async def set_active_max(self, active_max: int) -> None:
-        await self._run(lambda: self._state.set_active_max(active_max))
-
-    async def set_others_work(self, others_work: bool) -> None:
-        await self._run(lambda: self._state.set_others_work(others_work))
+        `moves`: it may change `next_at`, `is_finished`, `outbox`, `inbox` or `fresh`.
+        """
+        return await self._run(lambda: work(self._state), moves=moves)
 
     async def checkpoint(self, folder: Path) -> Mapping[int, int]:
         """Write the last commit to `folder`, which must not exist, and return its inbox.
@@ -258,9 +235,6 @@ class LocalFrontier(Frontier):
             return dict(self._state.inbox)
 
         return await self._executor.do(write, waits=True)
-
-    async def pages_by_address(self) -> list[tuple[str, int]]:
-        return await self._run(self._state.pages_by_address, moves=False)
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return self._next_at[lane]
