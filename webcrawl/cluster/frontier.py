@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import Any, Protocol, TypeVar
@@ -269,6 +269,10 @@ class ClusterFrontier(Frontier):
         """Each shard knows the contents of its own pages only."""
         held = self._shards.get(self._buckets.shard_of(host_of(original.url)))
         return await held.frontier.content_seen(content, original) if held else None
+
+    async def retry(self, reasons: Container[str], now: float) -> int:
+        """Of the shards of this node."""
+        return sum([await self.run(n, lambda f: f.retry(reasons, now)) for n in list(self._shards)])
 
     async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
         """Each shard has rules of its own; one that is opened meanwhile has the new ones."""

@@ -23,7 +23,7 @@ from webcrawl.cluster.bus import BusError
 from webcrawl.config.build import job_folder, leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
-from webcrawl.crawl.steering import SteeringError, check, is_unicode
+from webcrawl.crawl.steering import SteeringError, check, is_unicode, kept_reasons
 from webcrawl.crawl.steeringfile import Command, append, shown
 from webcrawl.extensions.steeredseeds import put_seeds
 from webcrawl.frontier.shared.server import FrontierServer
@@ -64,6 +64,7 @@ class SteeringExtension:
             "allow": partial(self._extend, "allow"),
             "deny": partial(self._extend, "deny"),
             "target": self._set_target,
+            "retry": self._retry,
             "status": self._status,
         }
 
@@ -217,6 +218,11 @@ class SteeringExtension:
         was = f"it was {before}" if before else "there was none"
         is_now = f"the target is {target} pages" if target else "there is no target any more"
         return f"{is_now}{nodes}; {was}; {node.whole.crawled} are crawled"
+
+    async def _retry(self, arguments: Sequence[str], by: str) -> str:
+        count = await self._server.retry(kept_reasons(arguments), time.monotonic())
+        self._scheduler.wake()
+        return f"{count:,} URLs are queued again"
 
     async def _status(self, arguments: Sequence[str], by: str) -> str:
         counters, target = self._server.counters, self._server.goal

@@ -18,7 +18,7 @@ What every implementation promises:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -262,6 +262,13 @@ class Frontier(ABC):
         A longer delay counts from the last request. O(hosts in memory).
         """
         raise NotImplementedError(f"{self!r} has no rules of its own")
+
+    async def retry(self, reasons: Container[str], now: float) -> int:
+        """Queue all links kept for one of `reasons` again, as new links. Returns their number.
+
+        O(hosts ever seen), some at a time: leases go on meanwhile.
+        """
+        raise NotImplementedError(f"{self!r} keeps no links of its own")
 
     @abstractmethod
     def next_at(self, lane: Lane = Lane.PAGES) -> float:

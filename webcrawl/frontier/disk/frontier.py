@@ -11,10 +11,10 @@ are as of the last batch.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import TypeVar
@@ -39,10 +39,7 @@ from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRule
 
 FOLDER = "frontier"  # in JOBDIR
-RETRY = "frontier.retry"  # beside FOLDER: `scrapy frontier --retry` leaves its reasons in it
 ACTIVE_HOSTS_MAX = 20_000
-
-logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _LANES = tuple(Lane)  # an enumeration is iterated in Python
@@ -128,8 +125,6 @@ class LocalFrontier(Frontier):
             )
         self._executor = AdaptiveExecutor("frontier")
         self._broken: StoreError | None = None
-        self._checked_at = now  # for a RETRY file
-        self._retrying: tuple[frozenset[str], bytes] | None = None
         # Of a shard, as of the last batch: see `CrawlState`.
         self._is_shard = is_shard
         self.outbox: Mapping[int, tuple[int, int]] = {}
@@ -163,39 +158,12 @@ class LocalFrontier(Frontier):
         return await self._run(lambda: self._state.put(batch, now, force=force))
 
     async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
-        return await self._run(lambda: self._acquire(now, limit, lane))
+        return await self._run(lambda: self._state.acquire(now, limit, lane))
 
-    def _acquire(self, now: float, limit: int, lane: Lane) -> list[Lease]:
-        if now >= self._checked_at + 1.0:
-            self._checked_at = now
-            self._retrying = self._retrying or self._take_retry_file()
-        if self._retrying is not None:
-            reasons, after = self._retrying
-            _, following = self._state.retry(reasons, after, now)
-            self._retrying = None if following is None else (reasons, following)
-        return self._state.acquire(now, limit, lane)
-
-    def _take_retry_file(self) -> tuple[frozenset[str], bytes] | None:
-        """The reasons of `scrapy frontier --retry`, and the key to begin at."""
-        if self._folder is None:
-            return None
-        file = self._folder.path / RETRY
-        try:
-            reasons = frozenset(file.read_text("utf-8").split())
-            file.unlink()
-        except (OSError, ValueError):
-            return None
-        logger.info("Kept URLs are queued again: %s", ", ".join(sorted(reasons)))
-        return reasons, b""
-
-    def retry(self, reasons: Container[str], now: float) -> int:
-        """Queue all links kept for one of `reasons` again, as new links. Returns their number.
-
-        Runs in the calling thread: only while no batch is under way.
-        """
+    async def retry(self, reasons: Container[str], now: float) -> int:
         count, after = 0, b""
         while True:
-            moved, following = self._state.retry(reasons, after, now)
+            moved, following = await self._run(partial(self._state.retry, reasons, after, now))
             count += moved
             if following is None:
                 return count

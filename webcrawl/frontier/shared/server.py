@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Protocol
@@ -155,6 +155,11 @@ class FrontierServer(ServedFrontier):
         for member in self._members:
             member.channel.write(message)
         self._notify_members(now)
+
+    async def retry(self, reasons: Container[str], now: float) -> int:
+        count = await self._frontier.retry(reasons, now)
+        self._notify_members(now)
+        return count
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return max(self.ready_at(lane), self._own_next_at[lane])
