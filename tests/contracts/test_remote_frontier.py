@@ -504,16 +504,16 @@ def test_an_unwanted_head_beyond_the_target_is_given_back() -> None:
     asyncio.run(check())
 
 
-def test_slow_pages_have_a_spare_once_nothing_else_is_left_and_others_are_ready() -> None:
+def test_pages_have_a_spare_when_all_that_are_missing_are_leased_and_others_are_ready() -> None:
     async def check() -> None:
         server = served(target=2)
         pair = Pair(server)
         began_at = time.monotonic() - 0.5
         await server.put(links(3), began_at)
         await resolve(server, began_at)
-        leases = await pair.remote.acquire(began_at, 2)
-        assert not server.has_spare, "they have just begun"
-        server._leased_at -= 1.0
+        leases = await pair.remote.acquire(began_at, 1)
+        assert not server.has_spare
+        leases += await server.acquire(began_at + 9.0, 1)
         assert server.has_spare
         assert not pair.remote.has_spare, "it has not been told"
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -524,10 +524,8 @@ def test_slow_pages_have_a_spare_once_nothing_else_is_left_and_others_are_ready(
         beating.cancel()
         await pair.remote.release([(leases[0], Returned())], began_at)
         assert not pair.remote.has_spare, "there is room"
-        await pair.remote.acquire(began_at, 1)
         server.target = 3
-        await server.acquire(began_at, 9)
-        server._leased_at -= 9.0
+        assert len(await server.acquire(began_at + 9.0, 9)) == 2
         assert server.is_short
         assert not server.has_spare, "no page is left"
         await pair.die()
@@ -547,6 +545,7 @@ def test_no_host_is_admitted_while_admitted_hosts_can_give_the_missing_pages() -
         assert server.next_at(Lane.ADMISSIONS) == float("inf")
         leases = await server.acquire(100.0, 4)
         assert await server.acquire(100.0, 9, Lane.ADMISSIONS) == [], "all are under way"
+        assert len(await server.acquire(102.0, 1, Lane.ADMISSIONS)) == 1, "but they are slow"
         busy = Fetched(503, 101.0, 101.0, retry_after_s=60.0)
         await server.release([(each, busy) for each in leases], 101.0)
         assert await server.acquire(101.0, 9, Lane.ADMISSIONS), "they give nothing for a while"

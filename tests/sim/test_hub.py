@@ -111,7 +111,6 @@ def leased_beyond_target(patch: pytest.MonkeyPatch) -> None:
     [
         (returned_as_never_asked, True, 0),
         (one_lease_lost, False, 0),  # the next run finds it
-        (one_lease_lost, False, 80),
         (commits_lost, True, 0),
         (clocks_forgotten, True, 0),
         (leased_beyond_target, True, 80),

@@ -254,7 +254,7 @@ class NodeSteering:
         self._portion = self._free
         if self.whole.places <= had:
             self._again_at = asyncio.get_running_loop().time() + HEARTBEAT_S
-        self.server.target_changed()
+        self.server.places_changed()
 
     async def give_back(self) -> None:
         """The node ends, and no answer comes any more: others may use its places. BusError."""

@@ -197,8 +197,7 @@ class Frontier(ABC):
     failed_seeds -- (URL, reason) of the first seeds that failed in this run
         (`candidates.FAILURES_MAX` at most)
     is_short -- all pages that the target still needs are under way; False in a worker
-    has_spare -- they have been under way for a while, and other pages are ready: a slow one may be
-        ended for another
+    has_spare -- and other pages are ready: a slow one may be ended for another
     is_met -- the target is reached
     crawl_id -- of the crawl, the same in all its runs; "" in a worker
     log -- the crawl log; None without one, and in a worker

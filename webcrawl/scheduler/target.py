@@ -1,4 +1,4 @@
-"""Ends the slow pages of this process when the crawl's target waits for nothing else.
+"""Ends slow pages of this process at the end of a target, when others are ready.
 
 The frontier leases no page beyond the target (`frontier.shared.server`), so the last pages of a
 target would have to be waited for, however slow their servers are. A slow page is ended as a

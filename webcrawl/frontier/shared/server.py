@@ -13,8 +13,8 @@ while the owner is the busier of the two.
 
 The target is n answered pages. A page is leased only if it may count: answered pages and leased
 pages together are at most n, so the target is exact whatever happens to the leases. No host is
-admitted while the admitted hosts can give all the pages that are missing. When nothing but slow
-pages is left and others are ready, each process ends its slow ones (`has_spare`).
+admitted while the admitted hosts can give all the pages that are missing. When all pages that are
+missing are leased, and others are ready, each process ends its slow pages (`has_spare`).
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ class FrontierServer(ServedFrontier):
 
     target -- pages to be answered (CLOSESPIDER_PAGECOUNT); 0: no target
     whole -- the target of all nodes, in place of `target`; None: there is one machine
+    out -- pages that are leased, in all processes
     orders -- how the crawl is steered, for all processes
     grace_s -- how long `close` waits for the other processes
     """
@@ -91,7 +92,7 @@ class FrontierServer(ServedFrontier):
         self.whole: Whole | None = None
         self.orders = Orders()
         self._grace_s = grace_s
-        self._out = 0  # pages that are leased, in all processes
+        self.out = 0
         self._leased_at = inf  # when the last of them was leased
         self._load = Load()  # the owner's
         self._own_next_at = [0.0 for _ in Lane]  # by lane: of the owner's next `acquire`
@@ -141,9 +142,9 @@ class FrontierServer(ServedFrontier):
                     outcome = Returned(outcome.asked_at, outcome.ended_at)
             counted.append((lease, outcome))
         heads = min(heads, left)
-        self._out += heads
+        self.out += heads
         await self._frontier.release(counted, now)
-        self._out -= heads + pages
+        self.out -= heads + pages
         self._notify_members(now)
 
     async def content_seen(self, content: bytes, original: Original) -> Original | None:
@@ -172,8 +173,7 @@ class FrontierServer(ServedFrontier):
 
     @property
     def has_spare(self) -> bool:  # type: ignore[override]
-        now = time.monotonic()
-        return self.is_short and self._waits(now) and self._frontier.next_at(Lane.PAGES) <= now
+        return self.is_short and self._frontier.next_at(Lane.PAGES) <= time.monotonic()
 
     @property
     def is_met(self) -> bool:  # type: ignore[override]
@@ -225,9 +225,9 @@ class FrontierServer(ServedFrontier):
         limit = min(limit, self._room)
         if limit <= 0:
             return []
-        self._out += limit  # others may call meanwhile
+        self.out += limit  # others may call meanwhile
         leases = await self._frontier.acquire(now, limit)
-        self._out -= limit - len(leases)
+        self.out -= limit - len(leases)
         if leases:
             self._leased_at = now
         return leases
@@ -243,14 +243,9 @@ class FrontierServer(ServedFrontier):
     # The target
 
     @property
-    def out(self) -> int:
-        """Pages that are leased, in all processes."""
-        return self._out
-
-    @property
     def lowest_target(self) -> int:
         """The lowest target that can still be met exactly: each leased page may be answered."""
-        return self.counters.crawled + self._out
+        return self.counters.crawled + self.out
 
     @property
     def _room(self) -> int:
@@ -258,11 +253,11 @@ class FrontierServer(ServedFrontier):
         if not self.goal:
             return _NO_TARGET
         if self.whole is not None:
-            return self.whole.places - self.whole.answered - self._out
+            return self.whole.places - self.whole.answered - self.out
         return self.target - self.lowest_target
 
-    def target_changed(self) -> None:
-        """`target`, or `whole`, has other places for this machine."""
+    def places_changed(self) -> None:
+        """`whole` has other places for this machine."""
         self._notify_members(time.monotonic())
 
     def _missing_pages(self, now: float) -> int:
