@@ -4,8 +4,7 @@ The frontier leases a URL only when it may be fetched at once, so a leased Reque
 It goes from the middlewares directly to the handler, with the same signals as in Scrapy, and
 without parsing its URL for the scheme (20 µs). Any other Request goes through Scrapy's slots.
 
-In a crawl with a target an answer waits here until the target has a place for it, or is met. While
-the crawl is paused, every Request waits here, also one that another handler would send.
+While the crawl is paused, every Request waits here, also one that another handler would send.
 """
 
 from __future__ import annotations

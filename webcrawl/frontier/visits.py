@@ -154,7 +154,6 @@ class Visits:
         self.has_moved = False
         links = []
         due = self._line.take_due(now, max(limit, 0))
-        # Before any slot is added: a row is read only after its commit.
         is_more_due = self._line.next_due_at() <= now
         for url, row in due:
             state = VisitState.of_row(row)
