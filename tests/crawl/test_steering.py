@@ -284,6 +284,7 @@ def test_what_a_command_does_wrong_changes_nothing(tmp_path: Path) -> None:
         assert "neither SCOPE_SUFFIXES nor SCOPE_ALLOW" in crawl.refusal("allow", "x.test")
         assert "allowed is one number" in crawl.refusal("target", "-1")
         assert "undo" in crawl.refusal("undo")
+        assert "retry weather: allowed are connect," in crawl.refusal("retry", "weather")
         refusal = crawl.refusal("seeds", "http://ok.test/", "nothing.txt")
         assert "there is no file 'nothing.txt'; seeds takes files, URLs and hosts" in refusal
         assert "standard input" not in refusal
@@ -400,8 +401,8 @@ def test_a_torn_last_line_is_cut_off_with_a_warning(tmp_path: Path) -> None:
 
 
 def test_the_command_of_a_user(tmp_path: Path) -> None:
-    def ctl(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "scrapy", "ctl", *arguments]
+    def ctl(*arguments: str, name: str = "ctl") -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "scrapy", name, *arguments]
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
     with running(*WEB) as web:
@@ -414,6 +415,8 @@ def test_the_command_of_a_user(tmp_path: Path) -> None:
         assert (refused.returncode, refused.stdout) == (2, "")
         assert refused.stderr.startswith("deny = 're:(' cannot be used")
         assert ctl(jobdir).returncode == 2
+        again = ctl(jobdir, "--retry", "all", name="frontier")
+        assert (again.stdout, again.stderr) == ("0 URLs are queued again\n", "")
         assert ctl(jobdir, "stop").returncode == 0
         assert_ended(crawl.wait(120))
         gone = ctl(jobdir, "pause")

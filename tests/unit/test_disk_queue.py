@@ -8,7 +8,6 @@ from random import Random
 
 import pytest
 
-from webcrawl.frontier.disk import queue as queue_module
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.queue import HostLine, HostQueue
@@ -101,28 +100,15 @@ def test_a_popped_link_is_still_queued_for_the_next_run(db: Database) -> None:
     assert queue.stored() == (1, (4, 2))
 
 
-def test_a_line_gives_its_hosts_in_order(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_module, "_LINE_MAX", 5)
-    random, line, model = Random(2), HostLine(db, rows.WAITING), set()
-    for host_id in range(600):
-        chance = random.random()
-        key = rows.waiting_key(random.randint(-1, 9), random.randint(0, 99), host_id)
-        if chance < 0.55:
-            line.add(key, str(host_id))
-            model.add((key, str(host_id)))
-        elif chance < 0.65 and model:
-            left = random.choice(sorted(model))
-            line.remove(left[0])
-            model.remove(left)
-        else:
-            db.commit()
-            first = min(model, default=None)
-            assert line.first() == (first[0] if first else None)
-            assert line.take() == (first[1] if first else None)
-            model.discard(first)
-        db.commit()
-    while model:
-        first = min(model)
-        assert line.take() == first[1]
-        model.remove(first)
-    assert line.take() is None
+def test_a_line_gives_its_hosts_in_order(db: Database) -> None:
+    line = HostLine(db, rows.WAITING)
+    places = [rows.waiting_key(rank, 7, host_id) for host_id, rank in enumerate((3, 1, 2), 1)]
+    for place, host in zip(places, "cab", strict=True):
+        line.add(place, host)
+    db.commit()
+    assert (line.length, line.first()) == (3, places[1])
+    line.remove(places[2])
+    db.commit()
+    again = HostLine(db, rows.WAITING, line.length)
+    assert [again.take() for _ in range(3)] == ["a", "c", None]
+    assert again.length == 0

@@ -236,17 +236,3 @@ def test_which_outcomes_are_not_the_end_of_a_request(outcome: Any, again: bool) 
         assert scheduler.comes_again(last_try, outcome) is isinstance(outcome, Returned)
 
     with_scheduler(use)
-
-
-def test_a_page_that_is_cut_is_held_back() -> None:
-    async def use(scheduler: Scheduler) -> None:
-        page_fetch = page_fetch_of(await leased(scheduler))
-        assert isinstance(page_fetch, PageFetch)
-        scheduler._pump.target.cut([page_fetch])
-        scheduler.finish(page_fetch, Returned(1.0, 2.0, "cancelled"))
-        assert ended(scheduler) == []
-        assert scheduler._pump.target.take_held_back() == [
-            (page_fetch.lease, Returned(1.0, 2.0, "cancelled"))
-        ]
-
-    with_scheduler(use)

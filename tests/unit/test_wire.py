@@ -69,7 +69,7 @@ OUTCOMES: list[Outcome] = [
 ]
 
 
-STATUS = Status(1.0, float("inf"), is_finished=False, places=None, is_short=True)
+STATUS = Status(1.0, float("inf"), is_finished=False, has_spare=True)
 ORIGINAL = Original("http://a/", 1.5, "sha1:A")
 MESSAGES: list[Message] = [
     Calls(7, [Put([LINK], 1.0, force=True), Release([(5, OUTCOMES[0])], 2.0)], {}, 0.5),

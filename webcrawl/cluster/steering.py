@@ -250,8 +250,7 @@ class NodeSteering:
             return
         held, had = self._held, self.whole.places
         fresh = 0 if is_steered else min(self._frontier.fresh, PORTION_MAX)
-        wants = held + fresh + (self.server.placeless if fresh else 0)
-        await self._take(wants, held, leaving)
+        await self._take(held + fresh, held, leaving)
         self._portion = self._free
         if self.whole.places <= had:
             self._again_at = asyncio.get_running_loop().time() + HEARTBEAT_S
@@ -274,8 +273,8 @@ class NodeSteering:
 
     @property
     def _held(self) -> int:
-        """Places of leases and answers of all processes."""
-        return self.server.held_places if self.server is not None else 0
+        """Places of the leases of all processes."""
+        return self.server.out if self.server is not None else 0
 
     @property
     def _free(self) -> int:
@@ -291,4 +290,4 @@ class NodeSteering:
             return True
         if asyncio.get_running_loop().time() < self._again_at:
             return False
-        return free <= self._portion // 2 if fresh or self.server.placeless else free > 0
+        return free <= self._portion // 2 if fresh else free > 0

@@ -24,7 +24,9 @@ class Command(ScrapyCommand):
         return "<JOBDIR> <COMMAND> [ARG ...]"
 
     def short_desc(self) -> str:
-        return "Steer a running crawl: pause, resume, stop, seeds, allow, deny, target, status"
+        return (
+            "Steer a running crawl: pause, resume, stop, seeds, allow, deny, target, retry, status"
+        )
 
     def long_desc(self) -> str:
         commands = "; ".join(f"{name} {wanted}".strip() for name, wanted in COMMANDS.items())

@@ -18,20 +18,18 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.cluster.agreement.nodefile import NAME as NODE_FILE
 from webcrawl.cluster.agreement.nodefile import SHARDS
-from webcrawl.fetch.exchange import TRANSIENT
+from webcrawl.crawl.steering import KEPT_REASONS, SteeringError, kept_reasons
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk.clock import set_back
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.folderlock import InUseError
-from webcrawl.frontier.disk.frontier import FOLDER, RETRY, JobFolder, LocalFrontier
+from webcrawl.frontier.disk.frontier import FOLDER, JobFolder, LocalFrontier
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.store import StoreError
+from webcrawl.live.client import NotRunning, Refused, ask
 from webcrawl.report.console import discard_output
-
-REASONS = TRANSIENT | {"host_retired", "robots_unreachable"}  # reasons of kept URLs
-WAIT_S = 10.0  # time-out for a running crawl to read the RETRY file
 
 
 class Command(ScrapyCommand):
@@ -64,7 +62,7 @@ class Command(ScrapyCommand):
             "--retry",
             metavar="REASONS",
             help="queue URLs again at once that are kept for a later try; REASONS is all, or some"
-            f" of {', '.join(sorted(REASONS))}",
+            f" of {', '.join(sorted(KEPT_REASONS))}",
         )
 
         parser.add_argument(
@@ -77,10 +75,10 @@ class Command(ScrapyCommand):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:
             raise UsageError("give one JOBDIR")
-        reasons = REASONS if opts.retry == "all" else frozenset(_words(opts.retry))
-        if unknown := reasons - REASONS:
-            known = ", ".join(sorted(REASONS))
-            raise UsageError(f"--retry {', '.join(unknown)}: allowed are {known}, and all")
+        try:
+            reasons = kept_reasons([opts.retry or ""])
+        except SteeringError as error:
+            raise UsageError(f"--{error}") from None
         try:
             if (problem := _why_not(Path(args[0]))) is not None:
                 raise StoreError(problem)
@@ -114,10 +112,6 @@ def _why_not(jobdir: Path) -> str | None:
     )
 
 
-def _words(text: str | None) -> list[str]:
-    return [word.strip() for word in (text or "").split(",") if word.strip()]
-
-
 def _set_clock(jobdir: Path) -> str:
     """Set times that are ahead back, and return the line to print. StoreError."""
     if not (jobdir / FOLDER).exists():
@@ -149,22 +143,25 @@ def _retry(jobdir: Path, reasons: frozenset[str]) -> str:
             utc_s=time.time() - now,
         )
     except InUseError:
-        return _ask_crawl(jobdir / RETRY, reasons)
+        return _ask_crawl(jobdir, reasons)
+
+    async def retry() -> int:
+        try:
+            return await frontier.retry(reasons, now)
+        finally:
+            await frontier.close()
+
+    return f"{asyncio.run(retry()):,} URLs are queued again"
+
+
+def _ask_crawl(jobdir: Path, reasons: frozenset[str]) -> str:
+    """The answer of the crawl that runs in `jobdir`. StoreError."""
+    body = {"command": "retry", "arguments": sorted(reasons)}
     try:
-        return f"{frontier.retry(reasons, now):,} URLs are queued again"
-    finally:
-        asyncio.run(frontier.close())
-
-
-def _ask_crawl(request: Path, reasons: frozenset[str]) -> str:
-    """Leave the request to the running crawl, and return the line to print."""
-    request.write_text(" ".join(sorted(reasons)), "utf-8")
-    deadline = time.monotonic() + WAIT_S
-    while request.exists():
-        if time.monotonic() > deadline:  # the crawl pauses in an outage, or is about to end
-            return "The running crawl will queue them when it resumes, or its next run will"
-        time.sleep(0.05)
-    return "The running crawl queues them now"
+        answer = ask(jobdir, "POST", "/command", body)
+    except (NotRunning, Refused) as error:
+        raise StoreError(str(error)) from None
+    return str(answer["message"] if isinstance(answer, dict) else answer)
 
 
 def _write(path: str, lines: Iterable[str]) -> None:

@@ -33,13 +33,14 @@ class PageFetch:
     """One PAGE lease in the engine. Made by the scheduler; `done` once its lease is given back."""
 
     __slots__ = (
-        *("begun_at", "done", "errback", "exchange", "items_open", "lease"),
+        *("begun_at", "done", "errback", "exchange", "is_cut", "items_open", "lease"),
         *("links", "logged", "page", "request", "settled", "share", "unarchived"),
     )
 
     def __init__(self, lease: Lease, begun_at: float = 0.0) -> None:
         self.lease = lease
         self.begun_at = begun_at  # monotonic
+        self.is_cut = False  # ended as a time-out, since the target waits for it
         self.request: Request | None = None  # the one made for the lease, until it is done
         self.logged = False  # its line was written to the log
         self.errback: Callable[[Failure], Any] | None = None  # the user's own

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from functools import cached_property
-from typing import Any, Self, cast
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
@@ -19,7 +19,7 @@ from scrapy.utils.python import global_object_name
 from twisted.python.failure import Failure
 
 from webcrawl.crawl.crawl import CrawlScheduler, crawl_of
-from webcrawl.crawl.outcomes import AskedAgain, NotArchived, answered, beyond_target
+from webcrawl.crawl.outcomes import AskedAgain, NotArchived, answered
 from webcrawl.crawl.page_fetch import PageFetch, page_fetch_of, state_of
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.mediatypes import media_type_test
@@ -82,8 +82,6 @@ class PageFetchMiddleware:
         link = page_fetch.lease.link
         if link is None:
             return
-        if not self._keeper.counts(page_fetch):
-            raise beyond_target(cast("Request", response.request))
         self._page_fetches[response] = page_fetch
         exchange = page_fetch.exchange = exchange_of(response)
         exchange.wall = wall_of(exchange.status, exchange.head, exchange.payload)

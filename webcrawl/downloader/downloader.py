@@ -4,8 +4,7 @@ The frontier leases a URL only when it may be fetched at once, so a leased Reque
 It goes from the middlewares directly to the handler, with the same signals as in Scrapy, and
 without parsing its URL for the scheme (20 µs). Any other Request goes through Scrapy's slots.
 
-In a crawl with a target an answer waits here until the target has a place for it, or is met. While
-the crawl is paused, every Request waits here, also one that another handler would send.
+While the crawl is paused, every Request waits here, also one that another handler would send.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ from scrapy.utils.misc import load_object
 
 from webcrawl.config.fetch import has_proxy
 from webcrawl.crawl.crawl import Crawl, crawl_of
-from webcrawl.crawl.outcomes import beyond_target
-from webcrawl.crawl.page_fetch import lease_of, note, page_fetch_of
+from webcrawl.crawl.page_fetch import lease_of, note
 from webcrawl.downloader.handler import DownloadHandler, refusal
 from webcrawl.fetch.exchange import FetchFailed
 from webcrawl.frontier.lease import Lease
@@ -63,7 +61,6 @@ class Downloader(ScrapyDownloader):
                 raise refusal(lease)
             else:
                 response = await self.handlers.download_request_async(request)
-            await self._count(request)
             send(signals.response_downloaded, response=response, **values)
             return response
         finally:
@@ -74,14 +71,6 @@ class Downloader(ScrapyDownloader):
         scheme = request.url.partition(":")[0]
         if scheme not in self._ours and scheme not in _LOCAL:
             raise NotSupported(f"{request}: not sent, as it would not go through PROXY")
-
-    async def _count(self, request: Request) -> None:
-        """Wait until the answer has a place of the target. Raises TargetMet if it gets no place."""
-        scheduler, page_fetch = self._crawl.scheduler, page_fetch_of(request)
-        if page_fetch is None or scheduler is None or scheduler.counts(page_fetch):
-            return
-        if not await scheduler.wait_to_count(page_fetch):
-            raise beyond_target(request)
 
 
 def _our_handlers(settings: BaseSettings) -> dict[str, type]:

@@ -65,7 +65,7 @@ from webcrawl.crawl.page_fetch import (
 from webcrawl.crawl.user_requests import BodyRules
 from webcrawl.fastpath.receivers import receivers_of
 from webcrawl.fetch.client import Client
-from webcrawl.fetch.conditions import Validators, are_conditional
+from webcrawl.fetch.conditions import are_conditional
 from webcrawl.fetch.exchange import (
     NOT_MODIFIED,
     Exchange,
@@ -269,9 +269,9 @@ class DownloadHandler(BaseDownloadHandler):
             return []
         if is_users(lease) or request.url != lease.url or are_conditional(headers):
             return []
-        if self._archives and not visit.captured_at:
+        if self._archives and not visit.capture.captured_at:
             return []
-        validators = Validators(visit.etag, visit.last_modified)
+        validators = visit.capture.validators
         conditions = validators.conditions()
         if any(validators) and self._crawl.counters is not None:
             self._crawl.counters.conditional["asked" if conditions else "bad_validator"] += 1

@@ -23,7 +23,7 @@ from webcrawl.cluster.bus import BusError
 from webcrawl.config.build import job_folder, leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
-from webcrawl.crawl.steering import SteeringError, check, is_unicode
+from webcrawl.crawl.steering import SteeringError, check, is_unicode, kept_reasons
 from webcrawl.crawl.steeringfile import Command, append, shown
 from webcrawl.extensions.steeredseeds import put_seeds
 from webcrawl.frontier.shared.server import FrontierServer
@@ -64,6 +64,7 @@ class SteeringExtension:
             "allow": partial(self._extend, "allow"),
             "deny": partial(self._extend, "deny"),
             "target": self._set_target,
+            "retry": self._retry,
             "status": self._status,
         }
 
@@ -183,22 +184,21 @@ class SteeringExtension:
         target = int(arguments[0])
         if (node := self._nodes) is not None:
             return await self._set_whole_target(node, target)
-        server, controls = self._server, self._scheduler.controls
+        server = self._server
         async with self._lock:
-            orders = server.orders
+            lowest, before = server.lowest_target, server.target
+            if target and target < lowest:
+                raise SteeringError(
+                    f"too low: {server.counters.crawled} pages are crawled, and {server.out} are"
+                    f" under way; the lowest target is {lowest} now"
+                )
+            server.target = target  # before it is kept: no more is leased meanwhile
             try:
-                await self._order(replace(orders, holds_places=True))
-                lowest = await server.lowest_target(controls.placed)
-                if target and target < lowest:
-                    crawled = server.counters.crawled
-                    raise SteeringError(
-                        f"too low: {crawled} pages are crawled, and {lowest - crawled} are being"
-                        f" finished; the lowest target is {lowest} now"
-                    )
                 await self._keep("target", arguments, by)
-                before, server.target = server.target, target
-            finally:
-                await self._order(orders)
+            except SteeringError:
+                server.target = before
+                raise
+            await self._order(server.orders)
         was = f"it was {before}" if before else "there was none"
         is_now = f"the target is {target} pages" if target else "there is no target any more"
         return f"{is_now}; {was}; {server.counters.crawled} are crawled"
@@ -218,6 +218,11 @@ class SteeringExtension:
         was = f"it was {before}" if before else "there was none"
         is_now = f"the target is {target} pages" if target else "there is no target any more"
         return f"{is_now}{nodes}; {was}; {node.whole.crawled} are crawled"
+
+    async def _retry(self, arguments: Sequence[str], by: str) -> str:
+        count = await self._server.retry(kept_reasons(arguments), time.monotonic())
+        self._scheduler.wake()
+        return f"{count:,} URLs are queued again"
 
     async def _status(self, arguments: Sequence[str], by: str) -> str:
         counters, target = self._server.counters, self._server.goal
@@ -311,7 +316,7 @@ class SteeringExtension:
         here = self._start(controls.carry_out(orders))
         await asyncio.wait({others, here})  # a command must not begin while another one runs
         try:
-            unanswered = int(here.result().unanswered + others.result())
+            unanswered = int(here.result() + others.result())
         except Exception as error:
             logger.exception("steering: orders failed in this process")
             raise SteeringError(self._failure(orders, error)) from error

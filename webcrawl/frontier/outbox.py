@@ -34,8 +34,6 @@ class Outbox:
         self._large: deque[tuple[deque[Link], Lease, Fetched]] = deque()
         self._not_put: list[deque[Link]] = []  # of pages that were given back
         self._is_delivering = False
-        # Leases whose answers have a place of the target, until the frontier has them back.
-        self.placed: set[Lease] = set()
 
     def __bool__(self) -> bool:
         links = self._links[False] or self._links[True]
@@ -81,8 +79,7 @@ class Outbox:
         if self._ended:
             ended, self._ended = self._ended, []
             await self._frontier.release(ended, now)
-            for lease, outcome in ended:
-                self.placed.discard(lease)
+            for _, outcome in ended:
                 if isinstance(outcome, Fetched):
                     self._remember(outcome.links)
         if self._large:

@@ -27,10 +27,10 @@ from webcrawl.admission.runner import Admissions, broken
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.frontier.base import TARGET_MET, Frontier
-from webcrawl.frontier.lease import Dropped, Lane, Lease, Outcome, Returned, Step
+from webcrawl.frontier.lease import Dropped, Fetched, Lane, Lease, Outcome, Returned, Step
 from webcrawl.frontier.outbox import Outbox
 from webcrawl.frontier.store import StoreError
-from webcrawl.scheduler.target import Target
+from webcrawl.scheduler.target import SlowPages
 from webcrawl.signals import crawl_closing, fetches_cut
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Pump:
     ) -> None:
         self.outbox = outbox
         self.under_way: set[PageFetch] = set()
-        self.target = Target(frontier, outbox.placed, cuts_max=concurrency)
+        self._slow = SlowPages(cuts_max=concurrency)
         self.problem = ""  # why the frontier failed
         self.on_orphan: Callable[[PageFetch, Outcome], None] = self.end
         self._crawler = crawler
@@ -153,14 +153,11 @@ class Pump:
             self.outbox.release(lease, Returned())
 
     def end(self, page_fetch: PageFetch, outcome: Outcome) -> None:
-        """Release the lease of `page_fetch`. Hold it back if the page was cut for other pages."""
+        """Release the lease of `page_fetch`."""
         self.under_way.discard(page_fetch)
-        was_cut = self.target.ended(page_fetch)
-        if was_cut and isinstance(outcome, Returned) and not self.is_closing:
-            self.target.held_back.append((page_fetch.lease, outcome))
-            self._changed.set()
-        else:
-            self._give_back(page_fetch.lease, outcome)
+        if isinstance(outcome, Fetched):
+            self._slow.answered(outcome.took_s)
+        self._give_back(page_fetch.lease, outcome)
 
     def _give_back(self, lease: Lease, outcome: Outcome) -> None:
         self.outbox.release(lease, outcome)
@@ -220,8 +217,6 @@ class Pump:
             self._look_for_outage(now)
             self._drop_orphans(scrapy_private.requests_under_way(engine))
         self._count_outage()
-        if not self.under_way and not self._window:
-            self._release_held_back()
         wait_s = _POLL_S
         if now >= self._no_socket_until and not (self._outage.is_on or self._gate.is_shut):
             wait_s = min(wait_s, await self._refill(now), await self._admit(now))
@@ -233,25 +228,17 @@ class Pump:
     async def _refill(self, now: float) -> float:
         """Fill the window; seconds until a host may be ready for it."""
         room = max(self._concurrency - len(self.under_way) - len(self._window), 0)
-        slow = self.target.slow(self.under_way, now) if self._frontier.is_short else []
-        if room == 0 and slow:
-            urls = self.target.cut(slow)
+        if self._frontier.has_spare and (urls := self._slow.cut(self.under_way, now)):
             self._crawler.signals.send_catch_log(fetches_cut, urls=urls)
-        if room == 0 and not self.target.is_waited_for:
+        if room == 0:
             return _POLL_S
-        spare = len(slow) + len(self.target.held_back)
         epoch = self._epoch
-        leases = await self._frontier.acquire_pages(now, room, spare)
+        leases = await self._frontier.acquire(now, room)
         if epoch == self._epoch:
             self._window.extend(leases)
         else:
             self._release_unused(leases)
-        self.target.wake(everyone=self.is_closing)
         return _POLL_S if len(leases) == room else self._frontier.next_at() - now
-
-    def _release_held_back(self) -> None:
-        for lease, outcome in self.target.take_held_back():
-            self.outbox.release(lease, outcome)
 
     async def _admit(self, now: float) -> float:
         """Start admissions; seconds until a host may be ready for one."""
@@ -326,10 +313,8 @@ class Pump:
             self._outage.close()
             self._gate.end()
             self.give_back_window()
-            self._release_held_back()
             for task in self._admitting.values():
                 task.cancel()
-        self.target.wake(everyone=True)
         if self._frontier.is_met or self.is_cut:
             self._crawler.signals.send_catch_log(fetches_cut)
         if self.is_cut:

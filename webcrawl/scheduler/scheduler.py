@@ -5,8 +5,7 @@ small window of acquired leases, which the pump refills (`scheduler.pump`). Only
 `put_seeds` call the frontier.
 
 Invariants: pages leased and not released are at most this process's share of CONCURRENT_REQUESTS,
-so Scrapy's downloader is never full. With CLOSESPIDER_PAGECOUNT only answers that have a place of
-the target reach the spider (`scheduler.target`).
+so Scrapy's downloader is never full.
 """
 
 from __future__ import annotations
@@ -369,18 +368,6 @@ class Scheduler(BaseScheduler):
             case Fetched(status):
                 return self._policy.asks_again(status, link.retries, outcome.retry_after_s)
         return False
-
-    def counts(self, page_fetch: PageFetch) -> bool:
-        """Whether the answer to `page_fetch` has a place of the target, or gets one now."""
-        return self._pump.target.counts(page_fetch, time.monotonic())
-
-    async def wait_to_count(self, page_fetch: PageFetch) -> bool:
-        """Wait until the answer to `page_fetch` counts; False if it will not."""
-        while not self.counts(page_fetch):
-            if self._pump.is_closing:
-                return False
-            await self._pump.target.wait()
-        return True
 
     def spider_opened(self) -> None:
         """A signal handler. The first moment at which a crawl can be ended with CloseSpider."""

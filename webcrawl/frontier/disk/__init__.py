@@ -4,13 +4,14 @@ Read in this order:
 
 1. `database`: RocksDB as an ordered map of bytes with commits; its options and its memory.
 2. `rows`: the keys and values of all rows. `hostrows`: the value of a host's row.
-3. `seenrows`: the rows of URLs. `visitrows`: the rows of pages that are visited again. `queue`: the
-   queue of a host, and the lines of hosts that wait.
+3. `rowline`: a line of rows, the first of them in memory. `seenrows`: the rows of URLs.
+   `visitrows`: the rows of pages that are visited again. `queue`: the queue of a host, and the
+   lines of hosts that wait.
 4. `store`: `Store`, all state of `frontier.core`. `identity`: which crawl a folder belongs to.
 5. `frontier`: `LocalFrontier`, which the crawl uses: it locks the folder and runs the batches.
 6. `inspection`, `explanation`: read a folder from outside, for `scrapy frontier` and `explain`.
 
-Rows, format 7; 1 more in a shard (`frontier.mailbox`), 2 more with visits (`frontier.visits`). The
+Rows, format 11; 1 more in a shard (`frontier.mailbox`), 2 more with visits (`frontier.visits`). The
 database has one column family. The first byte of a key is the kind of the row, a constant in
 `rows`; a host's id is its number in order of discovery. After each kind: its writer and reader in a
 crawl; its reader in an `Inspection`.

@@ -153,6 +153,11 @@ class Database:
         except Exception as error:
             raise self._broken(error) from None
 
+    def added(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """Rows put since the last commit whose key begins with `prefix`. O(changes)."""
+        changes = self._changes.items()
+        return [(key, row) for key, row in changes if row is not None and key.startswith(prefix)]
+
     def checkpoint(self, folder: Path) -> None:
         """Write the last commit to `folder`, which must not exist: a database of its own.
 

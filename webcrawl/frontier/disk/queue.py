@@ -1,20 +1,17 @@
 """The queue of one host's links on disk, and the lines of hosts that wait on disk.
 
-Memory holds the next link of a queue, and at most 2,000 hosts of a line. Does not know politeness,
+Memory holds the next link of a queue, and the first hosts of a line. Does not know politeness,
 orderings or caps: priorities and ranks come from the frontier.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Container
-from itertools import islice
 
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.disk.rowline import RowLine
 from webcrawl.frontier.lease import FIRST_KEPT, Link
-
-_LINE_MAX = 1000  # hosts of a line in memory; cut back to it at twice as many
 
 
 class HostQueue:
@@ -143,55 +140,34 @@ class HostQueue:
 
 
 class HostLine:
-    """Hosts in the order of their keys: all on disk, the head of the line also in memory.
+    """Hosts in the order of their keys: see `RowLine`. `length`: their number.
 
     The keys begin with `prefix`: rows.WAITING for a place among the active hosts, rows.DEFERRED for
-    a point in time. Hosts are added only right before a commit, so a later read finds all of them.
-    Invariant: `_head` has all hosts of the line up to the key `_known_to`.
+    a point in time.
     """
 
     def __init__(self, db: Database, prefix: bytes, length: int = 0) -> None:
         """`length`: the number of hosts on disk."""
-        self._db = db
         self.length = length
-        self._prefix = prefix
-        self._head: list[tuple[bytes, str]] = []
-        self._known_to = prefix
+        self._rows = RowLine(db, prefix)
 
     def first(self) -> bytes | None:
         """Key of the first host, None if there is no host."""
-        return self._head[0][0] if self._head or self._filled() else None
+        row = self._rows.first() if self.length else None
+        return row[0] if row is not None else None
 
     def take(self) -> str | None:
         """Remove the first host; its name, None if there is no host."""
-        if not (self._head or self._filled()):
+        row = self._rows.take() if self.length else None
+        if row is None:
             return None
-        key, host = self._head.pop(0)
         self.length -= 1
-        self._db.delete(key)
-        return host
+        return row[1].decode()
 
     def add(self, key: bytes, host: str) -> None:
         self.length += 1
-        self._db.put(key, host.encode())
-        if key <= self._known_to:
-            insort(self._head, (key, host))
-            if len(self._head) > 2 * _LINE_MAX:
-                del self._head[_LINE_MAX:]
-                self._known_to = self._head[-1][0]
+        self._rows.add(key, host.encode())
 
     def remove(self, key: bytes) -> None:
         self.length -= 1
-        self._db.delete(key)
-        at = bisect_left(self._head, (key, ""))
-        if at < len(self._head) and self._head[at][0] == key:
-            del self._head[at]
-
-    def _filled(self) -> bool:
-        """Read more hosts if the head is empty. Returns whether there is a host."""
-        end = self._prefix + b"\xff"
-        if not self._head and self._known_to < end:
-            following = self._db.rows(self._prefix, self._known_to)
-            self._head = [(key, name.decode()) for key, name in islice(following, _LINE_MAX)]
-            self._known_to = self._head[-1][0] if len(self._head) == _LINE_MAX else end
-        return bool(self._head)
+        self._rows.remove(key)

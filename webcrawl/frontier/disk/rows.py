@@ -1,4 +1,4 @@
-"""The rows of the frontier: keys and values of each kind, as bytes (formats 7 to 10).
+"""The rows of the frontier: keys and values of each kind, as bytes (formats 11 to 14).
 
 Owns the format on disk. The folder's docstring (`webcrawl.frontier.disk`) has the table of all
 kinds. Does no I/O.
@@ -21,11 +21,11 @@ from webcrawl.frontier.lease import Link, Passed
 from webcrawl.frontier.store import StoreError, UrlStatus
 from webcrawl.items import Original
 
-FORMAT = 7  # of all rows; raised by a change that an older version would misread
+FORMAT = 11  # of all rows; raised by a change that an older version would misread
 # Added to FORMAT for rows that not all folders have: the mail of a shard, and visits.
 SHARD, VISITS = 1, 2
 SHARD_FORMAT = FORMAT + SHARD
-FORMATS_READ = (7, 8, 9, 10)
+FORMATS_READ = (11, 12, 13, 14)
 
 SEEN, QUEUE, HOST, WAITING, DEFERRED, ACTIVE, RULES, CONTENT, COUNT = (
     *(b"s", b"q", b"h", b"w", b"t"),

@@ -3,7 +3,7 @@
 Owns the moment when a row is written. One commit at the end of a batch has all changes of that
 batch, so a run after a kill resumes from one consistent state of the crawl.
 
-Memory: that of `Database`, the heads of two lines of hosts, and the changes of the batch.
+Memory: that of `Database`, the heads of lines (`RowLine`), and the changes of the batch.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.hostrows import has_kept, host_row, read_host
 from webcrawl.frontier.disk.identity import Identity, check_folder, crawl_id, read_numbers
 from webcrawl.frontier.disk.queue import HostLine, HostQueue
+from webcrawl.frontier.disk.rowline import RowLine
 from webcrawl.frontier.disk.seenrows import Credits, SeenRows
 from webcrawl.frontier.disk.view import View
 from webcrawl.frontier.disk.visitrows import VisitRows
@@ -96,6 +97,7 @@ class Store:
         self._line = HostLine(self._db, rows.WAITING, self.numbers.get("waiting", 0))
         self._deferred = HostLine(self._db, rows.DEFERRED, self.numbers.get("deferred", 0))
         self._lines = {rows.WAITING: self._line, rows.DEFERRED: self._deferred}
+        self._mail: dict[int, RowLine] = {}  # by shard
         self._seen = SeenRows(self._db, row["seen_key"])
         self.visits: VisitRows | None = None
         if rows.has(row["format"], rows.VISITS):
@@ -234,18 +236,24 @@ class Store:
 
     def put_mail(self, shard: int, last: int, row: bytes) -> None:
         """Keep a row of mail for `shard`, of which the last one has number `last`."""
-        self._db.put(rows.mail_key(shard, last), row)
+        self._mail_line(shard).add(rows.mail_key(shard, last), row)
 
     def mail(self, shard: int, after: int) -> Iterator[tuple[int, bytes]]:
         """The rows for `shard` with mail behind number `after`, in order, as of the last commit.
 
         The first row may begin before. Each with the number of its last mail.
         """
-        found = self._db.rows(rows.mail_prefix(shard), rows.mail_key(shard, after))
+        found = self._mail_line(shard).rows(rows.mail_key(shard, after))
         return ((rows.mail_number(key), row) for key, row in found)
 
     def drop_mail(self, shard: int, last: int) -> None:
-        self._db.delete(rows.mail_key(shard, last))
+        self._mail_line(shard).remove(rows.mail_key(shard, last))
+
+    def _mail_line(self, shard: int) -> RowLine:
+        line = self._mail.get(shard)
+        if line is None:
+            line = self._mail[shard] = RowLine(self._db, rows.mail_prefix(shard))
+        return line
 
     def keep_robots_task(self, origin: str, row: bytes) -> None:
         """Keep the task for a foreign `origin`, in place of an earlier one."""
