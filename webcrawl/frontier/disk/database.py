@@ -79,7 +79,10 @@ class Database:
                 options.set_env(Env.mem_env())
                 folder = Path(opening.enter_context(TemporaryDirectory(prefix="webcrawl-")))
             try:
-                self._rows: Any = Rdict(str(folder), options, access_type=access)
+                # With the column family: else rocksdict takes the options of the last run from a
+                # file, which leaves the filters out.
+                families = {"default": options}
+                self._rows: Any = Rdict(str(folder), options, families, access)
                 self._rows.set_read_options(_read_options())
             except Exception as error:
                 raise self._broken(error) from None
