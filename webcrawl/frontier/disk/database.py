@@ -132,6 +132,15 @@ class Database:
             raise self._broken(error) from None
         self._changes.clear()
 
+    def sync(self) -> None:
+        """Return once all commits are on the disk: a power failure now loses none. StoreError."""
+        if self.folder is _MEMORY:
+            return
+        try:
+            self._rows.flush_wal(True)
+        except Exception as error:
+            raise self._broken(error) from None
+
     def rows(self, prefix: bytes, after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Rows of the last commit whose key begins with `prefix`, in order, behind the key `after`.
 
@@ -166,9 +175,9 @@ class Database:
     def close(self) -> None:
         """Drop uncommitted changes, and sync the log: a power failure now loses no commit."""
         in_memory = self.folder is _MEMORY
+        if not self._read_only:
+            self.sync()
         try:
-            if not (self._read_only or in_memory):
-                self._rows.flush_wal(True)
             self._rows.close()
         except Exception as error:
             if not in_memory:  # RocksDB closes the one in memory, and says that it has no log

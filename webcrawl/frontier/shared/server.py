@@ -97,6 +97,7 @@ class FrontierServer(ServedFrontier):
         self.counters = frontier.counters
         self.failed_seeds = frontier.failed_seeds
         self.log = frontier.log
+        self.commands = frontier.commands
         self.is_ending = False
         self._frontier = frontier
         self.target = target
@@ -156,6 +157,9 @@ class FrontierServer(ServedFrontier):
         for member in self._members:
             member.channel.write(message)
         self._notify_members(now)
+
+    async def keep_command(self, row: bytes) -> None:
+        await self._frontier.keep_command(row)
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return max(self.ready_at(lane), self._own_next_at[lane])
