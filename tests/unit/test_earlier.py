@@ -128,6 +128,19 @@ def test_packed_files_and_folders(tmp_path: Path) -> None:
         open_earlier(tmp_path / "index", sources, [].append)
 
 
+@pytest.mark.parametrize("name", ["a.cdxj", "a.cdxj.gz"])
+def test_lines_are_read_from_a_position_on(tmp_path: Path, name: str) -> None:
+    texts = ["".join(map(line, range(n, n + 50))).encode() for n in (0, 50)]
+    packed = b"".join(map(gzip.compress, texts)) if name.endswith(".gz") else b"".join(texts)
+    (tmp_path / name).write_bytes(packed)
+    lines = Lines(tmp_path / name)
+    whole = list(lines)
+    assert (lines.line, lines.position) == (100, len(b"".join(texts)))
+    for count in (0, 1, 49, 50, 51, 100):
+        at = sum(map(len, whole[:count])) + count
+        assert list(Lines(tmp_path / name, at, count)) == whole[count:]
+
+
 def test_sources_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "x.cdx").write_text("")
     for name, problem in (
