@@ -4,7 +4,7 @@ The first capture with a digest counts, in the order of the files and lines. Eac
 rows of a batch of lines, and how far they are read. So a build that was killed goes on after its
 last commit; if a source has changed, it begins anew.
 
-Memory: a batch and two write buffers, 60 MB. Cost: 10 µs a line.
+Memory: 70 MB for a million lines, 90 for six million. Cost: 10 µs a line.
 """
 
 from __future__ import annotations
