@@ -21,7 +21,7 @@ from warcio.statusandheaders import StatusAndHeaders
 
 from tests.exchanges import EXCHANGES, HTML, LENGTH, ODD_HEADS, TEXT, capture, exchange, head, write
 from webcrawl.items import Original
-from webcrawl.warc.cdxj import answer_of_record
+from webcrawl.warc.cdxj import Answer, answer_of_record
 from webcrawl.warc.check import check
 from webcrawl.warc.index import index_path
 from webcrawl.warc.records import Capture, digest, payload_digest, recorded_digest
@@ -139,6 +139,20 @@ def test_of_a_broken_head_the_index_has_what_the_crawl_has_read(tmp_path: Path, 
     assert recovered(path) == lines
 
 
+FIELDS = {
+    "warc-type": "response",
+    "warc-target-uri": "http://a/",
+    "content-type": "application/http;msgtype=response",
+}
+
+
+def test_a_record_of_another_protocol_has_no_head() -> None:
+    """As the answers of name servers in the files of other crawlers."""
+    block = b"20260301120041\n\na.test. 300 IN A 192.0.2.1\n"
+    fields = FIELDS | {"content-type": "text/dns", "warc-target-uri": "dns:a.test"}
+    assert answer_of_record(fields, block, str) == Answer("dns:a.test", "", "", "", "0")
+
+
 TYPES = (b"text/html", b"TEXT/plain;charset=x", b"a b", b"image/png ; q", b"/", b'"x\\"')
 OTHERS = (b"X: y", b"Content-Type2: z", b"no colon", b":", b"Content : w", b"\xff: \xfe")
 
@@ -158,8 +172,7 @@ def test_a_head_is_read_as_warcio_reads_it(
     stream = io.BytesIO(block)
     loader = ArcWarcRecordLoader(verify_http=False)
     head: StatusAndHeaders = loader.load_http_headers("response", "http://a/", stream, len(block))
-    fields = {"warc-type": "response", "warc-target-uri": "http://a/"}
-    mine = answer_of_record(fields, block, str)
+    mine = answer_of_record(FIELDS, block, str)
     assert mine is not None
     assert mine.status == head.get_statuscode()
     assert mine.mime == re.split("[; ]", head.get_header("content-type", ""))[0]

@@ -459,7 +459,9 @@ OTHERS = [
     ),
     Reader(
         "folded type", 512_000, filled(b" b\n", b"HTTP/1.1 200 OK\nContent-Type: a\n", b"\n"),
-        lambda head: answer_of_record({"warc-type": "response"}, head, str),
+        lambda head: answer_of_record(
+            {"warc-type": "response", "content-type": "application/http"}, head, str
+        ),
     ),
 ]  # fmt: skip
 

@@ -81,8 +81,8 @@ def answer_of_record(
         return None
     if kind == "revisit" and is_not_modified(fields.get("warc-profile", "")):
         return None
-    end = head_size(block)
-    head = block[:end]
+    is_http = fields.get("content-type", "").startswith("application/http")
+    head = block[: head_size(block) if is_http else 0]
     status = _STATUS.match(head)
     types = [value for name, value in parse_headers(head) if name == b"content-type"]
     return Answer(
@@ -90,7 +90,7 @@ def answer_of_record(
         fields.get("warc-date", ""),
         _REVISIT if kind == "revisit" else _mime(types[0] if types else b""),
         status[1].decode() if status else "",
-        fields.get("warc-payload-digest") or digest_from(end),
+        fields.get("warc-payload-digest") or digest_from(len(head)),
     )
 
 
