@@ -328,6 +328,7 @@ def test_allow_extends_the_scope(tmp_path: Path) -> None:
         crawl.ctl("pause")
         assert "1 entry added" in crawl.ctl("allow", hosts[5])
         assert crawl.ctl("seeds", *web.seeds).startswith("1 seed added")
+        assert crawl.ctl("status").endswith("; added: 1 of allow, 0 of deny")
         crawl.ctl("resume")
         crawl.after(20)
         crawl.kill()

@@ -239,6 +239,18 @@ def test_a_file_that_was_cut_is_an_error(tmp_path: Path) -> None:
             earlier.find(digest(1))
 
 
+def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        def put(self, *_: object) -> None:
+            raise Exception("IO error: No space left on device")
+
+    monkeypatch.setattr(earlierbuild, "WriteBatch", lambda **_: Full())
+    rows = opened(tmp_path / "index", AccessType.read_write())
+    build = earlierbuild._Build(rows, [], [].append)
+    with closing(rows), pytest.raises(EarlierError, match="written: IO error: No space"):
+        build._commit()
+
+
 def test_readers_share_it(tmp_path: Path) -> None:
     made(tmp_path, line(1)).close()
     folder = tmp_path / "index"

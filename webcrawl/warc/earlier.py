@@ -58,11 +58,14 @@ class Earlier:
         self.folder = folder
         self._executor = AdaptiveExecutor("earlier")
         self._rows = opened(folder, AccessType.read_only())
-        self.sources: Any = row(self._rows, SOURCES)
-        state = row(self._rows, STATE)
-        if not state.get("is_done"):
+        try:
+            self.sources: Any = row(self._rows, SOURCES)
+            state = row(self._rows, STATE)
+            if not state.get("is_done"):
+                raise EarlierError(f"{folder} has no index")
+        except EarlierError:
             self.close()
-            raise EarlierError(f"{folder} has no index")
+            raise
         self.entries: int = state["entries"]
 
     def find(self, digest: bytes) -> Original | None:
@@ -94,8 +97,11 @@ def opened(folder: Path, access: AccessType) -> Any:
 
 
 def row(rows: Any, key: bytes) -> Any:
-    """The value of a row in JSON; an empty object if there is none."""
-    return json.loads(rows.get(key) or b"{}")
+    """The value of a row in JSON; an empty object if there is none. EarlierError."""
+    try:
+        return json.loads(rows.get(key) or b"{}")
+    except Exception as error:
+        raise EarlierError(f"the index cannot be read: {error}") from None
 
 
 def _options() -> Options:

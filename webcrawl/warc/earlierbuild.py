@@ -106,7 +106,6 @@ class _Build:
             state |= {"source": state["source"] + 1, "position": 0, "line": 0}
         state["is_done"] = True
         self._commit()
-        self._rows.flush()
         self._report(
             f"{counted(state['entries'], 'content')} of {counted(state['captures'], 'capture')}"
             f" in {counted(state['lines'], 'line')}"
@@ -142,6 +141,8 @@ class _Build:
                     self._state["entries"] += 1
             rows.put(STATE, json.dumps(self._state).encode())
             self._rows.write(rows)
+            if self._state.get("is_done"):  # so that no reader reads the log
+                self._rows.flush()
         except Exception as error:
             raise EarlierError(f"the index cannot be written: {error}") from None
         self._batch.clear()
