@@ -28,10 +28,7 @@ from webcrawl.scope.hostrules import HostRules
 logger = logging.getLogger(__name__)
 
 # Of the frontier, and of joining other machines.
-CLUSTER_ERRORS = (
-    *(StoreError, LogError),
-    *(BusError, NodeError, NodeFileError, OffsetsError),
-)
+CLUSTER_ERRORS = (StoreError, LogError, BusError, NodeError, NodeFileError, OffsetsError)
 
 
 class Opened(NamedTuple):
