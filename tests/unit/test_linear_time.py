@@ -46,7 +46,7 @@ from webcrawl.parse.urls import canonicalize, canonicalize_each, redirect_target
 from webcrawl.scope.rules import Scope
 from webcrawl.scope.traps import PathLimits, is_numbered
 from webcrawl.spiders.seeds import _COMMENT, line_url
-from webcrawl.warc.cdxj import http_head
+from webcrawl.warc.cdxj import answer_of_record
 from webcrawl.warc.records import warc_fields
 
 PDF_STREAM = b"obj/ObjStm/FlateDecode stream\n"
@@ -466,7 +466,9 @@ OTHERS = [
     ),
     Reader(
         "folded type", 512_000, filled(b" b\n", b"HTTP/1.1 200 OK\nContent-Type: a\n", b"\n"),
-        lambda head: http_head("http://h/", head),
+        lambda head: answer_of_record(
+            {"warc-type": "response", "content-type": "application/http"}, head, str
+        ),
     ),
 ]  # fmt: skip
 

@@ -6,7 +6,7 @@ the processes of this node is a matter of `on_orders`.
 | a command | is kept in | and holds |
 | --- | --- | --- |
 | pause, resume | the record | until a resume, or until no node runs any more |
-| allow, deny | the record, and each node's `steering.jsonl` before it answers | for ever |
+| allow, deny | the record, and each node's `node.json` before it answers | for ever |
 | target | the record, and each node's `node.json` | until another target or CLOSESPIDER_PAGECOUNT |
 | stop | `end` | for the nodes that run |
 
@@ -116,7 +116,7 @@ class NodeSteering:
         self.on_orders: Callable[[Orders], Awaitable[int]] | None = None
         self.on_called: Callable[[], None] = lambda: None
         self.server: FrontierServer | None = None
-        self.kept = Orders()  # allow and deny of JOBDIR's `steering.jsonl`
+        self.kept = Orders()  # allow and deny of JOBDIR's `node.json`
         self.orders = SharedOrders(bus)
         self.target = SharedTarget(bus, store, goal)
         self.whole = NodeTarget(self.target, frontier)
@@ -158,6 +158,15 @@ class NodeSteering:
     def _seen(self) -> str:
         """The orders as last seen: no two KVs have the same era."""
         return f"{self._node.registry.era} {self.orders.record.version}"
+
+    @property
+    def commands(self) -> list[bytes]:
+        """The rows that `keep` has got in all runs."""
+        return self._store.content.command_rows
+
+    def keep(self, row: bytes) -> None:
+        """Keep an allow or a deny for later runs; on the disk when this returns. NodeFileError."""
+        self._store.keep(commands=[*self._store.content.commands, row.decode()])
 
     # What other nodes have ordered
 

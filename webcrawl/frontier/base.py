@@ -197,6 +197,7 @@ class Frontier(ABC):
     crawl_id -- of the crawl, the same in all its runs; "" in a worker
     log -- the crawl log; None without one, and in a worker
     target -- pages to be answered; 0: no target, or a worker process
+    commands -- of the user, that earlier runs have kept (`keep_command`)
     """
 
     counters: Counters
@@ -210,6 +211,7 @@ class Frontier(ABC):
     crawl_id: str = ""
     log: CrawlLog | None = None
     target: int = 0
+    commands: Sequence[bytes] = ()
 
     @property
     def goal(self) -> int:
@@ -263,6 +265,13 @@ class Frontier(ABC):
         O(hosts ever seen), some at a time: leases go on meanwhile.
         """
         raise NotImplementedError(f"{self!r} keeps no links of its own")
+
+    async def keep_command(self, row: bytes) -> None:
+        """Keep a command of the user for later runs (`commands`): all of it, or StoreError.
+
+        On the disk when this returns, in a commit of its own.
+        """
+        raise NotImplementedError(f"{self!r} keeps no commands")
 
     @abstractmethod
     def next_at(self, lane: Lane = Lane.PAGES) -> float:

@@ -322,6 +322,12 @@ class CrawlState:
         names = self._store.counts_under("caps", IP)
         return [(name.removeprefix(IP), count) for name, count in names]
 
+    def keep_command(self, row: bytes) -> None:
+        """Keep a command of the user for later runs. On the disk when this returns."""
+        self._store.keep_command(row)
+        self._commit(self._committed_at)
+        self._store.sync()
+
     def set_active_max(self, active_max: int) -> None:
         """Let at most so many hosts be active from now on."""
         self._distributor.active_max = active_max

@@ -153,6 +153,13 @@ def entries_of(setting: str, entries: Iterable[str]) -> Iterator[str]:
         yield from (line for line in map(str.strip, lines) if line and line[0] != "#")
 
 
+def check_entry(setting: str, entry: str) -> None:
+    """ScopeError if `entry` cannot be used. One of another process: it may not name a file."""
+    if entry.strip().startswith("@"):
+        raise ScopeError(setting, entry, "a host or expression, and no file")
+    HostsAndPatterns([entry], setting)
+
+
 class HostsAndPatterns:
     """A set of hosts, and regular expressions. `has_any`: it is not empty."""
 

@@ -25,15 +25,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from webcrawl.warc.cdxj import Unread, answer_of, cdxj_line, unread_of
+from webcrawl.warc.cdxj import answer_of, cdxj_line
 from webcrawl.warc.index import Index, index_path
 from webcrawl.warc.members import member, stored_member
 from webcrawl.warc.records import Capture, Fields, capture_records, warcinfo_record
 
 _BESIDE_ANSWER = 1 << 20  # bytes; more than the records of nearly all captures take beside it
-# Lines of the index made at a time. The bytes of their URLs and heads bound it: 40 ms at worst.
-_LINES = 64
-_LINES_BYTES = 32 << 10
 OPEN = ".open"
 
 
@@ -194,8 +191,6 @@ class _File:
             raise FileExistsError(path)
         self.fd = os.open(self._open_path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         self._index = new_index(path) if has_index else None
-        self._unread: list[tuple[Unread, int, int]] = []  # captures without a line, and places
-        self._unread_bytes = 0  # of their URLs and heads
         lock(self.fd)
         if not os.fstat(self.fd).st_nlink:  # removed by a `recovery` before the lock was held
             os.close(self.fd)
@@ -211,20 +206,8 @@ class _File:
             return self.append(members)
         self._index.make_room()
         offset = self.append(members)
-        unread = unread_of(capture)
-        self._unread.append((unread, offset, len(members[0])))
-        self._unread_bytes += len(unread.url) + len(unread.head)
-        if len(self._unread) == _LINES or self._unread_bytes > _LINES_BYTES:
-            self._add_lines()
+        self._index.add(cdxj_line(answer_of(capture), self.name, offset, len(members[0])))
         return offset
-
-    def _add_lines(self) -> None:
-        """Make the lines of the last captures, all at once: each is then three times as fast."""
-        assert self._index is not None
-        for unread, offset, size_bytes in self._unread:
-            self._index.add(cdxj_line(answer_of(unread), self.name, offset, size_bytes))
-        self._unread.clear()
-        self._unread_bytes = 0
 
     def append(self, members: list[bytes]) -> int:
         """Append `members`, gzip members; return the offset of the first."""
@@ -245,7 +228,6 @@ class _File:
         try:
             os.fsync(self.fd)
             if self._index is not None:
-                self._add_lines()
                 self._index.publish()
             publish(self._open_path, self._path)
         finally:

@@ -42,6 +42,8 @@ crawl; its reader in an `Inspection`.
   `Store.keep_robots_task`; read once by the next run (`robots_tasks`).
 - VISIT `v` time, half a fingerprint: a page that is visited again at this time: its URL, and a
   `visitstate`. The status of the URL has the time too. `VisitRows`; `visit`.
+- COMMAND `y` number: JSON: a command of the user that later runs obey (`crawl.keptcommands`).
+  `Store.keep_command`, `commands`; `commands`.
 
 A commit writes all changes of one batch, in rows of all kinds, or nothing. Once it has returned, a
 kill of the process loses nothing of it. A power failure may lose the last commits: all commits

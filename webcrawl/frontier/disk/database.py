@@ -82,7 +82,10 @@ class Database:
                 options.set_env(Env.mem_env())
                 folder = Path(opening.enter_context(TemporaryDirectory(prefix="webcrawl-")))
             try:
-                self._rows: Any = Rdict(str(folder), options, access_type=access)
+                # With the column family: else rocksdict takes the options of the last run from a
+                # file, which leaves the filters out.
+                families = {"default": options}
+                self._rows: Any = Rdict(str(folder), options, families, access)
                 self._rows.set_read_options(_read_options())
             except Exception as error:
                 raise self._broken(error) from None
@@ -132,6 +135,15 @@ class Database:
             raise self._broken(error) from None
         self._changes.clear()
 
+    def sync(self) -> None:
+        """Return once all commits are on the disk: a power failure now loses none. StoreError."""
+        if self.folder is _MEMORY:
+            return
+        try:
+            self._rows.flush_wal(True)
+        except Exception as error:
+            raise self._broken(error) from None
+
     def rows(self, prefix: bytes, after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Rows of the last commit whose key begins with `prefix`, in order, behind the key `after`.
 
@@ -171,9 +183,9 @@ class Database:
     def close(self) -> None:
         """Drop uncommitted changes, and sync the log: a power failure now loses no commit."""
         in_memory = self.folder is _MEMORY
+        if not self._read_only:
+            self.sync()
         try:
-            if not (self._read_only or in_memory):
-                self._rows.flush_wal(True)
             self._rows.close()
         except Exception as error:
             if not in_memory:  # RocksDB closes the one in memory, and says that it has no log

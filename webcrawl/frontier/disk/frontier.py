@@ -116,6 +116,7 @@ class LocalFrontier(Frontier):
         self.counters = self._state.counters
         self.failed_seeds = self._state.failed_seeds
         self.resumed = self._store.resumed
+        self.commands = [*self._store.commands().values()]
         self.warnings = [*self._store.warnings, *self._log_warnings()]
         if undated := self._state.undated:
             self.warnings.append(
@@ -182,6 +183,11 @@ class LocalFrontier(Frontier):
 
     async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
         await self._run(lambda: self._state.set_rules(rules, now))
+
+    async def keep_command(self, row: bytes) -> None:
+        await self._executor.do(
+            lambda: self._do(lambda: self._state.keep_command(row), moves=False), waits=True
+        )
 
     async def call(self, work: Callable[[CrawlState], T], *, moves: bool = True) -> T:
         """Run `work` between two batches: what a shard is asked beside the frontier's interface.

@@ -32,7 +32,7 @@ SEEN, QUEUE, HOST, WAITING, DEFERRED, ACTIVE, RULES, CONTENT, COUNT = (
     *(b"a", b"r", b"d", b"c"),
 )
 IDENTITY, NUMBERS = b"m", b"n"
-MAIL, ROBOTS_TASK, VISIT = b"o", b"k", b"v"
+MAIL, ROBOTS_TASK, VISIT, COMMAND = b"o", b"k", b"v", b"y"
 
 # `Link.counted` of each digit in a link's row; the digit of each `Link.counted`.
 _COUNTED = (Passed.NO_TEST, Passed.ROBOTS, Passed.IP, Passed.HOST)

@@ -266,7 +266,22 @@ class Store:
         """The rows that an earlier run kept."""
         return [row for _, row in self._db.rows(rows.ROBOTS_TASK)]
 
+    # Commands of the user, for later runs
+
+    def commands(self) -> dict[bytes, bytes]:
+        """The rows of those that are kept, in their order, by key, as of the last commit."""
+        return dict(self._db.rows(rows.COMMAND))
+
+    def keep_command(self, row: bytes) -> None:
+        """Keep a command behind all others."""
+        last = max(self.commands(), default=rows.COMMAND + bytes(4))
+        self._db.put((int.from_bytes(last) + 1).to_bytes(len(last)), row)
+
     # Commits
+
+    def sync(self) -> None:
+        """Return once all commits are on the disk. StoreError."""
+        self._db.sync()
 
     def commit(self, changed: Iterable[Host], numbers: Callable[[], Numbers]) -> Iterable[Host]:
         """Keep all changes. Returns those of `changed` that may leave the workbench."""

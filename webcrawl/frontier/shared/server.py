@@ -86,6 +86,7 @@ class FrontierServer(ServedFrontier):
         self.counters = frontier.counters
         self.failed_seeds = frontier.failed_seeds
         self.log = frontier.log
+        self.commands = frontier.commands
         self.is_ending = False
         self._frontier = frontier
         self.target = target
@@ -161,6 +162,9 @@ class FrontierServer(ServedFrontier):
         count = await self._frontier.retry(reasons, now)
         self._notify_members(now)
         return count
+
+    async def keep_command(self, row: bytes) -> None:
+        await self._frontier.keep_command(row)
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return max(self.ready_at(lane), self._own_next_at[lane])
